@@ -25,7 +25,8 @@ test: $(VENV)/test
 
 # What continuous integration runs on top: lint, packaging, bounds checks, documentation.
 # The wheel that the tests of packaging build has the bounds checks: with it the kernels
-# run in their own tests and those of models and solvers.
+# run in their own tests and those of models and solvers, and with the instructions that
+# every processor has, those of BLAS too: no test may depend on the last bits.
 test-all: MARKS :=
 test-all: export SKSSTRUCT_DIST := $(CURDIR)/build/dist
 test-all: lint test
@@ -34,7 +35,7 @@ test-all: lint test
 	$(PY) -m zipfile -e build/dist/*.whl build/debug
 	cp -r tests pyproject.toml build/debug/
 	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
-	cd build/debug && $(CURDIR)/$(PY) -m pytest $(PARALLEL) \
+	cd build/debug && SKSSTRUCT_SIMD=baseline OPENBLAS_CORETYPE=Prescott $(CURDIR)/$(PY) -m pytest $(PARALLEL) \
 	  -k "not scikit_learn and not contract and not any_combination and not trials" \
 	  --deselect tests/models/test_models.py::test_optimum --ignore=tests/models/test_python.py \
 	  --ignore=tests/models/test_score_adapters.py --ignore=tests/solvers/test_box.py \

@@ -95,7 +95,9 @@ def pass_against_sweep(X, y, alpha, n_passes=30, random_state=0):
 
     model = bind(X, y)
     weights = Weights(model.n_weights)
-    kernel = BCFW(step="fw", sampling="permutation")._kernel(model, weights, alpha)
+    kernel = BCFW.as_published(step="fw", sampling="permutation")._kernel(
+        model, weights, alpha
+    )
     rng = np.random.RandomState(random_state)
     passes, sweeps = [], []
     for _ in range(n_passes):

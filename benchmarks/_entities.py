@@ -47,7 +47,7 @@ def entity_data(name, subset, data_home):
     """Attributes and labels of the sentences of a set."""
     folder = Path(data_home or os.environ.get("SKSSTRUCT_DATA", "."))
     path = folder / "ner" / f"{name}_{subset}.txt.gz"
-    # words may be empty where columns are separated by tabs, which read_conll refuses
+    # words may be empty where columns are separated by tabs, and stay so
     words, labels = [[]], [[]]
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
         for line in lines:

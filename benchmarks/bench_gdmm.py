@@ -51,7 +51,7 @@ from sksstruct.estimators._train import prepare
 from sksstruct.inference.lp import TRWS
 from sksstruct.models import RelaxedGraphModel, grid_graph
 from sksstruct.models.chain import chain as chain_module
-from sksstruct.solvers import GDMM
+from sksstruct.solvers import BCFW, GDMM
 
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "papers"))
 from _data import handwriting
@@ -196,7 +196,9 @@ def structured_methods(name, X, Y):
             solver="bca", inference="lp", **{**common, "tol": 5e-5}
         ),
         "gdmm": MultilabelPairwise(solver="gdmm", **common),
-        "bcfw, LP": MultilabelPairwise(solver="bcfw", inference="lp", **common),
+        "bcfw, LP": MultilabelPairwise(
+            solver=BCFW.as_published(tol=5e-4), inference="lp", **common
+        ),
     }  # fmt: skip
     return methods, C, pairs
 

@@ -20,7 +20,9 @@ large = fetch_ocr_letters("rest", data_home=args.data_home)
 warnings.simplefilter("ignore", ConvergenceWarning)
 rows = []
 for alpha in (1 / 626, 0.01, 0.001):
-    plain = BCFW("permutation", averaging=False, max_iter=50, tol=0.0, check_every=50)
+    plain = BCFW.as_published(
+        sampling="permutation", averaging=False, max_iter=50, tol=0.0, check_every=50
+    )
     primal, dual, error, seconds = [], [], [], []
     for seed in range(10):
         with Clock() as clock:

@@ -22,8 +22,7 @@ from _common import Clock, live_table
 from _blocks import PROBLEMS, TOL, Meter, load, tagger  # isort: skip
 from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct.solvers import Partitioned
-from sksstruct.solvers.frank_wolfe.bcfw import FASTEST
+from sksstruct.solvers import BCFW, Partitioned
 
 TABLES = ["passes", "parts", "seconds"]
 
@@ -44,8 +43,10 @@ def arguments():
 
 def partitioned(blocks, rounds="auto", executor=None, known=True):
     """The solver of the benchmarks."""
-    solver = None if known else FASTEST(cached_passes=0)
-    return Partitioned(solver, blocks, tol=TOL, rounds=rounds, executor=executor)
+    solver = None if known else BCFW(cached_passes=0)
+    return Partitioned(
+        solver=solver, blocks=blocks, tol=TOL, rounds=rounds, executor=executor
+    )
 
 
 def count(problem, X, y, blocks, most, rounds=4, share=1.0, known=True):

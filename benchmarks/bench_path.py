@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sksstruct import ChainCRF, ssvm_path
 from sksstruct.datasets import fetch_ocr_letters
 from sksstruct.estimators._train import prepare
-from sksstruct.estimators.path import GRID
 from sksstruct.feature_extraction import SequenceVectorizer
+
+GRID = 2.0 ** np.arange(15, -16, -1)
 
 
 def guarantee(X, y, path, n=200):

@@ -34,6 +34,7 @@ from sksstruct.models import (
     StructuredModel,
     grid_graph,
 )
+from sksstruct.solvers import BCFW
 
 
 def crammer_singer(W, b, X, y, alpha):
@@ -305,9 +306,12 @@ def python_model(args):
     X, y = load_digits(return_X_y=True)
     X, y = list(X[:1000] / 16.0), [int(k) for k in y[:1000]]
     rows = []
-    for solver in ("auto", "bcfw", "ssg", "bmrm"):
+    limits = {"tol": 0.01, "max_iter": 50}
+    published = BCFW.as_published(**limits)
+    for name in ("bcfw", "published", "ssg", "bmrm"):
+        solver = published if name == "published" else name
         classifier = SSVMClassifier(
-            Nearest(), alpha=0.01, solver=solver, tol=0.01, max_iter=50, random_state=0
+            Nearest(), alpha=0.01, solver=solver, **limits, random_state=0
         )
         with _common.Clock() as clock:
             classifier.fit(X, y)
@@ -321,7 +325,7 @@ def python_model(args):
         over = clock.seconds - own
         rows.append(
             [
-                solver,
+                name,
                 calls,
                 f"{clock.seconds:.2f}",
                 f"{own:.2f}",

@@ -79,7 +79,11 @@ def train(folder, options):
     # a block and what it needs should fit in memory several times
     n_blocks = max(4, round(20 * options.gigabytes / options.memory))
     solver = Partitioned(
-        local, n_blocks, tol=options.tol, max_iter=options.max_iter, rounds=1
+        solver=local,
+        blocks=n_blocks,
+        tol=options.tol,
+        max_iter=options.max_iter,
+        rounds=1,
     )
     loss = {"loss": "log", "alpha": 1e-3} if local else {}
     tagger = ChainCRF(solver=solver, random_state=0, n_jobs=options.jobs, **loss)

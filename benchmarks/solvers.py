@@ -58,7 +58,7 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 FOREVER = 10**9
 
 HINGE = {
-    "BCFW, as published": BCFW(max_iter=FOREVER, tol=0.0, check_every=5),
+    "BCFW, as published": BCFW.as_published(max_iter=FOREVER, tol=0.0, check_every=5),
     "BCFW, auto": resolve_solver("auto", max_iter=FOREVER, tol=0.0),
     "Frank-Wolfe": FrankWolfe(FOREVER, 0.0),
     "SSG, 1 / (alpha t)": SSG(FOREVER, 0.0),
@@ -223,7 +223,9 @@ if "calls" in args.only:
     small = fetch_ocr_letters("fold0", data_home=args.data_home)
     every = {
         **HINGE,
-        "BCFW, checked every pass": BCFW(max_iter=FOREVER, tol=0.0, check_every=1),
+        "BCFW, checked every pass": BCFW.as_published(
+            max_iter=FOREVER, tol=0.0, check_every=1
+        ),
         "Casimir, previous": Casimir(FOREVER, 1e-3, start="previous"),
         "Casimir, extrapolation": Casimir(FOREVER, 1e-3, start="extrapolation"),
     }

@@ -49,7 +49,7 @@ def common_prefix(a, b):
 
 
 def pair_features(pair, dice):
-    """Features of all pairs of words of two sentences, (n_english, n_french, 7)."""
+    """Features of all pairs of words of two sentences, (n_english, n_french, 6)."""
     d = dice(pair)
     n, m = d.shape
     place = np.abs((np.arange(n)[:, None] + 0.5) / n - (np.arange(m) + 0.5) / m)
@@ -57,7 +57,6 @@ def pair_features(pair, dice):
     prefixes = [[common_prefix(e, f) for f in pair.french] for e in pair.english]
     return np.stack(
         [
-            np.ones((n, m)),
             np.sqrt(d),
             np.sqrt(place),
             np.array(prefixes),

@@ -57,8 +57,9 @@ rate = alignment_error_rate(y_test, [match_by_dice(p, best) for p in test])
 print(f"matching by Dice's coefficient     AER {100 * rate:5.1f} %")
 
 # %%
-# The model has seven features for each pair. A missed link costs three times as much
-# as a wrong link, because there are more wrong pairs. Possible links have no cost.
+# The model has six features for each pair, and a bias. A missed link costs three times
+# as much as a wrong link, because there are more wrong pairs. Possible links have no
+# cost.
 model = MatchingModel(false_cost=1.0, miss_cost=3.0)
 classifier = SSVMClassifier(model, alpha=0.01, tol=1e-3, random_state=0)
 classifier.fit(X_train, y_train)
@@ -68,8 +69,9 @@ print(
     f"SSVMClassifier(MatchingModel())    AER {100 * rate:5.1f} %   duality gap "
     f"{classifier.dual_gap_:.4f} after {classifier.n_iter_} passes"
 )
-names = "bias", "Dice", "place", "prefix", "best of row", "best of column", "diagonal"
-for name, weight in zip(names, classifier.coef_, strict=True):
+names = "Dice", "place", "prefix", "best of row", "best of column", "diagonal", "bias"
+weights = [*classifier.coef_, *classifier.intercept_]
+for name, weight in zip(names, weights, strict=True):
     print(f"  {name:15s} {weight:6.2f}")
 
 # %%

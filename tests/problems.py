@@ -82,7 +82,10 @@ def graph_feature(model, x, y):
 
 def matching_feature(model, x, y):
     pairs = [(r, c) for r, c in enumerate(y) if c >= 0]
-    return {"coef_": sum((x[r, c] for r, c in pairs), np.zeros(x.shape[2]))}
+    return {
+        "coef_": sum((x[r, c] for r, c in pairs), np.zeros(x.shape[2])),
+        "intercept_": 0 if model.complete else len(pairs),
+    }
 
 
 def candidate_feature(model, x, y):
@@ -174,7 +177,7 @@ def problems():
             graph_feature,
         )
     model, X, y = graph(rng, "full", True)
-    weighted = GraphModel("full", class_weight={"a": 2.0, "b": 0.5, "z": 7.0})
+    weighted = GraphModel("full", class_weight={"a": 2.0, "b": 0.5})
     yield "costs of labels", weighted, X, y, graph_feature
     X = [some(rng, (3, 4, 2)), some(rng, (2, 2, 2)), some(rng, (1, 3, 2))]
     yield (

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-NAMES = "estimators", "oracles", "readers", "states", "lives", "graphs", "packed"
+NAMES = (
+    "estimators", "oracles", "readers", "states", "lives", "graphs", "proofs", "packed",
+    "saved",
+)  # fmt: skip
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 ROOT = Path(__file__).parents[1]
 

@@ -23,7 +23,9 @@ figure, ax = plt.subplots()
 for (label, options), style in zip(
     solvers.items(), (":", "--", "-.", "-"), strict=True
 ):
-    solver = BCFW(max_iter=100, tol=1e-5, check_every=5, averaging=False, **options)
+    solver = BCFW.as_published(
+        max_iter=100, tol=1e-5, check_every=5, averaging=False, **options
+    )
     tagger = ChainCRF(alpha=0.01, solver=solver, random_state=0).fit(X, y)
     history = tagger.history_
     ax.plot(history["oracle_calls"] / len(X), history["gap"], style, label=label)

@@ -9,7 +9,7 @@ from sksstruct.datasets import load_digit_strings
 EPSILON = 0.05
 data = load_digit_strings(n_train=100, n_test=1)
 X, y = data.X_train, data.y_train
-path = ssvm_path(ChainCRF(random_state=0), X, y, epsilon=EPSILON)
+path = ssvm_path(ChainCRF(random_state=0), X, y, epsilon=EPSILON, relative=False)
 
 # the breakpoint next to alpha = 1: weights, gap, and what follows from them
 k = int(np.argmin(np.abs(np.log(path.alphas))))

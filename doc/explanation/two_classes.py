@@ -20,7 +20,7 @@ printed = Pragam(500, 1e-6, lipschitz=lipschitz, restart=False, check_every=1)
 solvers = {
     "BMRM, line search": BMRM(500, 1e-6, inner="line_search"),
     "BMRM": BMRM(500, 1e-6),
-    "Pragam as printed": printed,
+    "Pragam without restarts": printed,
     "Pragam": Pragam(500, 1e-6, check_every=1),
     "DCD": DCD(100, 1e-6, check_every=1),
 }

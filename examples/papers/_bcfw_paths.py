@@ -6,8 +6,13 @@ from _claims import Outcome, Paper
 from _data import bound, digits, horses, ocr, tagger
 
 from sksstruct import ssvm_path
-from sksstruct.estimators.path import GRID
 from sksstruct.solvers import BCFW
+
+# The grid of lambda in App. K; the paper's epsilon is absolute, and 0.1.
+GRID = 2.0 ** np.arange(15, -16, -1)
+EPSILON = {"epsilon": 0.1, "relative": False}
+# Losses are at most one, so that tol is the gap.
+TO_A_GAP = BCFW.as_published(averaging=False, check_every=1, tol=0.1)
 
 # `gap_bcfw.py` has the claims on the solver, and puts these on its list.
 PATHS = Paper("gap_bcfw", "Osokin et al. (2016), Minding the gaps")
@@ -33,11 +38,9 @@ def warm_start(full):
     if full:
         data.append(("horses", *horses(100)))
     for name, estimator, X, y in data:
-        estimator.set_params(random_state=0)
+        estimator.set_params(random_state=0, solver=TO_A_GAP)
         grid = GRID[GRID >= 2.0**-10] if not full or name == "horses" else GRID
-        warm = ssvm_path(
-            estimator, X, y, method="grid", alphas=grid, alpha_min=grid[-1]
-        )
+        warm = ssvm_path(estimator, X, y, method="grid", alphas=grid)
         model, cold = bound(estimator, X, y), 0.0
         for alpha in grid:
             run = Run(model, alpha, sampling="gap")
@@ -67,8 +70,11 @@ def path_and_grid(full):
     rows, curves = [], {}
     end = GRID[-1] if full else 2.0**-10
     for method in ("exact", "heuristic", "grid"):
-        estimator = tagger(random_state=0)
-        path = ssvm_path(estimator, X, y, method=method, epsilon=0.1, alpha_min=end)
+        estimator, options = tagger(random_state=0), EPSILON
+        if method == "grid":
+            estimator.set_params(solver=TO_A_GAP)
+            options = {"alphas": GRID[GRID >= end]}
+        path = ssvm_path(estimator, X, y, method=method, alpha_min=end, **options)
         calls = path.oracle_calls / len(X)
         curves[method] = path.alphas.tolist(), calls.tolist()
         rows.append({
@@ -114,13 +120,13 @@ def kappa(full):
     X, y = path_problem(full)
     rows = []
     for name, solver in (
-        ("BCFW, gap", BCFW()),
-        ("BCPFW, gap, cache", BCFW(step="pairwise", cache=True)),
+        ("BCFW, gap", BCFW.as_published()),
+        ("BCPFW, gap, cache", BCFW.as_published(step="pairwise", cache=True)),
     ):
         for value in (0.1, 0.3, 0.5, 0.7, 0.9, 0.99):
             path = ssvm_path(
                 tagger(solver=solver, random_state=0), X, y, kappa=value,
-                epsilon=0.1, alpha_min=2.0**-15 if full else 2.0**-10,
+                alpha_min=2.0**-15 if full else 2.0**-10, **EPSILON,
             )  # fmt: skip
             rows.append({
                 "solver": name, "kappa": value, "segments": len(path),
@@ -155,7 +161,7 @@ def heuristic(full):
     model = bound(tagger(), X, y)
     rows, end = [], 2.0**-15 if full else 2.0**-10
     for value in (0.3, 0.5, 0.7, 0.9, 0.99):
-        options = {"epsilon": 0.1, "kappa": value, "alpha_min": end}
+        options = {"kappa": value, "alpha_min": end, **EPSILON}
         one, exact = (
             ssvm_path(tagger(random_state=0), X, y, method=method, **options)
             for method in ("heuristic", "exact")

@@ -25,7 +25,7 @@ class Run:
     """
 
     def __init__(self, model, alpha, refresh=10, seed=0, **options):
-        solver = BCFW(averaging=False, **options)
+        solver = BCFW.as_published(averaging=False, **options)
         self.model, self.alpha, self.refresh = model, alpha, refresh
         self.state = BCFWState(solver, model, alpha, Options(seed))
         self.kernel = self.state.kernel

@@ -121,7 +121,7 @@ def figure_3_pos(full):
     rows = []
     for name, solver in {
         "GDMM": GDMM(400, 0.0, check_every=1),
-        "BCFW": BCFW(max_iter=400, tol=0.0, check_every=1),
+        "BCFW": BCFW.as_published(max_iter=400, tol=0.0, check_every=1),
         "SSG": SSG(400, 0.0),
     }.items():
         history = fit(X, y, alpha, solver).history_
@@ -201,7 +201,7 @@ def figure_3_ssg(full):
         optimum = fit(X, y, alpha, "auto", tol=1e-6, max_iter=2000).objective_
         row = {"data": name}
         for label, solver in {
-            "SSG": SSG(most, 0.0), "BCFW": BCFW(max_iter=most, tol=0.0),
+            "SSG": SSG(most, 0.0), "BCFW": BCFW.as_published(max_iter=most, tol=0.0),
             "GDMM": GDMM(most, 0.0),
         }.items():  # fmt: skip
             row[label] = fit(X, y, alpha, solver).history_["primal"].min() / optimum - 1
@@ -234,7 +234,7 @@ def figure_3_sets(full):
         common = {"loss": "structured_hinge", "interaction_scaling": 1.0,
                   "pairs": pairs, "random_state": 0}  # fmt: skip
         for label, solver in {
-            "GDMM": GDMM(most, 0.0), "BCFW, LP": BCFW(max_iter=2, tol=0.0),
+            "GDMM": GDMM(most, 0.0), "BCFW, LP": BCFW.as_published(max_iter=2, tol=0.0),
         }.items():  # fmt: skip
             # an LP for each example: two passes show what they cost
             extra = {"inference": "lp"} if "LP" in label else {}

@@ -170,6 +170,8 @@ def is_best(score, best):
 @PAPER.claim(
     "Table 2: primal",
     "GDMM returns the best solution on all five data sets.",
+    # a third of a second for each solver says little on a busy machine
+    small=False,
 )
 def table_2(full):
     rows, wins, behind = [], 0, []
@@ -187,8 +189,7 @@ def table_2(full):
         rows.append(row)
     saw = f"GDMM finds the best labeling known on {wins} of {len(rows)}"
     saw += f"; it is behind on {' and '.join(behind)}." if behind else "."
-    # with a third of a second each, chance decides about one
-    return Outcome(wins >= (5 if full else 3), saw, rows)
+    return Outcome(wins == len(rows), saw, rows)
 
 
 @PAPER.claim(
@@ -225,6 +226,7 @@ def table_2_time(full):
     "Fig. 1",
     "The relative primal gap of GDMM falls to zero on small and on large domains, "
     "where the subgradient method is left far behind.",
+    small=False,
 )
 def figure_1(full):
     rows, curves, ahead = [], {}, 0

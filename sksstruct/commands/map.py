@@ -16,7 +16,7 @@ from sksstruct.datasets import (
     load_wcsp,
 )
 from sksstruct.datasets._text import plain_name
-from sksstruct.inference.lp import MAP_SOLVERS, resolve_map_solver
+from sksstruct.inference.lp import MAP_SOLVERS, Interrupted, resolve_map_solver
 
 
 def add_parsers(commands):
@@ -94,7 +94,8 @@ def run(options):
     Returns
     -------
     code : int
-        0, or 1 if no labeling was found, or 2 if it could not be written.
+        0, or 1 if no labeling was found, 2 if it could not be written, or 130 after an
+        interrupt.
     """
     started = time.perf_counter()
     graph = load(options.file, options.evidence)
@@ -106,12 +107,16 @@ def run(options):
     with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
         if options.verbose:
             print(f"{graph}, read in {loaded - started:.2f} s", flush=True)
-        result = solver.solve(
-            graph,
-            time_limit=options.time_limit,
-            random_state=options.seed,
-            verbose=options.verbose,
-        )
+        try:
+            result = solver.solve(
+                graph,
+                time_limit=options.time_limit,
+                random_state=options.seed,
+                verbose=options.verbose,
+            )
+            interrupted = False
+        except Interrupted as error:
+            result, interrupted = error.result, True
     shown = {
         "status": str(result.status),
         "message": result.message,
@@ -121,7 +126,8 @@ def run(options):
         "iterations": result.n_iter,
         "seconds": round(time.perf_counter() - loaded, 3),
     }
-    return _show(options, result, shown)
+    code = _show(options, result, shown)
+    return 130 if interrupted else code
 
 
 def _show(options, result, shown):

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from itertools import chain
 
 import joblib
 from sklearn.utils.validation import check_is_fitted
@@ -10,7 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.datasets import read_conll
 from sksstruct.estimators import ChainCRF, Tagger, crfsuite_parameters
 from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
-from sksstruct.metrics import chunk_classification_report, token_accuracy_score
+from sksstruct.metrics import (
+    chunk_classification_report,
+    flat_classification_report,
+    token_accuracy_score,
+)
+from sksstruct.utils._spans import SpanLabels
 
 
 def add_parsers(commands):
@@ -40,10 +46,14 @@ def add_parsers(commands):
     train.add_argument("--alpha", type=float, help="regularization (default: auto)")
     train.add_argument("--c1", type=float, help="c1 of CRFsuite; selects --loss log")
     train.add_argument("--c2", type=float, help="c2 of CRFsuite; selects --loss log")
-    train.add_argument("--bio", action="store_true", help="allow only valid BIO labels")
+    train.add_argument(
+        "--scheme", type=str.lower, choices=["auto", "bio", "iob1", "iobes", "bilou"],
+        help="allow only well-formed labels of this scheme (auto: that of the data)",
+    )  # fmt: skip
     train.add_argument("--test", help="file to evaluate on, by chunks")
     train.add_argument("--max-seconds", type=float, help="time limit of training")
     train.add_argument("--jobs", type=int, help="number of threads (default: 1)")
+    train.add_argument("--empty", help="text to put in place of empty columns")
     train.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     train.add_argument("-v", "--verbose", action="store_true", help="show progress")
     train.set_defaults(run=run_train)
@@ -61,6 +71,7 @@ def add_parsers(commands):
         "--test", action="store_true",
         help="the last column has true labels; print a report instead",
     )  # fmt: skip
+    tag.add_argument("--empty", help="text to put in place of empty columns")
     tag.add_argument("--jobs", type=int, help="number of threads (default: 1)")
     tag.set_defaults(run=run_tag)
 
@@ -81,8 +92,12 @@ def run_train(options):
     started = time.perf_counter()
     # before the work that would be lost
     _check_folder(options.model)
-    test = None if options.test is None else _labeled(read_conll(options.test))
-    X, y = _labeled([s for name in options.file for s in read_conll(name)])
+    test = None
+    if options.test is not None:
+        test = _labeled(read_conll(options.test, empty=options.empty))
+    X, y = _labeled(
+        [s for name in options.file for s in read_conll(name, empty=options.empty)]
+    )
     columns = ColumnFeatures(_text(options.template)).fit(X)
     vectorizer = SequenceVectorizer(min_count=options.min_count)
     crf = ChainCRF(**_parameters(options, len(X)))
@@ -135,7 +150,7 @@ def _parameters(options, n):
         alpha = "auto" if options.alpha is None else options.alpha
         parameters = {"alpha": alpha, "loss": options.loss or "hinge"}
     return parameters | {
-        "forbidden_transitions": "bio" if options.bio else None,
+        "forbidden_transitions": options.scheme,
         "max_seconds": options.max_seconds,
         "n_jobs": options.jobs,
         "random_state": options.seed,
@@ -168,7 +183,12 @@ def run_tag(options):
     tagger = _load(options.model)
     tagger[-1].set_params(n_jobs=options.jobs)
     n_columns = tagger[0].n_columns_
-    sentences = read_conll(sys.stdin if options.file == "-" else options.file)
+    # all lines with a token are written again
+    sentences = read_conll(
+        _standard_input() if options.file == "-" else options.file,
+        empty=options.empty,
+        keep_docstart=not options.test,
+    )
     found = len(sentences[0])
     if options.test:
         if found != n_columns + 1:
@@ -186,6 +206,13 @@ def run_tag(options):
         with open(options.output, "w", encoding="utf-8") as file:
             _write(file, sentences, labels)
     return 0
+
+
+def _standard_input():
+    """Lines of standard input, read as those of a file are."""
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")
+    return sys.stdin
 
 
 def _load(name):
@@ -214,4 +241,11 @@ def _report(tagger, X, y):
     """Print how well sentences are labeled."""
     predicted = tagger.predict(X)
     print(f"token accuracy {token_accuracy_score(y, predicted):.4f}")
-    print(chunk_classification_report(y, predicted, digits=4))
+    try:
+        SpanLabels(dict.fromkeys(chain.from_iterable(y)))
+    except ValueError as error:
+        # such as parts of speech
+        print(f"not by chunks, as {error}")
+        print(flat_classification_report(y, predicted, digits=4, zero_division=0.0))
+    else:
+        print(chunk_classification_report(y, predicted, digits=4))

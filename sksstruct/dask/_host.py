@@ -4,15 +4,14 @@ import asyncio
 import pickle
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cache
 from threading import Lock
 from weakref import WeakValueDictionary
 
 import numpy as np
 from distributed.core import error_message
-from threadpoolctl import ThreadpoolController
 
 from sksstruct.solvers.partitioned.changes import Places, TreeSum
+from sksstruct.utils.parallel import one_blas_thread
 
 # Arrays of so many bytes are parts of messages of their own.
 _LONG = 2**16
@@ -91,11 +90,6 @@ class Answer:
     error: tuple | None = None
 
 
-@cache
-def _controller():
-    return ThreadpoolController()
-
-
 def pack(value):
     """A value as parts of a message: a pickle, and long arrays as they are."""
     arrays = []
@@ -158,7 +152,7 @@ class Host:
         """
         try:
             # nobody waits any more for one that is still at work: weights are shared
-            with self._lock, _controller().limit(limits=1, user_api="blas"):
+            with self._lock, one_blas_thread():
                 return self._answer(call, common)
         except BaseException as error:
             message = error_message(error)

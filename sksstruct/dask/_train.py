@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from traceback import clear_frames
 from typing import Any
 from uuid import uuid4
 
@@ -89,6 +90,18 @@ def train(estimator, X, y, sample_weight, noun):
     estimator : estimator
         The same object.
     """
+    try:
+        return _train(estimator, X, y, sample_weight, noun)
+    except BaseException as error:
+        # The client keeps the error of a task, with all frames that it went through,
+        # while there is a future of it: these frames have one, and those of the data.
+        while error is not None:
+            clear_frames(error.__traceback__)
+            error = error.__cause__
+        raise
+
+
+def _train(estimator, X, y, sample_weight, noun):
     spec = checked_model(estimator)
     solver = partitioned(estimator)
     client = estimator._client()
@@ -135,7 +148,7 @@ def train(estimator, X, y, sample_weight, noun):
         verbose=estimator.verbose,
         callback=callbacks,
         l1=plan.l1,
-        max_seconds=getattr(estimator, "max_seconds", None),
+        max_seconds=estimator.max_seconds,
     )
     try:
         run = _on_cluster(solver, client)
@@ -153,9 +166,9 @@ def partitioned(estimator):
     """The solver of an estimator as `Partitioned`."""
     solver = named_solver(estimator)
     if estimator.solver == "auto":
-        solver = Partitioned(max_iter=estimator.max_iter, tol=tolerance(estimator))
+        solver = Partitioned(estimator.max_iter, tolerance(estimator))
     elif isinstance(solver, BCFW | SDCA | LBFGS):
-        solver = Partitioned(solver, max_iter=solver.max_iter, tol=solver.tol)
+        solver = Partitioned(solver.max_iter, solver.tol, solver=solver)
     elif not isinstance(solver, Partitioned):
         raise ValueError(
             f"{type(solver).__name__} cannot train on data in parts: solver must be "
@@ -251,8 +264,6 @@ def _attributes(estimator, spec, facts, weights):
     seen = {}
     if facts.n_features is not None:
         seen["n_features_in_"] = facts.n_features
-    if facts.feature_names is not None:
-        seen["feature_names_in_"] = facts.feature_names
     views = None
     if hasattr(spec, "_layout"):  # blocks of weights cannot be told without a model
         views = spec._layout().views(weights)

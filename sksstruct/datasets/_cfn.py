@@ -21,6 +21,8 @@ _LEXEMES = re.compile(
     r'"(?P<text>[^"\n]*)"|(?P<mark>[{}\[\]:])|(?P<word>[^\s,:{}\[\]"]+)'
 )
 _MARKS = {"{": "}", "[": "]"}
+# What sums of scores lose by rounding, for each unit of their size.
+_LOST = 1e-12
 # Entries that may be written out: as many as characters, or a few more.
 _MORE_ENTRIES = 1_000_000
 
@@ -37,9 +39,10 @@ def load_cfn(path: PathLike) -> FactorGraph:
     Returns
     -------
     graph : FactorGraph
-        Scores are minus the costs, -inf for costs that reach the bound of "mustbe":
-        ``"<12.5"``. With ``">12.5"`` scores are the costs, which are maximized, and
-        -inf for those that do not exceed it.
+        Scores are minus the costs. With "mustbe" as ``"<12.5"``, labelings are
+        forbidden if their total cost is not below 12.5: `must_exceed` is -12.5, up to
+        rounding. With ``">12.5"`` scores are the costs, which are maximized, and their
+        total must exceed 12.5. Costs that no labeling can make up for score -inf.
 
     Raises
     ------
@@ -68,8 +71,20 @@ def load_cfn(path: PathLike) -> FactorGraph:
         raise ValueError(f"{name}: {error}") from None
     try:
         return _Network(whole, len(text)).build()
+    except _NoNumber as error:
+        found = re.search(rf"(?<![^\s,\[\]\"]){re.escape(error.word)}", text)
+        line = text.count("\n", 0, found.start() if found else 0) + 1
+        raise ValueError(f"{name}, line {line}: {error}") from None
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+class _NoNumber(ValueError):
+    """A word in the place of a number."""
+
+    def __init__(self, message, word):
+        super().__init__(message)
+        self.word = str(word)
 
 
 class _Pairs(list):
@@ -193,13 +208,32 @@ class _Network:
         """The graph of all cost functions."""
         if not isinstance(self._functions, list):
             raise ValueError("functions must be an object")
+        functions = []
         for f, item in enumerate(self._functions):
             name, body = item if isinstance(self._functions, _Pairs) else (None, item)
             what = f"cost function {f if name is None else repr(name)}"
-            scope, values = self._read_function(_fields(body, what), what)
+            functions.append((what, *self._read_function(_fields(body, what), what)))
+        self._forbid([values for *_, values in functions])
+        for what, scope, values in functions:
             if not self._parts.add(scope, values):
                 raise ValueError(f"{what} has costs that are too large to be added")
         return self._parts.build()
+
+    def _forbid(self, tables):
+        """Scores that no labeling can make up for become -inf; what is left of the
+        bound is one on the total."""
+        high = [float(values.max()) for values in tables]
+        # nothing is forbidden, or everything
+        if self._top == np.inf or min(high, default=0.0) == -np.inf:
+            return
+        # what sums of decimals lose must not decide
+        lost = _LOST * max(1.0, abs(self._top), sum(map(abs, high)))
+        least, lowest = lost - self._top, 0.0
+        for values, top in zip(tables, high, strict=True):
+            values[values + (sum(high) - top) <= least] = -np.inf
+            lowest += float(values[values > -np.inf].min(initial=top))
+        if lowest <= least:
+            self._parts.must_exceed = least
 
     def _read_function(self, body, what):
         """Scope and scores of a cost function."""
@@ -221,7 +255,6 @@ class _Network:
             if len(values) != size:
                 raise ValueError(f"{what} needs {size} costs, got {len(values)}")
         scores = -self._sign * values
-        scores[self._sign * values >= self._top] = -np.inf
         if not scores.max(initial=-np.inf) < np.inf:
             raise ValueError(f"{what} has an infinite cost that is not forbidden")
         return scope, scores.reshape(shape)
@@ -291,7 +324,7 @@ def _numbers(values, what):
     values = [words.get(x, x) if isinstance(x, str) else x for x in values]
     for x in values:
         if isinstance(x, bool) or not isinstance(x, (int, float)):
-            raise ValueError(f"{what} has the cost {x!r}, which is not a number")
+            raise _NoNumber(f"{what} has the cost {x!r}, which is not a number", x)
     try:
         array = np.array(values, dtype=np.float64)
     except OverflowError:
@@ -300,8 +333,8 @@ def _numbers(values, what):
 
 
 def _read_mustbe(text):
-    """Sign of the costs, and the bound that forbidden ones reach, times that sign."""
-    found = re.fullmatch(r"([<>])=?\s*(-?inf|[-+.0-9eE]+)", str(text).strip())
+    """Sign of the costs, and the bound that a forbidden total reaches, times it."""
+    found = re.fullmatch(r"([<>])\s*(-?inf|[-+.0-9eE]+)", str(text).strip())
     try:
         sign = {"<": 1.0, ">": -1.0}[found[1]]
         top = sign * float(found[2])

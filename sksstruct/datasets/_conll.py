@@ -3,6 +3,8 @@
 import gzip
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -24,11 +26,15 @@ def read_conll(
     n_columns: int | None = None,
     separator: str | None = None,
     comment: str | None = None,
+    empty: str | None = None,
+    keep_docstart: bool = False,
 ) -> list[tuple[list[str], ...]]:
     """Read sentences in CoNLL column format.
 
-    There is one token on each line, its columns separated by white space; empty lines
-    end sentences. Files in any other format raise an error.
+    There is one token on each line, its columns separated by spaces or tabs. Lines
+    without any column end sentences. A line ends with a line feed, or a carriage return
+    and a line feed. Other white space, such as a no-break space, is part of a word.
+    Files in any other format raise an error.
 
     Parameters
     ----------
@@ -37,9 +43,17 @@ def read_conll(
     n_columns : int, default=None
         Number of columns; by default that of the first token.
     separator : str, default=None
-        Column separator; by default any white space.
+        Column separator. By default any number of spaces and tabs, or a tab on lines
+        that have the right number of columns only so.
     comment : str, default=None
         Lines that begin with this string are skipped.
+    empty : str, default=None
+        Text to put in place of an empty column, where columns are separated by a tab or
+        by `separator`. Some corpora of web text have such tokens. By default they are
+        an error.
+    keep_docstart : bool, default=False
+        Whether to keep lines whose first column is ``-DOCSTART-`` as tokens. By default
+        they end a sentence and are skipped.
 
     Returns
     -------
@@ -59,47 +73,80 @@ def read_conll(
     >>> read_conll(["He PRP B-NP", "ran VBD B-VP", "", "Yes UH O"])
     [(['He', 'ran'], ['PRP', 'VBD'], ['B-NP', 'B-VP']), (['Yes'], ['UH'], ['O'])]
     """
+    reader = _Reader(n_columns, separator, comment, empty, keep_docstart)
     if not isinstance(source, str | Path) and hasattr(source, "__iter__"):
-        return _parse(source, "line", n_columns, separator, comment)
+        return reader.read(source, "line")
     path = Path(source)
     opener = gzip.open if path.suffix == ".gz" else open
     # some editors begin a file with a mark, which is not part of the first word
     with opener(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
         try:
-            return _parse(lines, f"{path}, line", n_columns, separator, comment)
+            return reader.read(lines, f"{path}, line")
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} is not UTF-8 text: {error}") from None
         except (EOFError, zlib.error) as error:
             raise ValueError(f"{path} is truncated or damaged: {error}") from None
 
 
-def _parse(lines, place, n_columns, separator, comment):
-    sentences, rows = [], []
-    for number, line in enumerate(lines, start=1):
-        line = line.rstrip("\r\n")
-        if comment is not None and line.startswith(comment):
-            continue
-        if not line.strip():
-            if rows:
+@dataclass
+class _Reader:
+    """What `read_conll` does with lines."""
+
+    n_columns: int | None
+    separator: str | None
+    comment: str | None
+    empty: str | None
+    keep_docstart: bool
+
+    def read(self, lines, place):
+        """The sentences; `place` and a number tell in errors where a line is."""
+        sentences, rows = [], []
+        for number, line in enumerate(chain(lines, [""]), start=1):
+            line = line.rstrip("\r\n")
+            if self.comment is not None and line.startswith(self.comment):
+                continue
+            columns = self._columns(line)
+            if columns and (columns[0] != "-DOCSTART-" or self.keep_docstart):
+                rows.append(self._checked(columns, line, f"{place} {number}"))
+            elif rows:
                 sentences.append(tuple(map(list, zip(*rows, strict=True))))
                 rows = []
-            continue
-        columns = line.split(separator)
-        if n_columns is None:
-            n_columns = len(columns)
-        if len(columns) != n_columns:
+        if not sentences:
+            raise ValueError(f"{place.removesuffix(', line')}: no tokens")
+        return sentences
+
+    def _columns(self, line):
+        """The columns of a line, some of which may be empty."""
+        # no method without an argument, which takes any white space of Unicode
+        words = [word for word in line.replace("\t", " ").split(" ") if word]
+        if not words:
+            return []
+        if self.separator is not None:
+            return line.split(self.separator)
+        # A tab on either side of nothing, or a space in a word, are only seen where the
+        # number of columns is wrong: several tabs may be one separator.
+        fields = [field.strip(" ") for field in line.split("\t")]
+        if self.n_columns is None:
+            return words if fields[0] else fields
+        fits = len(words) != self.n_columns == len(fields)
+        return fields if fits else words
+
+    def _checked(self, columns, line, place):
+        """The columns of a token, as many as all tokens have, and none is empty."""
+        if self.n_columns is None:
+            self.n_columns = len(columns)
+        if len(columns) != self.n_columns:
             raise ValueError(
-                f"{place} {number}: {len(columns)} columns instead of {n_columns}: "
+                f"{place}: {len(columns)} columns instead of {self.n_columns}: "
                 f"{line!r:.80}"
             )
-        if not all(columns):
-            raise ValueError(f"{place} {number}: an empty column: {line!r:.80}")
-        rows.append(columns)
-    if rows:
-        sentences.append(tuple(map(list, zip(*rows, strict=True))))
-    if not sentences:
-        raise ValueError(f"{place.removesuffix(', line')}: no tokens")
-    return sentences
+        if "" in columns and self.empty is None:
+            which = f"column {columns.index('') + 1}" if columns[0] else "the token"
+            raise ValueError(
+                f"{place}: {which} is empty: {line!r:.80}. To read such lines, pass a "
+                "text to put in its place, such as empty='_'"
+            )
+        return [column or self.empty for column in columns]
 
 
 def fetch_conll2000(

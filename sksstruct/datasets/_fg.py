@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from sksstruct.datasets._parts import check_total
 from sksstruct.datasets._text import open_write, read_bytes
 from sksstruct.datasets._tokens import Tokens
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic
@@ -124,6 +125,7 @@ def dump_fg(graph: FactorGraph, path: PathLike) -> None:
     ...     print(file.read().split())
     ['3', '1', '1.5', '2.0', '-1.0', 'XOR', '3', '1', '2', '3']
     """
+    check_total(graph)
     if (graph.n_states != 2).any():
         raise ValueError("all variables must be binary")
     if graph.offset or (graph.evidence >= 0).any():

@@ -49,7 +49,8 @@ class Keywords:
         reader = {
             **dict.fromkeys((">=", ">", "<=", "<", "="), self._compare),
             "disj": self._disjoin, "sdisj": self._disjoin, "clique": self._clique,
-            "salldiff": self._differ, "wregular": self._follow,
+            "alldiff": self._all_differ, "salldiff": self._differ,
+            "wregular": self._follow,
             **dict.fromkeys(("knapsack", "knapsackp", "knapsackv"), self._fill),
         }.get(name)  # fmt: skip
         if reader is None:
@@ -114,6 +115,21 @@ class Keywords:
             for k in range(largest)
         )
         yield scope, cost * (len(scope) - different.astype(np.float64))
+
+    def _all_differ(self, name, scope):
+        """Different values, but for some that may be repeated."""
+        free = [self._number() for _ in range(self._count(name))]
+        if self._count(name):
+            self._tokens.fail("alldiff with costs that were moved is not read")
+        for pair in itertools.combinations(scope, 2):
+            x, y = self._states(pair)
+            same = (x == y) & ~np.isin(x, free)
+            yield list(pair), np.where(same, float(self._top), 0.0)
+
+    def _count(self, name):
+        """How many parameters follow."""
+        most = self._tokens.left
+        return self._tokens.integer(f"a number of parameters of {name}", 0, most)
 
     def _clique(self, name, scope):
         """At most one variable has a value of its list."""

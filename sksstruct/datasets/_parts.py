@@ -38,6 +38,15 @@ def list_factors(graph):
     return factors
 
 
+def check_total(graph):
+    """Raise an error if a graph forbids labelings by their total scores."""
+    if graph.must_exceed > -np.inf:
+        raise ValueError(
+            f"must_exceed = {graph.must_exceed} is not part of the format; write a "
+            "graph without it"
+        )
+
+
 def write_out(table, weight):
     """Scores of a factor of `list_factors`, as an array."""
     values = table.dense() if isinstance(table, Table) else table
@@ -64,7 +73,7 @@ class Parts:
         self._edges, self._edge_tables = array("i"), array("i")
         self._scopes, self._scope_tables = [], []
         self._tables, self._known = [], {}
-        self.offset = 0.0
+        self.offset, self.must_exceed = 0.0, -np.inf
 
     def add(self, scope, values):
         """Add the scores of a scope; returns whether they are in range.
@@ -171,4 +180,5 @@ class Parts:
         return FactorGraph._assemble(
             self._sizes, self._unaries, self._edges, self._edge_tables, self._tables,
             self._scopes, self._scope_tables, self.offset, evidence,
+            must_exceed=self.must_exceed,
         )  # fmt: skip

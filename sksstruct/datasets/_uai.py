@@ -6,7 +6,7 @@ from array import array
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sksstruct.datasets._parts import Parts, list_factors, write_out
+from sksstruct.datasets._parts import Parts, check_total, list_factors, write_out
 from sksstruct.datasets._scan import read_scopes, read_tables
 from sksstruct.datasets._text import blank_comments, open_write, plain_name, read_bytes
 from sksstruct.datasets._tokens import Tokens
@@ -166,8 +166,9 @@ def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
         return {}
     if (at and values[0] == 0) or len(values) - at != 1 + 2 * values[at]:
         tokens.fail(
-            f"{values[at]} observations need {2 * values[at]} numbers, there are "
-            f"{len(values) - at - 1}"
+            f"the number of observed variables is {values[at]}, and so "
+            f"{2 * values[at]} numbers have to follow, a variable and its state for "
+            f"each; there are {len(values) - at - 1}"
         )
     evidence = {}
     for k in range(at + 1, len(values), 2):
@@ -201,6 +202,7 @@ def dump_uai(graph: FactorGraph, path: PathLike, *, log: bool = False) -> None:
     >>> load_uai("small.uai").score([1, 1]) == graph.score([1, 1])
     True
     """
+    check_total(graph)
     factors = list_factors(graph)
     with open_write(path) as file:
         file.write(f"MARKOV\n{graph.n_variables}\n")

@@ -30,7 +30,7 @@ def load_wcsp(path: PathLike) -> FactorGraph:
     path : path-like
         A ``.wcsp`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. These
         keyword cost functions become tables: comparisons, ``disj``, ``sdisj``,
-        ``salldiff``, ``clique``, the knapsacks and ``wregular``. Other keywords,
+        ``alldiff``, ``salldiff``, ``clique``, the knapsacks and ``wregular``. Others,
         functions that are too large to be written out, and interval domains raise an
         error.
 
@@ -39,7 +39,8 @@ def load_wcsp(path: PathLike) -> FactorGraph:
     graph : FactorGraph
         Scores are minus the costs, and -inf for costs that reach the top cost given on
         the first line. A labeling whose total cost reaches the top cost is forbidden
-        as well; the graph cannot express that.
+        as well: if there may be one, `must_exceed` is half a unit above minus the top
+        cost.
 
     Raises
     ------
@@ -65,6 +66,11 @@ def load_wcsp(path: PathLike) -> FactorGraph:
     for f in range(m):
         reader.read_function(f)
     tokens.finish("cost function")
+    # beyond 2 ** 52, what rounds to the top cost is allowed
+    must_exceed = 0.5 - top if top < 2**52 else math.nextafter(-top, -math.inf)
+    # the top cost may be out of reach
+    if reader.lowest <= must_exceed:
+        reader.parts.must_exceed = must_exceed
     return reader.parts.build()
 
 
@@ -94,7 +100,7 @@ class _Reader:
     """Reads cost functions, one after the other, into `parts`."""
 
     def __init__(self, tokens, sizes, top):
-        self.parts = Parts(sizes, share=0)
+        self.parts, self.lowest = Parts(sizes, share=0), 0.0
         self._tokens, self._sizes, self._top = tokens, sizes, top
         self._shared = []
         # entries that may be written out: as many as bytes, or a few more
@@ -114,14 +120,19 @@ class _Reader:
             tokens.fail(f"the default cost of function {f} is negative")
         count = tokens.integer(f"the number of tuples of function {f}")
         if count < 0:
-            self.parts.add(scope, self._find_shared(scope, -count))
+            self._add(scope, *self._find_shared(scope, -count))
         elif not scope:
             self._add_constant(default, count)
         else:
             table = self._read_table(f, scope, default, count)
+            low = _lowest(table)
             if arity < 0:
-                self._shared.append(table)
-            self.parts.add(scope, table)
+                self._shared.append((table, low))
+            self._add(scope, table, low)
+
+    def _add(self, scope, table, low):
+        self.lowest += low
+        self.parts.add(scope, table)
 
     def _read_scope(self, f, arity):
         last = len(self._sizes) - 1
@@ -134,10 +145,11 @@ class _Reader:
         return scope
 
     def _find_shared(self, scope, number):
-        """The table of a function that was read before, counted from 1."""
+        """The table of a function that was read before, counted from 1, and its lowest
+        score."""
         if number > len(self._shared):
             self._tokens.fail(f"there is no shared cost function {number} yet")
-        table = self._shared[number - 1]
+        table, low = self._shared[number - 1]
         if table.shape != tuple(self._sizes[v] for v in scope):
             self._tokens.fail(f"shared cost function {number} has shape {table.shape}")
         # tables of single variables are added up, not shared: this takes time
@@ -145,7 +157,7 @@ class _Reader:
             self._entries_left -= table.size
             if self._entries_left < 0:
                 self._tokens.fail("too many costs of single variables")
-        return table
+        return table, low
 
     def _read_keyword(self, f, scope):
         """A function that is given by a keyword; it may be taken apart."""
@@ -154,7 +166,7 @@ class _Reader:
         word = self._tokens.next("a keyword")
         for part, costs in self._keywords.read(word, scope):
             scores = np.where(costs >= self._top, -np.inf, -costs)
-            self.parts.add(part, scores)
+            self._add(part, scores, _lowest(scores))
 
     def _reserve(self, shape):
         """Count entries that are written out, or refuse."""
@@ -169,6 +181,7 @@ class _Reader:
         if count:
             self._tokens.fail("a constant cost has no tuples")
         self.parts.offset -= math.inf if default >= self._top else float(default)
+        self.lowest -= float(default) if default < self._top else 0.0
 
     def _read_table(self, f, scope, default, count):
         """Scores of a function that is listed."""
@@ -185,6 +198,14 @@ class _Reader:
         return scores
 
 
+def _lowest(scores):
+    """The lowest score that is allowed; 0 where none is."""
+    low = float(scores.min())
+    if low == -math.inf:
+        low = float(scores[scores > -math.inf].min(initial=0.0))
+    return low
+
+
 def dump_wcsp(
     graph: FactorGraph, path: PathLike, *, name: str = "graph", top: int | None = None
 ) -> None:
@@ -199,7 +220,8 @@ def dump_wcsp(
     name : str, default="graph"
         Name of the problem, without blanks.
     top : int, default=None
-        Cost that stands for -inf; None: one more than all finite costs together.
+        Cost that stands for -inf. None: one more than all finite costs together, or
+        what `must_exceed` of the graph says.
 
     Examples
     --------
@@ -215,8 +237,16 @@ def dump_wcsp(
         for scope, table, weight in list_factors(graph)
     ]
     total = sum(_largest_cost(scope, values) for scope, values in factors)
-    top = total + 1 if top is None else top
-    if not total < top < 2**53:
+    # the least whole number that is not below what costs have to be below
+    bound = None if graph.must_exceed == -math.inf else math.ceil(-graph.must_exceed)
+    if top is None:
+        top = total + 1 if bound is None else bound
+    if bound is not None and (top != bound or top < 1):
+        raise ValueError(
+            f"top = {top} must be positive, and {bound} for a graph with must_exceed = "
+            f"{graph.must_exceed}"
+        )
+    if not (total < top or top == bound) or not top < 2**53:
         raise ValueError(
             f"top = {top} must be above all costs together, {total}, and below 2 ** 53"
         )

@@ -17,7 +17,7 @@ from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.sparse_input import check_sparse
+from sksstruct.utils.sparse_input import check_sparse, is_sparse
 from sksstruct.utils.typing import Items, Labelings, Sequences, Transitions
 from sksstruct.utils.validation import (
     LabelEncoder,
@@ -113,7 +113,9 @@ class ChainPrediction(TrainedChain):
 
     def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
         """The chain with the fitted weights, bound to sequences to decode."""
-        check_is_fitted(self, "coef_")
+        # scikit-learn asks for tags first
+        if "coef_" not in vars(self):
+            check_is_fitted(self, "coef_")
         packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
         self._check_feature_names(packed)
         n_classes = len(self.classes_)
@@ -127,19 +129,21 @@ class ChainPrediction(TrainedChain):
             )
             packed = PackedSequences(scores, packed.offsets)
         coef, pair_coef = self.coef_, getattr(self, "transition_coef_", None)
-        for name in ("coef_", "transition_coef_"):
-            if sparse.issparse(getattr(self, name, None)):
-                check_sparse(getattr(self, name), name)
-        if sparse.issparse(coef) and pair_coef is None:
+        for name, value in (("coef_", coef), ("transition_coef_", pair_coef)):
+            if is_sparse(value):
+                check_sparse(value, name)
+        if is_sparse(coef) and pair_coef is None:
             # the scores of the labels take the place of the features
             scores = packed.values @ coef.T
             scores = scores.toarray() if sparse.issparse(scores) else scores
             packed = PackedSequences(scores, packed.offsets)
             coef = np.eye(n_classes)
-        elif sparse.issparse(coef):
+        elif is_sparse(coef):
             coef = coef.toarray()
-        index = {label: k for k, label in enumerate(self.classes_.tolist())}
-        pairs = check_forbidden(forbidden, index, strict=True)
+        pairs = []
+        if forbidden is not None:
+            index = {label: k for k, label in enumerate(self.classes_.tolist())}
+            pairs = check_forbidden(forbidden, index, strict=True)
         return FittedChain(
             packed,
             self.classes_,
@@ -156,12 +160,18 @@ class ChainPrediction(TrainedChain):
             pair_coef,
         )
 
+    @property
+    def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
+        """ndarray of shape (n_features,): names of the features, if X had any."""
+        names = vars(self).get("_names_in")
+        if names is None:
+            raise AttributeError("feature_names_in_: X had no feature names in fit")
+        return names.to_array()
+
     def _check_feature_names(self, packed):
-        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            # one array, and a long one, where both are from the same vectorizer
-            if packed.feature_names is not self.feature_names_in_ and not (
-                np.array_equal(packed.feature_names, self.feature_names_in_)
-            ):
+        seen = vars(self).get("_names_in")
+        if seen is not None and packed.feature_names is not None:
+            if packed.feature_names != seen:
                 raise ValueError("X has other feature names than those seen in fit")
 
     def predict(
@@ -183,14 +193,16 @@ class ChainPrediction(TrainedChain):
         excluded : list of list, default=None
             A list for each sequence: a collection of labels that are not allowed, or
             None, for each position; or None for the whole sequence.
-        forbidden_transitions : list of tuple or "bio", default=None
+        forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
+"bilou", default=None
             Pairs of labels that must not follow each other, in addition to those of
             the estimator's parameter of the same name.
 
         Returns
         -------
         y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
-            Labels.
+            Labels. If X is a 3-D array, it is an array of shape (n_sequences,
+            n_positions).
 
         Raises
         ------
@@ -198,8 +210,11 @@ class ChainPrediction(TrainedChain):
             If a constraint names a label not seen in fit, or leaves no labeling.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions)
+        labels = self.classes_[chain.decode()[0]]
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            return labels.reshape(X.shape[:2])
         # not a list: cross_val_predict concatenates the results of the folds
-        return object_array(chain.split(self.classes_[chain.decode()[0]]))
+        return object_array(chain.split(labels))
 
     def predict_topk(
         self,

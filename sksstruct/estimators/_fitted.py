@@ -14,9 +14,24 @@ from sksstruct.inference.lp import MAPResult, MarginalResult
 from sksstruct.models import ScoreFunction, StructuredModel
 from sksstruct.solvers.core.base import Solver
 
+# Parameters that estimators of other libraries have.
+_ELSEWHERE = {
+    "C": "use alpha, which is 1 / (n C) for n examples",
+    **dict.fromkeys(
+        ("c1", "c2"),
+        "sksstruct.crfsuite_parameters gives those for c1 and c2",
+    ),
+}
+
 
 class Trained:
     """Estimators that a solver has trained."""
+
+    def __new__(cls, *args, **params):
+        for name in params:
+            if name in _ELSEWHERE:
+                raise TypeError(f"{cls.__name__} has no {name}: {_ELSEWHERE[name]}")
+        return super().__new__(cls)
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -85,6 +100,12 @@ class Selected:
 
     alpha_: float
     best_score_: float
+    best_index_: int
+    best_params_: dict[str, float]
+    cv_results_: dict[str, Any]
+    n_splits_: int
+    scorer_: Any
+    refit_time_: float
     edges_: np.ndarray
     scores_: np.ndarray
     paths_: list[SSVMPath]

@@ -1,5 +1,7 @@
 """What the parameter `loss` of a classifier means for a model."""
 
+from sklearn.base import clone
+
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import MODELS
 
@@ -59,7 +61,8 @@ def set_loss(loss, spec, model):
         by_sums = "exp" in offered or "topk" not in offered
         surrogate = SmoothedHinge("entropy" if by_sums else "l2")
     else:
-        surrogate = loss.resolve()
+        surrogate = clone(loss)
+        surrogate.check()
     oracle, what = _ORACLES[surrogate.smoothing]
     if oracle not in offered:
         text = (

@@ -1,5 +1,6 @@
 """How strongly pairs of labels interact, chosen on samples that were held out."""
 
+import time
 import warnings
 from functools import partial
 
@@ -61,13 +62,28 @@ def choose_scaling(estimator, spec, examples):
     observed, shares = (
         np.concatenate([held_out[k] for _, held_out in parts]) for k in (1, 2)
     )
-    solver = _quick_solver(estimator)
+    solver, started = _quick_solver(estimator), time.perf_counter()
+
+    def left():
+        if estimator.max_seconds is None:
+            return None
+        return max(estimator.max_seconds - (time.perf_counter() - started), 0.0)
+
     states, measured, open_trials = [None] * len(parts), [], []
     for scaling in scalings:
+        if measured and left() == 0.0:
+            break
         predicted = []
         for number, (train, held_out) in enumerate(parts):
             labels, result = _predictions(
-                estimator, spec, train, held_out[0], scaling, solver, states[number]
+                estimator,
+                spec,
+                train,
+                held_out[0],
+                scaling,
+                solver,
+                states[number],
+                left(),
             )
             states[number] = result.dual_state
             if Status(result.status).remedy is not None:
@@ -137,7 +153,7 @@ def _quick_solver(estimator):
     return solver
 
 
-def _predictions(estimator, spec, examples, X, scaling, solver, state):
+def _predictions(estimator, spec, examples, X, scaling, solver, state, max_seconds):
     """Labels of X after training with a scaling, and the result of that."""
     model = spec.bind_scaled(examples, scaling)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
@@ -159,6 +175,7 @@ def _predictions(estimator, spec, examples, X, scaling, solver, state):
         random_state=estimator.random_state,
         n_jobs=estimator.n_jobs,
         dual_state=state,
+        max_seconds=max_seconds,
     )
     if Status(result.status) is Status.INTERRUPTED:
         raise KeyboardInterrupt(

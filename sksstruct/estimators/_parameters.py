@@ -10,6 +10,7 @@ TRAINING = {
     "solver": [str, object],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
+    "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -26,6 +27,11 @@ TEXTS = {
     "verbose": """
 verbose : int, default=0
     Print a line whenever the duality gap is computed.
+""",
+    "max_seconds": """
+max_seconds : float, default=None
+    Time limit in seconds. Training stops after the first pass that ends past the
+    limit, counted from the start of the first pass.
 """,
     "features_seen": """
 n_features_in_ : int

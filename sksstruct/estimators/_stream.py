@@ -16,7 +16,7 @@ from sksstruct.utils.validation import (
 )
 
 # Attributes kept from one mini-batch to the next, besides the weights.
-_KEPT = ("classes_", "n_features_in_", "feature_names_in_")
+_KEPT = ("classes_", "n_features_in_", "_names_in")
 
 
 def train_on_batch(tagger, X, y, classes, sample_weight):
@@ -27,7 +27,11 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     names = data.packed.feature_names
     # weights of one mini-batch are those of the next: none may come up in between
     spec.tables_only = True
-    data = spec._learn(data)
+    forbidden = spec.forbidden_transitions
+    if isinstance(forbidden, str) and forbidden.lower() == "auto":
+        # what the first call has found: the labels of the stream do not change
+        forbidden = getattr(tagger, "forbidden_transitions_", forbidden)
+    data = spec._learn(data, forbidden)
     earlier = _join_pairs(tagger, spec)
     total, n = data.total, len(data.packed)
     # the mean over more sequences gives each of the earlier ones less weight
@@ -204,5 +208,5 @@ def _inputs(tagger, spec, names):
         return {name: getattr(tagger, name) for name in _KEPT if hasattr(tagger, name)}
     found = {"classes_": spec.classes_, "n_features_in_": spec.n_features_}
     if names is not None:
-        found["feature_names_in_"] = names
+        found["_names_in"] = names
     return found

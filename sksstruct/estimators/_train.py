@@ -114,10 +114,11 @@ def prepare(estimator, X, y, sample_weight=None):
         max_iter=estimator.max_iter,
         tol=tolerance(estimator),
         model=model,
-        l1=l1_ratio,
+        l1=alpha * l1_ratio,
         alpha=spec.solver_alpha(alpha),
     )
-    solver.check_penalty(l1_ratio)
+    # nothing is left of it if alpha is zero
+    solver.check_penalty(alpha * l1_ratio)
     attributes = partial(
         _attributes,
         getattr(estimator, "_describe", _describe),
@@ -188,7 +189,7 @@ def train(estimator, X, y, sample_weight, noun):
             verbose=estimator.verbose,
             callback=callbacks,
             dual_state=state,
-            max_seconds=getattr(estimator, "max_seconds", None),
+            max_seconds=estimator.max_seconds,
         )
     except BaseException:
         callbacks.close()
@@ -239,6 +240,8 @@ def _warm_state(estimator, problem):
         return None
     if "completion" in problem.model.oracles:  # each round starts afresh
         return None
+    if not isinstance(warm, tuple) or len(warm) != 2 or not isinstance(warm[1], dict):
+        raise ValueError("the state of the last fit is damaged: set warm_start=False")
     spec, state = warm
     if problem.spec._can_continue(spec, state) and problem.solver.accepts(
         state, problem.model
@@ -255,8 +258,11 @@ def _warm_state(estimator, problem):
     return None
 
 
-def report_result(result, noun, remedy="", regularized=True):
-    """Raise or warn if a run was interrupted or did not converge."""
+def report_result(result, noun, remedy="", regularized=True, stacklevel=5):
+    """Raise or warn if a run was interrupted or did not converge.
+
+    The level of the stack is that of who called fit, past train, fit and its decorator.
+    """
     status = Status(result.status)
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt(
@@ -266,7 +272,8 @@ def report_result(result, noun, remedy="", regularized=True):
     if status.remedy is not None:
         hint = ""
         if status is Status.MAX_ITER:
-            hint = f" A larger alpha takes fewer passes. {remedy}".rstrip()
+            hint = " Scaled features or a larger alpha take fewer passes."
+            hint = f"{hint} {remedy}".rstrip()
         distance = (
             f"the duality gap is {result.dual_gap:.3g}, the tolerance "
             f"{result.target:.3g}"
@@ -277,5 +284,5 @@ def report_result(result, noun, remedy="", regularized=True):
             f"training did not converge in {result.n_iter} passes: {distance}. "
             f"{status.remedy}{hint}",
             ConvergenceWarning,
-            stacklevel=5,  # past train, fit and its decorator
+            stacklevel=stacklevel,
         )

@@ -109,8 +109,7 @@ class ChainCRF(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(hinge_solvers)s;
-        "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
-        duality gap soonest, also with thousands of labels. For the other losses
+        "auto" is "bcfw", also with thousands of labels. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
         penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
@@ -125,9 +124,7 @@ class ChainCRF(
         training stops at a gap of ``tol`` times the objective at w = 0, which is 1
         without class weights; None is 3e-3. With other losses, it stops at a gap of
         ``tol`` times the current objective; None is 1e-2.
-    max_seconds : float, default=None
-        Time limit in seconds. Training stops after the first pass that ends past the
-        limit, counted from the start of the first pass.
+    %(max_seconds)s
     early_stopping : bool, default=False
         Whether to hold out a part of the sequences and stop training when their `score`
         has not improved for `n_iter_no_change` passes, as in
@@ -148,12 +145,15 @@ class ChainCRF(
         score.
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
-    forbidden_transitions : list of tuple or "bio", default=None
+    forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
+"bilou", default=None
         Pairs (from, to) of labels that must not follow each other. None in a pair
-        stands for the start or the end of a sequence. "bio" selects the pairs of
-        `sksstruct.inference.bio_transitions`. The constraint applies in training, where
-        only allowed labelings compete, and in prediction. Labels that are not in y are
-        ignored.
+        stands for the start or the end of a sequence. The name of a scheme of spans
+        selects the pairs of `sksstruct.inference.scheme_transitions`; "auto" finds the
+        scheme of y. The constraint applies in training, where only allowed labelings
+        compete, and in prediction. Labels that are not in y are ignored. Labels in y
+        that break the rules are an error; `sksstruct.metrics.convert_labels` repairs
+        them.
     all_possible_states : bool, default=True
         Whether every pair of a feature and a label has a weight. If False, only pairs
         that occur in the training data have one, as is the default in CRFsuite. The
@@ -162,8 +162,9 @@ class ChainCRF(
         The same for pairs of labels. The hinge needs True.
     class_weight : dict or "balanced", default=None
         Cost of a wrong position, by its true label. The cost of labels that are not in
-        the dict is 1. Labels that are not in y are ignored. Not available with
-        ``loss="log"``, which has no cost of errors.
+        the dict is 1. As in scikit-learn, the dict may name a label that is not in y
+        only if it names all that are. Not available with ``loss="log"``, which has no
+        cost of errors.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`,
         `CuttingPlane` and `GDMM` start from its dual variables. They need the same
@@ -253,6 +254,11 @@ class ChainCRF(
     rounds, each of up to `max_iter` passes. The first weights are trained on the runs
     of known labels. Positions with missing labels have no loss.
 
+    For scikit-learn a tagger has no estimator type: `sklearn.base.is_classifier` is
+    false. Folds of classifiers are stratified by y, which is not possible for
+    labelings, and lists of lists would be an error. ``cv=3`` is therefore three plain
+    folds of the sequences.
+
     If several labelings have the best score, `predict` returns the one whose last label
     comes first in `classes_`. Remaining ties are decided by the last label but one, and
     so on.
@@ -309,7 +315,6 @@ class ChainCRF(
         **TRAINING,
         "tol": [*TRAINING["tol"], None],
         "l1_ratio": [Interval(Real, 0, 1, closed="left")],
-        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
@@ -331,6 +336,7 @@ class ChainCRF(
     }
 
     def __sklearn_tags__(self):
+        # no estimator type: see the notes of the class
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.sparse = True

@@ -59,11 +59,14 @@ def crfsuite_parameters(
     if algorithm not in ("lbfgs", "l2sgd"):
         return parameters
     total = c1 + 2.0 * c2
+    alpha, l1_ratio = total / n_sequences, c1 / total
+    if alpha == 0.0 or l1_ratio == 1.0:
+        raise ValueError(f"c2={c2!r} is too small, beside {c1=!r} or the losses")
     return {
         **parameters,
         "loss": "log",
-        "alpha": total / n_sequences,
-        "l1_ratio": c1 / total,
+        "alpha": alpha,
+        "l1_ratio": l1_ratio,
         "all_possible_states": all_possible_states,
         "all_possible_transitions": all_possible_transitions,
     }

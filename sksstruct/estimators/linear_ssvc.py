@@ -63,6 +63,7 @@ class LinearSSVC(
         a gap of ``tol`` times the objective at w = 0, which is 1 without weights of
         classes or samples. With DCD, it stops at a gap of ``tol`` times the current
         objective.
+    %(max_seconds)s
     fit_intercept : bool, default=True
         Whether there is a bias b.
     penalize_intercept : bool, default=True
@@ -121,6 +122,7 @@ class LinearSSVC(
     solver: str | Solver = "auto"
     max_iter: int = 10000
     tol: float = 1e-3
+    max_seconds: float | None = None
     fit_intercept: bool = True
     penalize_intercept: bool = True
     class_weight: dict | Literal["balanced"] | None = None

@@ -1,5 +1,7 @@
 """MAP of given factor graphs, as a predictor."""
 
+import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -19,6 +21,7 @@ from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp import (
     MAP_SOLVERS,
     BeliefPropagation,
+    Interrupted,
     MAPSolver,
     resolve_map_solver,
 )
@@ -27,6 +30,9 @@ from sksstruct.utils._param_validation import Interval, StrOptions, validate_par
 from sksstruct.utils.progress import Status
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Labelings
+
+# Seconds between two looks at threads that are to stop.
+_TICK = 0.01
 
 
 @fill_doc(
@@ -88,7 +94,9 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     status_ : list of str
         How each run ended; see `sksstruct.inference.lp.MAPResult`.
     results_ : list of MAPResult
-        The full results of the solver, including traces.
+        The full results of the solver, including traces. If `predict` is interrupted,
+        it raises KeyboardInterrupt, and the attributes have the best labelings and
+        bounds so far; results of graphs that were not begun are None.
     marginal_results_ : list of MarginalResult
         After `predict_marginals` by belief propagation: its full results, including log
         Z and the bound on it.
@@ -97,6 +105,11 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     --------
     sksstruct.factor_graphs.FactorGraph : The graphs to label.
     sksstruct.datasets.load_uai : Reads graphs from files.
+
+    Notes
+    -----
+    For scikit-learn the predictor has no estimator type, as it learns nothing: scores
+    are given, and there is no y to be a classifier of.
 
     References
     ----------
@@ -183,33 +196,57 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         method.check()
         return method
 
-    def _run(self, solver, graphs):
-        """What a solver returns for each graph."""
+    def _run(self, solver, graphs, results):
+        """Note what a solver returns for each graph; also if it is interrupted."""
+        begun, stop = [], threading.Event()
         rng = check_random_state(self.random_state)
         seeds = rng.randint(2**31 - 1, size=len(graphs))
 
         def run(k):
-            callback = self.callback
-            return solver.solve(
-                graphs[k],
-                time_limit=self.time_limit,
-                random_state=int(seeds[k]),
-                verbose=self.verbose,
-                callback=None if callback is None else lambda *now: callback(k, *now),
-            )
+            def callback(*now):
+                return stop.is_set() or (self.callback and self.callback(k, *now))
 
-        return list(
+            if stop.is_set():
+                return
+            begun.append(k)
+            try:
+                results[k] = solver.solve(
+                    graphs[k],
+                    time_limit=self.time_limit,
+                    random_state=int(seeds[k]),
+                    verbose=self.verbose,
+                    callback=callback,
+                )
+            except Interrupted as interrupted:
+                results[k] = interrupted.result
+                raise
+            finally:
+                begun.remove(k)
+
+        try:
             Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(run)(k) for k in range(len(graphs))
             )
-        )
+        except KeyboardInterrupt:
+            # interrupts reach one thread; the others stop at their next report
+            stop.set()
+            while begun:
+                time.sleep(_TICK)
+            for result in results:
+                if result is not None and result.status is Status.STOPPED:
+                    result.status = Status.INTERRUPTED
+            raise
+        return results
 
     def _solve(self, X):
         solver, graphs = self._resolve(), _check_graphs(X)
-        self.results_ = results = self._run(solver, graphs)
-        self.scores_ = np.array([r.score for r in results], dtype=np.float64)
-        self.bounds_ = np.array([r.bound for r in results], dtype=np.float64)
-        self.status_ = [r.status for r in results]
+        results = [None] * len(graphs)
+        try:
+            self._run(solver, graphs, results)
+        except KeyboardInterrupt:
+            self._keep(results)
+            raise
+        self._keep(results)
         for k, result in enumerate(results):
             gap = result.bound - result.score if result.score > -np.inf else np.inf
             tol = solver.tol * max(1.0, abs(result.score))
@@ -220,6 +257,14 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
                 f"{result.status.remedy} Another solver may do better.",
             )
         return results
+
+    def _keep(self, results):
+        """Set the attributes; nothing is known of graphs without a result."""
+        found = [(-np.inf, np.inf, Status.INTERRUPTED) if r is None
+                 else (r.score, r.bound, r.status) for r in results]  # fmt: skip
+        self.results_, self.status_ = results, [status for *_, status in found]
+        self.scores_ = np.array([score for score, *_ in found], dtype=np.float64)
+        self.bounds_ = np.array([bound for _, bound, _ in found], dtype=np.float64)
 
     def predict(self, X: Sequence[FactorGraph]) -> list[np.ndarray]:
         """Predict the labeling with the highest score for each graph.
@@ -266,7 +311,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         return marginals
 
     def _propagate(self, method, graphs):
-        self.marginal_results_ = self._run(method, graphs)
+        self.marginal_results_ = self._run(method, graphs, [None] * len(graphs))
         marginals = []
         for k, result in enumerate(self.marginal_results_):
             remedy = result.status.remedy

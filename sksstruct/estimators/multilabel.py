@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._pair_scaling import choose_scaling
 from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
-from sksstruct.estimators._train import train
+from sksstruct.estimators._train import named_solver, train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
@@ -121,20 +121,25 @@ class MultilabelPairwise(
         if labels only attract each other. Labels that it leaves undecided are decided
         in prediction. "gdmm": Algorithm 2 of Huang et al. [5]_, in prediction. "auto"
         is "exact" for up to twelve labels, otherwise "lp". Training uses it only with
-        "structured_hinge".
+        "structured_hinge", and solvers other than "gdmm", "bca" and "soft_bcfw", which
+        train the relaxation: with these, "exact" is an error.
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
-        "auto" is `sksstruct.solvers.DCD`. For "structured_hinge", it is the
-        configuration of `sksstruct.solvers.BCFW` that reaches a given duality gap
-        soonest if sets of labels are enumerated, otherwise `sksstruct.solvers.BCA`.
+        "auto" is "dcd". For "structured_hinge", it is "bcfw" if sets of labels are
+        enumerated, otherwise "bca".
     max_iter : int, default=1000
         Maximum number of passes over the data. Used only if `solver` is a name.
     tol : float, default=5e-4
         Tolerance of the duality gap, used only if `solver` is a name. Training stops at
         a gap of ``tol`` times the objective. With "structured_hinge", it stops at a gap
         of ``tol`` times the number of labels.
+    max_seconds : float, default=None
+        Time limit in seconds. Training stops after the first pass that ends past the
+        limit, counted from the start of the first pass. The choice of
+        `interaction_scaling`, which comes first, has a limit of the same length: values
+        that it leaves no time for are not tried.
     fit_intercept : bool, default=True
         Whether labels have a bias. As in the classifiers of scikit-learn, it is
         regularized like the other weights, except with ``loss="log"``. Labels that all
@@ -212,6 +217,7 @@ class MultilabelPairwise(
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 5e-4
+    max_seconds: float | None = None
     fit_intercept: bool = True
     n_jobs: int | None = None
     random_state: int | RandomState | None = None
@@ -273,6 +279,16 @@ class MultilabelPairwise(
                 "class_weight is for losses of labels; loss='structured_hinge' counts "
                 "each wrong label once"
             )
+        if self.loss == "structured_hinge" and self.inference == "exact":
+            solver = named_solver(self)
+            relaxes = {"factors", "label_sets"} & set(solver.required_oracles)
+            # without pairs the relaxation is exact
+            if relaxes and np.size(self.pairs) and self.interaction_scaling != 0:
+                raise ValueError(
+                    f"{type(solver).__name__} trains the LP relaxation, whatever the "
+                    "inference: use solver='auto' or 'bcfw', which can enumerate sets "
+                    "of labels, or inference='lp'"
+                )
         model = MultilabelModel(
             loss=self.loss,
             class_weight=self.class_weight,

@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -13,22 +13,24 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct.estimators._train import prepare, tolerance
-from sksstruct.solvers import BCFW, GDMM, SOLVERS
-from sksstruct.solvers.dual_decomposition.path import FactorGrid
+from sksstruct.solvers import BCFW, SOLVERS
+from sksstruct.solvers.core.segments import edges_of_grid, train_on_grid
 from sksstruct.solvers.frank_wolfe.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils.progress import Status
 from sksstruct.utils.typing import Examples
 
-# The grid of Osokin et al. (2016), App. K.
-GRID = 2.0 ** np.arange(15, -16, -1)
+# The default grid, in units of the estimator's own alpha, which is where it begins to
+# look: larger values are cheap, and far smaller ones take long.
+GRID = 2.0 ** np.arange(5, -8, -1)
 
 CONSTRAINTS = {
     "method": [StrOptions({"exact", "heuristic", "grid"})],
-    "epsilon": [Interval(Real, 0, None, closed="neither")],
-    "kappa": [Interval(Real, 0, 1, closed="neither"), None],
-    "alpha_min": [Interval(Real, 0, None, closed="neither")],
     "alphas": ["array-like", None],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "alpha_min": [Interval(Real, 0, None, closed="neither"), None],
+    "epsilon": [Interval(Real, 0, None, closed="neither")],
+    "relative": ["boolean"],
+    "kappa": [Interval(Real, 0, 1, closed="neither"), None],
 }
 
 
@@ -36,8 +38,9 @@ class SSVMPath:
     """A piecewise constant regularization path; what `ssvm_path` returns.
 
     Segment j holds for ``lower[j] <= alpha <= upper[j]``. The first segment extends to
-    infinity. Above ``alphas[0]`` its weights are multiplied by ``alphas[0] / alpha``.
-    If most weights of a segment are zero, only the nonzero weights are stored.
+    infinity. Above ``alphas[0]`` its weights are multiplied by ``alphas[0] / alpha``,
+    except with ``method="grid"``. If most weights of a segment are zero, only the
+    nonzero weights are stored.
 
     Parameters
     ----------
@@ -45,8 +48,6 @@ class SSVMPath:
         Copied to form estimators.
     attributes : callable
         Turns flat weights into the template's fitted attributes.
-    epsilon : float
-        Suboptimality allowed.
     method : str
         How the path was found.
 
@@ -56,9 +57,9 @@ class SSVMPath:
         Breakpoints: where the segments were trained, from the largest.
     lower, upper : ndarray of shape (n_segments,)
         Ends of the segments.
-    gaps, objectives : ndarray of shape (n_segments,)
-        Duality gap and objective at the breakpoints; estimates with
-        ``method="heuristic"``.
+    gaps, objectives, targets : ndarray of shape (n_segments,)
+        Duality gap and objective at the breakpoints, estimates with
+        ``method="heuristic"``, and the gap that was asked for.
     n_iter, oracle_calls, seconds : ndarray of shape (n_segments,)
         Passes, oracle calls and time since the path began.
     converged : ndarray of shape (n_segments,), bool
@@ -86,6 +87,7 @@ class SSVMPath:
     upper: np.ndarray
     gaps: np.ndarray
     objectives: np.ndarray
+    targets: np.ndarray
     n_iter: np.ndarray
     oracle_calls: np.ndarray
     seconds: np.ndarray
@@ -95,10 +97,9 @@ class SSVMPath:
         self,
         template: BaseEstimator,
         attributes: Callable[..., Any],
-        epsilon: float,
         method: str,
     ) -> None:
-        self.epsilon, self.method = epsilon, method
+        self.method = method
         self._template, self._attributes = template, attributes
         self._weights, self._segments = [], []
         self.interrupted = False
@@ -109,6 +110,7 @@ class SSVMPath:
         ("upper", "upper"),
         ("gaps", "gap"),
         ("objectives", "objective"),
+        ("targets", "target"),
         ("n_iter", "n_iter"),
         ("oracle_calls", "oracle_calls"),
         ("seconds", "seconds"),
@@ -123,7 +125,7 @@ class SSVMPath:
                 self._weights.append((len(weights), where, weights[where]))
             else:
                 self._weights.append((len(weights), None, weights))
-        segment.weights = None
+        segment.weights = segment.result = None
         self._segments.append(segment)
 
     def _close(self):
@@ -133,6 +135,10 @@ class SSVMPath:
 
     def __len__(self):
         return len(self._segments)
+
+    def _passes(self, j):
+        """Passes at breakpoint j alone."""
+        return int(np.diff(self.n_iter, prepend=0)[j])
 
     def segment(self, alpha: float) -> int:
         """Number of the segment that holds at an alpha.
@@ -161,29 +167,6 @@ class SSVMPath:
             )
         return int(below[0])
 
-    def piece(self, alpha: float) -> int:
-        """Former name of `segment`.
-
-        .. deprecated:: 0.1
-            Use `segment`.
-
-        Parameters
-        ----------
-        alpha : float
-            Regularization, positive.
-
-        Returns
-        -------
-        j : int
-            Number of the segment.
-        """
-        warnings.warn(
-            "SSVMPath: piece was renamed to segment, and will be removed in 0.3",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.segment(alpha)
-
     def weights(self, alpha: float) -> np.ndarray:
         """Flat weights at an alpha.
 
@@ -195,14 +178,14 @@ class SSVMPath:
         Returns
         -------
         weights : ndarray
-            Weights; at most `epsilon` above the optimum with ``method="exact"``, where
-            the segment `converged`.
+            Weights; within epsilon of the optimum with ``method="exact"``, where the
+            segment `converged`.
         """
         j = self.segment(alpha)
         n, where, values = self._weights[j]
         out = np.zeros(n)
         out[slice(None) if where is None else where] = values
-        if j == 0 and alpha > self.alphas[0]:
+        if j == 0 and alpha > self.alphas[0] and self.method != "grid":
             out *= self.alphas[0] / alpha
         return out
 
@@ -235,26 +218,26 @@ def ssvm_path(
     y: Examples,
     *,
     method: Literal["exact", "heuristic", "grid"] = "exact",
-    epsilon: float = 0.1,
-    kappa: float | None = None,
-    alpha_min: float = 1e-5,
     alphas: ArrayLike | None = None,
-    max_iter: int = 1000,
+    alpha_min: float | None = None,
+    epsilon: float = 0.1,
+    relative: bool = True,
+    kappa: float | None = None,
     sample_weight: ArrayLike | None = None,
     verbose: int = 0,
 ) -> SSVMPath:
     """Regularization path of a structured support vector machine.
 
     Finds, for every alpha from infinity down to `alpha_min`, weights whose objective is
-    at most `epsilon` above the optimum. It trains at a few breakpoints only, each
-    starting from the one before [1]_.
+    at most a share `epsilon` above the optimum. It trains at a few breakpoints only,
+    each starting from the one before [1]_.
 
     Parameters
     ----------
     estimator : estimator
-        `SSVMClassifier`, `ChainCRF` with the hinge loss, or `LinearSSVC`. Its `alpha`
-        is not used; its solver must be `sksstruct.solvers.BCFW` or "auto", or, with
-        ``method="grid"``, `sksstruct.solvers.GDMM`.
+        `SSVMClassifier`, `ChainCRF` or `LinearSSVC`, with the hinge loss and
+        `sksstruct.solvers.BCFW` or "auto" as the solver. With ``method="grid"`` any
+        loss and solver. The solver's `max_iter` holds at each breakpoint.
     X : array-like or list
         Inputs, as the estimator takes them.
     y : array-like or list
@@ -262,25 +245,28 @@ def ssvm_path(
     method : {"exact", "heuristic", "grid"}, default="exact"
         "exact": breakpoints follow from computed duality gaps. "heuristic": they follow
         from estimates of the gaps, taken from the last visit of each example. This
-        needs no sweeps, but gives no guarantee. "grid": breakpoints are `alphas`, each
-        trained to a gap of `epsilon`. There is no guarantee between them.
+        needs no sweeps, but gives no guarantee. "grid": breakpoints are `alphas`. Each
+        is trained as `estimator` trains, to its tolerance, and from the result of the
+        one before if the solver can. There is no guarantee between them.
+    alphas : array-like of shape (n_alphas,), default=None
+        Breakpoints with ``method="grid"``. None: the alpha of the estimator times the
+        powers of 2 from 2^5 to 2^-7, without those below `alpha_min`.
+    alpha_min : float, default=None
+        Smallest alpha to reach. The path ends earlier if its weights are good for every
+        smaller alpha. None: the alpha of the estimator divided by 2^7.
     epsilon : float, default=0.1
-        Suboptimality allowed, in units of the objective, which is 1 at w = 0 if the
-        losses are at most 1.
+        Suboptimality allowed. Not used with ``method="grid"``.
+    relative : bool, default=True
+        Whether `epsilon` is a share of the objective at the weights. If False, it is
+        in units of the objective, as in [1]_. The objective is 1 at w = 0 if the
+        losses are at most 1, but the optimum may be much smaller: an absolute
+        `epsilon` of 0.1 can then be met by weights that have learned nothing.
     kappa : float, default=None
         Training at a breakpoint stops at a gap of ``kappa * epsilon``. Small values
-        give long segments and long training. None: 0.3 with "exact", 0.7 with
-        "heuristic", and 1 with "grid". The paper uses 0.9 [1]_. With "exact", the
-        certificate in the Notes makes long segments worthwhile. Larger values are
-        faster for a small `epsilon`.
-    alpha_min : float, default=1e-5
-        Smallest alpha to reach. The path ends earlier if its weights are good for every
-        smaller alpha.
-    alphas : array-like of shape (n_alphas,), default=None
-        Breakpoints with ``method="grid"``. None: the 31 powers of 2 from 2^15 to 2^-15,
-        without those below `alpha_min`.
-    max_iter : int, default=1000
-        Maximum number of passes at each breakpoint.
+        give long segments and long training. None: 0.3 with "exact", and 0.7 with
+        "heuristic". The paper uses 0.9 [1]_. With "exact", the certificate in the
+        Notes makes long segments worthwhile. Larger values are faster for a small
+        `epsilon`.
     sample_weight : array-like of shape (n_samples,), default=None
         Factors of the losses.
     verbose : int, default=0
@@ -295,7 +281,8 @@ def ssvm_path(
     Warns
     -----
     ConvergenceWarning
-        If a breakpoint's gap was not reached in `max_iter` passes; the path ends there.
+        If a breakpoint's gap was not reached in `max_iter` passes. Except for a grid,
+        the path ends there.
 
     See Also
     --------
@@ -320,19 +307,19 @@ def ssvm_path(
     >>> from sklearn.datasets import load_iris
     >>> from sksstruct import SSVMClassifier, ssvm_path
     >>> X, y = load_iris(return_X_y=True)
-    >>> path = ssvm_path(SSVMClassifier(random_state=0), X, y, epsilon=0.05)
-    >>> bool(path.upper[0] == float("inf") and path.lower[-1] <= 1e-5)
+    >>> path = ssvm_path(SSVMClassifier(random_state=0), X, y, alpha_min=1e-3)
+    >>> bool(path.upper[0] == float("inf") and path.lower[-1] <= 1e-3)
     True
     >>> path.estimator(1e-3).score(X, y) > 0.9
     True
     """
     parameters = {
         "method": method,
-        "epsilon": epsilon,
-        "kappa": kappa,
-        "alpha_min": alpha_min,
         "alphas": alphas,
-        "max_iter": max_iter,
+        "alpha_min": alpha_min,
+        "epsilon": epsilon,
+        "relative": relative,
+        "kappa": kappa,
     }
     check_parameters(parameters)
     out: Any = None
@@ -351,7 +338,7 @@ def ssvm_path(
             stacklevel=2,
         )
     out._close()
-    warn_path(out, max_iter)
+    warn_path(out)
     return out
 
 
@@ -360,11 +347,11 @@ class _Parameters(BaseEstimator):
     """The parameters of a path, checked like those of an estimator."""
 
     method: str = "exact"
-    epsilon: float = 0.1
-    kappa: float | None = None
-    alpha_min: float = 1e-5
     alphas: ArrayLike | None = None
-    max_iter: int = 1000
+    alpha_min: float | None = None
+    epsilon: float = 0.1
+    relative: bool = True
+    kappa: float | None = None
 
     _parameter_constraints = CONSTRAINTS
 
@@ -374,86 +361,149 @@ _Parameters.__name__ = "ssvm_path"
 
 
 def check_parameters(parameters):
+    """Raise an error if a parameter of a path is not valid."""
     validate_params(_Parameters(**parameters))
-    _grid(parameters)
+    alphas = parameters["alphas"]
+    if alphas is None:
+        return
+    if parameters["method"] != "grid":
+        raise ValueError("alphas needs method='grid'")
+    alphas = np.asarray(alphas, dtype=np.float64)
+    if alphas.ndim != 1 or not len(alphas):
+        raise ValueError("alphas must be a list of numbers, not empty")
+    if not (np.isfinite(alphas).all() and (alphas > 0).all()) or (
+        len(np.unique(alphas)) < len(alphas)
+    ):
+        raise ValueError("alphas must be finite, positive and different")
 
 
-def start(estimator, X, y, sample_weight, method="exact"):
+def start(estimator, X, y, sample_weight, method):
     """A copy of the estimator, and its training problem on the data."""
     if not hasattr(estimator, "_model"):
         raise TypeError(
             "the path is for SSVMClassifier, ChainCRF and LinearSSVC, got "
             f"{type(estimator).__name__}"
         )
-    # the alphas of a path are in units of X
-    template = clone(estimator).set_params(alpha=1.0)
+    template = clone(estimator)
+    if getattr(template, "early_stopping", False):
+        raise ValueError(
+            "the path has no held-out part of its own at each alpha: it needs "
+            "early_stopping=False"
+        )
+    # an alpha of the path is a number, with which nothing else follows the features
+    if getattr(template, "intercept_scaling", None) == "auto":
+        template.intercept_scaling = 1.0
     problem = prepare(template, X, y, sample_weight)
+    if problem.spec.follows_scale:
+        problem = prepare(template.set_params(alpha=problem.alpha), X, y, sample_weight)
+    if method == "grid":
+        return template, problem
     if template.solver == "auto" and "max" in problem.model.oracles:
         # the path moves along the duals of this one, whatever is fastest at one alpha
         options = {"max_iter": template.max_iter, "tol": tolerance(template)}
         problem.solver = SOLVERS.resolve("auto", **options)
     if problem.model.surrogate is not None:
-        raise ValueError("the path is that of the hinge: it needs loss='hinge'")
-    is_grid = method == "grid" and isinstance(problem.solver, GDMM)
-    if not is_grid and not isinstance(problem.solver, BCFW):
         raise ValueError(
-            "the path needs solver='auto', 'bcfw' or a BCFW object, or, with "
-            "method='grid', 'gdmm' or a GDMM object, got "
-            f"{type(problem.solver).__name__}"
+            f"method={method!r} is for the path of the hinge, loss='hinge'; use "
+            "method='grid'"
+        )
+    if not isinstance(problem.solver, BCFW):
+        raise ValueError(
+            f"method={method!r} needs solver='auto', 'bcfw' or a BCFW object, got "
+            f"{type(problem.solver).__name__}; use method='grid'"
         )
     if "completion" in problem.model.oracles:
-        raise ValueError("the path needs every label of y to be known")
+        raise ValueError(
+            f"method={method!r} needs every label of y to be known; use method='grid'"
+        )
     return template, problem
 
 
-def _grid(parameters):
-    """The grid of alphas, from the largest."""
-    alphas = parameters["alphas"]
-    if parameters["method"] != "grid":
-        if alphas is not None:
-            raise ValueError("alphas needs method='grid'")
-        return None
-    if alphas is None:
-        alphas = GRID[GRID >= parameters["alpha_min"]]
-        if not len(alphas):
-            raise ValueError(
-                f"alpha_min is above the default grid, which begins at {GRID[0]:.0f}"
-            )
-    alphas = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-    if alphas.ndim != 1 or not len(alphas):
-        raise ValueError("alphas must be a list of numbers, not empty")
-    if not (
-        np.isfinite(alphas).all() and alphas[-1] > 0 and (np.diff(alphas) < 0).all()
-    ):
-        raise ValueError("alphas must be finite, positive and different")
-    return alphas
+def default_grid(problem):
+    """Powers of two times the alpha of the estimator, from the largest."""
+    if not problem.alpha > 0:
+        raise ValueError(
+            "alphas and alpha_min are relative to the alpha of the estimator, unless "
+            f"they are given: it must be positive, got {problem.alpha!r}"
+        )
+    return problem.alpha * GRID
+
+
+def grid_of(parameters, problem):
+    """The breakpoints of a grid, from the largest."""
+    alphas, least = parameters["alphas"], parameters["alpha_min"]
+    if alphas is not None:
+        return np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
+    alphas = default_grid(problem)
+    if least is not None and not alphas[0] >= least:
+        raise ValueError(
+            f"alpha_min={least:.3g} is above the default grid, which begins at "
+            f"{alphas[0]:.3g}"
+        )
+    return alphas if least is None else alphas[alphas >= least]
+
+
+def end_of(parameters, problem):
+    """The smallest alpha of a path that is not a grid."""
+    least = parameters["alpha_min"]
+    return default_grid(problem)[-1] if least is None else least
+
+
+def exact_path(template, problem, parameters):
+    """The path of a training problem with computed or estimated gaps."""
+    exact, kappa = parameters["method"] == "exact", parameters["kappa"]
+    if kappa is None:
+        kappa = 0.3 if exact else 0.7
+    return Path(
+        problem.model,
+        problem.solver,
+        epsilon=parameters["epsilon"],
+        relative=parameters["relative"],
+        kappa=kappa,
+        exact=exact,
+        random_state=template.random_state,
+        n_jobs=template.n_jobs,
+    )
+
+
+def grid_segments(template, problem, alphas):
+    """Segments of a training problem at given alphas."""
+    edges = edges_of_grid(alphas)
+    segments = train_on_grid(
+        problem,
+        problem.spec.solver_alpha(alphas),
+        random_state=template.random_state,
+        n_jobs=template.n_jobs,
+        max_seconds=getattr(template, "max_seconds", None),
+    )
+    for k, segment in enumerate(segments):
+        # those of solvers are for features that were divided
+        segment.alpha, segment.lower, segment.upper = alphas[k], edges[k + 1], edges[k]
+        yield segment
+
+
+def exact_segments(template, problem, parameters):
+    """Segments of a path with computed or estimated gaps."""
+    factor = problem.spec.solver_alpha(1.0)
+    path = exact_path(template, problem, parameters)
+    for segment in path.segments(factor * end_of(parameters, problem)):
+        for name in ("alpha", "lower", "upper"):
+            setattr(segment, name, getattr(segment, name) / factor)
+        yield segment
 
 
 def follow(estimator, X, y, parameters, sample_weight, verbose):
     """Yield the path so far and its next segment, for one segment after the other."""
-    method, kappa = parameters["method"], parameters["kappa"]
+    method = parameters["method"]
     template, problem = start(estimator, X, y, sample_weight, method)
-    if kappa is None:
-        kappa = {"exact": 0.3, "heuristic": 0.7, "grid": 1.0}[method]
-    epsilon = parameters["epsilon"]
-    options = {
-        "max_iter": parameters["max_iter"],
-        "random_state": template.random_state,
-        "n_jobs": template.n_jobs,
-    }
-    if isinstance(problem.solver, GDMM):
-        gap = kappa * epsilon
-        path = FactorGrid(problem.model, problem.solver, gap=gap, **options)
+    out = SSVMPath(template, problem.attributes, method)
+    if method == "grid":
+        segments = grid_segments(template, problem, grid_of(parameters, problem))
     else:
-        options |= {"epsilon": epsilon, "kappa": kappa, "exact": method != "heuristic"}
-        path = Path(problem.model, problem.solver, **options)
-    out = SSVMPath(template, problem.attributes, epsilon, method)
-    alphas = _grid(parameters)
-    if alphas is None:
-        segments = path.segments(parameters["alpha_min"])
-    else:
-        segments = path.grid(alphas)
+        segments = exact_segments(template, problem, parameters)
     for segment in segments:
+        if segment.result is not None and segment.result.status == Status.INTERRUPTED:
+            raise KeyboardInterrupt
         if verbose:
             print(
                 f"alpha {segment.alpha:10.4g}  for {segment.lower:10.4g} .. "
@@ -465,15 +515,16 @@ def follow(estimator, X, y, parameters, sample_weight, verbose):
         yield out, segment
 
 
-def warn_path(path, max_iter, stacklevel=3):
+def warn_path(path, stacklevel=3):
     """Warn if a breakpoint of a path did not converge."""
     if not path.converged.all():
         j = int((~path.converged).argmax())
         warnings.warn(
             f"the path did not converge at alpha = {path.alphas[j]:.3g}"
             f"{'' if path.method == 'grid' else ', where it ends'}: the duality gap is "
-            f"{path.gaps[j]:.3g} after {max_iter} passes, epsilon {path.epsilon:.3g}. "
-            "Increase max_iter, epsilon or alpha_min.",
+            f"{path.gaps[j]:.3g} after {path._passes(j)} passes, the tolerance "
+            f"{path.targets[j]:.3g}. Increase max_iter of the estimator or its solver, "
+            f"{'tol' if path.method == 'grid' else 'epsilon'}, or the smallest alpha.",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

@@ -1,16 +1,20 @@
 """The choice of alpha along regularization paths, by cross-validation."""
 
+import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.callback import CallbackSupportMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
@@ -21,11 +25,18 @@ from sklearn.utils.validation import (
 
 from sksstruct.estimators._fitted import Selected
 from sksstruct.estimators._parameters import TEXTS
-from sksstruct.estimators._train import replace_attributes
+from sksstruct.estimators._train import (
+    replace_attributes,
+    report_result,
+    set_attributes,
+)
 from sksstruct.estimators.path import (
     CONSTRAINTS,
     check_parameters,
+    end_of,
+    exact_path,
     follow,
+    grid_of,
     start,
     warn_path,
 )
@@ -33,44 +44,164 @@ from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples, with_callbacks
 
-
-def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
-    """Path of one fold, without weights, and the held-out score of each segment."""
-    some = None if weight is None else weight[train]
-    X_test, y_test = _safe_indexing(X, test), _safe_indexing(y, test)
-    out, scores = None, []
-    segments = follow(
-        estimator,
-        _safe_indexing(X, train),
-        _safe_indexing(y, train),
-        parameters,
-        some,
-        verbose,
-    )
-    for out, segment in segments:
-        fitted = out._with(segment.weights, segment.alpha)
-        scores.append(scorer(fitted, X_test, y_test))
-        out._add(segment, keep=False)
-    out._template = out._attributes = None
-    out._close()
-    return out, np.array(scores)
+# Values of the default grid that may score lower than the best one, in a row.
+_PATIENCE = 3
 
 
-def _refit(best, X, y, sample_weight):
-    options = {} if sample_weight is None else {"sample_weight": sample_weight}
-    best.fit(X, y, **options)
+class _Fold:
+    """The path of one fold, and the held-out score of each of its segments.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator of the search.
+    data : tuple
+        X, y and sample weights, or None.
+    train, test : ndarray of int
+        Numbers of the samples.
+    parameters : dict
+        Parameters of the path.
+    scorer : callable
+        ``scorer(estimator, X, y)``.
+    """
+
+    def __init__(self, estimator, data, train, test, parameters, scorer):
+        X, y, weight = data
+        first, last = _steps(clone(estimator))
+        X_train, y_train = _some(X, train), _safe_indexing(y, train)
+        X_test = _some(X, test)
+        if first is not None:
+            X_train = first.fit_transform(X_train, y_train)
+            X_test = first.transform(X_test)
+        self._held_out = X_test, _safe_indexing(y, test)
+        self._scorer, self.scores, self.seconds = scorer, [], []
+        weight = None if weight is None else weight[train]
+        self._segments = follow(last, X_train, y_train, parameters, weight, 0)
+
+    def advance(self):
+        """Follow the path to its next segment; return whether there was one."""
+        started = time.perf_counter()
+        found = next(self._segments, None)
+        if found is None:
+            return False
+        self.path, segment = found
+        trained = time.perf_counter()
+        fitted = self.path._with(segment.weights, segment.alpha)
+        self.scores.append(self._scorer(fitted, *self._held_out))
+        self.seconds.append((trained - started, time.perf_counter() - trained))
+        self.path._add(segment, keep=False)
+        return True
+
+    def complete(self):
+        """Follow the path to its end."""
+        while self.advance():
+            pass
+
+    def close(self):
+        """The path without its weights, for users; what it was found with is freed."""
+        self.path._template = self.path._attributes = None
+        self.path._close()
+        self._segments = self._held_out = None
+        return self.path
+
+
+def _some(X, numbers):
+    """Some of the samples; packed ones stay packed."""
+    if isinstance(X, PackedSequences):
+        return X.take(numbers)
+    return _safe_indexing(X, numbers)
+
+
+def _steps(estimator):
+    """The transformers of a pipeline, or None, and the estimator at its end."""
+    if not isinstance(estimator, Pipeline):
+        return None, estimator
+    last = estimator.steps[-1][1]
+    return estimator[:-1] if len(estimator) > 1 else None, last
+
+
+def _parameter(estimator):
+    """The name of alpha among the parameters of an estimator or pipeline."""
+    if isinstance(estimator, Pipeline):
+        return f"{estimator.steps[-1][0]}__alpha"
+    return "alpha"
+
+
+def _segments(paths, alpha_min):
+    """Segments in which no path has an edge: their ends, and an alpha inside each."""
+    end = max(path.lower[-1] for path in paths)
+    edges = np.unique(np.concatenate([path.lower for path in paths]))
+    edges = np.concatenate([[np.inf], edges[edges >= end][::-1]])
+    upper, lower = edges[:-1], edges[1:]
+    inside = np.sqrt(np.maximum(lower, np.minimum(alpha_min, upper / 2.0)) * upper)
+    # where the weights of the first segment are those that were scored
+    first = min(path.alphas[0] for path in paths)
+    inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
+    return edges, inside
+
+
+def _refit(best, X, y, sample_weight, parameters, alpha):
+    """Train on all data at the best alpha, to the tolerance of the folds."""
+    name = _parameter(best)
+    best.set_params(**{name: alpha})
+    if parameters["method"] == "grid":
+        prefix = name.removesuffix("alpha")
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        best.fit(X, y, **{prefix + key: value for key, value in weights.items()})
+        return
+    first, last = _steps(best)
+    if first is not None:
+        X = first.fit_transform(X, y)
+        # with a cache, those that were fitted are others
+        best.steps[:-1] = first.steps
+    template, problem = start(last, X, y, sample_weight, parameters["method"])
+    path = exact_path(template, problem, parameters)
+    result = path.result_at(problem.spec.solver_alpha(alpha))
+    set_attributes(last, problem, result)
+    report_result(result, "best estimator", stacklevel=6)
 
 
 def _of_best(best):
     """Attributes of a search from those of its best estimator, if that is fitted."""
-    if not hasattr(best, "n_iter_"):
+    if best is None or not hasattr(_steps(best)[1], "n_iter_"):
         return {}
-    names = "n_features_in_", "feature_names_in_", "n_iter_"
+    names = "n_features_in_", "feature_names_in_"
     own = {name: getattr(best, name) for name in names if hasattr(best, name)}
-    return {"best_estimator_": best, **own}
+    return {"best_estimator_": best, "n_iter_": _steps(best)[1].n_iter_, **own}
+
+
+def _results(name, alphas, scores, seconds):
+    """Scores and times of all alphas and folds, as scikit-learn's searches have them.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter alpha.
+    alphas : ndarray of shape (n_alphas,)
+        Its values.
+    scores : ndarray of shape (n_alphas, n_folds)
+        Held-out scores.
+    seconds : ndarray of shape (n_alphas, n_folds, 2)
+        Seconds of training and of scoring.
+    """
+    results = {
+        f"{what}_{kind}_time": getattr(seconds[:, :, k], what)(axis=1)
+        for k, kind in enumerate(("fit", "score"))
+        for what in ("mean", "std")
+    }
+    results[f"param_{name}"] = np.ma.MaskedArray(alphas)
+    results["params"] = [{name: alpha} for alpha in alphas.tolist()]
+    for j, column in enumerate(scores.T):
+        results[f"split{j}_test_score"] = column
+    mean = scores.mean(axis=1)
+    results["mean_test_score"], results["std_test_score"] = mean, scores.std(axis=1)
+    worst = np.where(np.isfinite(mean), mean, -np.inf)
+    results["rank_test_score"] = rankdata(-worst, method="min").astype(np.int32)
+    return results
 
 
 class _Tasks:
@@ -108,48 +239,64 @@ def _has(name):
 class SSVMPathCV(
     Selected, CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator
 ):
-    """Structured support vector machine with alpha chosen along regularization paths.
+    """An estimator with alpha chosen by cross-validation along regularization paths.
 
-    Computes the path of each fold, and scores its segments on the held-out samples.
-    This gives the mean score for every alpha. Then trains on all data with the best
-    alpha.
+    Follows the path of each fold from large alphas to small ones, and scores its
+    weights on the held-out samples. Every training starts from the one before, so the
+    search is several times as fast as `sklearn.model_selection.GridSearchCV`. Then
+    trains on all data with the best alpha.
 
     Parameters
     ----------
     estimator : estimator, default=None
-        `SSVMClassifier`, `ChainCRF` with the hinge loss, or `LinearSSVC`; None:
-        ``SSVMClassifier()``. Its `alpha` is not used.
-    method : {"exact", "heuristic", "grid"}, default="exact"
-        How paths are found; see `ssvm_path`.
+        `SSVMClassifier`, `ChainCRF` or `LinearSSVC`, or a pipeline that ends with one,
+        such as `make_tagger` returns; None: ``SSVMClassifier()``. Its `alpha` is the
+        middle of the default grid.
+    method : {"grid", "exact", "heuristic"}, default="grid"
+        How paths are found. "grid": trained at `alphas`, each as `estimator` trains,
+        with its loss, solver and tolerance. "exact" and "heuristic" are for the hinge:
+        the breakpoints of each fold follow from its duality gaps, and there is a score
+        for every alpha; see `ssvm_path`.
+    alphas : array-like of shape (n_alphas,), default=None
+        Values to try with ``method="grid"``. None: the alpha of the estimator times the
+        powers of 2 from 2^5 to 2^-7. The search ends when three values in a row have a
+        lower mean score than the best one so far.
+    alpha_min : float, default=None
+        Smallest alpha to try. None: the alpha of the estimator divided by 2^7.
     epsilon : float, default=0.1
-        Suboptimality allowed along the path.
+        Suboptimality allowed along paths that are not a grid.
+    relative : bool, default=True
+        Whether `epsilon` is a share of the objective, or in its units; see `ssvm_path`.
     kappa : float, default=None
         Gap at breakpoints, in units of `epsilon`; see `ssvm_path`.
-    alpha_min : float, default=1e-5
-        Smallest alpha to reach.
-    alphas : array-like of shape (n_alphas,), default=None
-        Breakpoints with ``method="grid"``.
-    max_iter : int, default=1000
-        Maximum number of passes at each breakpoint.
     cv : int, cross-validation generator or iterable, default=None
         Folds, as in `sklearn.model_selection.GridSearchCV`.
     scoring : str or callable, default=None
         Held-out score; None: that of the estimator.
     refit : bool, default=True
-        Whether to train on all data with the best alpha, to the tolerance of the
-        estimator.
+        Whether to train on all data with the best alpha, to the tolerance of the folds:
+        that of the estimator, or along the path if the method is not "grid".
     n_jobs : int, default=None
-        Number of folds that are processed in parallel.
+        Number of threads, each of which takes a fold. The result does not depend on it.
     verbose : int, default=0
-        Print a line for each breakpoint of each path.
+        Print a line for each alpha, or for each fold if the method is not "grid".
 
     Attributes
     ----------
     alpha_ : float
-        The middle, on a logarithmic scale, of the segment with the highest mean score;
-        of several such segments, the first.
+        The alpha with the highest mean score; of several such values, the largest. If
+        the method is not "grid", the middle, on a logarithmic scale, of the segment
+        with the highest mean score.
     best_score_ : float
-        Mean score of that segment.
+        Its mean score.
+    best_index_ : int
+        Its row in `cv_results_`.
+    best_params_ : dict
+        The parameter that was chosen, by the name that it has in `estimator`.
+    cv_results_ : dict of str to ndarray
+        Scores, ranks and seconds of all alphas, from the largest, as in
+        `sklearn.model_selection.GridSearchCV`. If the method is not "grid", a row for
+        each segment, with the seconds of the trainings that it begins with.
     edges_ : ndarray of shape (n_segments + 1,)
         Ends of the segments of constant mean score, from inf down.
     scores_ : ndarray of shape (n_segments, n_folds)
@@ -158,10 +305,16 @@ class SSVMPathCV(
         of them there.
     paths_ : list of SSVMPath
         Path of each fold, without its weights.
+    n_splits_ : int
+        Number of folds.
+    scorer_ : callable
+        The function that scores held-out samples.
+    refit_time_ : float
+        Seconds of the training on all data, with `refit`.
     best_estimator_ : estimator
         Trained on all data, with `refit`.
     n_iter_ : int
-        Passes of the training on all data.
+        Passes of that training.
     n_features_in_ : int
         Number of features, if the estimator has it.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -172,6 +325,11 @@ class SSVMPathCV(
     ssvm_path : One path.
     sksstruct.plotting.PathDisplay : Draws scores, gaps and costs.
 
+    Notes
+    -----
+    The folds are trained side by side, so all of their training data are in memory at
+    the same time. A pipeline's transformers are fitted once for each fold.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -180,16 +338,18 @@ class SSVMPathCV(
     >>> search = SSVMPathCV(SSVMClassifier(random_state=0), cv=3).fit(X, y)
     >>> search.best_score_ > 0.9
     True
+    >>> search.alpha_ in search.cv_results_["param_alpha"]
+    True
     """
 
     estimator: BaseEstimator | None = None
     _: KW_ONLY
-    method: Literal["exact", "heuristic", "grid"] = "exact"
-    epsilon: float = 0.1
-    kappa: float | None = None
-    alpha_min: float = 1e-5
+    method: Literal["grid", "exact", "heuristic"] = "grid"
     alphas: ArrayLike | None = None
-    max_iter: int = 1000
+    alpha_min: float | None = None
+    epsilon: float = 0.1
+    relative: bool = True
+    kappa: float | None = None
     cv: object = None
     scoring: str | Callable[..., float] | None = None
     refit: bool = True
@@ -263,30 +423,37 @@ class SSVMPathCV(
         check_parameters(parameters)
         estimator = self._estimator()
         scorer = check_scoring(estimator, scoring=self.scoring)
-        # all checks of the data, before they are divided
-        start(estimator, X, y, sample_weight, self.method)
         X, y = indexable(X, y)
         n, weight = _num_samples(X), None
+        # all checks of the data, before they are divided
+        parameters["alphas"] = self._grid(estimator, X, y, sample_weight, parameters)
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, np.zeros((n, 1)))
-        folds = check_cv(self.cv, y, classifier=is_classifier(estimator))
-        folds = list(folds.split(np.zeros(n), y, groups))
-        tasks = _Tasks(self, len(folds) + self.refit, X, y)
+        parts = check_cv(self.cv, y, classifier=is_classifier(estimator))
+        parts = list(parts.split(np.zeros(n), y, groups))
+        n_tasks = 1 if parameters["alphas"] is None else len(parameters["alphas"])
+        tasks = _Tasks(self, 1 + n_tasks + self.refit, X, y)
         try:
-            results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-                delayed(_fold)(
-                    estimator, X, y, weight, *fold, parameters, scorer, self.verbose
-                )
-                for fold in folds
+            data, best = (X, y, weight), None
+            folds = tasks.run(
+                "folds",
+                lambda: self._in_threads(
+                    partial(_Fold, estimator, data, *part, parameters, scorer)
+                    for part in parts
+                ),
             )
-            found = [tasks.run("fold", lambda: next(results)) for _ in folds]
-            paths = [path for path, _ in found]
-            chosen = self._choose(paths, [scores for _, scores in found])
-            best = None
+            self._follow(folds, parameters, tasks)
+            chosen = {**self._choose(folds, parameters), "scorer_": scorer}
             try:
                 if self.refit:
-                    best = clone(estimator).set_params(alpha=chosen["alpha_"])
-                    tasks.run("refit", lambda: _refit(best, X, y, sample_weight))
+                    best, started = clone(estimator), time.perf_counter()
+                    tasks.run(
+                        "refit",
+                        lambda: _refit(
+                            best, X, y, sample_weight, parameters, chosen["alpha_"]
+                        ),
+                    )
+                    chosen["refit_time_"] = time.perf_counter() - started
             except KeyboardInterrupt:
                 # an interrupted fit is of use too
                 replace_attributes(self, {**chosen, **_of_best(best)})
@@ -295,37 +462,71 @@ class SSVMPathCV(
         finally:
             tasks.close()
         for path in self.paths_:
-            warn_path(path, self.max_iter, stacklevel=4)
+            warn_path(path, stacklevel=4)
         return self
 
-    def _choose(self, paths, scores):
+    def _in_threads(self, calls):
+        """Results of functions without arguments; threads, as paths go on later."""
+        parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
+        return parallel(delayed(call)() for call in calls)
+
+    def _grid(self, estimator, X, y, sample_weight, parameters):
+        """The values of the grid on which every fold is trained, or None."""
+        first, last = _steps(clone(estimator))
+        if first is not None:
+            X = first.fit_transform(X, y)
+        problem = start(last, X, y, sample_weight, self.method)[1]
+        if self.method == "grid":
+            return grid_of(parameters, problem)
+        # the same for all folds
+        parameters["alpha_min"] = end_of(parameters, problem)
+        return None
+
+    def _follow(self, folds, parameters, tasks):
+        """Follow the paths of all folds, as far as it may be of use."""
+        if self.method != "grid":
+            tasks.run("paths", lambda: self._in_threads(f.complete for f in folds))
+            return
+        means = []
+        for alpha in parameters["alphas"]:
+            tasks.run("alpha", lambda: self._in_threads(f.advance for f in folds))
+            means.append(np.mean([fold.scores[-1] for fold in folds]))
+            if self.verbose:
+                print(f"alpha {alpha:10.4g}  mean score {means[-1]:.6g}", flush=True)
+            worse = np.array(means[-_PATIENCE:]) < np.max(means)
+            if self.alphas is None and len(means) > _PATIENCE and worse.all():
+                return
+
+    def _choose(self, folds, parameters):
         """Mean score of every alpha, and the best alpha, as attributes."""
-        end = max(path.lower[-1] for path in paths)
-        edges = np.unique(np.concatenate([path.lower for path in paths]))
-        edges = np.concatenate([[np.inf], edges[edges >= end][::-1]])
-        upper, lower = edges[:-1], edges[1:]
-        inside = np.sqrt(
-            np.maximum(lower, np.minimum(self.alpha_min, upper / 2.0)) * upper
-        )
-        # where the weights of the first segment are those that were scored
-        first = min(path.alphas[0] for path in paths)
-        inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
-        scores = np.array(
-            [
-                [s[path.segment(a)] for path, s in zip(paths, scores, strict=True)]
-                for a in inside
-            ]
+        seconds = [np.array(fold.seconds) for fold in folds]
+        found = [np.array(fold.scores) for fold in folds]
+        paths = [fold.close() for fold in folds]
+        if self.method == "grid":
+            alphas = paths[0].alphas
+            edges = np.append(paths[0].upper, paths[0].lower[-1])
+        else:
+            edges, alphas = _segments(paths, parameters["alpha_min"])
+        rows = [[path.segment(a) for path in paths] for a in alphas]
+        scores, seconds = (
+            np.array([[v[j] for v, j in zip(values, row, strict=True)] for row in rows])
+            for values in (found, seconds)
         )
         mean = scores.mean(axis=1)
         if not np.isfinite(mean).any():
             raise ValueError("no held-out score is finite")
         best = int(np.where(np.isfinite(mean), mean, -np.inf).argmax())
+        name = _parameter(self._estimator())
         return {
             "paths_": paths,
             "edges_": edges,
             "scores_": scores,
-            "alpha_": float(inside[best]),
-            "best_score_": float(scores[best].mean()),
+            "cv_results_": _results(name, alphas, scores, seconds),
+            "n_splits_": len(paths),
+            "best_index_": best,
+            "best_params_": {name: float(alphas[best])},
+            "alpha_": float(alphas[best]),
+            "best_score_": float(mean[best]),
         }
 
     def score_at(self, alpha: float) -> float:

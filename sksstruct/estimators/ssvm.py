@@ -85,8 +85,8 @@ class SSVMClassifier(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(solvers)s;
-        "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
-        duality gap soonest. For the other losses
+        "auto" is "bcfw", or where the model has no such oracle the solver for the one
+        that it has. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 examples or more, if there are 20,000 weights, or
         outputs are classes and the features are not large, and else "lbfgs".
@@ -102,6 +102,7 @@ class SSVMClassifier(
         training stops at a gap of ``tol`` times the objective at w = 0; None is 3e-3.
         With other losses, it stops at a gap of ``tol`` times the current objective;
         None is 1e-2.
+    %(max_seconds)s
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn. Only for multiclass
         models.
@@ -182,6 +183,7 @@ class SSVMClassifier(
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float | None = None
+    max_seconds: float | None = None
     class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
     n_jobs: int | None = None

@@ -59,9 +59,28 @@ class Tagger(Pipeline):
 
         def fit(self, X: Items, y: Labelings, **params: Any) -> Self: ...
 
-        def predict(self, X: Items, **params: Any) -> np.ndarray: ...
-
         def score(self, X: Items, y: Labelings, **params: Any) -> float: ...
+
+    def predict(self, X: Items, **params: Any) -> np.ndarray:
+        """Best labeling of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Input of the first step.
+        **params : dict
+            Constraints, as for `ChainCRF.predict`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
+            Labels.
+        """
+        if params:
+            return super().predict(X, **params)
+        # There is nothing to route, and each step knows whether it is fitted. Tags of
+        # all steps, which scikit-learn asks for first, take longer than a sentence.
+        return self.steps[-1][1].predict(self._transformed(X))
 
     # Pipeline's own method, if there are no probabilities, does not say why
     @available_if(_last_step_has("predict_proba"))

@@ -11,7 +11,8 @@ from sksstruct.utils.state import Versioned, required
 
 # What a pickle holds; the rest follows.
 _STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights",
-          "factor_scopes", "factor_tables", "offset", "evidence")  # fmt: skip
+          "factor_scopes", "factor_tables", "offset", "evidence",
+          "must_exceed")  # fmt: skip
 
 
 class FactorGraph(Versioned):
@@ -50,6 +51,9 @@ class FactorGraph(Versioned):
         Observed states by variable; labelings have to agree with them.
     offset : float, default=0.0
         Score of every labeling; -inf forbids all of them.
+    must_exceed : float, default=-inf
+        A labeling whose total score is not above this number is forbidden. Solvers take
+        it into account, marginals do not.
 
     Attributes
     ----------
@@ -69,8 +73,8 @@ class FactorGraph(Versioned):
         All tables.
     evidence : ndarray of shape (n_variables,)
         Observed states, -1 where there is none.
-    offset : float
-        Score of every labeling.
+    offset, must_exceed : float
+        As given.
 
     Examples
     --------
@@ -94,6 +98,7 @@ class FactorGraph(Versioned):
     tables: tuple[Table, ...]
     evidence: np.ndarray
     offset: float
+    must_exceed: float
 
     def __init__(
         self,
@@ -106,6 +111,7 @@ class FactorGraph(Versioned):
         factors: Sequence[tuple[ArrayLike, Table | ArrayLike]] | None = None,
         evidence: dict[int, int] | None = None,
         offset: float = 0.0,
+        must_exceed: float = -np.inf,
     ) -> None:
         self.n_states, self.first_state, self.unaries = _unaries(unaries)
         n = self.n_variables = len(self.n_states)
@@ -114,7 +120,11 @@ class FactorGraph(Versioned):
         weights = _weights(edge_weights, len(edges))
         if not (isinstance(offset, numbers.Real) and offset < np.inf):
             raise ValueError(f"offset must be a finite number or -inf, got {offset!r}")
-        self.offset = float(offset)
+        if not (isinstance(must_exceed, numbers.Real) and must_exceed < np.inf):
+            raise ValueError(
+                f"must_exceed must be a finite number or -inf, got {must_exceed!r}"
+            )
+        self.offset, self.must_exceed = float(offset), float(must_exceed)
         pairs = self._add_factors(factors, tables)
         if pairs:
             pairs = np.array(pairs, dtype=np.int32)
@@ -162,7 +172,8 @@ class FactorGraph(Versioned):
 
     @classmethod
     def _assemble(cls, n_states, unaries, edges, edge_tables, tables, scopes,
-                  factor_tables, offset, evidence, edge_weights=None):  # fmt: skip
+                  factor_tables, offset, evidence, edge_weights=None,
+                  must_exceed=-np.inf):  # fmt: skip
         """A graph of checked parts, without lists of arrays in between."""
         graph = object.__new__(cls)
         graph.n_states = np.array(n_states, dtype=np.int32)
@@ -171,7 +182,7 @@ class FactorGraph(Versioned):
         graph.unaries, graph.n_variables = unaries, len(n_states)
         graph.edges = np.asarray(edges, dtype=np.int32).reshape(-1, 2)
         graph.edge_tables = np.asarray(edge_tables, dtype=np.int32)
-        graph.edge_weights = edge_weights
+        graph.edge_weights, graph.must_exceed = edge_weights, float(must_exceed)
         graph.factor_scopes = tuple(scopes)
         graph.factor_tables = np.array(factor_tables, dtype=np.int32)
         graph.tables, graph.offset = tuple(tables), float(offset)
@@ -252,7 +263,8 @@ class FactorGraph(Versioned):
         if "_frozen" in self.__dict__:
             raise AttributeError("factor graphs are immutable")
         parts = required(state, _STATE, "FactorGraph")
-        n_states, unaries, *parts, scopes, of_factor, offset, evidence = parts
+        n_states, unaries, *parts, must_exceed = parts
+        *parts, scopes, of_factor, offset, evidence = parts
         edges, tables, edge_tables, edge_weights = parts
         ends = np.cumsum(n_states)
         if np.ndim(n_states) != 1 or np.shape(unaries) != (ends[-1:].sum(),):
@@ -271,6 +283,7 @@ class FactorGraph(Versioned):
             ],
             evidence={int(v): int(evidence[v]) for v in np.flatnonzero(evidence != -1)},
             offset=offset,
+            must_exceed=must_exceed,
         )
 
     def __repr__(self):
@@ -340,7 +353,8 @@ class FactorGraph(Versioned):
         Returns
         -------
         score : float
-            Its score; -inf where it is forbidden, or does not agree with the evidence.
+            Its score; -inf where it is forbidden, does not agree with the evidence, or
+            is not above `must_exceed`.
 
         Raises
         ------
@@ -359,7 +373,7 @@ class FactorGraph(Versioned):
             raise ValueError(
                 "the scores add up to more than floating-point numbers hold"
             )
-        return float(total)
+        return float(total) if total > self.must_exceed else -np.inf
 
     def _scores_of(self, x):
         """Yield the scores of the parts of a labeling, as sums."""

@@ -39,8 +39,11 @@ cdef enum:
     # so many features are sought together: few enough for the caches, and enough for
     # the memory that each needs to be asked for long before
     ENOUGH = 512
+    # positions that there is room for at first
+    FEW = 64
     # names whose prefix is found by their address
-    RECENT = 64
+    RECENT_BITS = 7
+    RECENT = 128
 
 
 cdef inline int ask_for_strings(list positions, Py_ssize_t t) except -1:
@@ -106,6 +109,9 @@ cdef class Collector:
         self.columns, self.grow, self.separator = columns, grow, separator
         self.rows, self.prefixes = Rows(single), {}
         self.recent = [None] * (2 * RECENT)
+        # a sentence has as many, and arrays that grow from nothing are moved often
+        reserve(<void**> &self.features, &self.capacity, ENOUGH, sizeof(Feature))
+        reserve(<void**> &self.ends, &self.end_capacity, FEW, sizeof(Py_ssize_t))
 
     def __dealloc__(self):
         self.release()
@@ -121,7 +127,8 @@ cdef class Collector:
                 or not hasattr(positions, "__iter__")):
             raise TypeError(
                 f"X[{self.sequence}] is a single {type(positions).__name__}: a "
-                "sequence is a list of dicts or of lists of strings")
+                "sequence is a list of dicts or of lists of strings; for one sequence "
+                "pass [X]")
         self.position = 0
         for features in positions:
             if type(positions) is list:
@@ -172,7 +179,7 @@ cdef class Collector:
             raise TypeError(
                 f"X[{self.sequence}] has a single {type(features).__name__} at "
                 f"position {self.position}: the features of a position are a dict "
-                "or a list of strings")
+                "or a list of strings, such as ['word=he']")
         else:
             self.list_strings(None, features)
         return 0
@@ -248,8 +255,10 @@ cdef class Collector:
 
     cdef inline Prefix prefix(self, name):
         """Return the prefix that a name makes."""
-        # objects are 16 bytes or more
-        cdef Py_ssize_t place = (<size_t> <PyObject*> name >> 4) % RECENT
+        # Strings are as far apart as they are long: the product mixes all bits.
+        cdef Py_ssize_t place = (
+            <uint64_t> <size_t> <PyObject*> name * <uint64_t> 0x9E3779B97F4A7C15
+        ) >> (64 - RECENT_BITS)
         if self.recent_names[place] == <PyObject*> name:
             return <Prefix> PyList_GET_ITEM(self.recent, 2 * place + 1)
         return self.prefix_of_other(name, place)
@@ -311,4 +320,4 @@ def collect(X, Columns columns, bint grow, str separator, bint single):
         n_rows += collector.position
         offsets.append(n_rows)
     collector.add_rows()
-    return *collector.rows.arrays(), np.array(offsets, dtype=np.int64)
+    return *collector.rows.arrays(), np.array(offsets, dtype=np.intp)

@@ -1,15 +1,16 @@
 """Attributes of tokens from the columns of a file, by a template or the usual ones."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sksstruct.feature_extraction._helpers import (
     _check_tokens,
     affix_features,
+    columns_of,
     shape_features,
     window_features,
 )
@@ -19,6 +20,8 @@ from sksstruct.utils.state import Versioned
 # How far away words, and other columns, are looked at without a template.
 _WORDS, _OTHERS = range(-2, 3), range(-1, 2)
 _AFFIXES = (2, 3)
+# The columns of a sentence, or what `sequences_from_table` makes of one.
+Sentence: TypeAlias = tuple[list[str], ...] | list[str] | list[dict[str, str]]
 _MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 
 
@@ -27,7 +30,8 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
     """Turn the columns of tokens into lists of attributes.
 
     Use it before a `SequenceVectorizer`, for data in the format of
-    `sksstruct.datasets.read_conll` without the column of labels.
+    `sksstruct.datasets.read_conll` without the column of labels, or of
+    `sequences_from_table`.
 
     Parameters
     ----------
@@ -44,6 +48,9 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
     ----------
     n_columns_ : int
         Number of columns.
+    column_names_ : list of str or None
+        Their names, if positions are dicts. The columns are numbered in this order,
+        which is that of the first position in fit.
     has_pairs_ : bool
         Whether there are attributes for pairs of labels.
 
@@ -51,6 +58,7 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
     --------
     sksstruct.feature_extraction.window_features : The same for one sentence.
     sksstruct.datasets.read_conll : Reads columns.
+    sequences_from_table : Sequences from a table, such as a data frame.
 
     Notes
     -----
@@ -75,13 +83,14 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Sequence[tuple[list[str], ...]], y: Any = None) -> Self:
+    def fit(self, X: Sequence[Sentence], y: Any = None) -> Self:
         """Check the template and count columns.
 
         Parameters
         ----------
-        X : list of tuple of list of str
-            The columns of each sentence.
+        X : list of {tuple of list of str, list of dict of str, list of str}
+            The columns of each sentence; or its positions, as dicts of the columns, or
+            as words alone.
         y : object, default=None
             Ignored.
 
@@ -94,7 +103,8 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
         if len(X) == 0:
             raise ValueError("X is empty: at least one sentence is required")
         rules = [] if self.template is None else _parse(self.template)
-        n_columns = _check_columns(X, None)
+        names = _names(X)
+        n_columns = _check_columns(_columns(X, names), None)
         for number, line, parts in rules:
             for _, column in parts[1::2]:
                 if column >= n_columns:
@@ -102,28 +112,52 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
                         f"template, line {number}: no column {column}, there are "
                         f"{n_columns}: {line!r:.80}"
                     )
-        self.n_columns_ = n_columns
+        self.n_columns_, self.column_names_ = n_columns, names
         self.has_pairs_ = any(line[0] == "B" for _, line, _ in rules)
         return self
 
-    def transform(self, X: Sequence[tuple[list[str], ...]]) -> list[list[list[str]]]:
+    def transform(self, X: Sequence[Sentence]) -> list[list[list[str]]]:
         """Make attributes.
 
         Parameters
         ----------
-        X : list of tuple of list of str
-            The columns of each sentence.
+        X : list of {tuple of list of str, list of dict of str, list of str}
+            Sentences, as in `fit`.
 
         Returns
         -------
         features : list of list of list of str
             Attributes of the tokens of each sentence.
         """
+        X = _columns(X, self.column_names_)
         _check_columns(X, self.n_columns_)
         if self.template is None:
             return [_usual(columns) for columns in X]
         rules = [parts for _, _, parts in _parse(self.template)]
         return [_expand(rules, columns) for columns in X]
+
+
+def _names(X):
+    """Names of the columns where positions are dicts, or None."""
+    for sentence in X:
+        if isinstance(sentence, list) and sentence:
+            return list(sentence[0]) if isinstance(sentence[0], Mapping) else None
+    return None
+
+
+def _columns(X, names):
+    """The columns of sentences, whatever form these have."""
+    columns = []
+    for i, sentence in enumerate(X):
+        if names is not None and isinstance(sentence, list):
+            named = columns_of(f"X[{i}]", sentence, names)
+            for name, column in named.items():
+                _check_tokens(f"X[{i}][{name!r}]", column)
+            sentence = tuple(named.values())
+        elif isinstance(sentence, list) and all(isinstance(w, str) for w in sentence):
+            sentence = (sentence,)
+        columns.append(sentence)
+    return columns
 
 
 def _check_columns(X, n_columns):

@@ -109,7 +109,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
         self._check_parameters()
         check_iterable(X)
         columns = HashedColumns(self.n_features, self.alternate_sign)
-        return PackedSequences(*self._rows(X, columns, grow=False))
+        return self._packed(X, columns)
 
     def places(self, names: Strings) -> tuple[np.ndarray, np.ndarray]:
         """Columns of features: their weights are ``coef_[:, columns] * signs``.

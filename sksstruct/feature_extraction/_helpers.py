@@ -36,8 +36,36 @@ def _check_templates(templates, columns):
                 raise ValueError(f"no column {column!r}; there are {sorted(columns)}")
 
 
+def columns_of(name, positions, wanted=None):
+    """Columns of a sequence whose positions are dicts, by name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the sequence in errors.
+    positions : list of dict
+        What `sequences_from_table` makes of a sequence.
+    wanted : list of str, default=None
+        The names and their order; by default those of the first position.
+
+    Returns
+    -------
+    columns : dict of {str: list}
+        The columns.
+    """
+    wanted = list(positions[0]) if wanted is None else wanted
+    for t, row in enumerate(positions):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"{name}[{t}] must be a dict as {name}[0], got {row!r:.80}")
+        if len(row) != len(wanted) or not all(key in row for key in wanted):
+            raise ValueError(
+                f"{name}[{t}] has the columns {list(row)}, expected {wanted}"
+            )
+    return {key: [row[key] for row in positions] for key in wanted}
+
+
 def window_features(
-    columns: Mapping[str, Strings],
+    columns: Mapping[str, Strings] | Sequence[Mapping[str, str]],
     templates: Sequence[Sequence[tuple[str, int]]],
     *,
     boundary: bool = True,
@@ -46,8 +74,9 @@ def window_features(
 
     Parameters
     ----------
-    columns : dict of {str: sequence of str}
-        Named columns of one sequence, for instance ``{"w": words, "pos": tags}``.
+    columns : dict of {str: sequence of str}, or list of dict
+        Named columns of one sequence, for instance ``{"w": words, "pos": tags}``; or a
+        sequence that `sequences_from_table` returned, with a dict for each position.
     templates : sequence of sequences of (str, int)
         Each template is a list of (column, offset) pairs; its attribute joins the
         values at these offsets. Positions at which an offset leaves the sequence do
@@ -71,8 +100,13 @@ def window_features(
     >>> window_features({"w": ["a", "b"]}, [[("w", 0)], [("w", -1), ("w", 0)]])
     [['w[0]=a', '__BOS__'], ['w[0]=b', 'w[-1]|w[0]=a|b', '__EOS__']]
     """
+    if isinstance(columns, list) and columns and isinstance(columns[0], Mapping):
+        columns = columns_of("columns", columns)
     if not isinstance(columns, Mapping):
-        raise TypeError(f"columns must be a dict of columns, got {columns!r:.80}")
+        raise TypeError(
+            "columns must be a dict of the columns of one sequence, such as "
+            f"{{'w': words}}, or a list of dicts, got {columns!r:.80}"
+        )
     for name, column in columns.items():
         _check_tokens(f"columns[{name!r}]", column)
     _check_templates(templates, columns)

@@ -51,6 +51,7 @@ def sequences_from_table(
     --------
     sksstruct.datasets.read_conll : Sequences from a file with empty lines between.
     SequenceVectorizer : Feature rows from dicts.
+    ColumnFeatures : Attributes of neighboring tokens; takes X as it is returned.
 
     Examples
     --------

@@ -20,6 +20,8 @@ cdef enum:
     # Rows of up to this many features are sorted by counting, for each, those that
     # come before it: quadratic, but in whole vectors and without unforeseen jumps.
     FEW = 48
+    # There is room for so many rows at first, of eight entries.
+    ROOM = 64
 
 
 cdef int in_order(const void* a, const void* b) noexcept nogil:
@@ -44,7 +46,9 @@ cdef class Rows:
     # Plain arrays, as a list would keep an object for each number.
     def __cinit__(self, bint single):
         self._single = single
-        reserve(<void**> &self._ends, &self._end_capacity, 1, sizeof(int64_t))
+        reserve(<void**> &self._ends, &self._end_capacity, ROOM, sizeof(int64_t))
+        reserve(<void**> &self._indices, &self._index_capacity, 8 * ROOM,
+                sizeof(int32_t))
         self._ends[0] = 0
 
     def __dealloc__(self):

@@ -2,20 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._collect import collect
 from sksstruct.feature_extraction._vocabulary import Vocabulary
+from sksstruct.utils._layout import StoredRows
+from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.state import Versioned
+from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import FeatureSequences, with_callbacks
 
 # Callbacks hear of so many sequences at a time.
@@ -41,20 +43,16 @@ class SequenceFeatures(TransformerMixin, Versioned, BaseEstimator):
         if self.dtype not in (np.float32, np.float64, "float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
-    def _rows(self, X, columns, grow):
-        """The rows of all sequences in one CSR array, and where each sequence begins.
+    def _packed(self, X, columns, names=None, *, grow=False):
+        """The rows of all sequences.
 
         With grow, features without a column get one; else they are left out.
         """
-        data, indices, indptr, offsets = collect(
-            X, columns, grow, self.separator, np.dtype(self.dtype) == np.float32
+        single = self.dtype is not np.float64 and np.dtype(self.dtype) == np.float32
+        *rows, offsets = collect(X, columns, grow, self.separator, single)
+        return PackedSequences.of_stored(
+            StoredRows(*rows), len(columns), offsets, names
         )
-        values = sparse.csr_array(
-            (data, indices, indptr), shape=(len(indptr) - 1, len(columns))
-        )
-        # as the rows are made; scipy would look at all of them
-        values.has_canonical_format = True
-        return values, offsets
 
 
 @dataclass(eq=False, repr=False)
@@ -171,17 +169,17 @@ class SequenceVectorizer(
         )
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         table = Vocabulary()
-        values, offsets = self._rows(self._in_blocks(X, context), table, grow=True)
-        names = list(table.names)
-        if not names:
+        packed = self._packed(self._in_blocks(X, context), table, grow=True)
+        if not table.names:
             raise ValueError("X has no features at all")
-        keep = self._learn(names, _counts(values), table)
+        values = packed.values
+        keep = self._learn(table, _counts(values))
         if keep is not None:
             values = values[:, keep]
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=dict, X=X, y=y
         )
-        return PackedSequences(values, offsets, self._names_out)
+        return PackedSequences(values, packed.offsets, self._names)
 
     def merge(self, parts: Iterable["SequenceVectorizer"]) -> Self:
         """Learn from transformers that were fitted to parts of the data.
@@ -224,10 +222,11 @@ class SequenceVectorizer(
                 counts[name] = counts.get(name, 0) + count
         if number < 0:
             raise ValueError("parts is empty: at least one is required")
-        self._learn(list(counts), np.fromiter(counts.values(), np.int64, len(counts)))
+        numbers = np.fromiter(counts.values(), np.int64, len(counts))
+        self._learn(Vocabulary(counts), numbers)
         return self
 
-    def _learn(self, names, counts, table=None):
+    def _learn(self, table, counts):
         """Keep the features that are frequent enough; return which, or None for all."""
         keep = None
         if self.min_count > 1:
@@ -236,15 +235,25 @@ class SequenceVectorizer(
                 raise ValueError(
                     f"no feature occurs on min_count={self.min_count} positions"
                 )
-            names, counts = [names[j] for j in keep], counts[keep]
-        if table is None or keep is not None:
-            table = Vocabulary(names)
-        self.vocabulary_ = {name: j for j, name in enumerate(names)}
-        self.feature_names_, self.counts_ = names, counts
-        # One array for all results of this fit, as it may be long.
-        self._names_out = np.array(names, dtype=object)
-        self._table = self.vocabulary_, table
+            counts, names = counts[keep], table.names
+            table = Vocabulary([names[j] for j in keep])
+        self.counts_ = counts
+        self._keep_names(FeatureNames(table.names), table)
         return keep
+
+    def _keep_names(self, names, table):
+        """Set the names of the columns, and the table in which they are looked up."""
+        self._names, self._table = names, table
+        self.feature_names_ = names.to_list()
+        vars(self).pop("vocabulary_", None)
+        # now, and not at the first prediction
+        names.digest()
+
+    @cached_property
+    def vocabulary_(self) -> dict[str, int]:
+        """dict of {str: int}: column of each feature."""
+        check_is_fitted(self, "counts_")
+        return {name: j for j, name in enumerate(self.feature_names_)}
 
     def _in_blocks(self, X, context):
         """The sequences, blocks of which are tasks of the callbacks.
@@ -276,16 +285,13 @@ class SequenceVectorizer(
         X_new : PackedSequences
             One CSR array for each sequence, all stored in one array.
         """
-        check_is_fitted(self, "vocabulary_")
-        self._check_parameters()
+        # what scikit-learn looks at would take longer than a sentence does
+        if "counts_" not in vars(self):
+            check_is_fitted(self, "counts_")
+        if type(self.separator) is not str or self.dtype is not np.float64:
+            self._check_parameters()
         check_iterable(X)
-        # not the table of another vocabulary, where that was replaced
-        vocabulary, table = getattr(self, "_table", (None, None))
-        if vocabulary is not self.vocabulary_:
-            table = Vocabulary(self.feature_names_)
-            self._table = self.vocabulary_, table
-        values, offsets = self._rows(X, table, grow=False)
-        return PackedSequences(values, offsets, self._names_out)
+        return self._packed(X, self._table, self._names)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the columns.
@@ -300,13 +306,22 @@ class SequenceVectorizer(
         names : ndarray of shape (n_features,), object
             Names.
         """
-        check_is_fitted(self, "vocabulary_")
+        check_is_fitted(self, "counts_")
         return np.array(self.feature_names_, dtype=object)
 
     def _state(self):
-        # the table is made again from the names when it is needed
+        # the names are enough
+        left_out = "_table", "feature_names_", "vocabulary_"
         state = super()._state()
-        return {name: value for name, value in state.items() if name != "_table"}
+        return {name: value for name, value in state.items() if name not in left_out}
+
+    def _restore(self, state):
+        super()._restore(state)
+        if "counts_" in state:
+            (names,) = required(state, ["_names"], type(self).__name__)
+            if not isinstance(names, FeatureNames) or len(names) != len(self.counts_):
+                raise ValueError("this vectorizer has no name for each of its counts")
+            self._keep_names(names, Vocabulary(names.to_list()))
 
 
 def _counts(values):
@@ -322,6 +337,8 @@ def _counts(values):
 
 def check_iterable(X):
     """Refuse what is a single sequence or a single mapping, and no list of them."""
+    if type(X) is list:
+        return
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise TypeError(
             f"X is a single {type(X).__name__}: pass a list of sequences, each a list "

@@ -6,7 +6,7 @@ from sksstruct.inference.assignment._matching import (
     matching,
     matching_max_marginals,
 )
-from sksstruct.inference.chains._bio import bio_transitions
+from sksstruct.inference.chains._schemes import scheme_transitions
 from sksstruct.inference.chains._smoothing import SmoothedMax, smoothed_max_product
 from sksstruct.inference.chains._sumproduct import forward_backward
 from sksstruct.inference.chains._topk import viterbi_topk
@@ -39,7 +39,6 @@ __all__ = [
     "SmoothedMax",
     "batch",
     "best_boxes",
-    "bio_transitions",
     "bmmf",
     "branch_and_bound",
     "forward_backward",
@@ -53,6 +52,7 @@ __all__ = [
     "parts_max_marginals",
     "parts_max_product",
     "parts_sum_product",
+    "scheme_transitions",
     "smoothed_max_product",
     "sum_product",
     "viterbi",

@@ -1,15 +1,13 @@
 """The smoothed structured hinge loss."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal, Self
+from typing import Literal
 
 from sklearn.base import BaseEstimator
 
 from sksstruct.utils._param_validation import (
     Interval,
-    Options,
     StrOptions,
     validate_params,
 )
@@ -35,11 +33,6 @@ class SmoothedHinge(BaseEstimator):
         Number of labelings for l2. If no other labeling would get a positive weight,
         the smoothed loss is exact (Proposition 4). The attribute `topk_exact_` of the
         estimator is the fraction of sequences for which this holds.
-    strength : float, default="deprecated"
-        Former name of `mu`.
-
-        .. deprecated:: 0.1
-            Use `mu`, as all solvers call it.
 
     Notes
     -----
@@ -65,42 +58,13 @@ class SmoothedHinge(BaseEstimator):
     smoothing: Literal["entropy", "l2"] = "entropy"
     mu: float = 0.1
     k: int = 10
-    strength: float | Literal["deprecated"] = "deprecated"
 
     _parameter_constraints = {
         "smoothing": [StrOptions({"entropy", "l2"})],
         "mu": [Interval(Real, 0, None, closed="neither")],
         "k": [Interval(Integral, 1, None, closed="left")],
-        "strength": [
-            Interval(Real, 0, None, closed="neither"),
-            Options(str, {"deprecated"}),
-        ],
     }
 
     def check(self) -> None:
         """Raise an error if a parameter is not valid."""
         validate_params(self)
-
-    def resolve(self) -> Self:
-        """Check the parameters, and give `mu` the value of its former name.
-
-        Returns
-        -------
-        smoothing : SmoothedHinge
-            A loss with the same meaning and no deprecated parameter.
-
-        Warns
-        -----
-        FutureWarning
-            If `strength` was given.
-        """
-        self.check()
-        mu = self.mu
-        if self.strength != "deprecated":
-            warnings.warn(
-                "SmoothedHinge: strength was renamed to mu, and will be removed in 0.3",
-                FutureWarning,
-                stacklevel=2,
-            )
-            mu = self.strength
-        return SmoothedHinge(self.smoothing, float(mu), self.k)

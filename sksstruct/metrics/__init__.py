@@ -13,16 +13,18 @@ from sksstruct.metrics._boxes import (
     box_overlap_score,
     box_overlaps,
 )
-from sksstruct.metrics._chunk_report import chunk_classification_report
+from sksstruct.metrics._chunk_scores import (
+    chunk_classification_report,
+    chunk_f1_score,
+    chunk_precision_recall_fscore,
+)
+from sksstruct.metrics._chunks import convert_labels, iter_chunks
 from sksstruct.metrics._costs import make_cost_scorer, mean_cost
 from sksstruct.metrics._masks import mask_iou_score
 from sksstruct.metrics._parts import pck_score, pcp_score
 from sksstruct.metrics._sequence import (
-    chunk_f1_score,
-    chunk_precision_recall_fscore,
     flat_classification_report,
     flat_f1_score,
-    iter_chunks,
     sequence_accuracy_score,
     token_accuracy_score,
 )
@@ -34,7 +36,7 @@ alignment_error_rate_scorer = make_scorer(alignment_error_rate, greater_is_bette
 box_accuracy_scorer = make_scorer(box_accuracy_score)
 #: Scorer: :func:`box_overlap_score`, the mean overlap of predicted and true boxes.
 box_overlap_scorer = make_scorer(box_overlap_score)
-#: Scorer: :func:`chunk_f1_score`, the F1 of whole chunks.
+#: Scorer: :func:`chunk_f1_score`, the F1 of whole chunks, in any scheme of labels.
 chunk_f1_scorer = make_scorer(chunk_f1_score)
 #: Scorer: :func:`flat_f1_score`, averaged over the labels with equal weights.
 flat_f1_macro_scorer = make_scorer(flat_f1_score, average="macro")
@@ -58,6 +60,7 @@ __all__ = [
     "chunk_f1_score",
     "chunk_f1_scorer",
     "chunk_precision_recall_fscore",
+    "convert_labels",
     "flat_classification_report",
     "flat_f1_macro_scorer",
     "flat_f1_score",

@@ -80,7 +80,8 @@ def resolve_model(model: str | StructuredModel) -> StructuredModel:
         if model not in MODELS:
             raise ValueError(
                 f"unknown model {model!r}; the names are {sorted(MODELS)}, or pass "
-                "an object of sksstruct.models"
+                "an object of sksstruct.models. Sequences are for ChainCRF, sets of "
+                "labels for MultilabelPairwise"
             )
         return MODELS[model]()
     if not isinstance(model, StructuredModel):

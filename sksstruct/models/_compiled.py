@@ -209,14 +209,20 @@ class CompiledModel(StructuredModel):
         return self._topk(self._input(x, "x"), np.asarray(w, dtype=np.float64), k)[0]
 
 
-def check_features(values, name, ndim, n_features=None):
-    """Float features of a given number of axes, the last of a given length."""
+def check_features(values, name, ndim, n_features=None, axes=None):
+    """Float features of a given number of axes, the last of a given length.
+
+    `axes` describes the shape of an input in errors.
+    """
     try:
         values = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be an array of numbers") from None
     if values.ndim != ndim:
-        raise ValueError(f"{name} must be {ndim}-D, got {values.ndim}-D")
+        text = f"{name} must be {ndim}-D, got {values.ndim}-D"
+        if axes is not None:
+            text += f": an input has the shape {axes}; for one input pass [x]"
+        raise ValueError(text)
     if not np.isfinite(values).all():
         raise ValueError(f"{name} has an entry that is NaN or infinite")
     if n_features is not None and values.shape[-1] != n_features:

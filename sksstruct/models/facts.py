@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
+from sksstruct.utils._names import FeatureNames
+
 
 @dataclass
 class Facts:
@@ -16,7 +18,7 @@ class Facts:
         Number of examples of positive weight, by number of the part.
     n_features : int
         Number of features.
-    feature_names : ndarray or None
+    feature_names : FeatureNames or None
         Their names.
     counts : dict
         Total weight of each label.
@@ -31,7 +33,7 @@ class Facts:
 
     sizes: dict
     n_features: int | None
-    feature_names: np.ndarray | None = None
+    feature_names: FeatureNames | None = None
     counts: dict = field(default_factory=dict)
     total: float = 0.0
     length: float = 0.0
@@ -61,7 +63,7 @@ class Facts:
             )
         names, others = self.feature_names, other.feature_names
         if (names is None) != (others is None) or (
-            names is not None and not np.array_equal(names, others)
+            names is not None and names != others
         ):
             raise ValueError(
                 f"part {min(other.sizes)} of X has other feature names than part "

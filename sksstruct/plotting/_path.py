@@ -160,7 +160,8 @@ default="score"
         self.lines_ = []
         if self.y == "gap":
             ax.set_yscale("log")
-            ax.axhline(self.paths[0].epsilon, color="0.5", linewidth=0.8)
+            first = self.paths[0]
+            ax.plot(first.alphas, first.targets, "--", color="0.5", linewidth=0.8)
         for path in self.paths:
             values = getattr(path, column).astype(float)
             # a logarithmic scale has no zero

@@ -14,7 +14,7 @@ from sksstruct.solvers.dual_decomposition.bca import BCA
 from sksstruct.solvers.dual_decomposition.gdmm import GDMM
 from sksstruct.solvers.dual_decomposition.soft_bcfw import SoftBCFW
 from sksstruct.solvers.frank_wolfe.batch import FrankWolfe
-from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.partitioned import Partitioned
 from sksstruct.solvers.pragam import Pragam
@@ -29,7 +29,6 @@ from sksstruct.solvers.stochastic.svrg import SVRG
 #: Makers of the solvers that estimators know by name.
 SOLVERS = Registry(
     {
-        "auto": FASTEST,
         "bcfw": BCFW,
         "fw": FrankWolfe,
         "ssg": SSG,
@@ -51,7 +50,7 @@ SOLVERS = Registry(
     },
     choices=(
         ("coordinates", "hinge", "dcd"),
-        ("max", "hinge", "auto"),
+        ("max", "hinge", "bcfw"),
         ("exp", "smooth", "sdca"),
         ("exp", "smooth", "lbfgs"),
         ("topk", "smooth", "lbfgs"),

@@ -14,13 +14,17 @@ from scipy.optimize import Bounds, minimize
 
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.certificate import ROUNDING, Certificate
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
 from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval
 from sksstruct.utils.progress import Status
+
+# The first step, as a share of the one that would take a line to zero: a parabola that
+# touches zero has its minimum there.
+_FIRST = 0.5
 
 
 @fill_doc(
@@ -135,25 +139,29 @@ def run_lbfgs(objective, loop, memory):
 
 def _descend_in_box(objective, value, slope, memory, after_iteration):
     """As `descend`, with the objective's bounds."""
-    first = [(value, slope.copy())]
+    # scipy's first step is of length one
+    unit = objective.first_step(value, slope) * float(np.sqrt(slope @ slope)) or 1.0
+    lower, upper = objective.bounds.lb, objective.bounds.ub
+    first = [(value, unit * slope)]
 
-    def evaluate(x):
+    def evaluate(steps):
         if first:  # scipy asks again for the start
             return first.pop()
+        # products round
+        x = np.clip(unit * steps, lower, upper)
         value, slope = objective.at(x)
         if value < objective.best[0]:
-            objective.keep(x.copy())
-        # the next call writes another gradient in its place
-        return value, slope.copy()
+            objective.keep(x)
+        return value, unit * slope
 
     # the caller says when to stop
     most = np.iinfo(np.int32).max
     minimize(
         evaluate,
-        objective.start,
+        objective.start / unit,
         jac=True,
         method="L-BFGS-B",
-        bounds=objective.bounds,
+        bounds=Bounds(lower / unit, upper / unit),
         callback=after_iteration,
         options={
             "maxiter": most,
@@ -218,8 +226,9 @@ class Objective:
         self._kept = slice(None) if loss.support is None else loss.support
         n_kept = n_weights if loss.support is None else len(loss.support)
         self.start = aligned_zeros(n_kept)
-        if options.dual_state is not None:
-            self.start[:] = options.dual_state["weights"][self._kept]
+        start = options.start(n_weights)
+        if start is not None:
+            self.start[:] = start[self._kept]
         self.box, self.bounds = box, None
         if box is not None:
             lower, upper = box.lower[self._kept], box.upper[self._kept]
@@ -252,10 +261,17 @@ class Objective:
                 f"training broke down: the objective is not finite. {SCALING}"
             )
         self.calls += self.loss.model.n_examples
-        if self.loss.convex:
-            self.best_dual = max(self.best_dual, dual)
-        self._last = primal, float(np.mean(self.loss.exact)), residual
+        self._last = primal, float(np.mean(self.loss.exact)), residual, dual
         return primal, slope
+
+    def first_step(self, value, slope):
+        """Length of a step along minus a gradient, of whose Hessian nothing is known.
+
+        It changes as it must if the features and the root of alpha are scaled.
+        """
+        square = float(slope @ slope)
+        step = _FIRST * abs(value) / square if square else 0.0
+        return min(step, 1.0 / self.alpha) if self.alpha > 0.0 else step
 
     def _compare(self, primal, x, w):
         """Gradient, dual value, and a number that is small at the optimum."""
@@ -264,7 +280,8 @@ class Objective:
             add_scaled(self.alpha, x, slope)
             # over the weights that exist
             residual = float(slope @ slope) / (2 * self.alpha)
-            return slope, primal - residual, residual
+            rounding = ROUNDING * (abs(primal) + residual)
+            return slope, primal - residual - rounding, residual
         if self.loss.support is not None:
             gradient = np.zeros_like(self.gradient)
             gradient[self._kept] = self.gradient[self._kept]
@@ -276,8 +293,11 @@ class Objective:
 
     def keep(self, x):
         """Note that the weights of the last call are the best so far."""
-        primal, exact, residual = self._last
+        primal, exact, residual, dual = self._last
         self.best = primal, x, exact, residual
+        # not of steps that were tried only, which may be far away
+        if self.loss.convex:
+            self.best_dual = max(self.best_dual, dual)
 
     def best_weights(self):
         """Flat weights of the lowest objective so far."""

@@ -44,22 +44,24 @@ class Pragam(Solver):
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     lipschitz : float or "adaptive", default="adaptive"
-        Lipschitz constant of the gradient of the dual. With an upper bound, the paper's
-        Algorithm 1 runs as printed. "adaptive" estimates the constant during training.
+        Upper bound on the Lipschitz constant of the gradient of the dual. "adaptive"
+        estimates the constant during training.
     restart : bool, default=True
         Whether to restart from the current dual variables whenever the gap has fallen
-        to a tenth. This is faster in practice. Without restarts, the bound (26) of the
-        paper holds.
+        to a tenth. This is faster in practice, but the bound in the Notes needs a run
+        without restarts.
     check_every : int, default=10
         Number of iterations between two computations of the gap.
 
     Notes
     -----
-    With the constant ``L`` and no restarts the gap after k iterations is at most
-    ``4 L D / ((k + 1) (k + 2))``, D being half the largest squared distance of dual
-    variables from their start; for binary problems with ``|x_i| <= R`` that is
-    ``2 R^2 / (alpha (k + 1) (k + 2))``. The dual variables of a chain or tree fill a
-    table of label pairs for each position or edge: the method is for few labels.
+    With ``lipschitz=L`` and no restarts the gap after k iterations is at most
+    ``4 L D / ((k + 1) (k + 2))``, the bound (26) of the paper, D being half the largest
+    squared distance of dual variables from their start; for binary problems with
+    ``|x_i| <= R`` that is ``2 R^2 / (alpha (k + 1) (k + 2))``. The step tau is the
+    largest that keeps the excessive gap, where Algorithm 1 has ``2 / (k + 3)``, which
+    is smaller. The dual variables of a chain or tree fill a table of label pairs for
+    each position or edge: the method is for few labels.
 
     References
     ----------

@@ -3,6 +3,7 @@
 import mmap
 import os
 import tempfile
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,16 +11,29 @@ import numpy as np
 _FEW_BYTES = 2**18
 
 
+class StoredRows(NamedTuple):
+    """The arrays of sound CSR rows."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+
 def padded_length(n):
     """Row length for n entries: a multiple of 4 up to 4, of 8 beyond."""
     return 4 if n <= 4 else -(-n // 8) * 8
+
+
+def address(array):
+    """Where the entries of an array are; `ndarray.ctypes` takes longer."""
+    return array.__array_interface__["data"][0]
 
 
 def aligned_zeros(size, dtype=np.float64):
     """Zeros of the given length that start on a cache line."""
     width = np.dtype(dtype).itemsize
     raw = np.zeros(size + 64 // width, dtype)
-    shift = -raw.ctypes.data // width % (64 // width)
+    shift = -address(raw) // width % (64 // width)
     return raw[shift : shift + size]
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sksstruct.utils._layout import is_mapped, object_array
+from sksstruct.utils._layout import StoredRows, is_mapped, object_array
+from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import (
@@ -48,7 +50,7 @@ class PackedSequences(Versioned, Sequence):
         The rows.
     offsets : ndarray of shape (n_sequences + 1,), intp
         The offsets.
-    feature_names : ndarray of str or None
+    feature_names : sequence of str or None
         The names.
 
     Examples
@@ -65,9 +67,8 @@ class PackedSequences(Versioned, Sequence):
     ['low', 'high']
     """
 
-    values: Any
     offsets: np.ndarray
-    feature_names: np.ndarray | None
+    feature_names: FeatureNames | None
 
     def __init__(
         self,
@@ -94,14 +95,45 @@ class PackedSequences(Versioned, Sequence):
                 f"offsets must not decrease and must end with the number of rows, "
                 f"{values.shape[0]}, got an end of {offsets[-1]}"
             )
-        self.values = values
+        self.values, self.n_features = values, values.shape[1]
         self.offsets = offsets
-        self.feature_names = (
-            None if feature_names is None else np.asarray(feature_names, dtype=object)
-        )
+        self.feature_names = FeatureNames.of(feature_names)
+
+    @classmethod
+    def of_stored(
+        cls,
+        rows: StoredRows,
+        n_features: int,
+        offsets: np.ndarray,
+        feature_names: FeatureNames | None = None,
+    ) -> Self:
+        """Build from the arrays of canonical CSR rows, which are not checked.
+
+        To make a SciPy array takes longer than to label a sentence: that is done
+        when `values` is asked for.
+        """
+        packed = cls.__new__(cls)
+        packed.stored, packed.n_features, packed.offsets = rows, n_features, offsets
+        packed.feature_names = feature_names
+        return packed
+
+    @cached_property
+    def values(self) -> Any:
+        """ndarray or csr_array: the rows."""
+        shape = len(self.stored.indptr) - 1, self.n_features
+        values = sparse.csr_array(self.stored, shape=shape)
+        # SciPy would look at all of them
+        values.has_canonical_format = True
+        return values
+
+    @cached_property
+    def stored(self) -> Any:
+        """The rows as kernels read them: the same, or the arrays of a CSR array."""
+        return self.values
 
     def _state(self):
-        return vars(self)
+        names = "values", "offsets", "feature_names"
+        return {name: getattr(self, name) for name in names}
 
     def _restore(self, state):
         names = ("values", "offsets", "feature_names")
@@ -231,24 +263,29 @@ class PackedSequences(Versioned, Sequence):
         return open_shard(path, mmap, labels)
 
     @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.values.shape[1]
-
-    @property
     def is_sparse(self) -> bool:
         """Whether the rows are stored as CSR."""
-        return sparse.issparse(self.values)
+        return not isinstance(self.stored, np.ndarray)
 
     @property
     def is_mapped(self) -> bool:
         """Whether the rows are on disk, and read where they are used."""
-        return is_mapped(self.values.data if self.is_sparse else self.values)
+        return is_mapped(self.stored.data if self.is_sparse else self.values)
 
     @property
     def lengths(self) -> np.ndarray:
         """Number of rows of each sequence."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
+
+    def __array_function__(self, func, types, args, kwargs):
+        """What `sklearn.pipeline.FeatureUnion` joins its parts with."""
+        if func is np.concatenate and kwargs.get("axis", *args[1:2]) == 1:
+            # not above: that module needs this one
+            from sksstruct.utils._side_by_side import side_by_side
+
+            return side_by_side(args[0])
+        # all else is as if this method did not exist
+        return func._implementation(*args, **kwargs)
 
     def __len__(self):
         return len(self.offsets) - 1
@@ -268,17 +305,32 @@ class PackedSequences(Versioned, Sequence):
                 offsets = self.offsets[key.start : key.stop + 1] - a
                 values = rows_between(self.values, a, b)
                 return PackedSequences(values, offsets, self.feature_names)
-            rows = [np.arange(*self.offsets[i : i + 2]) for i in key]
-            rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
-            lengths = self.lengths[np.array(key, dtype=np.intp)]
-            return PackedSequences.from_lengths(
-                self.values[rows], lengths, self.feature_names
-            )
+            return self.take(key)
         key = int(key)
         if not -len(self) <= key < len(self):
             raise IndexError(f"sequence {key} of {len(self)}")
         key %= len(self)
         return self.values[self.offsets[key] : self.offsets[key + 1]]
+
+    def take(self, numbers: ArrayLike) -> "PackedSequences":
+        """Select sequences.
+
+        Parameters
+        ----------
+        numbers : array-like of int
+            Their numbers.
+
+        Returns
+        -------
+        packed : PackedSequences
+            A copy of these sequences, in this order.
+        """
+        numbers = np.asarray(numbers, dtype=np.intp)
+        rows = [np.arange(*self.offsets[i : i + 2]) for i in numbers]
+        rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
+        return PackedSequences.from_lengths(
+            self.values[rows], self.lengths[numbers], self.feature_names
+        )
 
     def without_empty(self) -> "tuple[PackedSequences, np.ndarray]":
         """Leave out sequences that have no positions.
@@ -290,9 +342,10 @@ class PackedSequences(Versioned, Sequence):
         numbers : ndarray of int
             Their numbers.
         """
-        numbers = np.flatnonzero(self.lengths)
-        if len(numbers) == len(self):
-            return self, numbers
+        lengths = self.lengths
+        if np.count_nonzero(lengths) == len(lengths):
+            return self, np.arange(len(lengths))
+        numbers = np.flatnonzero(lengths)
         # offsets repeat where a sequence is empty
         offsets = np.unique(self.offsets)
         return PackedSequences(self.values, offsets, self.feature_names), numbers

@@ -1,7 +1,13 @@
-"""Threads over examples; results do not depend on their number."""
+"""Threads over examples, and none in BLAS: results do not depend on their number."""
+
+import os
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
 
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import ThreadpoolController
 
 # Work that takes less time than the threads, and the memory of each chunk, would.
 LITTLE = 2**18
@@ -29,3 +35,71 @@ def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
     Parallel(n_jobs=workers, require="sharedmem")(
         delayed(function)(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)
     )
+
+
+class _SharedLimit:
+    """One thread in libraries whose limit is that of the process, while any fit runs.
+
+    Limits of each fit would end while others go on, and restore each other.
+    """
+
+    def __init__(self):
+        self._lock, self._count, self._before = Lock(), 0, ()
+
+    def __enter__(self):
+        with self._lock:
+            if self._count == 0:
+                libraries = _libraries()[1]
+                self._before = [(each, each.num_threads) for each in libraries]
+                _set_threads((each, 1) for each in libraries)
+            self._count += 1
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                _set_threads(self._before)
+
+
+def _set_threads(numbers):
+    for library, number in numbers:
+        # only the thread that set the last limit can set another: here fits count, and
+        # the last one need not be in the thread of the first
+        free = getattr(library, "clear_controlling_thread", lambda force: None)
+        free(force=True)
+        library.set_num_threads(number)
+        free(force=True)
+
+
+@cache
+def _libraries():
+    """BLAS with a limit for each thread, and with one limit; they are looked for once.
+
+    Returns
+    -------
+    own : ThreadpoolController
+        The former.
+    shared : list of library controllers
+        The latter.
+    """
+    blas = ThreadpoolController().select(user_api="blas")
+    own = blas.select(internal_api="openblas").select(threading_layer="openmp")
+    shared = [each for each in blas.lib_controllers if each not in own.lib_controllers]
+    return own, shared
+
+
+_SHARED = _SharedLimit()
+if hasattr(os, "register_at_fork"):
+    # other threads, and locks that they hold, are not in the child
+    os.register_at_fork(after_in_child=lambda: _SharedLimit.__init__(_SHARED))
+
+
+@contextmanager
+def one_blas_thread():
+    """Context in which BLAS uses one thread.
+
+    A product of vectors that are read once is slower on all cores than on one, and in
+    some libraries many times slower. Its bits depend on the threads.
+    """
+    with _libraries()[0].limit(limits=1, user_api="blas"), _SHARED:
+        yield

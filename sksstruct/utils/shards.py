@@ -21,6 +21,10 @@ FORMAT, VERSION = "sksstruct.PackedSequences", 1
 _PLAIN = str, int, float, bool
 # Rows that are converted at a time.
 _BATCH = 2**20
+# What messages call the types of JSON, and the largest length of an array.
+_KINDS = {dict: "a dict", list: "a list", int: "a number", str: "a string",
+          bool: "true or false"}  # fmt: skip
+_MOST = 2**62
 # Arrays that say where each row, or sequence, begins.
 _POINTERS = "indptr", "offsets"
 
@@ -232,11 +236,14 @@ def open_shard(path, mmap=True, labels=False):
     arrays = {name: _array(path, name, header, mmap) for name in header["arrays"]}
     names = None
     if header["has_feature_names"]:
-        names = _json(path / "feature_names.json")
-        if not isinstance(names, list) or len(names) != header["n_features"]:
+        file = path / "feature_names.json"
+        names = _json(file)
+        if not isinstance(names, list) or not all(type(x) is str for x in names):
+            raise ValueError(f"{file} is damaged: expected a list of names")
+        if len(names) != header["n_features"]:
             raise ValueError(
-                f"{path / 'feature_names.json'} has {len(names)} feature names for "
-                f"{header['n_features']} columns"
+                f"{file} has {len(names)} feature names for {header['n_features']} "
+                "columns"
             )
     if "values" in arrays:
         values = arrays["values"]
@@ -259,7 +266,7 @@ def open_shard(path, mmap=True, labels=False):
 def _header(path):
     """The header of a folder, with all that reading needs."""
     file = path / "header.json"
-    if not file.is_file():
+    if not file.exists():
         what = "is not a folder" if not path.is_dir() else "has no header.json"
         raise FileNotFoundError(
             f"{path} {what}: expected one that PackedSequences.save wrote"
@@ -276,23 +283,60 @@ def _header(path):
         )
     expected = {"arrays": dict, "n_features": int, "has_feature_names": bool}
     for name, kind in expected.items():
-        if not isinstance(header.get(name), kind):
-            raise ValueError(f"{file} lacks {name}")
+        # a flag is a number for Python
+        if type(header.get(name)) is not kind:
+            raise _not_a(file, name, kind, header.get(name))
+    if header["n_features"] < 0:
+        raise ValueError(f"{file} has n_features {header['n_features']}")
     arrays = set(header["arrays"]) - {"labels"}
     forms = {"values", "offsets"}, {"data", "indices", "indptr", "offsets"}
     if arrays not in forms:
         raise ValueError(
             f"{file} names the arrays {sorted(arrays)}, which is not a valid layout"
         )
-    if "labels" in header["arrays"] and not isinstance(header.get("classes"), list):
-        raise ValueError(f"{file} lacks classes")
+    if "labels" in header["arrays"]:
+        _check_classes(file, header.get("classes"))
     for name, entry in header["arrays"].items():
         if not isinstance(entry, dict) or not {"dtype", "shape"} <= set(entry):
             raise ValueError(f"{file} lacks the dtype or the shape of {name}")
+        shape = entry["shape"]
+        if type(entry["dtype"]) is not str:
+            raise _not_a(file, f"the dtype of {name}", str, entry["dtype"])
+        if type(shape) is not list or not all(
+            type(n) is int and 0 <= n <= _MOST for n in shape
+        ):
+            raise ValueError(
+                f"{file} has the shape {shape!r:.80} of {name}; expected a list of "
+                "lengths"
+            )
     return header
 
 
+def _check_classes(file, classes):
+    """Raise an error if these are not labels, each of them once."""
+    if type(classes) is not list:
+        raise _not_a(file, "classes", list, classes)
+    seen = set()
+    for k, label in enumerate(classes):
+        if type(label) not in _PLAIN:
+            raise ValueError(
+                f"{file} has {label!r:.80} as class {k}: labels on disk are strings or "
+                "numbers"
+            )
+        if label in seen:
+            raise ValueError(f"{file} has the class {label!r:.80} twice")
+        seen.add(label)
+
+
+def _not_a(file, name, kind, value):
+    """An error that names an entry of a header."""
+    found = "lacks it" if value is None else f"has {value!r:.80}"
+    return ValueError(f"{name} in {file} must be {_KINDS[kind]}; the file {found}")
+
+
 def _json(file):
+    if file.is_dir():
+        raise ValueError(f"{file} is a folder; expected a file")
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -306,6 +350,8 @@ def _array(path, name, header, mmap):
     file = path / f"{name}.npy"
     entry = header["arrays"][name]
     expected = f"{entry['dtype']} of shape {tuple(entry['shape'])}"
+    if file.is_dir():
+        raise ValueError(f"{file} is a folder; expected {expected}")
     if not file.is_file():
         raise FileNotFoundError(f"{file} is missing; expected {expected}")
     # there is nothing to map of an empty array

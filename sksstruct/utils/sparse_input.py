@@ -12,6 +12,24 @@ from sklearn.utils.validation import validate_data
 from sksstruct.utils._layout import file_zeros, is_mapped
 
 
+def is_sparse(X):
+    """Whether X is a sparse matrix or array.
+
+    SciPy looks in a registry first, again and again where a single sequence is labeled.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+
+    Returns
+    -------
+    is_sparse : bool
+        As of `scipy.sparse.issparse`.
+    """
+    return type(X) is not np.ndarray and X is not None and sparse.issparse(X)
+
+
 def check_sparse(X, name="X"):
     """Check where the entries of a sparse matrix are.
 
@@ -122,9 +140,25 @@ def validate_rows(estimator, X, y="no_validation", **options):
     """
     if sparse.issparse(X) and X.ndim == 2:
         X = sound_csr(X)
+    elif _is_nested(X):
+        raise ValueError(
+            f"X[0] has rows, as a sequence has: {type(estimator).__name__} takes a 2-D "
+            "array with a row for each sample. ChainCRF takes sequences, make_tagger() "
+            "those of dicts or strings, and SSVMClassifier(model) other structures"
+        )
     if sparse.issparse(y) and y.ndim == 2:
         y = sound_csr(y, "y")
     return validate_data(estimator, X, y, **options)
+
+
+def _is_nested(X):
+    """Whether the first sample is not a row: a matrix, or a list of lists or dicts."""
+    if not isinstance(X, list | tuple | np.ndarray) or not len(X):
+        return False
+    first = X[0]
+    if isinstance(first, list | tuple) and len(first):
+        return isinstance(first[0], list | tuple | dict | np.ndarray)
+    return np.ndim(first) > 1
 
 
 def rows_between(X, first, last):

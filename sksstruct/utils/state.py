@@ -4,6 +4,8 @@ import warnings
 
 from sklearn.exceptions import InconsistentVersionWarning
 
+from sksstruct.utils._names import FeatureNames
+
 __version__ = "0.1.0.dev0"
 
 # The entry of a state that names the version, as scikit-learn's `_sklearn_version`.
@@ -16,11 +18,16 @@ class Versioned:
     States name the version that wrote them. Loading one of another version gives
     scikit-learn's `InconsistentVersionWarning`. A class whose state is more than
     parameters and results says in `_state` what is written, and checks in `_restore`
-    what is read.
+    what is read. Names of features are written as arrays of numbers: in a skops file
+    each string takes a hundred bytes or more.
     """
 
     def __getstate__(self):
-        return {**self._state(), _VERSION: __version__}
+        state = {**self._state(), _VERSION: __version__}
+        return {
+            name: value.packed() if isinstance(value, FeatureNames) else value
+            for name, value in state.items()
+        }
 
     def __setstate__(self, state):
         state = _entries(state, type(self).__name__)
@@ -34,6 +41,9 @@ class Versioned:
                 ),
                 stacklevel=2,
             )
+        for name, value in state.items():
+            if FeatureNames.is_packed(value):
+                state[name] = FeatureNames.unpack(value)
         self._restore(state)
 
     def _state(self):

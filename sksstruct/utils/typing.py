@@ -38,8 +38,12 @@ FeatureSequences: TypeAlias = Iterable[Iterable[Mapping[str, Any] | Iterable[str
 Items: TypeAlias = Sequence[Any] | np.ndarray
 Strings: TypeAlias = Sequence[str] | np.ndarray
 Integers: TypeAlias = Sequence[int] | np.ndarray
+# Ways to mark spans of tokens by labels.
+Scheme: TypeAlias = Literal["auto", "BIO", "IOB1", "IOBES", "BILOU"]
 # Labels that must not follow each other.
-Transitions: TypeAlias = Sequence[tuple[Any, Any]] | Literal["bio"]
+Transitions: TypeAlias = (
+    Sequence[tuple[Any, Any]] | Literal["auto", "bio", "iob1", "iobes", "bilou"]
+)
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -61,6 +65,7 @@ __all__ = [
     "Labelings",
     "MatrixLike",
     "PathLike",
+    "Scheme",
     "Sequences",
     "SparseLike",
     "Strings",

@@ -3,6 +3,7 @@
 Every error names the argument and the sequence at fault.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Set
 from itertools import chain
 from numbers import Real
@@ -17,12 +18,14 @@ from sksstruct.utils.sparse_input import check_sparse
 
 # Labels whose Python counterparts are integers, if they are precise enough.
 _TIMES = np.datetime64, np.timedelta64
+# What other frameworks have for positions without a label.
+PADDING = -100
 # Labels that are looked at together.
 _BATCH = 2**20
 _HINT = (
     "pass a list of arrays of shape (n_positions, n_features), or of scipy CSR "
     "matrices, one for each sequence; SequenceVectorizer makes them from dicts or "
-    "strings, and make_tagger puts it in front of a tagger"
+    "strings, and make_tagger puts it in front of a tagger. For one sequence pass [X]"
 )
 
 
@@ -70,11 +73,12 @@ def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
 
 
 def _check_finite(packed, name):
-    values = packed.values.data if packed.is_sparse else packed.values
+    values = packed.stored.data if packed.is_sparse else packed.values
     # A sum is finite if all terms are, short of overflow: only then look closely.
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
-            return
+        total = np.add.reduce(values.reshape(-1), dtype=np.float64)
+    if math.isfinite(total) or np.isfinite(values).all():
+        return
     bad = ~np.isfinite(values)
     if packed.is_sparse:
         row = np.searchsorted(packed.values.indptr, np.flatnonzero(bad)[0], "right") - 1
@@ -166,7 +170,7 @@ def _shapes(items, width, name):
         if len(shape) != 2:
             raise ValueError(
                 f"{name}[{i}] is {len(shape)}-D: a sequence must be 2-D, of shape "
-                "(n_positions, n_features)"
+                "(n_positions, n_features); for one sequence pass [X]"
             )
         if first is None:
             first, width = i, shape[1]
@@ -466,7 +470,9 @@ def encode_labels(y, lengths):
         known = None
         if None in flat:
             known = np.array([label is not None for label in flat])
-        return encoder.classes_, encoder.encode(flat, default=0), known
+        codes = encoder.encode(flat, default=0)
+        _refuse_padding(encoder.classes_, codes, known, lengths)
+        return encoder.classes_, codes, known
     y.check_lengths(lengths)
     codes, known = y.codes, None
     if (codes < 0).any():
@@ -490,7 +496,48 @@ def encode_labels(y, lengths):
     # as saved, where nothing is to be changed: they may be on disk
     if known is not None or (numbers[:-1] != np.arange(len(y.classes))).any():
         codes = numbers[codes]
+    _refuse_padding(encoder.classes_, codes, known, lengths)
     return encoder.classes_, codes, known
+
+
+def _refuse_padding(classes, codes, known, lengths):
+    """Raise an error for -100, which other frameworks ignore, beside 0, 1, ..."""
+    if len(classes) < 2 or classes.dtype.kind not in "if":
+        return
+    if classes[0] != PADDING or classes[1] < 0:
+        return
+    is_padding = codes == 0
+    if known is not None:
+        is_padding &= known
+    k = int(np.argmax(is_padding))
+    i = _sequence_of(k, lengths)
+    raise ValueError(
+        f"y[{i}] has the label {PADDING} at position {k - int(np.sum(lengths[:i]))}, "
+        "which other frameworks ignore and which would be a label here: use None for "
+        "missing labels, or cut the padding off"
+    )
+
+
+def costs_by_name(class_weight, classes):
+    """Cost of each label from a dict; 1 for labels that it does not name.
+
+    As in scikit-learn, a name that is not in y is an error unless all labels of y are
+    named: then a fold of a cross-validation may lack it.
+    """
+    labels = classes.tolist()
+    known = set(labels)
+    unknown = [name for name in class_weight if name not in known]
+    if unknown and not all(label in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is not a label of y: these are "
+            f"{', '.join(map(repr, labels[:20]))}{', ...' * (len(labels) > 20)}. If a "
+            "fold of a cross-validation may lack a label, class_weight must name all "
+            "others too"
+        )
+    values = [class_weight.get(label, 1.0) for label in labels]
+    if not all(isinstance(value, Real) for value in values):
+        raise ValueError("class_weight must map labels to numbers")
+    return np.array(values, dtype=np.float64)
 
 
 def _is_list(y):
@@ -504,6 +551,17 @@ def _sequence_of(position, lengths):
     return int(np.searchsorted(np.cumsum(lengths), position, "right"))
 
 
+def _refuse_nested_weight(sample_weight, what, instead):
+    """Raise an error for weights of parts of examples, in an array or in lists."""
+    if not _is_list(sample_weight) or not len(sample_weight):
+        return
+    if getattr(sample_weight, "ndim", 1) > 1 or _is_list(next(iter(sample_weight))):
+        raise ValueError(
+            f"sample_weight must have one number for each {what}, not several: "
+            f"{instead}"
+        )
+
+
 def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
     """Weights of sequences as floats, or None; all may be zero with `all_zero`.
 
@@ -514,6 +572,12 @@ def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
     """
     if sample_weight is None:
         return None
+    _refuse_nested_weight(
+        sample_weight,
+        "sequence",
+        "in training, class_weight weights positions by their labels, and positions "
+        "with the label None have no loss",
+    )
     weight = np.asarray(sample_weight)
     if weight.ndim == 1 and len(weight) != n_sequences:
         raise ValueError(
@@ -578,6 +642,9 @@ def check_example_weight(sample_weight, n_examples, factors=None):
     ValueError
         If a weight is not valid, or none is positive.
     """
+    _refuse_nested_weight(
+        sample_weight, "example", "nodes of a Graph have node_weights"
+    )
     weight = _check_sample_weight(
         sample_weight, np.zeros((n_examples, 1)), ensure_non_negative=True
     )

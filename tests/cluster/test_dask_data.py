@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import time
 
 import joblib
 import numpy as np
@@ -181,7 +182,7 @@ def test_searches_on_the_cluster(client, data):
     search = GridSearchCV(ChainCRF(random_state=0), {"alpha": [0.1, 0.01]}, cv=2)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 3))
-    path = SSVMPathCV(SSVMClassifier(random_state=0), alpha_min=0.05, cv=2)
+    path = SSVMPathCV(SSVMClassifier(random_state=0), alphas=[0.1, 0.05], cv=2)
     expected = clone(path)
     labels = (rows[:, 0] > 0).astype(int)
     with joblib.parallel_config("dask"):
@@ -200,6 +201,8 @@ def test_searches_on_the_cluster(client, data):
         ({"solver": BCFW(sampling="x")}, None, "sampling"),
         ({"warm_start": True}, None, "warm_start=True needs all dual"),
         ({"alpha": -1.0}, None, "alpha"),
+        ({"solver": Partitioned(checkpoint=__file__)}, None, "expected a folder"),
+        ({"l1_ratio": 0.5}, None, "l1_ratio > 0 needs"),
         ({}, lambda X, y: (X, y[1:]), "y has 11 sequences, but X has 12"),
         ({}, lambda X, y: ([x[:, :5] for x in X], y), "part 2 of X has 5 features, b"),
         ({}, lambda X, y: (X, [[*r[1:], None] for r in y]), "missing label"),
@@ -218,9 +221,17 @@ def test_errors(client, data, parameters, change, message):
         a, b = PARTS[2]
         parts[2] = dask.delayed(change)(X[a:b], y[a:b])
     tagger = DaskChainCRF(client=client, **parameters)
-    with pytest.raises((ValueError, TypeError), match=message):
+    before = set(client.futures)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
         tagger.fit(parts)
     assert not hasattr(tagger, "coef_")
+    # nothing stays on the workers while somebody has the error, as notebooks do
+    for _ in range(100):
+        if set(client.futures) <= before:
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError(f"still there after {caught.value}: {client.futures}")
 
 
 def test_forms_that_are_none(client, data):

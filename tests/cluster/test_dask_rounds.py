@@ -50,7 +50,7 @@ def test_same_bits_anywhere(client, data, loss, monkeypatch):
 
 
 def test_gradients_are_added(client, data):
-    solver = Partitioned(LBFGS(), B, tol=OPTIONS["tol"])
+    solver = Partitioned(solver=LBFGS(), blocks=B, tol=OPTIONS["tol"])
     expected = local(data, loss="log", solver=solver)
     tagger = DaskChainCRF(loss="log", solver="lbfgs", client=client, **OPTIONS)
     same_bits(tagger.fit(in_parts(data)), expected)

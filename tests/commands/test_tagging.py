@@ -40,7 +40,7 @@ def files(tmp_path):
 
 def test_train_and_tag(files, tmp_path, capsys, monkeypatch):
     data, model = files
-    assert main(["train", data, "-m", model, "--bio", "--test", data]) == 0
+    assert main(["train", data, "-m", model, "--scheme", "BIO", "--test", data]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("3 sentences, ")
     assert "duality gap" in shown and "token accuracy 1.0000" in shown
@@ -59,9 +59,42 @@ def test_train_and_tag(files, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == ""
     found = [columns[-1] for columns in read_conll(output)]
     assert found == [columns[-1] for columns in tagged]
+    # every line with a token is written, and none is cut at a no-break space
+    lines = "-DOCSTART- -X-\n\nAda\u00a0Lovelace NNP\n\tVBD\n"
+    stream = io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbf" + lines.encode()), "ascii")
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert main(["tag", "-", "-m", model, "-o", str(output), "--empty", "_"]) == 0
+    written = output.read_text(encoding="utf-8").splitlines()
+    assert [line.rpartition("\t")[0] for line in written] == [
+        "-DOCSTART-\t-X-",
+        "",
+        "Ada\u00a0Lovelace\tNNP",
+        "_\tVBD",
+        "",
+    ]
     assert main(["tag", data, "-m", model, "--test"]) == 0
     report = capsys.readouterr().out.splitlines()
     assert report[-1].split() == ["all", "1.0000", "1.0000", "1.0000", "3"]
+
+
+def test_other_schemes_and_labels_that_are_no_chunks(tmp_path, capsys):
+    model = str(tmp_path / "tagger.joblib")
+    lines = TRAIN.replace("I-PER", "E-PER").replace("B-LOC", "S-LOC")
+    (tmp_path / "iobes.txt").write_text(lines)
+    tags = "".join(line.rpartition(" ")[0] + "\n" for line in TRAIN.splitlines())
+    (tmp_path / "tags.txt").write_text(tags)
+    for name, scheme, last in (
+        ("iobes.txt", ["--scheme", "auto"], ["all", "1.0000", "1.0000", "1.0000", "3"]),
+        ("tags.txt", [], ["weighted", "avg", "1.0000", "1.0000", "1.0000", "10"]),
+    ):
+        data = str(tmp_path / name)
+        assert main(["train", data, "-m", model, *scheme, "--test", data]) == 0
+        assert bool(joblib.load(model)[-1].forbidden_transitions_) == bool(scheme)
+        shown = capsys.readouterr().out
+        assert shown.splitlines()[-2 if not scheme else -1].split() == last
+        assert ("not by chunks" in shown) == (name == "tags.txt")
+    assert main(["train", data, "-m", model, "--scheme", "auto"]) == 2
+    assert "'IN', which is of no scheme" in capsys.readouterr().err
 
 
 def test_template_and_parameters_of_crfsuite(files, tmp_path, capsys):

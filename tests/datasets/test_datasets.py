@@ -28,13 +28,78 @@ class TestReadConll:
             datasets.read_conll(path)
         with pytest.raises(ValueError, match="line 1: 2 columns instead of 3"):
             datasets.read_conll(path, n_columns=3)
-        with pytest.raises(ValueError, match="line 1: an empty column"):
+        with pytest.raises(ValueError, match=r"line 1: column 2 is empty.*empty='_'"):
             datasets.read_conll(["a\t\tb"], separator="\t")
         with pytest.raises(ValueError, match="no tokens"):
             datasets.read_conll(["", " "])
         path.write_bytes(b"\xff\xfe a\n")
         with pytest.raises(ValueError, match="not UTF-8"):
             datasets.read_conll(path)
+
+    def test_only_spaces_and_tabs_separate(self, tmp_path):
+        # white space of Unicode, and what Python takes for ends of lines
+        words = [
+            "a\u00a0b",
+            "\u00a0",
+            "c\x85d",
+            "e\u2028f",
+            "g\x0bh",
+            "i\x1cj",
+            "\u3000",
+        ]
+        text = "".join(f"{word}  \t O \r\n" for word in words)
+        path = tmp_path / "a.txt"
+        path.write_text(text, newline="", encoding="utf-8")
+        expected = [(words, ["O"] * len(words))]
+        assert datasets.read_conll(path) == expected
+        assert datasets.read_conll(text.split("\n")) == expected
+        # several tabs are one separator where the number of columns is right
+        lines = ["He  PRP\t\tO", "ran\tVBD\tO", " \t ", "\tYes UH O"]
+        assert datasets.read_conll(lines) == [
+            (["He", "ran"], ["PRP", "VBD"], ["O", "O"]),
+            (["Yes"], ["UH"], ["O"]),
+        ]
+        # and one tab is where a word has a space
+        lines = ["He\tPRP", "New York\tNNP", "\x0cran\tVBD"]
+        assert datasets.read_conll(lines) == [
+            (["He", "New York", "\x0cran"], ["PRP", "NNP", "VBD"])
+        ]
+
+    @pytest.mark.parametrize("lines", [["a\tO", "\tB"], ["\tB"], [" \tB", "a O"]])
+    def test_empty_tokens(self, lines):
+        with pytest.raises(ValueError, match=r"the token is empty.*pass.*empty='_'"):
+            datasets.read_conll(lines)
+        ((words, labels),) = datasets.read_conll(lines, empty="?")
+        assert words == [line[0].strip() or "?" for line in lines]
+        assert len(labels) == len(lines) and "B" in labels
+        assert "" in datasets.read_conll(lines, empty="")[0][0]
+
+    def test_documents_are_no_tokens(self):
+        lines = ["-DOCSTART- -X- O", "", "a DT O", "-DOCSTART- -X- O", "b NN O"]
+        assert datasets.read_conll(lines) == [
+            (["a"], ["DT"], ["O"]),
+            (["b"], ["NN"], ["O"]),
+        ]
+        kept = datasets.read_conll(lines, keep_docstart=True)
+        assert [row[0] for row in kept] == [
+            ["-DOCSTART-"],
+            ["a", "-DOCSTART-", "b"],
+        ]
+
+    @pytest.mark.parametrize(
+        ("part", "n_sentences", "n_tokens"),
+        [("dev", 2000, 35427), ("test", 2001, 29480)],
+    )
+    def test_a_corpus_of_tweets(self, data_home, part, n_sentences, n_tokens):
+        path = data_home / "ner" / f"btc_{part}.txt.gz"
+        if not path.exists():
+            pytest.skip("this corpus is not in the folder of data")
+        with pytest.raises(ValueError, match="the token is empty"):
+            datasets.read_conll(path)
+        sentences = datasets.read_conll(path, empty="_")
+        assert len(sentences) == n_sentences
+        assert sum(len(words) for words, _ in sentences) == n_tokens
+        assert {label[0] for _, labels in sentences for label in labels} == set("BIO")
 
     def test_a_byte_order_mark_is_no_part_of_a_word(self, tmp_path):
         path = tmp_path / "a.txt"

@@ -3,6 +3,7 @@
 import gzip
 import json
 import tracemalloc
+from itertools import product
 
 import numpy as np
 import pytest
@@ -129,6 +130,30 @@ def test_wcsp(tmp_path):
     np.testing.assert_array_equal(found, scores)
 
 
+def test_wcsp_total_below_top(tmp_path):
+    """No cost reaches the top, but some sums do: forbidden, and so in a round trip."""
+    text = "t 3 2 3 9\n2 2 2\n-2 0 1 4 1\n0 0 5\n2 1 2 0 -1\n1 2 0 1\n1 3\n"
+    graph = load_wcsp(write(tmp_path, "a.wcsp", text))
+    allowed = {x: graph.score(x) for x in product(range(2), repeat=3)}
+    assert allowed == {
+        x: -8 if x[0] + x[1] and x[1] + x[2] and not x[2] else -np.inf for x in allowed
+    }
+    dump_wcsp(graph, tmp_path / "b.wcsp")
+    again = load_wcsp(tmp_path / "b.wcsp")
+    assert allowed == {x: again.score(x) for x in allowed}
+    for dump in (dump_uai, dump_fg):
+        with pytest.raises(
+            ValueError, match="must_exceed = -8.5 is not part".replace(".", r"\.")
+        ):
+            dump(graph, tmp_path / "c")
+    with pytest.raises(ValueError, match="top = 20 must be positive, and 9"):
+        dump_wcsp(graph, tmp_path / "c", top=20)
+    # out of reach: no bound on the total
+    graph = load_wcsp(write(tmp_path, "a.wcsp", text.replace(" 9", " 14")))
+    assert graph.score([0, 0, 1]) == -12
+    assert graph.must_exceed == -np.inf
+
+
 def test_shared_cost_functions(tmp_path):
     text = "s 3 2 2 9\n2 2 2\n-2 0 1 0 1\n1 1 4\n2 1 2 0 -1\n"
     graph = load_wcsp(write(tmp_path, "a.wcsp", text))
@@ -221,7 +246,8 @@ def test_errors_name_the_line(tmp_path, load, text, message):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("2 0 1", "2 observations need 4"),
+        ("0 0 1", "observed variables is 0, and so 0 numbers .* there are 2"),
+        ("2 0 1", "number of observed variables is 2, and so 4 numbers"),
         ("1 0 5", "no state 5"),
         ("1 7 0", "variable 7"),
         ("2 0 1 0 1", "observed twice"),

@@ -17,7 +17,7 @@ from sksstruct.datasets import (
     load_uai_evidence,
     load_wcsp,
 )
-from sksstruct.inference.lp import Auto
+from sksstruct.inference.lp import MAP_SOLVERS, Auto
 
 ERGO = """3
 2 2 3
@@ -240,12 +240,47 @@ def test_cfn_without_quotes_and_commas(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "mustbe, best",
+    [
+        ("<0.0", -4), ("<5.000000", -4), ("<-4.5", None), ("<-4.0", None),
+        ("<-3.9", -4), ("<5", -4), (">0.0", None), (">-7.0", 0), (">-0.1", 0),
+        ("<inf", -4), (">-inf", 0),
+    ],
+)  # fmt: skip
+def test_cfn_bounds_the_total(tmp_path, mustbe, best):
+    """Costs below zero make up for those above; toulbar2 1.4 finds the same."""
+    text = f'''{{problem: {{mustbe: "{mustbe}"}} variables: {{a: 2 b: 2}} functions: {{
+        {{scope: [a] costs: [0, -5]}} {{scope: [a b] costs: [0 0 1 2]}}}}}}'''
+    graph = load_cfn(write(tmp_path, "a.cfn", text))
+    sign = 1 if ">" in mustbe else -1
+    for name in ("auto", "exact", "branch_and_bound", "enumeration", "trws"):
+        result = MAP_SOLVERS[name]().solve(graph, random_state=0)
+        if best is None:
+            assert (result.status, result.score) == ("infeasible", -np.inf)
+        else:
+            assert (result.status, result.score) == ("optimal", sign * best)
+
+
+def test_cfn_bound_is_one_of_decimals(tmp_path):
+    """0.1 + 0.2 is not below 0.3, though the sum of floats is not above it, either."""
+    text = "{problem: {mustbe: <%s} variables: {a: 2 b: 2} functions: {"
+    text += "{scope: [a] costs: [0.1 0.7]} {scope: [b] costs: [0.2 -0.7]}}}"
+    for bound in (0.3, 0.0, 0.30001, -0.6, -0.59999, 0.9, 1.0):
+        graph = load_cfn(write(tmp_path, "a.cfn", text % bound))
+        finite = [graph.score(x) > -np.inf for x in enumerate_labelings(graph)[0]]
+        costs = [round(a + b, 5) for a in (0.1, 0.7) for b in (0.2, -0.7)]
+        assert finite == [cost < bound for cost in costs]
+
+
+@pytest.mark.parametrize(
     "text, message",
     [
         (CFN.replace("<12.100", "12"), "mustbe must be like"),
+        (CFN.replace("<12.100", "<=12"), "mustbe must be like"),
         (CFN.replace("0.75]", "0.75, 1]"), "'fA' needs 2 costs, got 3"),
         (CFN.replace("0.75]", "true]"), "'fA' has the cost True"),
-        (CFN.replace("0.75]", "x]"), "'fA' has the cost 'x'"),
+        (CFN.replace("0.75]", "x]"), "line 6: cost .* 'fA' has the cost 'x'"),
+        (CFN.replace("0.75]", "29-1]"), "line 6: .* 'fA' has the cost '29-1', which"),
         (CFN.replace('"B", 2]', '"B", 7]'), "'fBC': there is no variable 7"),
         (CFN.replace('"B", 2]', '"B", 1]'), "'fBC' names a variable twice"),
         (CFN.replace('"b", 2, 0', '"c", 2, 0'), "'fAB': there is no state 'c'"),
@@ -356,6 +391,9 @@ def automaton(x):
         ("3 0 1 2 -1 salldiff dec 10", (3, 2, 3),
          lambda a, b, c: 10 * ((a == b) + (b == c) + (a == c))),
         ("3 0 1 2 -1 salldiff decbi 200", (3, 2, 3), lambda *x: hard(len(set(x)) == 3)),
+        ("3 0 1 2 -1 alldiff 0 0", (3, 2, 3), lambda *x: hard(len(set(x)) == 3)),
+        ("3 0 1 2 -1 alldiff 2 1 2 0", (3, 3, 3),
+         lambda *x: hard(x.count(0) < 2)),
         ("3 0 1 2 -1 clique 1 1 1 1 2 2 1 0", (3, 3, 3),
          lambda a, b, c: hard((a == 1) + (b == 2) + (c < 2) <= 1)),
         ("3 0 1 2 -1 knapsack 4 2 3 1", (2, 2, 2),
@@ -388,6 +426,8 @@ def test_keywords(tmp_path, line, sizes, cost):
         ("2 0 1 -1 wregular 2 1 0 0 1 0 0 9999 5", "too short"),
         ("2 0 1 -1 wregular 9999 0 0 0\n" * 30 + "0 1 0", "too many to write out"),
         ("0 -1 salldiff var 1", "no variables"),
+        ("2 0 1 -1 alldiff 0 1 0 0 7", "line 3: alldiff with costs that were moved"),
+        ("3 0 1 2-1 alldiff 0 0", "line 3: .* must be an integer, got '2-1'"),
         ("2 0 1 -1 wsum hard 1000 == 2", "'wsum' are not read"),
     ],
 )  # fmt: skip

@@ -8,8 +8,9 @@ from reference import Chain
 
 from sksstruct import ChainCRF
 from sksstruct.datasets import make_chain
-from sksstruct.inference import bio_transitions
+from sksstruct.inference import scheme_transitions
 from sksstruct.losses import SmoothedHinge
+from sksstruct.metrics import convert_labels
 
 NAMES = ["B-X", "I-X", "O"]
 
@@ -51,7 +52,7 @@ def follows_bio(y):
 def test_predictions_given_constraints(data, where):
     X, y, _ = data
     rng = np.random.RandomState(1)
-    bio = bio_transitions(NAMES)
+    bio = scheme_transitions(NAMES)
     at_fit = "bio" if where == "fit" else None
     model = ChainCRF(0.1, loss="log", forbidden_transitions=at_fit).fit(X, y)
     arguments = {} if where == "fit" else {"forbidden_transitions": bio}
@@ -140,6 +141,51 @@ def test_forbidden_transitions_in_training(data, loss):
     assert not np.allclose(free.coef_, model.coef_)
 
 
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "IOBES", "BILOU"])
+def test_rules_of_the_scheme_of_the_labels(data, scheme):
+    """ "auto" finds it in y, and predictions and all further training keep to it."""
+    X, y, _ = data
+    # of two kinds, some of which adjoin
+    y = [[*row, "B-Y", "B-X", "I-X", "B-X"] for row in y]
+    X = [np.concatenate([x, np.eye(3)[[0, 0, 1, 0]]]) for x in X]
+    y = convert_labels(y, to=scheme)
+    model = ChainCRF(0.1, forbidden_transitions="auto", random_state=0).fit(X, y)
+    rules = scheme_transitions(model.classes_.tolist(), scheme)
+    assert rules and model.forbidden_transitions_ == rules
+    for predicted in (model.predict(X), model.partial_fit(X, y).predict(X)):
+        assert convert_labels(predicted, to=scheme) == [a.tolist() for a in predicted]
+    assert model.forbidden_transitions_ == rules
+    free = ChainCRF(0.1, random_state=0).fit(X, y)
+    some = free.predict(X, forbidden_transitions=scheme.lower())
+    assert convert_labels(some, to=scheme) == [a.tolist() for a in some]
+    # what is not known proves nothing, here that I- begins a chunk
+    y[0], y[1] = [None, *y[0][1:]], [*y[1][:-2], None, y[1][-1]]
+    model = ChainCRF(0.1, loss="log", forbidden_transitions="auto").fit(X, y)
+    assert model.forbidden_transitions_ == rules
+
+
+def test_rules_of_labels_that_are_not_of_one_scheme():
+    X, model = [np.ones((2, 1))] * 2, ChainCRF(forbidden_transitions="auto")
+    with pytest.raises(ValueError, match=r"'auto': .* label 'PER', which is of no sch"):
+        model.fit(X, [["PER", "O"], ["O", "O"]])
+    with pytest.raises(ValueError, match=r"label 'S-X', .* IOBES, but .* 'L-X', which"):
+        model.fit(X, [["B-X", "L-X"], ["O", "S-X"]])
+    with pytest.raises(
+        ValueError, match=r"y\[1\] starts .*='auto' rules out. .*convert"
+    ):
+        model.fit(X, [["B-X", "O"], ["I-X", "I-X"]])
+    # B- after the same kind in another sequence is not IOB1's
+    with pytest.raises(ValueError, match=r"y\[0\] starts with 'I-X' at position 0"):
+        model.fit(X, [["I-X", "I-X"], ["B-X", "O"]])
+    # without data, B- and I- are BIO's
+    with pytest.raises(ValueError, match=r"y\[0\] starts with 'I-X' at position 0"):
+        model.partial_fit(X, [["I-X", "B-X"]] * 2, classes=NAMES)
+    model.set_params(forbidden_transitions="iob1")
+    model.partial_fit(X, [["I-X", "B-X"]] * 2, classes=NAMES)
+    with pytest.raises(ValueError, match="as a string must be 'auto', 'BIO', 'IOB1', "):
+        ChainCRF(forbidden_transitions="ioe").fit(X, [["B-X", "O"]] * 2)
+
+
 def test_partial_fit_keeps_the_constraints(data):
     X, y, _ = data
     model = ChainCRF(0.1, forbidden_transitions="bio", random_state=0)
@@ -214,7 +260,11 @@ def test_partly_labeled_and_forbidden(data):
         ({"forbidden_transitions": 3}, TypeError, "forbidden_transitions must be"),
         ({"forbidden_transitions": iter([(0, 1)])}, TypeError, "must be a list of"),
         ({"forbidden_transitions": [([1], 2)]}, TypeError, "not hashable"),
-        ({"forbidden_transitions": "bio"}, ValueError, "not of the BIO scheme"),
+        (
+            {"forbidden_transitions": "bio"},
+            ValueError,
+            "label 0, which is of no scheme",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["predict", "predict_topk", "predict_proba"])

@@ -8,14 +8,17 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
-from sksstruct import ChainCRF
+from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.datasets import fetch_ocr_letters, make_chain
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.losses import SmoothedHinge
-from sksstruct.metrics import token_accuracy_scorer
+from sksstruct.metrics import token_accuracy_score, token_accuracy_scorer
+from sksstruct.models import GraphModel
 from sksstruct.solvers import BCFW
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
@@ -34,10 +37,14 @@ def data():
         # steps that are not pairwise take long to the optimum unless alpha is large
         ChainCRF(1.0, solver="bcfw", class_weight="balanced"),
         ChainCRF(
-            solver=BCFW(step="pairwise", averaging=False, cache=True), boundary=False
+            solver=BCFW.as_published(step="pairwise", averaging=False, cache=True),
+            boundary=False,
         ),
         ChainCRF(
-            solver=BCFW("permutation", "away", inner_steps=3), fit_intercept=False
+            solver=BCFW.as_published(
+                sampling="permutation", step="away", inner_steps=3
+            ),
+            fit_intercept=False,
         ),
     ],
     ids=["auto", "bcfw-balanced", "pairwise", "away"],
@@ -101,12 +108,40 @@ def test_score_counts_new_labels_as_errors(data):
     assert model.score(data.X, data.y, sample_weight=weight) == alone
 
 
-def test_cross_validation_with_folds_that_lack_a_label():
+@pytest.mark.parametrize("form", [list, np.array])
+def test_cross_validation_with_folds_that_lack_a_label(form):
+    """An estimator type would have them stratified, which lists of lists cannot be."""
+    assert get_tags(ChainCRF()).estimator_type is None
     rng = np.random.RandomState(0)
     X = [rng.normal(size=(3, 2)) for _ in range(9)]
-    y = [["a", "b", "a"]] * 8 + [["z", "z", "z"]]
+    y = [form(row) for row in [["a", "b", "a"]] * 8 + [["z", "z", "z"]]]
     scores = cross_val_score(ChainCRF(), X, y, cv=3, scoring=token_accuracy_scorer)
     assert np.isfinite(scores).all() and scores[-1] <= 2 / 3
+
+
+def test_arrays_in_arrays_out():
+    """Labels of a 3-D array can be compared with a 2-D y; lists stay ragged."""
+    X = np.random.RandomState(0).normal(size=(6, 4, 3))
+    y = X.argmax(axis=2)
+    model = ChainCRF(random_state=0).fit(X, y)
+    found = model.predict(X)
+    assert found.shape == y.shape and found.dtype == y.dtype
+    assert (found == y).mean() == model.score(X, y) == token_accuracy_score(y, found)
+    ragged = model.predict(list(X))
+    assert ragged.shape == (6,) and np.array_equal(np.stack(ragged), found)
+    assert cross_val_predict(model, X, y, cv=2).shape == y.shape
+    scores = model.decision_function(X)
+    np.testing.assert_array_equal(scores, model.decision_function(list(X)))
+
+
+def test_weights_of_positions(data):
+    """They are refused with what to use, in lists and in arrays."""
+    X, y = np.ones((2, 3, 1)), [["a", "b", "a"], ["b", "a", "b"]]
+    model = ChainCRF().fit(X, y)
+    for weight in (np.ones((2, 3)), [[1, 1, 1], np.ones(2)]):
+        for method in (model.fit, model.score, model.partial_fit):
+            with pytest.raises(ValueError, match=r"sample_weight must .* class_weight"):
+                method(X, y, sample_weight=weight)
 
 
 def test_grid_search_over_alpha_and_solver(data):
@@ -128,6 +163,18 @@ def test_class_weight_of_a_label_that_a_fold_lacks():
     model = ChainCRF(class_weight={"a": 1.0, "b": 1.0, "z": 2.0})
     scores = cross_val_score(model, X, y, cv=3, scoring=token_accuracy_scorer)
     assert np.isfinite(scores).all()
+    # as in scikit-learn: there must be no label whose name may be misspelled
+    model.set_params(class_weight={"z": 2.0}).fit(X, y)
+    flat = LogisticRegression(class_weight={"z": 2.0})
+    for estimator, inputs, labels in (
+        (model, X[:3], y[:3]),
+        (flat, np.eye(3), ["a", "b", "a"]),
+        (SSVMClassifier(GraphModel(class_weight={"z": 2.0})), [(X[0], [])], y[:1]),
+    ):
+        with pytest.raises(ValueError, match="class_weight"):
+            estimator.fit(inputs, labels)
+    with pytest.raises(ValueError, match=r"names 'z', .* these are 'a', 'b'\. If"):
+        clone(model).partial_fit(X, y[:1] * 9, classes=["a", "b"])
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -159,18 +206,6 @@ def test_pipeline_from_dicts():
     cross_val_score(pipeline, X, y, cv=2)
 
 
-def test_equal_lengths_as_3d_array_give_one_array_per_sequence():
-    X = np.random.RandomState(0).normal(size=(6, 4, 2))
-    y = np.tile([0, 1, 1, 0], (6, 1))
-    model = ChainCRF().fit(X, y)
-    predicted = model.predict(X)
-    assert predicted.shape == (6,) and predicted[0].shape == (4,)
-    assert np.stack(predicted).shape == (6, 4)
-    np.testing.assert_array_equal(
-        model.decision_function(X), model.decision_function(list(X))
-    )
-
-
 def test_csr_with_explicit_zeros_unsorted_and_duplicate_entries():
     rng = np.random.RandomState(0)
     dense = [
@@ -194,7 +229,9 @@ def test_csr_with_explicit_zeros_unsorted_and_duplicate_entries():
         )  # fmt: skip
         assert not awkward[-1].has_canonical_format
     before = [x.indices.copy() for x in awkward]
-    solver = BCFW("permutation", averaging=False, max_iter=30, tol=0)
+    solver = BCFW.as_published(
+        sampling="permutation", averaging=False, max_iter=30, tol=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         a = ChainCRF(0.01, solver=solver, random_state=0).fit(awkward, y)
@@ -244,7 +281,7 @@ class TestPartialFit:
 
     def test_one_batch_is_one_pass_of_the_solver(self, data):
         """The first mini-batch is the first pass of plain BCFW on it."""
-        solver = BCFW("permutation", averaging=False, max_iter=1)
+        solver = BCFW.as_published(sampling="permutation", averaging=False, max_iter=1)
         model = ChainCRF(0.1, solver=solver, random_state=0)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])
         with warnings.catch_warnings():
@@ -315,7 +352,7 @@ class TestPartialFit:
 
     def test_earlier_sequences_lose_weight(self, data):
         """A batch without features halves what an equal batch has learned."""
-        solver = BCFW("permutation", averaging=False)
+        solver = BCFW.as_published(sampling="permutation", averaging=False)
         model = ChainCRF(0.1, solver=solver, random_state=0, fit_intercept=False)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])
         before = model.coef_.copy()
@@ -324,9 +361,11 @@ class TestPartialFit:
 
     def test_averages_over_batches(self, data):
         """Batches of one: every iterate can be seen, and is averaged by the paper."""
-        solver = BCFW("permutation", averaging=True, max_iter=1)
+        solver = BCFW.as_published(sampling="permutation", averaging=True, max_iter=1)
         model = ChainCRF(0.1, solver=solver, random_state=0)
-        plain = ChainCRF(0.1, solver=BCFW("permutation", averaging=False))
+        plain = ChainCRF(
+            0.1, solver=BCFW.as_published(sampling="permutation", averaging=False)
+        )
         mean = 0.0
         for k in range(4):
             part = slice(k, k + 1)
@@ -486,7 +525,7 @@ class TestInterruptions:
         ({"loss": SmoothedHinge("l1")}, ValueError, "smoothing"),
         ({"loss": SmoothedHinge(mu=0)}, ValueError, "mu"),
         ({"all_possible_states": False}, ValueError, "all_possible_states"),
-        ({"forbidden_transitions": "iob"}, TypeError, "forbidden_transitions"),
+        ({"forbidden_transitions": "iob"}, ValueError, "forbidden_transitions"),
         ({"forbidden_transitions": [(0,)]}, TypeError, "pairs"),
         ({"forbidden_transitions": [(None, None)]}, ValueError, "without a label"),
         ({"solver": "adam"}, ValueError, "unknown solver 'adam'; the names are"),
@@ -527,7 +566,7 @@ def test_prediction_reads_coef_in_place(data, averaging):
     """No copy of the weights per call, also after a pickle, and edits take effect."""
     from sksstruct.models.chain.fitted import padded_rows
 
-    solver = BCFW(averaging=averaging, tol=0.1)
+    solver = BCFW.as_published(averaging=averaging, tol=0.1)
     model = ChainCRF(solver=solver, random_state=0).fit(data.X, data.y)
     for tagger in (model, pickle.loads(pickle.dumps(model))):
         assert np.shares_memory(padded_rows(tagger.coef_, 4), tagger.coef_)
@@ -549,7 +588,9 @@ def test_repr_and_html(data):
 def test_ocr_small_figures(data_home):
     """Figures that two independent implementations agree on."""
     small = fetch_ocr_letters("fold0", data_home=data_home)
-    solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, check_every=50)
+    solver = BCFW.as_published(
+        sampling="permutation", averaging=False, max_iter=50, tol=0, check_every=50
+    )
     primal = []
     for seed in range(8):  # the last iterate's primal is noisy: +- 0.008
         model = ChainCRF(

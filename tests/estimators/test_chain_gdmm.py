@@ -295,7 +295,7 @@ def test_dual_values_of_away_steps_are_bounds(problem):
 def test_warm_starts_of_the_greedy_update():
     """Factors that have moved are visited again, though none seems worth adding."""
     X, y = [[[1.0]], [[0.5]]], [[0], [1]]
-    tagger = ChainCRF(solver=GDMM(update="bgcd"), boundary=False, random_state=0)
-    path = ssvm_path(tagger, X, y, method="grid", alphas=[1, 0.1], epsilon=1e-3,
-                     max_iter=2000)  # fmt: skip
+    solver = GDMM(2000, 1e-3, update="bgcd")
+    tagger = ChainCRF(solver=solver, boundary=False, random_state=0)
+    path = ssvm_path(tagger, X, y, method="grid", alphas=[1, 0.1])
     assert path.gaps.max() <= 1e-3

@@ -51,7 +51,7 @@ class TestLossNormalization:
             model = ChainCRF(
                 alpha,
                 loss_normalization=normalization,
-                solver=BCFW("permutation", max_iter=3, tol=0.0),
+                solver=BCFW.as_published(sampling="permutation", max_iter=3, tol=0.0),
                 random_state=0,
             )
             if how == "smooth":
@@ -93,13 +93,3 @@ class TestLossNormalization:
     def test_bad_value(self, data):
         with pytest.raises(ValueError, match="loss_normalization"):
             ChainCRF(loss_normalization="length").fit(data.X, data.y)
-
-
-def test_former_name_of_mu(data):
-    """The former name warns, and means the same."""
-    X, y = data.X, data.y
-    expected = ChainCRF(loss=SmoothedHinge(mu=0.3), random_state=0).fit(X, y)
-    tagger = ChainCRF(loss=SmoothedHinge(strength=0.3), random_state=0)
-    with pytest.warns(FutureWarning, match="strength was renamed to mu"):
-        tagger.fit(X, y)
-    np.testing.assert_array_equal(tagger.coef_, expected.coef_)

@@ -112,7 +112,7 @@ def problem(options):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_plain_steps_are_the_same(options, monkeypatch):
     X, y, weight, options = problem(options)
-    solver = BCFW(step="fw", max_iter=15, tol=0.0, check_every=5)
+    solver = BCFW.as_published(step="fw", max_iter=15, tol=0.0, check_every=5)
     make = partial(ChainCRF, 0.05, solver=solver, random_state=0, **options)
     with pytest.warns(match="did not converge"):
         one, other = both(monkeypatch, make, X, y, weight)
@@ -145,7 +145,7 @@ def test_the_optimum_is_the_same(options, monkeypatch):
 @pytest.mark.parametrize(
     "solver",
     [
-        BCFW(step="away", max_iter=5, tol=0.0, sampling="permutation"),
+        BCFW.as_published(step="away", max_iter=5, tol=0.0, sampling="permutation"),
         BCFW(bounds={"transitions": (-0.1, 0.0), "coef": (None, 0.2)}, max_iter=5),
         SSG(max_iter=5, tol=0.0),
         FrankWolfe(max_iter=10, tol=0.0),
@@ -165,8 +165,8 @@ def test_solvers_with_the_max_oracle(solver, monkeypatch):
 @pytest.mark.parametrize(
     "solver",
     [
-        BCFW(step="pairwise", averaging=False, max_iter=500, tol=1e-4),
-        BCFW(step="away", cache=True, max_iter=500, tol=1e-4),
+        BCFW.as_published(step="pairwise", averaging=False, max_iter=500, tol=1e-4),
+        BCFW.as_published(step="away", cache=True, max_iter=500, tol=1e-4),
         CuttingPlane(tol=1e-3),
     ],
     ids=["pairwise", "cache", "cutting_plane"],
@@ -297,7 +297,7 @@ def test_unknown_labels(monkeypatch):
     X, y = data(longest=6)
     y = [[None if k % 3 == 1 else label for k, label in enumerate(row)] for row in y]
     # steps that are the same, as completions are all or nothing
-    solver = BCFW(step="fw", sampling="permutation", max_iter=20, tol=0.01)
+    solver = BCFW.as_published(step="fw", sampling="permutation", max_iter=20, tol=0.01)
     for forbidden in ([], [("a", "a"), (None, "a"), ("b", None)]):
         for row in y:
             # what is observed must be allowed
@@ -367,7 +367,8 @@ def test_the_path(monkeypatch):
     for yes in (True, False):
         use_sparse(monkeypatch, yes)
         estimator = ChainCRF(random_state=0)
-        paths.append(ssvm_path(estimator, X, y, epsilon=0.1, alpha_min=0.02))
+        options = {"relative": False, "alpha_min": 0.02}
+        paths.append(ssvm_path(estimator, X, y, epsilon=0.1, **options))
     one, other = paths
     assert one.alphas[0] == pytest.approx(other.alphas[0])
     tagger = one.estimator(0.05)

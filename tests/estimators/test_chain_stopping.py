@@ -1,10 +1,19 @@
 """When training of a tagger ends, besides the tolerance."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct import ChainCRF, SSVMClassifier, crfsuite_parameters
+from sksstruct import (
+    ChainCRF,
+    LinearSSVC,
+    MultilabelPairwise,
+    SSVMClassifier,
+    crfsuite_parameters,
+)
 from sksstruct.datasets import make_chain
 from sksstruct.utils.packed import PackedSequences
 
@@ -96,6 +105,35 @@ def test_time_limit(data, loss, solver):
     assert tagger.set_params(loss="hinge").fit(data.X, partial).n_iter_ == 1
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SSVMClassifier(),
+        SSVMClassifier(loss="log", solver="lbfgs"),
+        LinearSSVC(),
+        MultilabelPairwise(),
+        MultilabelPairwise(loss="structured_hinge", solver="bca"),
+    ],
+    ids=repr,
+)
+def test_time_limit_of_classifiers(estimator):
+    rng = np.random.RandomState(0)
+    X, y = rng.standard_normal((40, 3)), np.arange(40) % 2
+    if isinstance(estimator, MultilabelPairwise):
+        # with pairs that are worth a trial
+        y = np.column_stack([y, 1 - y])
+    estimator = clone(estimator).set_params(max_seconds=1e-9, tol=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.fit(X, y)
+    assert estimator.n_iter_ == 1
+    if isinstance(estimator, MultilabelPairwise):
+        # no time for a trial with pairs
+        assert estimator.interaction_scaling_ == 0.0
+    with pytest.raises(ValueError, match="max_seconds"):
+        estimator.set_params(max_seconds=0.0).fit(X, y)
+
+
 class TestAlpha:
     def test_auto(self, data):
         weight = np.full(60, 0.5)
@@ -159,3 +197,37 @@ class TestCRFsuiteParameters:
             crfsuite_parameters(10, **bad)
         with pytest.raises(ValueError, match="n_sequences"):
             crfsuite_parameters(0)
+
+    @pytest.mark.parametrize(("c1", "c2"), [(0.1, 1e-20), (5e-324, 5e-324)])
+    def test_penalties_that_round_to_none(self, c1, c2):
+        with pytest.raises(ValueError, match=f"c2={c2} is too small"):
+            crfsuite_parameters(1000, c1=c1, c2=c2)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5e-324])
+def test_a_share_of_no_penalty(data, alpha):
+    """A message about l1_ratio would mislead where nothing is left of the penalty."""
+    common = {"loss": "log", "max_iter": 2}
+    plain = ChainCRF(0.0, **common)
+    given = ChainCRF(alpha, l1_ratio=0.3, **common)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plain.fit(data.X, data.y)
+        if alpha:
+            with pytest.raises(ValueError, match="1 / alpha, are too large"):
+                given.fit(data.X, data.y)
+            return
+        given.fit(data.X, data.y)
+    np.testing.assert_array_equal(given.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_the_smallest_weights_of_sequences(data, class_weight):
+    """Shares of the sequences count, whatever their unit."""
+    given = np.arange(len(data.X)) % 3
+    common = {"class_weight": class_weight, "random_state": 0}
+    unit, tiny = (
+        ChainCRF(0.1, **common).fit(data.X, data.y, sample_weight=given * size)
+        for size in (1.0, 5e-324)
+    )
+    np.testing.assert_allclose(tiny.coef_, unit.coef_, rtol=1e-9, atol=1e-12)

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct import ChainCRF, LinearSSVC, MultilabelPairwise, SSVMClassifier
+from sksstruct import (
+    ChainCRF,
+    LinearSSVC,
+    MultilabelPairwise,
+    SSVMClassifier,
+    SSVMPathCV,
+)
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore, GraphModel
 from sksstruct.solvers import BCFW
@@ -242,6 +248,26 @@ class TestChain:
         first = tagger.n_iter_
         fitted(times(X, 100.0), y, tagger, max_iter=1000, tol=1e-3)
         assert tagger.n_iter_ < first
+
+    @pytest.mark.parametrize("method", ["grid", "exact"])
+    def test_path(self, method):
+        X, y = sequences(11)
+        options = {"method": method, "cv": 2}
+        if method == "exact":
+            options["epsilon"] = 0.1
+        one, other = (
+            SSVMPathCV(ChainCRF(intercept_scaling=c, random_state=0), **options).fit(
+                times(X, c), y
+            )
+            for c in (1.0, 32.0)
+        )
+        assert other.alpha_ == 1024 * one.alpha_
+        assert other.best_score_ == one.best_score_
+        assert_same_bits(one.best_estimator_, other.best_estimator_, 32.0)
+        # of features as they are, in the middle of the grid that was tried
+        alpha = ChainCRF().fit(X, y).alpha_
+        assert one.cv_results_["param_alpha"][0] == (32 * alpha) or method == "exact"
+        assert one.best_estimator_.alpha_ == one.alpha_
 
     def test_features_without_scale(self):
         X, y = sequences(10)

@@ -31,7 +31,10 @@ def expected_failures(estimator):
         LinearSSVC(penalize_intercept=False, **PRECISE),
         LinearSSVC(solver="pragam", **PRECISE),
         LinearSSVC(solver="bmrm", **PRECISE),
-        LinearSSVC(solver=BCFW(step="pairwise", averaging=False, tol=1e-13), alpha=0.1),
+        LinearSSVC(
+            solver=BCFW.as_published(step="pairwise", averaging=False, tol=1e-13),
+            alpha=0.1,
+        ),
         LinearSSVC(solver="bcfw", max_iter=200),
         LinearSSVC(solver="ssg", max_iter=200),
     ],

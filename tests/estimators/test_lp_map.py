@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -18,12 +19,14 @@ from sksstruct.commands import main
 from sksstruct.datasets import dump_uai, load_uai, load_uai_solution
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp import (
-    SOLVERS,
+    MAP_SOLVERS,
     TRWS,
+    Auto,
     BeliefPropagation,
     HiGHS,
     Toulbar2,
 )
+from sksstruct.inference.lp.core.run import MAPRun
 
 HAS_TOULBAR2 = importlib.util.find_spec("pytoulbar2") is not None
 
@@ -32,7 +35,7 @@ def graphs(n=5):
     return [random_graph(np.random.default_rng(k), n=6, m=9) for k in range(n)]
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, TRWS(), HiGHS(exact=True)])
+@pytest.mark.parametrize("solver", [*MAP_SOLVERS, TRWS(), HiGHS(exact=True)])
 def test_every_solver_is_reached(solver):
     X = graphs()
     if solver == "toulbar2" and not HAS_TOULBAR2:
@@ -85,6 +88,74 @@ def test_marginals_warn():
         LPMAPPredictor(marginals="bethe", max_iter=1).predict_marginals(graphs(1))
     with pytest.raises(ValueError, match="marginals"):
         LPMAPPredictor(marginals="exact").fit()
+
+
+def hard_graphs(n=3):
+    rng = np.random.default_rng(0)
+    edges = [(u, v) for v in range(30) for u in range(v)]
+    tables = rng.normal(size=(len(edges), 4, 4))
+    return [FactorGraph(np.zeros((30, 4)), edges, tables) for _ in range(n)]
+
+
+def interrupt(graph, iteration, score, bound):
+    """What Ctrl-C does, at a moment of the second graph."""
+    if graph == 1 and iteration >= 3:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("solver", ["trws", "auto", "mplp"])
+def test_interrupts_keep_what_was_found(solver):
+    X = hard_graphs()
+    predictor = LPMAPPredictor(solver, random_state=0, max_iter=5, callback=interrupt)
+    if solver == "auto":
+        predictor.set_params(solver=Auto(5, effort=0.0))
+    with pytest.raises(KeyboardInterrupt), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        predictor.predict(X)
+    done, cut, none = predictor.results_
+    assert none is None
+    assert done.status != "interrupted"
+    assert cut.status == "interrupted"
+    assert predictor.status_[1:] == ["interrupted", "interrupted"]
+    assert predictor.scores_[1] == cut.score == pytest.approx(X[1].score(cut.labeling))
+    assert cut.score <= cut.bound < np.inf
+    assert predictor.bounds_.tolist()[2] == np.inf
+
+
+def test_interrupts_stop_all_threads():
+    def interrupt_main(*now):
+        # in a thread of joblib: what the main thread gets is a KeyboardInterrupt
+        raise KeyboardInterrupt
+
+    predictor = LPMAPPredictor(
+        TRWS(10**6, 0.0, patience=10**6), n_jobs=2, random_state=0,
+        callback=lambda k, *now: interrupt_main() if k == 1 else False,
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        predictor.predict(hard_graphs(2))
+    assert predictor.status_ == ["interrupted", "interrupted"]
+    assert [r.status for r in predictor.results_] == ["interrupted", "interrupted"]
+
+
+def test_an_interrupted_command_writes(tmp_path, monkeypatch, capsys):
+    dump_uai(hard_graphs(1)[0], tmp_path / "a.uai")
+    report, calls = MAPRun.report, []
+
+    def interrupted(run, **options):
+        stop = report(run, **options)
+        calls.append(run)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return stop
+
+    monkeypatch.setattr(MAPRun, "report", interrupted)
+    assert main(["map", str(tmp_path / "a.uai"), "--json"]) == 130
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["status"] == "interrupted"
+    assert shown["score"] <= shown["bound"]
+    written = load_uai_solution(tmp_path / "a.uai.MPE", [4] * 30)
+    assert written.tolist() == shown["labeling"]
+    assert load_uai(tmp_path / "a.uai").score(written) == pytest.approx(shown["score"])
 
 
 def test_scores():

@@ -91,7 +91,10 @@ def test_predictions_are_best(inference, loss, solver):
         0.01, loss=loss, solver=solver, inference=inference, tol=1e-2, max_iter=200,
         interaction_scaling=1.0, random_state=0,
     )  # fmt: skip
-    classifier.fit(X, Y)
+    if solver == "gdmm":
+        # training is by the relaxation, whatever predictions are by
+        classifier.set_params(inference="lp")
+    classifier.fit(X, Y).set_params(inference=inference)
     predicted = classifier.predict(X)
     decisions = classifier.decision_function(X)
     for x, y in zip(X, predicted, strict=True):
@@ -176,6 +179,19 @@ def test_training_many_labels_agrees_with_few():
     assert relaxed.objective_ >= exact.objective_ - exact.dual_gap_ - 1e-9
 
 
+@pytest.mark.parametrize("solver", ["gdmm", "bca", "soft_bcfw"])
+def test_solvers_of_the_relaxation_do_not_enumerate(solver):
+    X, Y = data()
+    classifier = MultilabelPairwise(
+        0.1, loss="structured_hinge", inference="exact", solver=solver, random_state=0
+    )
+    with pytest.raises(ValueError, match=r"LP relaxation.*'bcfw'.*inference='lp'"):
+        classifier.fit(X, Y)
+    # which is exact without pairs, and where it is not asked for
+    classifier.set_params(interaction_scaling=0.0).fit(X, Y)
+    classifier.set_params(interaction_scaling=1.0, inference="auto").fit(X, Y)
+
+
 def test_forms_of_y():
     X, Y = data()
     dense = MultilabelPairwise(0.01, random_state=0).fit(X, Y)
@@ -222,6 +238,17 @@ def test_bad_input():
             MultilabelPairwise(pairs=pairs).fit(X, Y)
     with pytest.raises(ValueError, match="label indicator of 0 and 1"):
         MultilabelPairwise().fit(X, Y + 1)
+    some = ("a", "b"), ("a",)
+    for labels in ([some[k % 2] for k in range(len(X))], [{"a"}] * len(X)):
+        for y in (labels, tuple(labels), np.fromiter(labels, dtype=object)):
+            with pytest.raises(
+                ValueError, match=r"has the labels of each .*MultiLabelB"
+            ):
+                MultilabelPairwise().fit(X, y)
+    with pytest.raises(
+        ValueError, match="a column for each label, as MultiLabelBinari"
+    ):
+        MultilabelPairwise().fit(X, [str(k % 3) for k in range(len(X))])
     with pytest.raises(ValueError, match="at most 20"):
         MultilabelPairwise(inference="exact").fit(X, np.tile(Y, 5))
     with pytest.raises(ValueError, match="unknown solver"):

@@ -10,22 +10,32 @@ from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sksstruct import ChainCRF, LinearSSVC, SSVMClassifier, SSVMPathCV, ssvm_path
+from sksstruct import (
+    ChainCRF,
+    LinearSSVC,
+    SSVMClassifier,
+    SSVMPathCV,
+    make_tagger,
+    ssvm_path,
+)
 from sksstruct.datasets import make_chain
 from sksstruct.estimators._train import prepare
+from sksstruct.metrics import chunk_f1_scorer
 from sksstruct.models import RelaxedGraphModel
-from sksstruct.solvers import BCFW, DCD, GDMM
+from sksstruct.solvers import BCFW, GDMM
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils.packed import PackedSequences
 
 
 @parametrize_with_checks(
-    [SSVMPathCV(SSVMClassifier(random_state=0), cv=3)],
+    [SSVMPathCV(SSVMClassifier(random_state=0), alphas=[0.1, 0.01, 0.001], cv=3)],
     expected_failed_checks=lambda _: {
         f"check_sample_weight_equivalence_on_{kind}_data": "other folds, other alpha"
         for kind in ("dense", "sparse")
@@ -73,8 +83,10 @@ TASKS = {
 SOLVERS = {
     "auto": "auto",
     "plain": BCFW(),
-    "cached": BCFW(cache=True, sampling="uniform", step="away", cached_passes=1),
-    "gap": BCFW(step="pairwise", sampling="gap", inner_steps=4),
+    "cached": BCFW.as_published(
+        cache=True, sampling="uniform", step="away", cached_passes=1
+    ),
+    "gap": BCFW.as_published(step="pairwise", sampling="gap", inner_steps=4),
 }
 
 
@@ -99,16 +111,21 @@ def lower_bound(estimator, X, y, alpha):
     return optimum(estimator, X, y, alpha)[0]
 
 
+@pytest.mark.parametrize("relative", [True, False])
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("task", TASKS)
-def test_guarantee(task, solver):
+def test_guarantee(task, solver, relative):
     """At any alpha the weights are at most epsilon above the optimum."""
+    if relative and solver in ("plain", "gap"):
+        pytest.skip("the certificate is the same for all solvers")
     estimator, X, y = TASKS[task]()
     estimator.set_params(solver=SOLVERS[solver])
-    epsilon = 0.05
+    epsilon = 0.1 if relative else 0.05
     # weights confined to a box train slowly for small alpha
     alpha_min = 3e-2 if task in ("parts", "cut") else 1e-3
-    path = ssvm_path(estimator, X, y, epsilon=epsilon, alpha_min=alpha_min)
+    path = ssvm_path(
+        estimator, X, y, epsilon=epsilon, alpha_min=alpha_min, relative=relative
+    )
     assert path.converged.all()
     # the segments follow each other without a hole
     assert path.upper[0] == np.inf
@@ -120,13 +137,33 @@ def test_guarantee(task, solver):
     alphas = np.exp(rng.uniform(*ends, size=12))
     for alpha in [*alphas, *path.lower[path.lower >= alpha_min][:3]]:
         value = objective(estimator, X, y, path.weights(alpha), alpha)
-        assert value - lower_bound(estimator, X, y, alpha) <= epsilon + 1e-9
+        allowed = epsilon * value if relative else epsilon
+        assert value - lower_bound(estimator, X, y, alpha) <= allowed + 1e-9
+
+
+def test_a_relative_epsilon_is_met_by_weights_that_have_learned():
+    """Where losses are rare, weights that ignore the data are near the optimum."""
+    rng = np.random.RandomState(0)
+    X = [rng.normal(size=(20, 30)) for _ in range(60)]
+    # one position in a hundred
+    y = [(x[:, 0] > 2.3).astype(int) for x in X]
+    estimator = ChainCRF(random_state=0)
+    best = optimum(estimator, X, y, 1e-3)[1]
+    for relative in (True, False):
+        path = ssvm_path(estimator, X, y, alpha_min=1e-3, relative=relative)
+        value = objective(estimator, X, y, path.weights(1e-3), 1e-3)
+        assert (value <= 1.12 * best) == relative
+    # whatever the unit of the loss is
+    costly = clone(estimator).set_params(class_weight={0: 100.0, 1: 100.0})
+    scaled = ssvm_path(costly, X, y, alpha_min=1e-5)
+    path = ssvm_path(estimator, X, y, alpha_min=1e-3)
+    assert abs(len(scaled) - len(path)) <= 1
 
 
 def test_gaps_are_those_of_the_weights():
     estimator, X, y = chain()
     # below that the passes of the default may not be enough, as rounding goes
-    path = ssvm_path(estimator, X, y, epsilon=0.05, alpha_min=1e-4)
+    path = ssvm_path(estimator, X, y, epsilon=0.05, alpha_min=1e-4, relative=False)
     for alpha, value, gap in zip(path.alphas, path.objectives, path.gaps, strict=True):
         assert objective(estimator, X, y, path.weights(alpha), alpha) == (
             pytest.approx(value, rel=1e-9)
@@ -142,7 +179,15 @@ def test_kappa_and_epsilon():
     estimator, X, y = chain()
 
     def path(epsilon, kappa):
-        return ssvm_path(estimator, X, y, epsilon=epsilon, kappa=kappa, alpha_min=1e-3)
+        return ssvm_path(
+            estimator,
+            X,
+            y,
+            epsilon=epsilon,
+            relative=False,
+            kappa=kappa,
+            alpha_min=1e-3,
+        )
 
     counts = {kappa: len(path(0.01, kappa)) for kappa in (0.1, 0.95)}
     assert counts[0.1] < counts[0.95]
@@ -163,23 +208,16 @@ def test_first_segment_is_scaled():
             path.weights(bad)
 
 
-def test_former_name_of_segment():
-    estimator, X, y = chain()
-    path = ssvm_path(estimator, X, y)
-    alpha = path.alphas[-1]
-    with pytest.warns(FutureWarning, match="piece was renamed to segment"):
-        assert path.piece(alpha) == path.segment(alpha)
-
-
 def test_it_ends_where_nothing_changes_any_more():
     """Separable: the last weights are good for all smaller alphas."""
     X, y = load_iris(return_X_y=True)
     X, y = X[y < 2], y[y < 2]
-    path = ssvm_path(SSVMClassifier(random_state=0), X, y, alpha_min=1e-12)
+    estimator, options = SSVMClassifier(random_state=0), {"relative": False}
+    path = ssvm_path(estimator, X, y, alpha_min=1e-12, **options)
     assert path.lower[-1] == 0.0
     assert path.estimator(1e-9).score(X, y) == 1.0
     noise = np.random.RandomState(0).normal(size=(40, 2))
-    path = ssvm_path(SSVMClassifier(random_state=0), noise, np.arange(40) % 2)
+    path = ssvm_path(estimator, noise, np.arange(40) % 2, alpha_min=1e-5, **options)
     assert 0 < path.lower[-1] <= 1e-5
     with pytest.raises(ValueError, match="the path ends at"):
         path.weights(1e-9)
@@ -190,7 +228,7 @@ def test_heuristic(solver):
     """Cheaper than the exact one, and almost as good."""
     estimator, X, y = chain()
     estimator.set_params(solver=SOLVERS[solver])
-    options = {"epsilon": 0.05, "kappa": 0.7, "alpha_min": 1e-3}
+    options = {"epsilon": 0.05, "kappa": 0.7, "alpha_min": 1e-3, "relative": False}
     exact = ssvm_path(estimator, X, y, **options)
     path = ssvm_path(estimator, X, y, method="heuristic", **options)
     # here the two are close for "auto", and rounding decides which takes a check more
@@ -202,24 +240,63 @@ def test_heuristic(solver):
         assert value - lower_bound(estimator, X, y, alpha) <= factor * 0.05
 
 
-def test_grid():
+def logistic():
     estimator, X, y = chain()
-    path = ssvm_path(
-        estimator, X, y, method="grid", epsilon=0.02, alphas=[0.1, 1, 0.01]
-    )
+    return estimator.set_params(loss="log", tol=0.02, max_iter=3000), X, y
+
+
+def unknown_labels():
+    estimator, X, y = chain()
+    y = [[None if t and (i + t) % 5 == 0 else v for t, v in enumerate(labels)]
+         for i, labels in enumerate(y)]  # fmt: skip
+    return estimator.set_params(loss="log", tol=0.02), X, y
+
+
+@pytest.mark.parametrize("task", [chain, binary, logistic, unknown_labels])
+def test_grid(task):
+    """Every segment is as good as a fit at its alpha."""
+    estimator, X, y = task()
+    path = ssvm_path(estimator, X, y, method="grid", alphas=[0.1, 1, 0.01])
     assert path.alphas.tolist() == [1, 0.1, 0.01]
-    assert (path.gaps <= 0.02).all()
-    for alpha in path.alphas:
-        value = objective(estimator, X, y, path.weights(alpha), alpha)
-        assert value - lower_bound(estimator, X, y, alpha) <= 0.02
-    assert len(ssvm_path(estimator, X, y, method="grid")) == 31
-    assert ssvm_path(estimator, X, y, method="grid", alpha_min=0.9).alphas[-1] == 1.0
+    assert path.converged.all()
+    for j, alpha in enumerate(path.alphas):
+        direct = clone(estimator).set_params(alpha=alpha).fit(X, y)
+        assert path.objectives[j] >= direct.objective_ - direct.dual_gap_ - 1e-9
+        assert direct.objective_ >= path.objectives[j] - path.gaps[j] - 1e-9
+        if np.isfinite(direct.dual_gap_):
+            assert path.gaps[j] <= path.targets[j]
+
+
+def test_the_default_grid_is_around_the_alpha_of_the_estimator():
+    estimator, X, y = chain()
+    path = ssvm_path(estimator.set_params(alpha=0.1), X, y, method="grid")
+    np.testing.assert_allclose(path.alphas, 0.1 * 2.0 ** np.arange(5, -8, -1))
+    path = ssvm_path(estimator, X, y, method="grid", alpha_min=0.9)
+    assert path.alphas[-1] == 1.6
+    path = ssvm_path(estimator, X, y)
+    assert path.lower[-1] <= 0.1 * 2.0**-7 < path.lower[-2]
+    with pytest.raises(ValueError, match="it must be positive, got 0"):
+        ssvm_path(logistic()[0].set_params(alpha=0), X, y, method="grid")
+
+
+def test_a_grid_starts_from_the_alpha_before():
+    """It takes fewer passes than fits from zero, for each kind of warm start."""
+    alphas = [0.2, 0.1, 0.05, 0.025]
+    for task, solver in (
+        (chain, "auto"), (chain, "cutting_plane"), (logistic, "sdca"),
+        (logistic, "lbfgs"),
+    ):  # fmt: skip
+        estimator, X, y = task()
+        estimator.set_params(solver=solver)
+        path = ssvm_path(estimator, X, y, method="grid", alphas=alphas)
+        fits = [clone(estimator).set_params(alpha=a).fit(X, y) for a in alphas]
+        assert path.n_iter[-1] < sum(fitted.n_iter_ for fitted in fits), solver
 
 
 @pytest.mark.parametrize("kind", ["chain", "cycles"])
 def test_grid_of_dual_decomposition(kind):
     """Every segment is as good as a fit from the start, and takes fewer passes."""
-    solver, alphas = GDMM(check_every=5), [0.1, 0.07, 0.05]
+    solver, alphas = GDMM(1000, 1e-2, check_every=5), [0.1, 0.07, 0.05]
     if kind == "chain":
         estimator, X, y = chain()
         estimator.set_params(solver=solver)
@@ -229,13 +306,12 @@ def test_grid_of_dual_decomposition(kind):
         X = [(rng.standard_normal((4, 3)), cycle) for _ in range(8)]
         y = [x[0].argmax(axis=1).tolist() for x in X]
         estimator = SSVMClassifier(RelaxedGraphModel(), solver=solver, random_state=0)
-    path = ssvm_path(estimator, X, y, method="grid", epsilon=0.01, alphas=alphas)
+    path = ssvm_path(estimator, X, y, method="grid", alphas=alphas)
     assert path.alphas.tolist() == alphas
-    assert (path.gaps <= 0.01).all() and path.converged.all()
+    assert (path.gaps <= path.targets).all() and path.converged.all()
     passes = 0
     for j, alpha in enumerate(alphas):
         cold = clone(estimator).set_params(alpha=alpha)
-        cold.solver = GDMM(1000, 1e-2, check_every=5)
         passes += cold.fit(X, y).n_iter_
         assert path.objectives[j] - path.gaps[j] <= cold.objective_ + 1e-9
         assert path.objectives[j] >= cold.objective_ - cold.dual_gap_ - 1e-9
@@ -285,6 +361,8 @@ def test_errors_and_warnings():
     estimator, X, y = chain()
     for parameters, message in (
         ({"method": "exactly"}, "method"),
+        ({"alpha_min": 0.0}, "alpha_min"),
+        ({"relative": "yes"}, "relative"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"kappa": 1.0}, "kappa"),
         ({"alphas": [1.0]}, "alphas needs method='grid'"),
@@ -297,19 +375,25 @@ def test_errors_and_warnings():
     with pytest.raises(TypeError, match="the path is for"):
         ssvm_path(make_pipeline(estimator), X, y)
     for bad in ({"loss": "log"}, {"solver": "bmrm"}):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="use method='grid'"):
             ssvm_path(clone(estimator).set_params(**bad), X, y)
-    with pytest.warns(ConvergenceWarning, match="did not converge at alpha"):
-        path = ssvm_path(estimator, X, y, epsilon=1e-3, max_iter=1)
+    with pytest.raises(ValueError, match="early_stopping=False"):
+        ssvm_path(clone(estimator).set_params(early_stopping=True), X, y)
+    short = clone(estimator).set_params(max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="after 1 passes, the tolerance"):
+        path = ssvm_path(short, X, y, epsilon=1e-3)
     assert not path.converged[-1] and path.converged[:-1].all()
 
 
 @pytest.mark.parametrize("method", ["exact", "heuristic"])
 def test_an_epsilon_below_rounding_is_refused(method):
     X, y = load_iris(return_X_y=True)
-    search = SSVMPathCV(SSVMClassifier(), method=method, epsilon=1e-300)
-    with pytest.raises(ValueError, match="below the rounding errors of the objective"):
-        search.fit(X, y)
+    for relative in (True, False):
+        search = SSVMPathCV(
+            SSVMClassifier(), method=method, epsilon=1e-300, relative=relative
+        )
+        with pytest.raises(ValueError, match="below the rounding errors of the obj"):
+            search.fit(X, y)
     assert not hasattr(search, "paths_")
 
 
@@ -339,30 +423,149 @@ def test_verbose(capsys):
 
 
 class TestCV:
-    def test_scores_are_those_of_the_estimators(self):
+    @pytest.mark.parametrize("method", ["grid", "exact"])
+    def test_scores_are_those_of_the_estimators(self, method):
         X, y = load_digits(return_X_y=True)
         X, y = X[:300] / 16.0, y[:300]
         estimator = SSVMClassifier(random_state=0)
-        search = SSVMPathCV(estimator, cv=3, epsilon=0.05).fit(X, y)
+        search = SSVMPathCV(estimator, method=method, cv=3).fit(X, y)
         assert search.score_at(search.alpha_) == search.best_score_
         assert search.best_score_ == search.scores_.mean(axis=1).max()
         assert search.best_estimator_.alpha == search.alpha_
         assert (np.diff(search.edges_) < 0).all()
-        from sklearn.model_selection import StratifiedKFold
-
         folds = list(StratifiedKFold(3).split(X, y))
-        paths = [ssvm_path(estimator, X[a], y[a], epsilon=0.05) for a, _ in folds]
-        for alpha in (10.0, 0.3, 0.02, search.alpha_):
+        options = {"method": method}
+        tried = search.cv_results_["param_alpha"].data
+        if method == "grid":
+            options["alphas"] = tried
+        paths = [ssvm_path(estimator, X[a], y[a], **options) for a, _ in folds]
+        for alpha in (*tried[::3], search.alpha_):
             scores = [
                 path.estimator(alpha).score(X[b], y[b])
                 for path, (_, b) in zip(paths, folds, strict=True)
             ]
             assert search.score_at(alpha) == pytest.approx(np.mean(scores))
         # no worse than what a fine grid finds
-        grid = GridSearchCV(estimator, {"alpha": 2.0 ** np.arange(3, -16, -2)}, cv=3)
-        assert search.best_score_ >= grid.fit(X, y).best_score_ - 0.01
+        grid = GridSearchCV(estimator, {"alpha": 2.0 ** np.arange(-5, -16, -2)}, cv=3)
+        assert search.best_score_ >= grid.fit(X, y).best_score_ - 0.015
         with pytest.raises(ValueError, match="alpha must be"):
             search.score_at(0.0)
+
+    def test_a_grid_returns_one_of_its_values(self):
+        estimator, X, y = chain()
+        alphas = [0.08, 0.3, 0.04, 0.02, 0.01]
+        search = SSVMPathCV(estimator, cv=3, alphas=alphas).fit(X, y)
+        assert search.alpha_ in alphas
+        results, grid = (
+            search.cv_results_,
+            GridSearchCV(estimator, {"alpha": sorted(alphas)[::-1]}, cv=3).fit(X, y),
+        )
+        assert set(results) == set(grid.cv_results_)
+        assert results["params"] == grid.cv_results_["params"]
+        for name, values in results.items():
+            assert type(values) is type(grid.cv_results_[name])
+        assert results["params"][search.best_index_] == search.best_params_
+        assert results["rank_test_score"][search.best_index_] == 1
+        np.testing.assert_array_equal(
+            results["mean_test_score"], search.scores_.mean(axis=1)
+        )
+        assert search.n_splits_ == 3 and search.refit_time_ > 0.0
+        # what is returned is what a fit with the best value is
+        best = clone(estimator).set_params(**search.best_params_).fit(X, y)
+        np.testing.assert_array_equal(search.best_estimator_.coef_, best.coef_)
+
+    @pytest.mark.parametrize("method", ["exact", "heuristic"])
+    def test_the_refit_follows_the_path(self, method):
+        """Weights are as accurate as those that were scored, at the alpha chosen."""
+        estimator, X, y = chain()
+        search = SSVMPathCV(estimator, method=method, cv=3).fit(X, y)
+        best = search.best_estimator_
+        assert best.alpha == best.alpha_ == search.alpha_
+        weights = np.zeros(prepare(estimator, X, y).model.n_weights)
+        for name, view in prepare(estimator, X, y).model.views(weights).items():
+            view[...] = getattr(best, f"{name}_")
+        value = objective(estimator, X, y, weights, search.alpha_)
+        # estimates may be too small
+        factor = 1.0 if method == "exact" else 3.0
+        bound = lower_bound(estimator, X, y, search.alpha_)
+        assert value - bound <= factor * 0.1 * value
+        if method == "exact":
+            assert best.objective_ == pytest.approx(value, rel=1e-9)
+            assert 0.0 <= value - bound <= best.dual_gap_ + 1e-9
+        assert best.history_["primal"][-1] == best.objective_
+        assert search.n_iter_ == best.n_iter_ == best.history_["pass"][-1]
+
+    def test_the_default_grid_ends_where_scores_fall(self):
+        """Three values in a row have to score lower than the best; ties do not."""
+        estimator, X, y = chain()
+        means = [0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.5, 0.4, 0.4, 0.4, 0.9]
+
+        class Scorer:
+            calls = 0
+
+            def __call__(self, *_):
+                self.calls += 1
+                return means[(self.calls - 1) // 2]
+
+        search = SSVMPathCV(estimator, cv=2, scoring=Scorer(), refit=False).fit(X, y)
+        assert search.scores_.mean(axis=1).tolist() == means[:-1]
+        alpha = clone(estimator).set_params(alpha="auto").fit(X, y).alpha_
+        assert search.alpha_ == pytest.approx(alpha * 2)  # the first of the best
+        # values that were asked for are all tried
+        alphas = alpha * 2.0 ** np.arange(5, -6, -1)
+        search.set_params(alphas=alphas, scoring=Scorer()).fit(X, y)
+        assert search.scores_.mean(axis=1).tolist() == means
+
+    @pytest.mark.filterwarnings("ignore:there are no chunks in y_pred")
+    def test_rare_labels(self):
+        """The best alpha has learned the rare label; an alpha that is large has not."""
+        rng = np.random.RandomState(0)
+        X = [rng.normal(size=(20, 30)) for _ in range(90)]
+        y = [np.where(x[:, 0] > 1.8, "B-X", "O") for x in X]
+        estimator = ChainCRF(random_state=0)
+        for method in ("grid", "exact"):
+            search = SSVMPathCV(
+                estimator, method=method, cv=3, scoring=chunk_f1_scorer
+            ).fit(X[:60], y[:60])
+            default = chunk_f1_scorer(estimator.fit(X[:60], y[:60]), X[60:], y[60:])
+            assert search.score(X[60:], y[60:]) > default - 0.05 > 0.4
+
+    def test_pipelines(self):
+        words = [[f"w{k % 7}", f"w{k % 3}", "x"] for k in range(40)]
+        y = [["a" if w < "w4" else "b" for w in row] for row in words]
+        X = [[{"word": w} for w in row] for row in words]
+        tagger = make_tagger(random_state=0)
+        grid = {"chaincrf__alpha": [0.2, 0.02, 0.002]}
+        expected = GridSearchCV(tagger, grid, cv=3).fit(X, y)
+        for method in ("grid", "exact"):
+            alphas = None if method == "exact" else [0.02, 0.2, 0.002]
+            search = SSVMPathCV(tagger, method=method, alphas=alphas, cv=3).fit(X, y)
+            assert list(search.best_params_) == ["chaincrf__alpha"]
+            assert search.score(X, y) == expected.score(X, y) == 1.0
+            best = search.best_estimator_
+            assert best[-1].alpha == search.alpha_
+            assert best.predict([[{"word": "w1"}]])[0].tolist() == ["a"]
+            assert len(search.predict_topk(X[:2], 2)[0]) == 2
+            if method == "grid":
+                assert search.best_params_ == expected.best_params_
+                weights = best.state_features_
+                assert weights == expected.best_estimator_.state_features_
+        assert not hasattr(tagger[-1], "coef_")
+        X, y = load_iris(return_X_y=True)
+        search = SSVMPathCV(make_pipeline(StandardScaler(), SSVMClassifier()), cv=3)
+        search.fit(X, y, sample_weight=np.ones(len(y)))
+        assert search.best_score_ > 0.9
+
+    def test_likelihood(self):
+        estimator, X, y = logistic()
+        search = SSVMPathCV(estimator, alphas=[0.1, 0.01, 0.001], cv=3).fit(X, y)
+        grid = GridSearchCV(estimator, {"alpha": [0.1, 0.01, 0.001]}, cv=3).fit(X, y)
+        np.testing.assert_allclose(
+            search.cv_results_["mean_test_score"],
+            grid.cv_results_["mean_test_score"],
+            atol=0.03,
+        )
+        assert search.best_estimator_.predict_proba(X)[0].shape[1] == 3
 
     def test_ragged(self):
         estimator, X, y = chain()
@@ -376,6 +579,9 @@ class TestCV:
         assert len(search.decision_function(X)) == len(X)
         copy = pickle.loads(pickle.dumps(search))
         assert copy.score(X, y) == search.score(X, y)
+        packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])
+        again = SSVMPathCV(estimator, cv=3).fit(packed, y)
+        np.testing.assert_array_equal(search.scores_, again.scores_)
 
     def test_groups_scoring_and_callbacks(self):
         estimator, X, y = binary()
@@ -386,7 +592,7 @@ class TestCV:
         search.set_callbacks(ProgressBar())
         search.fit(X, y, groups=groups)
         assert search.scores_.shape[1] == 3
-        search.set_params(refit=False, cv=2, scoring="roc_auc")
+        search.set_params(refit=False, cv=2, scoring="roc_auc", method="exact")
         search.fit(X, y)
         assert not hasattr(search, "best_estimator_")
         assert not hasattr(search, "n_features_in_")
@@ -415,30 +621,46 @@ class TestCV:
             new.fit(X, y)
         assert not [name for name in vars(new) if name.endswith("_")]
 
-    def test_an_interrupted_refit_leaves_an_estimator(self, monkeypatch):
-        estimator, X, y = binary()
-        visit = DCD._solve
+    @pytest.mark.parametrize("method", ["grid", "exact"])
+    def test_an_interrupted_refit_leaves_an_estimator(self, method, monkeypatch):
+        from sksstruct.solvers.frank_wolfe import bcfw
 
-        def interrupted(self, model, alpha, options):
-            before = options.callback
+        estimator, X, y = chain()
+        one_pass, n = bcfw.BCFWState.one_pass, 0
+        search = SSVMPathCV(estimator, method=method, cv=2, refit=False)
 
-            def callback(n, weights):
-                before(n, weights)
+        def interrupted(self, *args):
+            nonlocal n
+            one_pass(self, *args)
+            n += self.model.n_examples == len(X)
+            if n == 2:
                 raise KeyboardInterrupt
 
-            options.callback = callback
-            return visit(self, model, alpha, options)
-
-        # the path does without it: only the last fit is interrupted
-        monkeypatch.setattr(DCD, "_solve", interrupted)
-        search = SSVMPathCV(estimator, cv=2)
+        monkeypatch.setattr(bcfw.BCFWState, "one_pass", interrupted)
+        search.fit(X, y)  # only the last fit is on all of the data
         with pytest.raises(KeyboardInterrupt):
-            search.fit(X, y)
-        assert search.predict(X).shape == (60,)
+            search.set_params(refit=True).fit(X, y)
+        assert len(search.predict(X)) == len(X)
+        assert search.n_iter_ >= 1
+
+    def test_an_interrupted_path_sets_nothing(self, monkeypatch):
+        from sksstruct.solvers.frank_wolfe import bcfw
+
+        def interrupted(self, *args):
+            raise KeyboardInterrupt
+
+        estimator, X, y = chain()
+        monkeypatch.setattr(bcfw.BCFWState, "one_pass", interrupted)
+        for method in ("grid", "exact"):
+            search = SSVMPathCV(estimator, method=method, cv=2)
+            with pytest.raises(KeyboardInterrupt):
+                search.fit(X, y)
+            assert not [name for name in vars(search) if name.endswith("_")]
 
     def test_wrong_estimators(self):
         _, X, y = binary()
-        with pytest.raises(TypeError, match="the path is for"):
-            SSVMPathCV(make_pipeline(LinearSSVC())).fit(X, y)
-        with pytest.raises(ValueError, match="the path needs solver"):
-            SSVMPathCV(LinearSSVC(solver="pragam")).fit(X, y)
+        for wrong in (StandardScaler(), make_pipeline(LogisticRegression())):
+            with pytest.raises(TypeError, match="the path is for"):
+                SSVMPathCV(wrong, scoring="accuracy").fit(X, y)
+        with pytest.raises(ValueError, match="needs solver"):
+            SSVMPathCV(LinearSSVC(solver="pragam"), method="exact").fit(X, y)

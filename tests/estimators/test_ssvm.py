@@ -1,3 +1,4 @@
+import inspect
 import warnings
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV
@@ -14,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sksstruct import SSVMClassifier
+from sksstruct import ChainCRF, LinearSSVC, MultilabelPairwise, SSVMClassifier
 from sksstruct.models import MulticlassModel
 from sksstruct.solvers import BCFW, BMRM
 
@@ -165,10 +166,15 @@ def test_callbacks_and_pipeline(digits):
     assert search.best_params_["solver__tol"] in (0.1, 0.01)
 
 
+def test_features_that_are_not_scaled():
+    with pytest.warns(ConvergenceWarning, match="Scaled features or a larger alpha"):
+        SSVMClassifier(max_iter=5, random_state=0).fit(*load_wine(return_X_y=True))
+
+
 def test_parameters_are_checked(digits):
     X, y = digits
     for parameters, message in (
-        ({"model": "chains"}, "unknown model 'chains'"),
+        ({"model": "chain"}, "unknown model 'chain'; .* Sequences are for ChainCRF"),
         ({"model": 3}, "model"),
         ({"alpha": 0.0, "solver": "bcfw"}, "alpha"),
         ({"alpha": -1.0}, "alpha"),
@@ -183,6 +189,40 @@ def test_parameters_are_checked(digits):
         SSVMClassifier("candidates", class_weight="balanced").fit([X[:3]], [0])
     with pytest.raises(ValueError, match=r"[Ss]ample"):
         SSVMClassifier().fit(X, y, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="one number for each example, not several"):
+        SSVMClassifier("candidates").fit([X[:2], X[:3]], [0, 1], [[1, 1], [1, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [np.eye(2), np.ones((3, 2))],
+        np.ones((4, 3, 2)),
+        [[[1.0], [2.0]], [[1.0]]],
+        [[{"a": 1.0}], [{"b": 1.0}]],
+        [sparse.csr_array(np.eye(2))] * 2,
+    ],
+    ids=str,
+)
+def test_sequences_are_for_other_estimators(X):
+    for estimator in (SSVMClassifier(), LinearSSVC(), MultilabelPairwise()):
+        name = type(estimator).__name__
+        with pytest.raises(
+            ValueError, match=f"{name} takes a 2-D array.*ChainCRF takes"
+        ):
+            estimator.fit(X, [0, 1])
+
+
+def test_parameters_of_other_libraries():
+    for estimator in (ChainCRF, LinearSSVC, MultilabelPairwise, SSVMClassifier):
+        for name, hint in (("C", r"1 / \(n C\)"), ("c2", "crfsuite_parameters")):
+            with pytest.raises(
+                TypeError, match=rf"{estimator.__name__} has no .*{hint}"
+            ):
+                estimator(**{name: 1.0})
+        with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
+            estimator(gamma=1.0)
+        assert next(iter(inspect.signature(estimator).parameters)) in ("alpha", "model")
 
 
 def test_inputs_are_not_changed():

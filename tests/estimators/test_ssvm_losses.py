@@ -258,7 +258,7 @@ def test_search_and_path():
         SSVMClassifier(loss="log"), {"alpha": [1.0, 1e-3]}, scoring="neg_log_loss"
     ).fit(X, y)
     assert search.best_params_ == {"alpha": 1e-3}
-    with pytest.raises(ValueError, match="the path is that of the hinge"):
+    with pytest.raises(ValueError, match="is for the path of the hinge"):
         ssvm_path(SSVMClassifier(loss="log"), X, y)
 
 

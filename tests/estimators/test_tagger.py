@@ -1,9 +1,13 @@
 """Taggers of dicts and strings, and scikit-learn's tools on lists of sequences."""
 
+import copy
 import pickle
+import tracemalloc
 
+import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import (
@@ -17,6 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sksstruct import ChainCRF, Tagger, make_tagger
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils._layout import object_array
+from sksstruct.utils._names import FeatureNames
+from sksstruct.utils.packed import PackedSequences
 
 
 def make_words(lengths, seed=0):
@@ -205,3 +211,95 @@ def test_object_array(items):
     array = object_array(items)
     assert array.shape == (len(items),) and array.dtype == object
     assert all(a is b for a, b in zip(array, items, strict=True))
+
+
+def _written(tagger, how, tmp_path):
+    """A tagger after a journey."""
+    if how == "skops":
+        io = pytest.importorskip("skops.io")
+        io.dump(tagger, tmp_path / "tagger")
+        types = io.get_untrusted_types(file=tmp_path / "tagger")
+        return io.load(tmp_path / "tagger", trusted=types)
+    if how == "joblib":
+        joblib.dump(tagger, tmp_path / "tagger")
+        return joblib.load(tmp_path / "tagger")
+    if how == "deepcopy":
+        return copy.deepcopy(tagger)
+    if how == "state":
+        steps = []
+        for name, step in tagger.steps:
+            steps.append((name, clone(step)))
+            steps[-1][1].__setstate__(step.__getstate__())
+        return Tagger(steps)
+    if how == "pipeline":
+        steps = [pickle.loads(pickle.dumps(step)) for _, step in tagger.steps]
+        return make_pipeline(*steps)
+    if how == "single":
+        tagger[-1].cast(np.float32)
+    if how == "many labels":
+        tagger[-1].transitions_ = sparse.csr_array(tagger[-1].transitions_)
+    return pickle.loads(pickle.dumps(tagger)) if how == "pickle" else tagger
+
+
+KINDS = "single", "many labels"
+WAYS = "fresh", "pickle", "joblib", "skops", "deepcopy", "state", "pipeline"
+
+
+@pytest.mark.parametrize("how", WAYS + KINDS)
+def test_a_call_costs_the_same_with_any_vocabulary(how, tmp_path, monkeypatch):
+    """No name is looked at, and no array of the size of the vocabulary is made."""
+
+    def look(*args):
+        raise AssertionError("a prediction looked at all names")
+
+    peaks, sentence = [], [{"w": "w1"}, {"w": "unseen"}, {"w": "w2"}]
+    for size in (500, 20_000):
+        words = [[{"w": f"w{k}"} for k in range(size)]]
+        tagger = make_tagger(tol=1.0).fit(words, [["a", "b"] * (size // 2)])
+        expected = tagger.predict([sentence])[0].tolist()
+        tagger = _written(tagger, how, tmp_path)
+        with monkeypatch.context() as patch:
+            for name in ("packed", "to_list", "to_array", "__array__", "__getitem__"):
+                patch.setattr(FeatureNames, name, look)
+            # the first call, too
+            tracemalloc.start()
+            assert tagger.predict([sentence])[0].tolist() == expected
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 5_000
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_other_names_are_an_error(how, tmp_path):
+    X, y = make_words([4, 3, 2, 4])
+    tagger = _written(make_tagger(alpha=0.1).fit(X, y), how, tmp_path)
+    names = tagger[0].feature_names_
+    other = SequenceVectorizer().fit([[[*names[:-1], "another"]]])
+    rows = other.transform([[names]])
+    with pytest.raises(ValueError, match="other feature names"):
+        tagger[1].predict(rows)
+    # those of two names are also other names in another order, or cut elsewhere
+    for changed in (names[::-1], [names[0] + names[1][0], names[1][1:], *names[2:]]):
+        rows = PackedSequences(rows.values, rows.offsets, changed)
+        with pytest.raises(ValueError, match="other feature names"):
+            tagger[1].predict(rows)
+    rows = PackedSequences(rows.values, rows.offsets, np.array(names))
+    assert len(tagger[1].predict(rows)[0]) == 1
+
+
+def test_files_of_skops_are_as_small_as_those_of_joblib(tmp_path):
+    io = pytest.importorskip("skops.io")
+    words = [[{"w": f"w{k}"} for k in range(3000)]]
+    tagger = make_tagger(tol=1.0).fit(words, [["a", "b"] * 1500])
+    io.dump(tagger, tmp_path / "skops")
+    joblib.dump(tagger, tmp_path / "joblib")
+    # what skops writes of the classes does not depend on the vocabulary
+    size = (tmp_path / "skops").stat().st_size - 100_000
+    assert size < 2 * (tmp_path / "joblib").stat().st_size
+    types = io.get_untrusted_types(file=tmp_path / "skops")
+    assert sorted(name.rpartition(".")[2] for name in types) == [
+        "BCFW",
+        "ChainCRF",
+        "SequenceVectorizer",
+        "Tagger",
+    ]

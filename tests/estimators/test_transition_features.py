@@ -177,7 +177,7 @@ def fitted_chains(draw):
     return X, weights, forbidden, excluded
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(chain=fitted_chains())
 def test_oracles_equal_enumeration(chain):
     """Max, top-K and marginals: with ties, single positions and labels, and -inf."""
@@ -194,22 +194,27 @@ def test_oracles_equal_enumeration(chain):
         unary[t, excluded[0][t]] = -np.inf
     labelings, scores = enumerate_chain(unary, tables)
     classes = np.arange(n_labels)
-    fitted = FittedChain(
-        PackedSequences(X, [0, size]),
-        classes,
-        *weights[:-1],
-        forbidden,
-        excluded=excluded,
-        transition_coef=sparse.csr_array(pairs),
+    to_decode, fitted = (
+        FittedChain(
+            PackedSequences(X, [0, size]),
+            classes,
+            *weights[:-1],
+            forbidden,
+            excluded=excluded,
+            dense=dense,
+            transition_coef=sparse.csr_array(pairs),
+        )
+        for dense in (False, True)
     )
     if not np.isfinite(scores).any():
         for method in (fitted.decode, fitted.marginals, lambda: fitted.topk(3)):
             with pytest.raises(ValueError, match="leave no labeling"):
                 method()
         return
-    labels, value = fitted.decode()
-    np.testing.assert_array_equal(labels, best_by_tie_rule(labelings, scores))
-    assert value[0] == scores.max()
+    for chain in (to_decode, fitted):
+        labels, value = chain.decode()
+        np.testing.assert_array_equal(labels, best_by_tie_rule(labelings, scores))
+        assert value[0] == scores.max()
     rows, values = fitted.topk(7)
     expected, best = in_order(labelings, scores)
     np.testing.assert_array_equal(values[0], best[:7])
@@ -238,7 +243,9 @@ class TestFrankWolfe:
             warnings.simplefilter("ignore")
             model = ChainCRF(
                 alpha,
-                solver=BCFW("permutation", "fw", averaging=False, max_iter=1),
+                solver=BCFW.as_published(
+                    sampling="permutation", step="fw", averaging=False, max_iter=1
+                ),
                 transition_features=COLUMNS,
                 random_state=0,
             ).fit(X, y)
@@ -265,7 +272,7 @@ class TestFrankWolfe:
         alpha, chain = 5.0, PairChain(X, y, 3, [1])
         model = ChainCRF(
             alpha,
-            solver=BCFW(**options, max_iter=9000, tol=0.02),
+            solver=BCFW.as_published(**options, max_iter=9000, tol=0.02),
             transition_features=[1],
             random_state=0,
         ).fit(X, y)
@@ -434,6 +441,18 @@ def test_solvers_with_factors_are_refused(solver):
     assert "without transition_features" in "".join(caught.value.__notes__)
 
 
+def test_pragam_with_sequences_of_one_position():
+    """They have no transitions: alone they leave no table of pairs at all."""
+    X, y = [[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 1.0]]], [["a"], ["b"], ["b"]]
+    common = {"transition_features": [0], "tol": 1e-6}
+    found, peer = (
+        ChainCRF(0.1, solver=solver, max_iter=5000, **common).fit(X, y)
+        for solver in ("pragam", "bmrm")
+    )
+    assert found.objective_ == pytest.approx(peer.objective_, rel=1e-4)
+    assert found.transition_coef_.nnz == 0
+
+
 def test_score_functions_are_refused():
     X, y = problem()
     model = ChainCRF(score_function=ELUScore(2), transition_features=COLUMNS)
@@ -517,7 +536,7 @@ class TestWarmStart:
 
 
 class TestStream:
-    solver = BCFW("permutation", averaging=False)
+    solver = BCFW.as_published(sampling="permutation", averaging=False)
 
     def test_pairs_come_with_the_batches(self):
         rng = np.random.RandomState(0)
@@ -543,7 +562,7 @@ class TestStream:
     @pytest.mark.parametrize("averaging", [True, False])
     def test_many_batches_learn(self, averaging):
         X, y = switches(200)
-        solver = BCFW("permutation", averaging=averaging)
+        solver = BCFW.as_published(sampling="permutation", averaging=averaging)
         model = ChainCRF(
             0.01, solver=solver, transition_features=[0, 1], random_state=0
         )

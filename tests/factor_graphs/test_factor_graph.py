@@ -1,5 +1,6 @@
 """The graph: what it scores, what it refuses, and that it does not change."""
 
+import importlib.util
 import itertools
 import pickle
 
@@ -16,6 +17,9 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
+from sksstruct.inference.lp import MAP_SOLVERS
+
+HAS_TOULBAR2 = importlib.util.find_spec("pytoulbar2") is not None
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -32,6 +36,35 @@ def test_score_is_the_sum_of_the_tables(seed):
     np.testing.assert_allclose(found[finite], scores[finite], atol=1e-12)
     again = pickle.loads(pickle.dumps(graph))
     assert [again.score(x) for x in labelings[:20]] == found[:20].tolist()
+
+
+@pytest.mark.parametrize("solver", ["auto", "exact", "enumeration", "max_product"])
+def test_the_total_must_exceed(solver):
+    # the best labeling is the one with states 1
+    unaries, table = [[0.0, -1.0], [-9.0, 1.0]], [[0.0, -2.0], [-1.0, 0.5]]
+    for bound in (-3.0, 0.49, 0.5, 1e9):
+        graph = FactorGraph(unaries, [(0, 1)], table, must_exceed=bound)
+        again = pickle.loads(pickle.dumps(graph.with_evidence({1: 1})))
+        for same in (graph, again):
+            scores = [same.score([a, 1]) for a in range(2)]
+            assert scores == [x if x > bound else -np.inf for x in (-1.0, 0.5)]
+            result = MAP_SOLVERS[solver]().solve(same, random_state=0)
+            assert result.score == max(scores)
+            status = "infeasible" if result.score == -np.inf else "optimal"
+            assert solver == "max_product" or result.status == status
+    for wrong in (np.inf, np.nan, "0"):
+        with pytest.raises(ValueError, match="must_exceed must be"):
+            FactorGraph([[0.0]], must_exceed=wrong)
+
+
+def test_enumeration_of_scores_far_below_zero():
+    """The numbers that replace -inf are below all others, however low these are."""
+    table = np.full((2, 2, 2), -np.inf)
+    table[1, 1, 1] = -3.0
+    graph = FactorGraph([[-3.0, -3], [0, -4], [0, -1]], factors=[((0, 1, 2), table)])
+    for solver in ("enumeration", *(["toulbar2"] if HAS_TOULBAR2 else [])):
+        result = MAP_SOLVERS[solver]().solve(graph)
+        assert (result.status, result.score) == ("optimal", -11.0)
 
 
 @pytest.mark.parametrize("condition", Logic.conditions)

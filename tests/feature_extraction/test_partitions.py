@@ -41,7 +41,7 @@ def test_columns_are_those_of_scikit_learn(n_features, signed):
     np.testing.assert_array_equal(signs, expected.data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), max_size=6))
 def test_any_text_hashes_as_in_scikit_learn(strings):
     ours = SequenceHasher(n_features=1000).transform([[strings]]).values
@@ -79,7 +79,7 @@ def test_errors_of_the_hasher():
 words = st.lists(st.lists(st.lists(st.sampled_from("abcdefgh")), max_size=3))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(words, st.integers(1, 4), st.lists(st.integers(0, 8), max_size=3), st.booleans())
 def test_merged_vocabularies_are_those_of_all_data(X, min_count, cuts, in_pairs):
     bounds = [0, *sorted(min(cut, len(X)) for cut in cuts), len(X)]

@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 
-from sksstruct.feature_extraction import sequences_from_table
+from sksstruct.feature_extraction import (
+    ColumnFeatures,
+    sequences_from_table,
+    window_features,
+)
 
 COLUMNS = {
     "sentence": [7, 7, 3, 3, 3],
@@ -128,3 +132,49 @@ def test_a_name_of_two_columns():
     table = pandas.DataFrame([[1, "a", "b"]], columns=["s", "w", "w"])
     with pytest.raises(ValueError, match="two columns 'w'"):
         sequences_from_table(table, "s")
+
+
+def test_column_features_of_a_table():
+    # the order of the columns of another table does not matter
+    table = {name: COLUMNS[name] for name in ("sentence", "word", "tag")}
+    found, _ = sequences_from_table(table, "sentence")
+    features = ColumnFeatures("U0:%x[-1,0]/%x[0,1]").fit(found)
+    assert features.n_columns_ == 2 and features.column_names_ == ["word", "tag"]
+    expected = [["U0:_B-1/P"], ["U0:He/V"]]
+    assert features.transform(found)[0] == expected
+    turned = [[{"tag": row["tag"], "word": row["word"]} for row in found[0]], []]
+    assert features.transform(turned) == [expected, []]
+    columns = {name: [row[name] for row in found[1]] for name in ("word", "tag")}
+    assert (
+        features.transform([tuple(columns.values())]) == features.transform(found)[1:]
+    )
+    templates = [[("word", -1), ("tag", 0)]]
+    assert window_features(found[1], templates) == window_features(columns, templates)
+    words, _ = sequences_from_table(table, "sentence", columns="word")
+    alone = ColumnFeatures("U0:%x[-1,0]")
+    assert alone.fit_transform([*words, []])[0] == [["U0:_B-1"], ["U0:He"]]
+    assert alone.column_names_ is None and alone.n_columns_ == 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "message"),
+    [
+        ([{"word": "a", "tag": 3}], r"X\[0\]\['tag'\]\[0\] must be a string, got 3"),
+        ([{"word": "a"}], r"X\[0\]\[0\] has the columns \['word'\], expected"),
+        ([{"word": "a", "pos": "b"}], r"X\[0\]\[0\] has the columns \['word', 'pos'\]"),
+        ([{"word": "a", "tag": "b"}, "c"], r"X\[0\]\[1\] must be a dict"),
+        (["a", "b"], r"X\[0\]\[0\] must be a dict"),
+    ],
+)
+def test_what_is_no_sentence_of_a_table(sentence, message):
+    features = ColumnFeatures().fit([[{"word": "a", "tag": "b"}]])
+    with pytest.raises((TypeError, ValueError), match=message):
+        features.transform([sentence])
+
+
+def test_window_features_say_what_to_pass():
+    for wrong in (["a", "b"], [[{"w": "a"}]], []):
+        with pytest.raises(TypeError, match=r"columns of one sequence.*\{'w': words\}"):
+            window_features(wrong, [[("w", 0)]])
+    with pytest.raises(ValueError, match=r"columns\[1\] has the columns"):
+        window_features([{"w": "a"}, {"v": "a"}], [[("w", 0)]])

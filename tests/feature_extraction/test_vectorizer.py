@@ -1,15 +1,22 @@
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
+from sklearn.pipeline import FeatureUnion
+from sklearn.preprocessing import FunctionTransformer
 
+from sksstruct import make_tagger
 from sksstruct.feature_extraction import (
+    SequenceHasher,
     SequenceVectorizer,
     affix_features,
     shape_features,
     window_features,
 )
+from sksstruct.utils.packed import PackedSequences
 
 X = [
     [{"w": "the", "size": 3.0}, {"w": "cat", "cap": True}],
@@ -182,3 +189,56 @@ def test_affixes_and_shapes():
         ["w:prefix=a", "w:suffix=b", "w:prefix=ab", "w:suffix=ab"]
     ]
     assert shape_features(["Ab1-2", ""]) == [["w:shape=Xx9-9"], ["w:shape="]]
+
+
+WORDS = [[{"w": w} for w in row] for row in ("abc", "", "ba")]
+VECTORS = {"a": [1.0, 0.0], "b": [0.5, 2.0], "c": [0.0, 0.0]}
+
+
+def vectors(X):
+    rows = [np.array([VECTORS[p["w"]] for p in row], dtype=np.float32) for row in X]
+    return [row.reshape(-1, 2) for row in rows]
+
+
+@pytest.mark.parametrize("words", [SequenceVectorizer(), SequenceHasher(n_features=8)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_union_with_dense_vectors(words, turned):
+    parts = [("words", words), ("vectors", FunctionTransformer(vectors))]
+    union = FeatureUnion(parts[::-1] if turned else parts)
+    packed = union.fit_transform(WORDS)
+    both = [words.transform(WORDS).values.toarray(), np.concatenate(vectors(WORDS))]
+    expected = np.hstack(both[::-1] if turned else both)
+    np.testing.assert_array_equal(packed.values.toarray(), expected)
+    assert packed.offsets.tolist() == [0, 3, 3, 5]
+    again = union.transform(WORDS)
+    np.testing.assert_array_equal(again.values.toarray(), expected)
+    # what is made in each call of a tagger has the names of training
+    assert again.feature_names is packed.feature_names
+    if isinstance(words, SequenceVectorizer):
+        names = ["w=a", "w=b", "w=c"]
+        names = ["x0", "x1", *names] if turned else [*names, "x3", "x4"]
+        assert packed.feature_names.tolist() == names
+    y = [list(row) for row in ("ABC", "", "BA")]
+    tagger = make_tagger(union, random_state=0).fit(WORDS, y)
+    tagger = pickle.loads(pickle.dumps(tagger))
+    assert [row.tolist() for row in tagger.predict(WORDS)] == y
+
+
+def test_what_cannot_be_joined():
+    packed = SequenceVectorizer().fit_transform(WORDS)
+    for wrong, message in (
+        (vectors(WORDS)[:2], "part 1 of X has 2 sequences, part 0 has 3"),
+        (vectors(WORDS[::-1]), "part 1 of X has 2 positions in sequence 0, part 0 has"),
+        ([["a"]] * 3, r"part 1 of X\[0\]"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            np.concatenate([packed, wrong], axis=1)
+    # without a vectorizer, and with two
+    joined = np.concatenate([packed, packed], 1)
+    assert joined.n_features == 6 and joined.values[0, 3] == 1.0
+    dense = PackedSequences(np.eye(2), [0, 1, 2])
+    joined = np.concatenate([dense, dense], axis=1)
+    assert joined.values.tolist() == [[1, 0, 1, 0], [0, 1, 0, 1]]
+    assert joined.feature_names is None and not joined.is_sparse
+    # other functions take it for the sequence that it is
+    assert np.shape(dense) == (2, 1, 2) and np.concatenate(dense).shape == (2, 2)

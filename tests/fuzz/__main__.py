@@ -7,7 +7,10 @@ import time
 
 from tests.fuzz._forked import main_loop
 
-NAMES = "estimators", "oracles", "readers", "states", "lives", "graphs", "packed"
+NAMES = (
+    "estimators", "oracles", "readers", "states", "lives", "graphs", "proofs", "packed",
+    "saved",
+)  # fmt: skip
 
 
 def load(name):

@@ -14,7 +14,7 @@ from sksstruct.inference import (
 )
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=700)
 @given(placements())
 def test_equals_tables(problem):
     unary = problem[0]
@@ -31,7 +31,7 @@ def test_equals_tables(problem):
         np.testing.assert_array_equal(found.ravel(), true)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(placements(max_parts=5, max_side=5))
 def test_larger_trees(problem):
     tables = as_tables(*problem)

@@ -36,7 +36,7 @@ def check(everything, result, strength, smoothing, k):
     assert not result.exact or abs(full - value) < 1e-9
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(chains(), STRENGTHS, st.sampled_from(["entropy", "l2"]), st.integers(1, 6))
 def test_chains(chain, strength, smoothing, k):
     unary, pairwise = chain
@@ -55,7 +55,7 @@ def test_chains(chain, strength, smoothing, k):
     np.testing.assert_allclose(result.edges.sum(axis=1), result.nodes[1:], atol=1e-12)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(forests(), STRENGTHS, st.sampled_from(["entropy", "l2"]), st.integers(1, 6))
 def test_forests(forest, strength, smoothing, k):
     unary, edges, pairwise = forest
@@ -117,10 +117,3 @@ def test_nested_lists():
             unary, table, 1.0, smoothing=smoothing, edges=[(0, 1)]
         )
         assert one.value == pytest.approx(two.value)
-
-
-def test_former_name_of_mu():
-    arguments = [[1.0, 0.0], [0.0, 0.5]], np.eye(2)
-    with pytest.warns(FutureWarning, match="strength was renamed to mu"):
-        former = smoothed_max_product(*arguments, strength=0.3)
-    assert former.value == smoothed_max_product(*arguments, 0.3).value

@@ -30,19 +30,19 @@ def check(unary, pairwise):
     np.testing.assert_allclose(edges, pairs, atol=1e-10)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(chains())
 def test_equals_enumeration(chain):
     check(*chain)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(chains(WILD))
 def test_scores_of_any_size(chain):
     check(*chain)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(chains(st.sampled_from([-np.inf, *range(-500, 1, 20)])))
 def test_close_to_underflow(chain):
     """Sizes at which single steps do not underflow, but products of them do."""

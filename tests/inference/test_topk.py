@@ -12,7 +12,7 @@ from sksstruct.inference import (
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(chains(), st.integers(1, 30))
 def test_equals_enumeration_with_tie_rule(chain, k):
     unary, pairwise = chain

@@ -28,7 +28,7 @@ def score_of(labeling, unary, edges, pairwise):
     return total
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(forests())
 def test_max_product(forest):
     labeling, score = max_product(*forest)
@@ -38,7 +38,7 @@ def test_max_product(forest):
     assert len(labeling) == len(forest[0])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(forests(), st.integers(1, 40))
 def test_topk(forest, k):
     labelings, scores = max_product_topk(*forest, k)
@@ -49,7 +49,7 @@ def test_topk(forest, k):
         assert score_of(labeling, *forest) == score
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.one_of(forests(), forests(WILD)))
 def test_sum_product(forest):
     everything = Exhaustive(*forest)
@@ -66,7 +66,7 @@ def test_sum_product(forest):
         np.testing.assert_allclose(found, true, atol=1e-9)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(forests())
 def test_max_marginals(forest):
     expected = Exhaustive(*forest).max_marginals()

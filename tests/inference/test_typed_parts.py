@@ -60,7 +60,7 @@ def score_of(unary, edges, tables, cells, types):
                        enumerate(pairs))  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(typed_placements())
 def test_equals_enumeration(problem):
     unary, tables = as_tables(*problem)
@@ -77,7 +77,7 @@ def test_equals_enumeration(problem):
         assert score_of(unary, edges, tables, cells, types) == best
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(typed_placements())
 def test_max_marginals(problem):
     unary, tables = as_tables(*problem)
@@ -88,7 +88,7 @@ def test_max_marginals(problem):
     np.testing.assert_array_equal(found.reshape(unary.shape), expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(typed_placements(max_parts=5, max_side=4, max_types=4))
 def test_larger_trees(problem):
     """The best types of every pair of positions, in tables."""

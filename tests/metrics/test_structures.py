@@ -32,7 +32,7 @@ SEEDS = st.integers(0, 10**6)
 # ---- alignments ----
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SEEDS, st.booleans())
 def test_alignment_error_rate_by_sets(seed, as_matching):
     rng = np.random.RandomState(seed)
@@ -96,7 +96,7 @@ def masks(seed, n=4, n_classes=3):
     return true, [np.where(rng.rand(*y.shape) < 0.5, y, 0) for y in true]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_masks_are_the_jaccard_score_of_all_pixels(seed):
     true, found = masks(seed)
@@ -114,7 +114,7 @@ def test_masks_are_the_jaccard_score_of_all_pixels(seed):
     assert mask_iou_score(true, found, sample_weight=weight) == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_masks_image_by_image(seed):
     true, found = masks(seed, n_classes=2)
@@ -166,7 +166,7 @@ def pixels(box, size=6):
     return mask
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SEEDS)
 def test_boxes_pixel_by_pixel(seed):
     rng = np.random.RandomState(seed)
@@ -220,7 +220,7 @@ def slow_average_precision(true, found, scores, threshold):
     return area
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SEEDS, st.sampled_from([0.1, 0.5]))
 def test_average_precision(seed, threshold):
     rng = np.random.RandomState(seed)
@@ -274,7 +274,7 @@ def test_box_errors(function, arguments, match):
 # ---- poses ----
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_poses_part_by_part(seed):
     rng = np.random.RandomState(seed)
@@ -328,7 +328,7 @@ def test_limb_errors(limbs):
 COSTS = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 1.0], [5.0, 2.0, 0.0]])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, st.permutations([0, 1, 2]))
 def test_mean_cost_sample_by_sample(seed, order):
     rng = np.random.RandomState(seed)
@@ -380,7 +380,7 @@ def test_costs_choose_a_model():
     # the estimator's own score is scikit-learn's
     assert best.score(X, y) == accuracy_score(y, best.predict(X))
     assert search.best_score_ == search.cv_results_["mean_test_score"].max() <= 0
-    path = SSVMPathCV(classifier, cv=3, alpha_min=0.1, scoring=scorer).fit(X, y)
+    path = SSVMPathCV(classifier, cv=3, alphas=[1.0, 0.1], scoring=scorer).fit(X, y)
     assert (np.asarray(path.scores_) <= 0).all()
     assert path.score(X, y) == scorer(path, X, y)
 

@@ -58,7 +58,7 @@ def test_weighted_loss(model, normalization):
         assert model.loss(labels, labels, x.node_weights) == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(MODELS),
@@ -293,7 +293,7 @@ def test_bad_shapes(model):
         SSVMClassifier(model("potts")).fit([(*x, 1)], [mask])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 5),
     st.integers(1, 5),

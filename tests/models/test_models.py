@@ -179,8 +179,10 @@ class Interpreted:
 @pytest.mark.parametrize(
     "solver",
     [
-        BCFW(step="away", cache=True, cached_passes=2, tol=1e-4, max_iter=5000),
-        BCFW(sampling="uniform", averaging=False, check_every=1, tol=0.05),
+        BCFW.as_published(
+            step="away", cache=True, cached_passes=2, tol=1e-4, max_iter=5000
+        ),
+        BCFW.as_published(sampling="uniform", averaging=False, check_every=1, tol=0.05),
         SSG(2000, 0.02),
     ],
     ids=["away", "fw", "ssg"],
@@ -211,6 +213,7 @@ def test_compiled_and_interpreted_agree(name, solver):
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.filterwarnings("ignore:all predicted matchings are empty")
 def test_estimator(name):
     """Weights of examples, threads, top K, scores, pickles."""
     import pickle
@@ -321,6 +324,30 @@ def test_matching_links():
     check_model(model, X, [links], enumerate_outputs=True, random_state=0)
 
 
+def test_matchings_by_distance():
+    """The bias is what a pair gains over staying unmatched, at any scale."""
+    rng = np.random.RandomState(0)
+    X, y = [], []
+    for _ in range(30):
+        # two rows near different columns, and one far from all
+        left, right = rng.uniform(0, 9, size=(3, 2)), rng.uniform(0, 9, size=(4, 2))
+        columns = rng.permutation(4)[:2]
+        left[:2] = right[columns] + 0.1 * rng.normal(size=(2, 2))
+        left[2] += 20
+        X.append(-np.abs(left[:, None] - right))
+        y.append([*columns, -1])
+    for scale in (0.1, 10.0):
+        inputs = [scale * x for x in X]
+        classifier = SSVMClassifier("matching", tol=0.02, random_state=0)
+        assert classifier.fit(inputs, y).score(inputs, y) > 0.95
+    without = SSVMClassifier(MatchingModel(fit_intercept=False), tol=0.02).fit(X, y)
+    with pytest.warns(UserWarning, match="all predicted matchings are empty") as caught:
+        assert without.score(X, y) == pytest.approx(0.5)
+    assert caught[0].filename == __file__
+    without.predict(X[:1])  # one input may have no links, without a warning
+    assert without.intercept_.tolist() == [0.0]
+
+
 def test_boxes():
     model = CandidatesModel("iou")
     assert model.loss((0, 0, 2, 2), (0, 0, 2, 2)) == 0
@@ -348,7 +375,9 @@ def test_parts_learn_displacements():
 def test_bounds_of_the_user_and_the_model():
     """A solver's bounds are met with those the oracle needs."""
     model, X, y, _ = PROBLEMS["cut, edge features: True"]
-    solver = BCFW(step="pairwise", bounds={"edge_coef": (-1.0, 0.05)}, tol=0.02)
+    solver = BCFW.as_published(
+        step="pairwise", bounds={"edge_coef": (-1.0, 0.05)}, tol=0.02
+    )
     classifier = fit(model, X, y, alpha=0.1, solver=solver)
     assert (classifier.edge_coef_ >= 0).all()
     assert (classifier.edge_coef_ <= 0.05).all()
@@ -404,7 +433,11 @@ BAD = {
         [(NODES, [])],
         [[0, 1]],
     ),
-    r"X\[0\] must be 3-D": (MatchingModel(), [NODES], [[0, 1]]),
+    r"X\[0\] must be 3-D, got 2-D: .* \(n_rows, .*pass \[x\]": (
+        MatchingModel(),
+        [NODES],
+        [[0, 1]],
+    ),
     "a different column": (MatchingModel(), [np.ones((2, 2, 1))], [[0, 0]]),
     "entries 1, 0 and -1": (
         MatchingModel(),

@@ -88,7 +88,9 @@ def margins(X, y, model):
     [
         "auto",
         BCFW(tol=1e-4, max_iter=20_000),
-        BCFW(step="away", cache=True, sampling="uniform", tol=1e-4, max_iter=20_000),
+        BCFW.as_published(
+            step="away", cache=True, sampling="uniform", tol=1e-4, max_iter=20_000
+        ),
         FrankWolfe(5000, 1e-3),
         SSG(20_000, 1e-3),
         BMRM(2000, 1e-6),
@@ -132,7 +134,9 @@ def test_bounds():
             return {"coef": (0.0, [0.2, np.inf, 0.1, np.inf])}
 
     X, y = rankings()
-    classifier = fit(Bounded(), X, y, solver=BCFW(step="pairwise", tol=1e-4))
+    classifier = fit(
+        Bounded(), X, y, solver=BCFW.as_published(step="pairwise", tol=1e-4)
+    )
     assert (classifier.coef_ >= 0).all()
     assert (classifier.coef_ <= [0.2, np.inf, 0.1, np.inf]).all()
     features, losses = margins(X, y, Bounded())

@@ -76,11 +76,18 @@ def test_fractional_answers_are_met():
 def test_trees_are_the_structured_svm(pairwise):
     X, y = grids(5)
     X = [(x[0], [(v, v + 1) for v in range(8)]) for x in X]
-    objectives = [
-        SSVMClassifier(model, alpha=0.5, random_state=0, tol=1e-4).fit(X, y).objective_
+    relaxed, exact = (
+        SSVMClassifier(model, alpha=0.5, random_state=0, tol=1e-4).fit(X, y)
         for model in (RelaxedGraphModel(pairwise), GraphModel(pairwise))
-    ]
-    assert objectives[0] == pytest.approx(objectives[1], abs=2.1e-4)
+    )
+    assert relaxed.objective_ == pytest.approx(exact.objective_, abs=2.1e-4)
+    # alpha/2 |w - w'|^2 is at most the gap
+    for name in ("classes_", "coef_", "intercept_", "edge_coef_"):
+        mine, other = getattr(relaxed, name), getattr(exact, name)
+        assert mine.shape == other.shape
+        if name != "classes_":
+            np.testing.assert_allclose(mine, other, atol=0.05)
+    assert not hasattr(relaxed, "clique_coef_")
 
 
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
@@ -230,6 +237,12 @@ def test_oracles_of_cliques(loopy):
     ).fit(X, y)
     fitted, w = classifier.model_, classifier.weights_
     assert classifier.dual_gap_ <= 1.001e-3
+    tables = classifier.clique_coef_
+    np.testing.assert_array_equal(
+        np.concatenate([table.ravel() for table in tables]),
+        w[-sum(table.size for table in tables) :],
+    )
+    assert [table.ndim for table in tables] == fitted.orders_
     # at the solution, and where the relaxation of cycles is not tight
     rng = np.random.default_rng(1)
     strong = rng.normal(size=len(w))

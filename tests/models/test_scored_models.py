@@ -165,6 +165,7 @@ def test_linear_scores_reach_the_optimum(name):
     "solver", [ProxLinear(8), ProxLinear(4, inner="casimir"), SGD(6)], ids=str
 )
 @pytest.mark.filterwarnings("ignore:training did not converge")
+@pytest.mark.filterwarnings("ignore:all predicted matchings are empty")
 def test_networks_lower_the_objective(name, loss, solver):
     model, X, y, _ = PROBLEMS[name]
     model = without_costs(model) if loss == "log" else model

@@ -125,7 +125,7 @@ def test_pragam_has_the_optimum(case, seed, solver):
     assert other.objective_ >= pragam.objective_ - pragam.dual_gap_ - 1e-9
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(1, 6),
     st.integers(1, 5),

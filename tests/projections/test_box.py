@@ -50,7 +50,7 @@ def is_projection(x, z, lower, upper, a, c):
     np.testing.assert_allclose(x, np.clip(moved, lower, upper), atol=1e-9)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(problems(), st.sampled_from(["median", "sort"]))
 def test_conditions_hold(problem, method):
     z, lower, upper, a, c = problem

@@ -30,7 +30,7 @@ def is_projection(alpha, m, scale=1.0):
     assert best_vertex(direction) - inner <= 1e-10 * max(1.0, scale)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.tuples(st.integers(1, 6), st.integers(1, 4)).flatmap(
         lambda shape: hnp.arrays(

@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 from sksstruct.projections import project_simplex
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     hnp.arrays(
         np.float64,

@@ -53,7 +53,7 @@ def is_projection(alpha, m, edges, scale=1.0):
     assert best - inner <= 1e-10 * max(1.0, scale)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.integers(2, 8),
     st.integers(1, 4),

@@ -43,7 +43,7 @@ HINGE = registered(
     losses=("hinge",),
     slow={
         "auto": SOLVERS.resolve("auto", max_iter=20_000, tol=1e-6),
-        "bcfw": BCFW(step="pairwise", max_iter=20_000, tol=1e-5),
+        "bcfw": BCFW.as_published(step="pairwise", max_iter=20_000, tol=1e-5),
         "fw": FrankWolfe(60_000, 4e-5),
         "ssg": SSG(90_000, 3e-5, check_every=500),
     },
@@ -248,9 +248,9 @@ def test_binary_smooth():
 def test_long_sequences_bring_many_new_keys_at_once():
     data = make_chain(3, n_features=4, n_classes=4, max_length=400, random_state=0)
     found = [
-        ChainCRF(100.0, solver=BCFW(cache=cache, max_iter=200), random_state=0).fit(
-            data.X, data.y
-        )
+        ChainCRF(
+            100.0, solver=BCFW.as_published(cache=cache, max_iter=200), random_state=0
+        ).fit(data.X, data.y)
         for cache in (False, True)
     ]
     for one, other in (found, found[::-1]):

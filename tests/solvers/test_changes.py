@@ -23,7 +23,7 @@ from sksstruct.solvers.partitioned.executors import Serial, Threads
     ),
     st.sampled_from([0.02, 0.3, 1.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sums_depend_on_the_number_of_blocks_alone(case, density):
     n, order, seed = case
     rng = np.random.RandomState(seed)
@@ -75,7 +75,7 @@ def sparse_form(vector):
     st.sampled_from([1, 3]),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sums_are_added_with_the_same_bits_in_any_form(
     seed, density, size, n_ranges, has_other
 ):
@@ -125,7 +125,7 @@ def test_sums_are_added_with_the_same_bits_in_any_form(
 
 
 @given(st.integers(0, 99), st.integers(1, 40), st.integers(1, 30), st.integers(0, 7))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_was_changed_in_marked_rows_is_taken_back(seed, width, n_rows, cut):
     # rows may share lines, and the last row and line may be shorter
     size = max(1, width * n_rows - cut)

@@ -3,6 +3,8 @@
 import inspect
 import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
+from sksstruct.solvers.core.base import Solver
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
 
@@ -507,6 +510,59 @@ def test_threads_of_blas(data, monkeypatch, n_jobs):
         tagger.fit(data.X, data.y)
         assert blas_threads() == [3] * len(before)
     assert seen == [1] * len(before)
+
+
+def test_concurrent_fits_share_one_limit_of_threads(data, monkeypatch):
+    """The fit that ends first leaves the limit to the other."""
+    before = blas_threads()
+    if not before:
+        pytest.skip("no BLAS whose threads can be counted")
+    first_is_inside, second_is_inside, second_may_end = Event(), Event(), Event()
+    seen = []
+    solve = LBFGS._solve
+
+    def spy(self, model, alpha, options):
+        if self.memory == 5:
+            first_is_inside.set()
+            assert second_is_inside.wait(60)
+        else:
+            second_is_inside.set()
+            assert second_may_end.wait(60)
+        seen.append(blas_threads())
+        return solve(self, model, alpha, options)
+
+    monkeypatch.setattr(LBFGS, "_solve", spy)
+
+    def fit(memory):
+        solver = LBFGS(memory=memory)
+        return ChainCRF(0.1, loss="log", solver=solver).fit(data.X, data.y)
+
+    with threadpool_limits(3, user_api="blas"), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fit, 5)
+        assert first_is_inside.wait(60)
+        second = pool.submit(fit, 6)
+        # the fit that began first ends first
+        first.result(60)
+        seen.append(blas_threads())
+        second_may_end.set()
+        second.result(60)
+        assert blas_threads() == [3] * len(before)
+    assert seen == [[1] * len(before)] * 3
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("name", sorted(set(solvers.__all__) - {"SOLVERS"}))
+def test_the_first_parameters(name):
+    """Without their names only max_iter and tol."""
+    cls = getattr(solvers, name)
+    if not (inspect.isclass(cls) and issubclass(cls, Solver)):
+        return
+    kinds = [
+        (each.name, each.kind is each.KEYWORD_ONLY)
+        for each in inspect.signature(cls).parameters.values()
+    ]
+    assert kinds[:2] == [("max_iter", False), ("tol", False)]
+    assert all(by_keyword for _, by_keyword in kinds[2:])
 
 
 def blas_threads():

@@ -21,7 +21,9 @@ def data():
 
 
 def blocks(n_blocks=5, **parameters):
-    return Partitioned(LBFGS(), n_blocks, **{"max_iter": 200, **parameters})
+    return Partitioned(
+        solver=LBFGS(), blocks=n_blocks, **{"max_iter": 200, **parameters}
+    )
 
 
 def fit(data, solver, weight=None, **parameters):

@@ -103,6 +103,9 @@ class Quartic:
         gradient[:-1] -= 4 * step**3
         return value, gradient
 
+    def first_step(self, value, slope):
+        return 1.0 / np.linalg.norm(slope)
+
     def keep(self, x):
         self.last = x
 

@@ -44,7 +44,7 @@ class Visits:
     """Block-coordinate Frank-Wolfe, one visit at a time; f is minus the dual."""
 
     def __init__(self, model, **options):
-        solver = BCFW(averaging=False, **options)
+        solver = BCFW.as_published(averaging=False, **options)
         self.state = BCFWState(solver, model, ALPHA, Options(0))
         self.kernel, self.n = self.state.kernel, model.n_examples
 

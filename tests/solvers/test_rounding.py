@@ -8,6 +8,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, SSVMClassifier
+from sksstruct.models import MulticlassModel
+from sksstruct.solvers import LBFGS
+from sksstruct.solvers.core.base import Options
+from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, run_lbfgs
 
 LONG = np.longdouble
 
@@ -102,3 +108,112 @@ def test_certificates(kind, loss, scale):
             bounds.append(made.objective_ - made.dual_gap_)
         if values:
             assert max(bounds) <= min(values) * (1 + 1e-6) + 1e-9
+
+
+SCALED = [
+    ("lbfgs", "log"),
+    ("lbfgs", "smoothed_hinge"),
+    ("sdca", "log"),
+    ("svrg", "log"),
+    ("bcfw", "hinge"),
+]
+
+
+@pytest.mark.parametrize(("solver", "loss"), SCALED)
+def test_features_and_alpha_on_other_scales(solver, loss):
+    """The same problem in other units: powers of two, so that nothing is rounded."""
+    X, y = problem(1.0, 3, "classes")
+    model = MulticlassModel(fit_intercept=False)
+
+    def fit(scale):
+        common = {"solver": solver, "loss": loss, "random_state": 0}
+        made = SSVMClassifier(model, alpha=0.1 * scale**2, **common)
+        return made.fit(X * scale, y)
+
+    first = fit(1.0)
+    assert first.dual_gap_ <= 3e-3 * np.log(3)
+    for exponent in (-50, -17, 27, 100):
+        made = fit(2.0**exponent)
+        np.testing.assert_array_equal(made.coef_ * 2.0**exponent, first.coef_)
+        assert made.dual_gap_ == first.dual_gap_
+        assert made.n_iter_ == first.n_iter_
+
+
+@pytest.mark.parametrize("kind", ["chain", "classes"])
+@pytest.mark.parametrize("scale", [1e10, 1e15, 1e30])
+def test_certificates_of_large_features(kind, scale):
+    """Steps that L-BFGS only tries are far away, where dual values are rounding."""
+    objective = chain_objective if kind == "chain" else class_objective
+    for seed in range(3):
+        X, y = problem(1.0, seed, kind)
+        X = [x * scale for x in X] if kind == "chain" else X * scale
+        common = {"alpha": 0.1 * scale**2, "loss": "log", "solver": "lbfgs"}
+        made = SSVMClassifier("multiclass", **common)
+        if kind == "chain":
+            made = ChainCRF(loss_normalization=None, **common)
+        made.fit(X, y)
+        value, gap = float(objective(made, X, y, made.alpha, "log")), made.dual_gap_
+        assert made.objective_ == pytest.approx(value, rel=1e-9)
+        assert gap <= 3e-3 * value
+        best = made.set_params(solver=LBFGS(tol=1e-8)).fit(X, y).objective_
+        assert value - best <= gap + 1e-9 * value
+
+
+class Logistic:
+    """Mean logistic loss, as a `SmoothLoss` without a model."""
+
+    convex, exact, support = True, 1.0, None
+
+    def __init__(self, X):
+        self.X, self.model = X, self
+        self.n_examples, self.n_weights = X.shape
+
+    def value_and_gradient(self, w, gradient, n_jobs):
+        margins = self.X @ w
+        losses = np.logaddexp(0.0, -margins)
+        # one minus the probabilities
+        gradient[:] = -(self.X.T @ np.exp(-margins - losses)) / len(self.X)
+        return float(losses.mean())
+
+
+def test_steps_in_a_box_follow_the_scale():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3)) + 0.5
+
+    def fit(scale):
+        box = Box(np.full(3, -np.inf), np.array([0.0, np.inf, np.inf]))
+        alpha, solver, options = 0.1 * scale**2, LBFGS(tol=1e-6), Options()
+        objective = Objective(Logistic(X * scale), box, alpha, options)
+        return run_lbfgs(objective, LBFGSLoop(solver, alpha, options), 10)
+
+    first = fit(1.0)
+    assert first.dual_gap <= 1e-6 * first.objective
+    assert first.weights[0] == 0.0
+    for exponent in (-50, 100):
+        result = fit(2.0**exponent)
+        np.testing.assert_array_equal(result.weights * 2.0**exponent, first.weights)
+        assert result.n_iter == first.n_iter
+
+
+def test_dual_values_far_away_are_no_bounds():
+    """Neither of weights that were only tried, nor where they are mostly rounding."""
+    X = np.random.default_rng(0).standard_normal((20, 3)) + 0.5
+    loss, gradient = Logistic(X), np.empty(3)
+    objective = Objective(loss, None, 0.1, Options())
+    box = Box(np.full(3, -np.inf), np.full(3, np.inf))
+    objective.at(objective.start)
+    objective.keep(objective.start)
+    first = objective.best_dual
+    objective.at(np.array([0.5, 0.2, 0.2]))
+    assert objective.best_dual == first
+    # the dual value at w = 0 is a bound: none that is far above it is
+    for far in 10.0 ** np.arange(6, 13):
+        for direction in np.eye(3):
+            point = far * (direction + 0.1)
+            objective.at(point)
+            objective.keep(point)
+            value = loss.value_and_gradient(point, gradient, None)
+            value += 0.05 * point @ point
+            for certificate in Certificate(0.1), Certificate(0.1, box):
+                assert certificate.at(value, point, gradient)[0] <= np.log(2)
+    assert first <= objective.best_dual <= np.log(2)

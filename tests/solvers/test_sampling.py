@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from sksstruct.solvers.frank_wolfe._sampling import SumTree
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=20).filter(any),
     st.floats(0, 1, exclude_max=True),

@@ -117,7 +117,7 @@ def test_the_weights_are_those_of_the_duals():
     np.testing.assert_allclose(restored.w, run.weights.w, atol=1e-10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.0, 2.0), st.lists(st.floats(-5, 5), min_size=1, max_size=9))
 def test_soft_threshold(threshold, values):
     v = np.array(values)
@@ -131,7 +131,7 @@ def test_soft_threshold(threshold, values):
         np.testing.assert_array_equal(weights.w, expected)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 1000), st.floats(0.05, 0.95), st.floats(0.02, 0.5))
 def test_elastic_net_subgradient(seed, l1_ratio, alpha):
     """At the optimum the gradient is within the subdifferential of the penalty."""

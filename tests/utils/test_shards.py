@@ -101,6 +101,16 @@ def test_labels_that_do_not_fit():
         PackedLabels([1], [0, 1], ["a"])
 
 
+def in_place(name):
+    """A folder in the place of a file."""
+
+    def damage(folder):
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return damage
+
+
 def damage_header(change):
     def damage(folder):
         header = json.loads((folder / "header.json").read_text())
@@ -140,8 +150,39 @@ def write_columns_beyond(folder):
         ),
         (damage_header(lambda h: h.update(version=7)), "version 7 of the format"),
         (damage_header(lambda h: h.update(format="x")), "by another program"),
-        (damage_header(lambda h: h.pop("n_features")), "lacks n_features"),
-        (damage_header(lambda h: h.pop("classes")), "lacks classes"),
+        (
+            damage_header(lambda h: h.pop("n_features")),
+            "n_features in .*header.json must be a number; the file lacks it",
+        ),
+        (damage_header(lambda h: h.pop("classes")), "classes in .* must be a list; th"),
+        (
+            damage_header(lambda h: h.update(n_features=True)),
+            "number; the file has Tru",
+        ),
+        (damage_header(lambda h: h.update(n_features=-4)), "has n_features -4"),
+        (damage_header(lambda h: h.update(has_feature_names=1)), "true or false; .* 1"),
+        (damage_header(lambda h: h["classes"].append(None)), "has None as class 3"),
+        (damage_header(lambda h: h["classes"].append([1])), r"has \[1\] as class 3"),
+        (damage_header(lambda h: h["classes"].append("a")), "has the class 'a' twice"),
+        (
+            damage_header(lambda h: h["arrays"]["data"].update(dtype=4)),
+            "the dtype of data in .* must be a string; the file has 4",
+        ),
+        (
+            damage_header(lambda h: h["arrays"]["data"].update(shape="12")),
+            "header.json has the shape '12' of data; expected a list of lengths",
+        ),
+        (
+            damage_header(lambda h: h["arrays"]["data"].update(shape=[None])),
+            r"has the shape \[None\] of data",
+        ),
+        (in_place("header.json"), "header.json is a folder; expected a file"),
+        (in_place("data.npy"), "data.npy is a folder; expected <f4 of shape"),
+        (in_place("feature_names.json"), "feature_names.json is a folder; expected a"),
+        (
+            lambda f: (f / "feature_names.json").write_text("[1, 2, 3, 4]"),
+            "feature_names.json is damaged: expected a list of names",
+        ),
         (damage_header(lambda h: h["arrays"].pop("data")), "not a valid layout"),
         (damage_header(lambda h: h["arrays"]["data"].pop("dtype")), "lacks the dtype"),
         (write_columns_beyond, "is damaged: .*the column index 99"),

@@ -7,7 +7,12 @@ import pytest
 from scipy import sparse
 
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.validation import LabelEncoder, check_labels, check_sequences
+from sksstruct.utils.validation import (
+    LabelEncoder,
+    check_labels,
+    check_sequences,
+    encode_labels,
+)
 
 
 class TestCheckSequences:
@@ -52,7 +57,8 @@ class TestCheckSequences:
             (sparse.csr_array(np.eye(3)), TypeError, "single"),
             ({"a": 1}, TypeError, "single dict"),
             (3, TypeError, "X is a int"),
-            (np.eye(3), ValueError, "2-D array"),
+            ([[1.0], [2.0]], ValueError, r"X\[0\] is 1-D: .*; for one sequence pass"),
+            (np.eye(3), ValueError, r"2-D array: .* For one sequence pass \[X\]"),
             ([{"a": 1}], TypeError, r"X\[0\] has a dict.*make_tagger"),
             (["ab"], TypeError, r"X\[0\] has a str.*make_tagger"),
             ([["a", "b"]], TypeError, r"X\[0\] has a str.*SequenceVectorizer"),
@@ -196,6 +202,16 @@ class TestLabels:
     def test_unknown_labels(self):
         encoder = LabelEncoder.from_labels("ab")
         assert encoder.encode(["b", "z"], default=-1).tolist() == [1, -1]
+
+    def test_padding_of_other_frameworks(self):
+        for y in ([[0, 2], [1, -100, -100]], [[0, None], [1, -100, None]]):
+            with pytest.raises(
+                ValueError, match=r"y\[1\] has the label -100 .*ion 1, "
+            ):
+                encode_labels(y, [2, 3])
+        # scores, for example, are other labels
+        for y in ([[-100, 1, -1]], [[-200, -100, 5]], [["-100", "0", "1"]]):
+            assert len(encode_labels(y, [3])[0]) == 3
 
     @pytest.mark.parametrize("y", [np.array(3), {1, 2}, "ab", None, 3], ids=repr)
     def test_not_a_list(self, y):

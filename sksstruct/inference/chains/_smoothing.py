@@ -1,6 +1,5 @@
 """Smoothed maxima over labelings (Pillutla et al., 2018, Sections 2 and 4, App. A)."""
 
-import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Literal, NamedTuple
@@ -52,12 +51,11 @@ class SmoothedMax(NamedTuple):
 def smoothed_max_product(
     unary: ArrayLike | Sequence[ArrayLike],
     pairwise: ArrayLike | Sequence[ArrayLike],
-    mu: float | None = None,
+    mu: float,
     *,
     edges: ArrayLike | None = None,
     smoothing: Literal["entropy", "l2"] = "entropy",
     k: int = 10,
-    strength: float | Literal["deprecated"] = "deprecated",
 ) -> SmoothedMax:
     """Compute a smoothed maximum over the labelings of a chain, tree or forest.
 
@@ -83,11 +81,6 @@ def smoothed_max_product(
         Kind of smoothing.
     k : int, default=10
         Number of labelings for l2.
-    strength : float, default="deprecated"
-        Former name of `mu`.
-
-        .. deprecated:: 0.1
-            Use `mu`, as solvers and losses call it.
 
     Returns
     -------
@@ -100,11 +93,6 @@ def smoothed_max_product(
     ------
     ValueError
         If an argument is not valid, or every labeling is forbidden.
-
-    Warns
-    -----
-    FutureWarning
-        If `strength` is given.
 
     References
     ----------
@@ -119,14 +107,6 @@ def smoothed_max_product(
     >>> result.value, result.nodes.tolist(), result.exact
     (2.0625, [[1.0, 0.0], [0.75, 0.25]], False)
     """
-    if not isinstance(strength, str):
-        warnings.warn(
-            "smoothed_max_product: strength was renamed to mu, and will be removed in "
-            "0.3",
-            FutureWarning,
-            stacklevel=2,
-        )
-        mu = strength
     if isinstance(mu, bool) or not isinstance(mu, Real):
         raise ValueError(f"mu must be a number, got {mu!r}")
     if not 0 < mu < np.inf:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sksstruct.inference.lp.auto import Auto
-from sksstruct.inference.lp.core.result import MAPResult
+from sksstruct.inference.lp.core.result import Interrupted, MAPResult
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.enumeration import Enumeration
 from sksstruct.inference.lp.exact.branch_and_bound import BranchAndBound
@@ -43,23 +43,18 @@ MAP_SOLVERS: dict[str, Callable[..., MAPSolver]] = {
     "toulbar2": Toulbar2,
 }
 
-# Former names, which `sksstruct.solvers` has too: a GDMM that trains, and SOLVERS.
-GDMM, BinaryGDMM, SOLVERS = MAPGDMM, MAPBinaryGDMM, MAP_SOLVERS
-
 __all__ = [
     "AD3",
-    "GDMM",
     "MAPGDMM",
     "MAP_SOLVERS",
     "MPLP",
-    "SOLVERS",
     "TRWS",
     "Auto",
     "BeliefPropagation",
-    "BinaryGDMM",
     "BranchAndBound",
     "Enumeration",
     "HiGHS",
+    "Interrupted",
     "MAPBinaryGDMM",
     "MAPResult",
     "MAPSolver",

@@ -9,7 +9,7 @@ from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.exact.search import ExactSearch, build_seconds
 from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
-from sksstruct.inference.lp.local_search._rounds import search_in_rounds
+from sksstruct.inference.lp.local_search._rounds import RoundSearch
 from sksstruct.inference.lp.local_search._search import LocalSearch
 from sksstruct.inference.lp.local_search._violations import ViolationsFirst
 from sksstruct.inference.lp.message_passing._passing import ties
@@ -28,6 +28,8 @@ _MANY_STATES = 128
 _FIRST_WORK = 20_000_000
 # The same for the search that avoids violations, for each kind of it.
 _FIRST_VIOLATIONS = 2e6
+# Entries between two looks at whether the local search keeps up.
+_STEP = 2_000_000
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
 # Entries that it looks at in addition before tightening, which may not help.
@@ -112,11 +114,11 @@ class Auto(MAPSolver):
         if run.status in _OPEN and self.effort > 0:
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
-            violations = self._violations(run)
-            exact = self._tightened(run, self._exact(run))
+            rounds = RoundSearch(run, self._violations(run))
+            exact = self._tightened(run, self._exact(run, rounds), rounds)
             if run.status is None:
                 run.note("local search" + (" in turns with it" if exact else ""))
-                search_in_rounds(run, self.effort, exact, violations)
+                rounds.search(self.effort, exact)
             run.status = run.status or status
         if run.status is Status.OPTIMAL:
             run.marginals = by_variable(problem, problem.indicator(run.labeling))
@@ -147,28 +149,45 @@ class Auto(MAPSolver):
             violations.take(_FIRST_VIOLATIONS)
         return violations
 
-    def _exact(self, run):
+    def _exact(self, run, rounds):
         """A branch and bound with some work done; None where it takes too long."""
         seconds = build_seconds(run.problem.graph)
+        if seconds <= _BUILD_SECONDS and rounds.keep_up(seconds):
+            return None
         left = np.inf if run.time_limit is None else run.time_limit - run.seconds()
-        if seconds > min(_BUILD_SECONDS, _BUILD_SHARE * left):
+        # where the rounds come first, a later limit must not be what puts them off
+        share = 1.0 if rounds.begun else _BUILD_SHARE
+        if seconds > min(_BUILD_SECONDS, share * left):
             run.note(f"no branch and bound, which would take {seconds:.1f} s to set up")
             return None
         run.note("branch and bound")
         exact = ExactSearch(run)
-        exact.advance(_FIRST_WORK)
+        self._advance(run, exact, _FIRST_WORK, rounds)
         return exact
 
-    def _tightened(self, run, exact):
+    def _advance(self, run, exact, work, rounds):
+        """Search exactly while the rounds keep up; whether to stop."""
+        end = exact.work + work
+        while exact.work < end:
+            if exact.advance(min(_STEP, end - exact.work)):
+                return True
+            score = run.score
+            if rounds.keep_up():
+                return True
+            if run.score > score:
+                exact.prefer(run.labeling)
+        return exact.closed
+
+    def _tightened(self, run, exact, rounds):
         """Lower the bound by clusters; the branch and bound to go on with."""
         if run.status is not None or exact is None or exact.closed:
             return exact
         if run.messages is None or run.score < run.lowest:
             return exact
-        if exact.advance(_BEFORE_TIGHTENING):
+        if self._advance(run, exact, _BEFORE_TIGHTENING, rounds):
             return exact
         before = run.bound - run.score
-        tightening = self._tighten(run)
+        tightening = self._tighten(run, rounds)
         after = run.bound - run.score
         run.note(
             f"tightening by {tightening.n_triplets} triplets of variables: "
@@ -176,18 +195,20 @@ class Auto(MAPSolver):
         )
         if run.status is not None or after > _TIGHT * before:
             return exact
+        if rounds.keep_up(build_seconds(run.problem.graph)):
+            return exact
         run.messages = tightening
         run.note("branch and bound from the tightened relaxation")
         return ExactSearch(run)
 
-    def _tighten(self, run):
+    def _tighten(self, run, rounds):
         """Rounds of clusters while they close enough of the gap."""
         tightening = Tightening(run)
         left = np.inf if run.time_limit is None else run.time_limit - run.seconds()
         end = run.seconds() + _TIGHTEN_SHARE * left
         gap, step = np.inf, 0.0
         while tightening.work < _TIGHTEN_WORK and run.seconds() < end:
-            if tightening.advance():
+            if tightening.advance() or rounds.keep_up():
                 break
             if tightening.work >= step:
                 now = run.bound - run.score

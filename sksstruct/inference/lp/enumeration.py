@@ -66,9 +66,10 @@ def _all_scores(graph, penalty):
         total += _spread(table, scope, shape)
     for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
         table = graph.tables[t].dense()
-        # conditions have -inf written out; the other tables are finite already
+        # conditions have -inf written out; the other tables are finite already, and may
+        # be lower
         if penalty:
-            table = np.maximum(table, penalty)
+            table = np.where(table > -np.inf, table, penalty)
         total += _spread(table, scope, shape)
     return total
 

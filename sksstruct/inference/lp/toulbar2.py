@@ -186,9 +186,9 @@ def _factors(problem):
     for scope, t, weight in zip(graph.edges, graph.edge_tables, weights, strict=True):
         yield scope, weight * graph.tables[t].dense()
     for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-        # conditions have -inf, all other tables are finite already
+        # conditions have -inf, all other tables are finite already, and may be lower
         values = graph.tables[t].dense()
-        yield scope, np.maximum(values, problem.penalty) if problem.penalty else values
+        yield scope, np.where(values > -np.inf, values, problem.penalty)
 
 
 def _scale(tables, total, n_tables, tol):

@@ -190,6 +190,9 @@ cdef class BoundBinary(BoundModel):
                     + (ws.loss if y[0] != ws.y_true else 0.0))
         return 0
 
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        return 0 <= y[0] < 2
+
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         # keys are classes: a labeling is the list of its only key

@@ -68,6 +68,9 @@ cdef class BoundCandidates(BoundTable):
 
     # ---- labelings ----
 
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        return 0 <= y[0] < self._n_candidates(i) and 0 <= y[1] < self.n_labels
+
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         keys[0] = <int32_t> (y[0] * self.ld + y[1])

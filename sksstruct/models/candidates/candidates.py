@@ -76,7 +76,8 @@ class CandidatesModel(CompiledModel):
                 raise ValueError(f"{name} must be a tuple (features, boxes)")
             x, boxes = x
             boxes = check_features(boxes, f"{name}: boxes", 2, 4)
-        x = check_features(x, name, 2, getattr(self, "n_features_", None))
+        axes = "(n_candidates, n_features)"
+        x = check_features(x, name, 2, getattr(self, "n_features_", None), axes)
         if not len(x):
             raise ValueError(f"{name} has no candidates")
         if boxes is not None:

@@ -32,7 +32,7 @@ from sksstruct.models.chain._workspace cimport (
     BIAS, END, START, TRANSITIONS, ChainScratch, ChainWorkspace, add_edge, clear_edges,
     set_mean,
 )
-from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace, in_range
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries, feature_at
 from sksstruct.utils._simd cimport (
@@ -199,7 +199,7 @@ cdef class BoundChain(BoundModel):
     def fits_entropy_dual(self, state, smoothing):
         # they are certain of what was observed, which is slow to unlearn
         return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
-            state["labels"], self.labels)
+            state.get("labels"), self.labels)
 
     @property
     def entropy_dual_bytes(self):
@@ -402,6 +402,31 @@ cdef class BoundChain(BoundModel):
             table += self._table_step
         value[0] = total
         return 0
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        cdef Py_ssize_t first = self._starts[i], size = self._sizes[i], t
+        if not in_range(size, y, 0, self.n_labels):
+            return 0
+        for t in range(size):
+            if not self._constraints.allow(first, size, t, y[t]):
+                return 0
+        for t in range(1, size):
+            if not self._constraints.allow_pair(y[t - 1] * self.ld + y[t]):
+                return 0
+        return 1
+
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
+        cdef Py_ssize_t size = self._sizes[i], nodes = size * self.ld
+        # the rest of a row is padding
+        if key < 0 or key % self.ld >= self.n_labels:
+            return 0
+        if key < nodes:
+            return self._constraints.allow(
+                self._starts[i], size, key // self.ld, key % self.ld)
+        # a table for each pair of neighbors, or one for all of them
+        return (size > 1 and key - nodes < self._edge_cells(size)
+                and self._constraints.allow_pair(
+                    (key - nodes) % (self.n_labels * self.ld)))
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:

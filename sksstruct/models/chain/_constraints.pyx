@@ -38,7 +38,7 @@ cdef class ChainConstraints:
     def __cinit__(self, mask, forbidden_labels, *, n_positions, n_labels, ld, n_rows):
         cdef const double[:, ::1] scores
         cdef const unsigned char[:, ::1] entries
-        self._n_labels, self._ld = n_labels, ld
+        self._n_labels, self._ld, self._n_rows = n_labels, ld, n_rows
         self._owned = (mask, forbidden_labels)
         self.exist = mask is not None or forbidden_labels is not None
         self.mask, self.forbidden = NULL, NULL
@@ -74,6 +74,22 @@ cdef class ChainConstraints:
             for label in range(self._n_labels):
                 if row[label]:
                     theta[t * self._ld + label] = -INFINITY
+
+    cdef bint allow(self, Py_ssize_t first, Py_ssize_t size, Py_ssize_t t,
+                    Py_ssize_t label) noexcept nogil:
+        """Return whether position t of a sequence may have a label."""
+        if self.mask != NULL and (
+                t == 0 and self.mask[FIRST * self._ld + label] != 0.0
+                or t == size - 1 and self.mask[LAST * self._ld + label] != 0.0):
+            return False
+        return self.forbidden == NULL or not self.forbidden[
+            (first + t) * self._n_labels + label]
+
+    cdef bint allow_pair(self, Py_ssize_t entry) noexcept nogil:
+        """Return whether two labels, an entry of the table, may follow each other."""
+        # where transitions are forbidden elsewhere there are no rows of them
+        return (self.mask == NULL or self._n_rows == TRANSITIONS
+                or self.mask[TRANSITIONS * self._ld + entry] == 0.0)
 
     cdef const double* transitions(self, const double* table,
                                    double* masked) noexcept nogil:

@@ -81,7 +81,7 @@ class ChainDual(DualSpace):
         """A row for each table, in the layout of the weights."""
         out = np.zeros((len(tables), self.n_labels, self.model.ld))
         out[:, :, : self.n_labels] = tables
-        return out.reshape(len(tables), -1)
+        return out.reshape(len(tables), self.n_labels * self.model.ld)
 
     def _combine_pairs(self, tables):
         """Tables times the features that have weights on pairs of labels."""
@@ -125,7 +125,8 @@ class ChainDual(DualSpace):
             rows = self._padded(np.zeros(self.shape))
             given = w[model.first_pair :][: model.n_pair_weights]
             self.pair_features.score_all(self.second, given, rows)
-            tables += rows.reshape(*self.shape[:2], -1)[:, :, : self.n_labels]
+            rows = rows.reshape(*self.shape[:2], model.ld)
+            tables += rows[:, :, : self.n_labels]
         tables[self.heads] += scores[self.long_first][:, :, None]
         return np.concatenate([tables.ravel(), scores[self.single].ravel()])
 

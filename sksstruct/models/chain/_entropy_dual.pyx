@@ -46,20 +46,21 @@ cdef class ChainEntropyDual(EntropyDual):
     mu : float
         Strength of the smoothing.
     state : dict, default=None
-        The state of another object, whose distributions are shared.
+        The state of another object, whose distributions are used.
+    shared : bool, default=False
+        Whether that object is there, too, so that there is nothing to check.
     """
 
-    def __init__(self, BoundChain chain, double mu, state=None):
+    def __init__(self, BoundChain chain, double mu, state=None, shared=False):
         cdef Py_ssize_t ld = chain.ld, cells = chain.n_labels * ld
         cdef Py_ssize_t n_positions = chain.starts[chain.n_examples]
         self.chain, self._oracle = chain, ChainMeans(chain)
+        sizes = max(n_positions * ld, 1), max(self._first_pairs(chain.n_examples), 1)
         if state is None:
-            sizes = n_positions * ld, self._first_pairs(chain.n_examples)
             zeros = file_zeros if chain.on_disk else aligned_zeros
-            self.kept = [zeros(max(size, 1)) for size in (*sizes, *sizes)]
+            self.kept = [zeros(size) for size in (*sizes, *sizes)]
         else:
-            self.kept = state["distributions"]
-            self._use(state["losses"], state["entropies"])
+            self.kept = self._checked(state, (*sizes, *sizes), shared)
         # of the longest sequence, and of the one that reads most
         nodes, pairs = chain.max_size * ld, self._most_pairs()
         # what is tried, and tables of exponentials and of scores
@@ -75,7 +76,7 @@ cdef class ChainEntropyDual(EntropyDual):
             self._begin()
 
     def sharing(self):
-        return type(self)(self.chain, self.mu, self.state())
+        return type(self)(self.chain, self.mu, self.state(), True)
 
     def state(self):
         return {

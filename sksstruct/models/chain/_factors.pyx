@@ -163,8 +163,9 @@ cdef class ChainFactors(RowFactors):
             transitions = transitions + sparse.csr_array(
                 (np.full(self.n_forbidden, -np.inf), self._forbidden),
                 transitions.shape)
-        return SparseChain(X, weights[:n_dense].reshape(-1, self.ld), transitions,
-                           ends, forbidden_labels, self.feature_scale)
+        rows = weights[:n_dense].reshape(-1, self.ld)
+        return SparseChain.of_flat(
+            X, rows, transitions, ends, forbidden_labels, self.feature_scale)
 
     # ---- bigram factors ----
 

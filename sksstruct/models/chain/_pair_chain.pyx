@@ -101,7 +101,7 @@ forbidden_labels, loss_length, feature_scale : objects
     def fits_entropy_dual(self, state, smoothing):
         # means and entropies are of these features, and of no others
         return (BoundChain.fits_entropy_dual(self, state, smoothing)
-                and self.pair_features.same_as(state["pair_features"]))
+                and self.pair_features.same_as(state.get("pair_features")))
 
     @property
     def entropy_dual_bytes(self):

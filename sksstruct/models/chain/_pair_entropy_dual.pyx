@@ -29,7 +29,9 @@ cdef class PairEntropyDual(ChainEntropyDual):
     mu : float
         Strength of the smoothing.
     state : dict, default=None
-        The state of another object, whose distributions are shared.
+        The state of another object, whose distributions are used.
+    shared : bool, default=False
+        Whether that object is there, too, so that there is nothing to check.
     """
 
     cdef PairChain _pair_chain
@@ -40,7 +42,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
     # (n_pair_weights,) of all weights, where the others are of those that are read
     cdef double* _spread
 
-    def __init__(self, PairChain chain, double mu, state=None):
+    def __init__(self, PairChain chain, double mu, state=None, shared=False):
         cdef const int64_t[::1] first
         cdef const int32_t[::1] read
         cdef double[::1] dense = aligned_zeros(chain.n_pair_weights + 1)
@@ -49,7 +51,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         self._first_read, self._spread = &first[0], &dense[0]
         self._read = &read[0] if read.shape[0] else NULL
         # which asks how many there are
-        ChainEntropyDual.__init__(self, chain, mu, state)
+        ChainEntropyDual.__init__(self, chain, mu, state, shared)
 
     def state(self):
         return {

@@ -89,7 +89,8 @@ cdef class PairFeatures:
 
     def same_as(self, arrays):
         """Return whether other `arrays` have the same features and weights."""
-        return all(map(np.array_equal, self._owned, arrays))
+        return (isinstance(arrays, (tuple, list)) and len(arrays) == len(self._owned)
+                and all(map(np.array_equal, self._owned, arrays)))
 
     # ---- whole tables ----
 

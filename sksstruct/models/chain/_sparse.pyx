@@ -1,12 +1,8 @@
 """Decoding chains with many labels, where few transitions have a weight.
 
-The score of labels y for the features F of a sequence is that of `_chain.pyx`,
-
-    sum_t theta_t(y_t) + sum_t transitions[y_t, y_{t+1}]
-    theta_t = F_t W + bias (+ start at the first position, + end at the last)
-
-with transitions that are zero unless stored. `SparseTransitions` finds the best labels
-without reading all pairs. Positions are t; a row has ld >= n_labels entries.
+Scores are those of `_given.pyx`, with transitions that are zero unless stored.
+`SparseTransitions` finds the best labels without reading all pairs. Positions are t; a
+row has ld >= n_labels entries.
 """
 
 import numpy as np
@@ -16,64 +12,40 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.chains._sparse_viterbi cimport (
     SparseTransitions, ViterbiScratch,
 )
-from sksstruct.models.chain._constraints cimport ChainConstraints
-from sksstruct.models.chain._workspace cimport BIAS, END, START
-from sksstruct.models.tables._feature_rows cimport FeatureRows
-from sksstruct.utils._simd cimport sks_axpy
+from sksstruct.models.chain._given cimport GivenChain
 
 from sksstruct.utils._layout import aligned_zeros
 
 
-cdef class SparseChain:
+cdef class SparseChain(GivenChain):
     """A chain with given weights, to decode sequences.
 
     Parameters
     ----------
-    X : PackedSequences
-        Features.
-    weights : ndarray of shape (n_features + 3, ld)
-        Emission rows, bias, start, end.
-    transitions : sparse array of shape (n_labels, n_labels)
-        Scores of pairs of labels; -inf for forbidden pairs.
+    X, emission, intercept, start, end, forbidden_labels, feature_scale : objects
+        As in `GivenChain`.
+    transitions : None
+        There is no table.
     mask : ndarray of shape (2, ld) or None
         Constraints as scores of 0 or -inf: first labels, last labels.
-    forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
-        Labels that are not allowed at a position.
-    feature_scale : float, default=1.0
-        Factor of all features.
+    pairs : sparse array of shape (n_labels, n_labels)
+        Transitions, from -> to; -inf for forbidden pairs.
     """
 
-    def __init__(self, X, weights, transitions, mask=None, forbidden_labels=None,
-                 double feature_scale=1.0):
-        self.n_labels, self.ld = transitions.shape[0], weights.shape[1]
-        # both are shared by threads, which only read them
-        self._rows = FeatureRows(X, scale=feature_scale)
-        self._transitions = SparseTransitions.of_table(transitions)
-        self._weights = weights
-        self._offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
-        # forbidden transitions are entries of the sparse array
-        self._constraints = ChainConstraints(
-            mask, forbidden_labels, n_positions=self._offsets[len(X)],
-            n_labels=self.n_labels, ld=self.ld, n_rows=2)
-        self.n_sequences = len(X)
+    def __init__(self, X, emission, intercept, start, end, transitions=None, mask=None,
+                 forbidden_labels=None, feature_scale=1.0, *, pairs):
+        self._transitions = SparseTransitions.of_table(pairs)
         # a score of -inf is an error where nothing is forbidden
         self.is_constrained = (
-            self._constraints.exist or bool((transitions.data == -np.inf).any()))
+            self._constraints.exist or bool((pairs.data == -np.inf).any()))
 
-    cdef void _unary_scores(self, Py_ssize_t i, double* theta) noexcept nogil:
-        """Write theta of a sequence, -inf where a constraint forbids the label."""
-        cdef Py_ssize_t first = self._offsets[i], size = self._offsets[i + 1] - first
-        cdef Py_ssize_t ld = self.ld
-        cdef const double* weights = &self._weights[0, 0]
-        cdef const double* tail = weights + self._rows.n_features * ld
-        # the bias is what the scores begin with
-        self._rows.scores_of_rows(first, size, weights, ld, tail + BIAS * ld, theta)
-        # a sequence of one position has both
-        sks_axpy(ld, 1.0, tail + START * ld, theta)
-        sks_axpy(ld, 1.0, tail + END * ld, theta + (size - 1) * ld)
-        # last, as forbidden labels are written over what was added
-        if self._constraints.exist:
-            self._constraints.forbid_labels(first, size, theta)
+    @staticmethod
+    def of_flat(X, weights, transitions, mask=None, forbidden_labels=None,
+                feature_scale=1.0):
+        """Return the chain with weights in one array of shape (n_features + 3, ld)."""
+        tail = weights[X.n_features:, :transitions.shape[0]]
+        return SparseChain(X, weights[:X.n_features], *tail, None, mask,
+                           forbidden_labels, feature_scale, pairs=transitions)
 
     cdef double _augment(self, Py_ssize_t i, const int32_t* y_true,
                          const double* costs, double* theta) noexcept nogil:
@@ -123,12 +95,10 @@ cdef class SparseChain:
         costs : ndarray of shape (n_positions,), default=None
             Loss of missing each of them.
         """
-        cdef Py_ssize_t i, first, longest = 1
+        cdef Py_ssize_t i, first, longest = self._longest(start, stop)
         cdef bint augmented = y_true is not None
         cdef double observed = 0.0
         # the caller's threads decode sequences of their own, each with its own arrays
-        for i in range(start, stop):
-            longest = max(longest, self._offsets[i + 1] - self._offsets[i])
         cdef double[::1] theta = aligned_zeros(longest * self.ld)
         cdef ViterbiScratch scratch = ViterbiScratch(longest, self.ld)
         with nogil:

@@ -241,7 +241,7 @@ loss_length, feature_scale : objects
             transitions = transitions + sparse.csr_array(
                 (np.full(len(first), -np.inf), (first, second)), transitions.shape)
         rows = w[:self.first_pair].reshape(-1, self.ld)
-        return SparseChain(
+        return SparseChain.of_flat(
             X, rows, transitions, ends, forbidden_labels, self.feature_scale)
 
     def flatten_bounds(self, bounds):
@@ -320,6 +320,16 @@ loss_length, feature_scale : objects
         value[0] = ws.constant + own.transitions.decode(
             own.viterbi, size, ld, ws.theta, y)
         return 0
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        cdef Py_ssize_t t
+        if not BoundChain.is_labeling(self, i, y):
+            return 0
+        # forbidden pairs come first, -1 is a pair without a number
+        for t in range(1, self._sizes[i]):
+            if 0 <= self.pair_index.find(y[t - 1], y[t]) < self._n_forbidden:
+                return 0
+        return 1
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:

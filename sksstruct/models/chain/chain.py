@@ -14,6 +14,7 @@ from sksstruct.models.chain.constraints import (
     SparseMask,
     check_forbidden,
     check_permitted,
+    scheme_of_labels,
     transition_mask,
 )
 from sksstruct.models.chain.data import (
@@ -65,7 +66,7 @@ class_weight
         The labels.
     n_features_ : int
         Number of features.
-    feature_names_ : ndarray of shape (n_features,) or None
+    feature_names_ : FeatureNames or None
         Their names.
     forbidden_ : list of tuple
         Pairs of labels that must not follow each other.
@@ -114,8 +115,9 @@ class_weight
             # The likelihood is smoothed by the entropy, with mu = 1.
             self.surrogate_ = SmoothedHinge("entropy", 1.0, 1)
         elif self.loss != "hinge":
-            loss = SmoothedHinge() if isinstance(self.loss, str) else self.loss
-            self.surrogate_ = loss.resolve()
+            loss = SmoothedHinge() if isinstance(self.loss, str) else clone(self.loss)
+            loss.check()
+            self.surrogate_ = loss
         elif not self._every_weight:
             raise ValueError(
                 "all_possible_states=False and all_possible_transitions=False need "
@@ -144,11 +146,13 @@ class_weight
         data = TrainingData.read(X, y, sample_weight)
         if self.score_function is not None and data.known is not None:
             raise ValueError("score_function needs every label of y to be known")
-        return self._learn(data)
+        return self._learn(data, scheme_of_labels(self.forbidden_transitions, data))
 
-    def _learn(self, data):
+    def _learn(self, data, forbidden):
         """Learn labels, features, costs, constraints; drop sequences of weight zero."""
-        index = self._learn_labels(data.classes, data.packed, data.label_weights)
+        index = self._learn_labels(
+            data.classes, data.packed, data.label_weights, forbidden
+        )
         self._set_mask(index, data)
         self._check_permitted(data)
         data = data.without_zeros()
@@ -165,7 +169,7 @@ class_weight
         if self.score_function is None:
             self.mean_square_ = squares / positions
 
-    def _learn_labels(self, classes, X, label_weights):
+    def _learn_labels(self, classes, X, label_weights, forbidden):
         """Learn labels, features, costs and constraints; return labels' numbers.
 
         X has `n_features` and `feature_names`; `label_weights` is a function.
@@ -177,7 +181,7 @@ class_weight
             counts = label_weights() if self.class_weight == "balanced" else None
             self._costs = label_costs(self.class_weight, classes, counts)
         index = {label: k for k, label in enumerate(classes.tolist())}
-        self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
+        self.forbidden_ = check_forbidden(forbidden, index)
         return index
 
     def _pair_columns(self, X):
@@ -197,6 +201,7 @@ class_weight
             data.packed.offsets,
             data.classes,
             data.numbers,
+            self.forbidden_transitions,
         )
 
     # ---- training data in parts ----
@@ -236,7 +241,9 @@ class_weight
         classes = LabelEncoder.from_labels(facts.counts).classes_
         check_classes(classes)
         counts = np.array([facts.counts[label] for label in classes.tolist()])
-        index = self._learn_labels(classes, facts, lambda: counts)
+        index = self._learn_labels(
+            classes, facts, lambda: counts, self.forbidden_transitions
+        )
         # tables, as the pairs that a solver meets differ from part to part
         self.pairs_ = self.pair_index_ = self._support = None
         self.mask_ = transition_mask(
@@ -422,7 +429,7 @@ class_weight
             "_loss": self.loss,
         }
         if self.feature_names_ is not None:
-            constant["feature_names_in_"] = self.feature_names_
+            constant["_names_in"] = self.feature_names_
         if self.score_function is not None:
             return {**constant, **scored_attributes(weights, n_classes, self._score)}
         if views is None:

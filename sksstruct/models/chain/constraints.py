@@ -5,8 +5,9 @@ import copy
 import numpy as np
 from scipy import sparse
 
-from sksstruct.inference import bio_transitions
+from sksstruct.inference import scheme_transitions
 from sksstruct.utils._layout import aligned_zeros
+from sksstruct.utils._spans import SpanLabels, SpanSequence, check_scheme
 
 
 def check_forbidden(forbidden, index, *, strict=False):
@@ -14,8 +15,9 @@ def check_forbidden(forbidden, index, *, strict=False):
 
     Parameters
     ----------
-    forbidden : list of tuple, "bio" or None
-        As given; None in a pair stands for the start or the end.
+    forbidden : list of tuple, str or None
+        As given; None in a pair stands for the start or the end. A string names the
+        scheme of spans, or is "auto".
     index : dict
         Code of each label.
     strict : bool, default=False
@@ -25,14 +27,16 @@ def check_forbidden(forbidden, index, *, strict=False):
     name = "forbidden_transitions"
     if forbidden is None:
         return []
-    if isinstance(forbidden, str) and forbidden == "bio":
+    if isinstance(forbidden, str):
+        scheme = check_scheme(forbidden, f"{name} as a string")
         try:
-            return bio_transitions(index)
+            return scheme_transitions(index, scheme)
         except ValueError as error:
-            raise ValueError(f"{name}='bio': {error}") from None
+            raise ValueError(f"{name}={forbidden!r}: {error}") from None
     if not isinstance(forbidden, list | tuple | set | frozenset):
         raise TypeError(
-            f"{name} must be a list of pairs of labels or 'bio', got {forbidden!r}"
+            f"{name} must be a list of pairs of labels or the name of a scheme such as "
+            f"'bio', got {forbidden!r}"
         )
     pairs = []
     for pair in forbidden:
@@ -55,6 +59,26 @@ def check_forbidden(forbidden, index, *, strict=False):
         if not unseen:
             pairs.append(tuple(pair))
     return pairs
+
+
+def scheme_of_labels(forbidden, data):
+    """`forbidden`, or "IOB1" for "auto" and labels that are IOB1's but not BIO's."""
+    if not isinstance(forbidden, str) or forbidden.lower() != "auto":
+        return forbidden
+    try:
+        labels = SpanLabels(data.classes.tolist())
+        if labels.scheme() != "BIO":
+            return forbidden
+    except ValueError:  # which `check_forbidden` raises with a name
+        return forbidden
+    first = np.zeros(len(data.labels), dtype=bool)
+    first[data.packed.offsets[:-1]] = True
+    not_bio, not_iob1 = SpanSequence(labels, data.labels, first).misplaced()
+    if data.known is not None:
+        # what an unknown label may precede proves nothing
+        sure = data.known & (first | np.append(True, data.known[:-1]))
+        not_bio, not_iob1 = not_bio & sure, not_iob1 & sure
+    return "IOB1" if not_bio.any() and not not_iob1.any() else forbidden
 
 
 def transition_mask(pairs, index, ld):
@@ -163,8 +187,11 @@ def _forbid_ends(mask, pairs, index):
     return inner
 
 
-def check_permitted(mask, labels, known, offsets, classes, numbers):
-    """Raise an error if observed labels violate the mask; it numbers sequences."""
+def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
+    """Raise an error if observed labels violate the mask; it numbers sequences.
+
+    The message names the scheme that was `given`, if any.
+    """
     first, last = offsets[:-1], offsets[1:] - 1
     if isinstance(mask, SparseMask):
         forbids_end, forbids = mask.forbids_end, mask.forbids
@@ -194,9 +221,16 @@ def check_permitted(mask, labels, known, offsets, classes, numbers):
             what = repr(names[labels[t]])
             if "transition" in text:
                 what += f" to {names[labels[t + 1]]!r}"
+            rules, hint = "forbidden_transitions", ""
+            if isinstance(given, str):
+                rules += f"={given!r}"
+                hint = (
+                    ". Name the scheme of the labels if it is another; "
+                    "sksstruct.metrics.convert_labels repairs ill-formed ones"
+                )
             raise ValueError(
                 f"y[{numbers[i]}] {text} {what} at position {t - offsets[i]}, which "
-                "forbidden_transitions rules out"
+                f"{rules} rules out{hint}"
             )
 
 

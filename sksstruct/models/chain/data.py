@@ -1,7 +1,6 @@
 """Training data of chains: checked, encoded, and without sequences of weight zero."""
 
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +10,7 @@ from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     check_sequence_weight,
     check_sequences,
+    costs_by_name,
     encode_labels,
 )
 
@@ -191,20 +191,14 @@ def label_costs(class_weight, classes, counts=None):
     if class_weight is None:
         return None
     if isinstance(class_weight, dict):
-        names = classes.tolist()
-        values = [class_weight.get(name, 1.0) for name in names]
-        if not all(isinstance(value, Real) for value in values):
-            raise ValueError("class_weight must map labels to numbers")
-        costs = np.array(values)
+        costs = costs_by_name(class_weight, classes)
     else:
-        # As in scikit-learn; labels of weight zero cost nothing.
+        # As in scikit-learn; labels of weight zero cost nothing. Shares, as weights may
+        # be the smallest numbers there are.
+        shares = counts / counts.sum()
         costs = np.divide(
-            counts.sum() / len(classes),
-            counts,
-            out=np.zeros(len(classes)),
-            where=counts > 0,
+            1.0 / len(classes), shares, out=np.zeros(len(classes)), where=shares > 0
         )
-    costs = costs.astype(np.float64)
     if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
         raise ValueError("class_weight must be finite, not negative and not all 0")
     return costs

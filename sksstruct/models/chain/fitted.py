@@ -1,8 +1,8 @@
 """Chains with given weights: labelings, scores and probabilities of sequences."""
 
 import numpy as np
-from scipy import sparse
 
+from sksstruct.models.chain._given import GivenChain, entries_before
 from sksstruct.models.chain._means import write_marginals
 from sksstruct.models.chain._pair_chain import bind_chain
 from sksstruct.models.chain._single import SingleChain
@@ -13,9 +13,9 @@ from sksstruct.models.chain.constraints import (
     transition_mask,
 )
 from sksstruct.models.chain.pair_support import PairSupport
-from sksstruct.utils._layout import aligned_zeros, padded_length
-from sksstruct.utils.parallel import run_in_chunks
-from sksstruct.utils.sparse_input import check_sparse
+from sksstruct.utils._layout import address, aligned_zeros, padded_length
+from sksstruct.utils.parallel import LITTLE, run_in_chunks
+from sksstruct.utils.sparse_input import check_sparse, is_sparse
 
 
 class FittedChain:
@@ -58,7 +58,8 @@ class FittedChain:
         dense=False,
         transition_coef=None,
     ):
-        n_classes, n_features = shape = len(classes), packed.n_features
+        n_classes = len(classes)
+        shape = n_classes, packed.n_features
         for name, value, expected in (
             ("coef_", coef, shape),
             ("intercept_", intercept, shape[:1]),
@@ -66,16 +67,26 @@ class FittedChain:
             ("end_", end, shape[:1]),
             ("transitions_", transitions, (n_classes, n_classes)),
         ):
-            _check_weights(name, value, expected)
+            if type(value) is not np.ndarray or value.shape != expected:
+                _check_weights(name, value, expected)
         self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
         # kernels see sequences with positions only
         bound, self._numbers = packed.without_empty()
-        ld = self._ld = padded_length(n_classes)
-        index = {label: k for k, label in enumerate(classes.tolist())}
+        self._ld = padded_length(n_classes)
+        index = {}
+        if forbidden or known is not None or excluded is not None:
+            index = {label: k for k, label in enumerate(classes.tolist())}
         entries = forbidden_labels(known, excluded, index, packed.offsets)
-        if not len(bound):
-            return
-        pairs = self._pair_weights = None
+        self._tail = self._pair_weights = None
+        if len(bound):
+            weights = coef, (intercept, start, end), transitions, transition_coef
+            self.model = self._bind(bound, weights, forbidden, index, entries, dense)
+
+    def _bind(self, bound, weights, forbidden, index, entries, dense):
+        """The chain that does what is asked for in the least time."""
+        coef, vectors, transitions, transition_coef = weights
+        n_classes, ld = len(self.classes), self._ld
+        pairs = None
         # without any such weight, one table is enough
         if transition_coef is not None and transition_coef.nnz:
             pairs = PairSupport.stored(transition_coef)
@@ -86,29 +97,25 @@ class FittedChain:
         if dense or pairs is not None:
             coef = coef.astype(np.float64, copy=False)
         rows = padded_rows(coef, ld)
-        if sparse.issparse(transitions) and not dense:
-            ends, transitions = sparse_mask(forbidden, index, ld, transitions)
-            weights = aligned_zeros((n_features + 3) * ld).reshape(-1, ld)
-            weights[:-3] = rows
-            weights[-3:, :n_classes] = intercept, start, end
-            self.model = SparseChain(bound, weights, transitions, ends, entries)
-            self._tail = None
-            return
-        if sparse.issparse(transitions):
+        vectors = [np.asarray(vector, dtype=np.float64) for vector in vectors]
+        if is_sparse(transitions) and not dense:
+            rows = rows.astype(np.float64, copy=False)
+            ends, table = sparse_mask(forbidden, index, ld, transitions)
+            return SparseChain(bound, rows, *vectors, None, ends, entries, pairs=table)
+        if is_sparse(transitions):
             transitions = transitions.toarray()
         mask = transition_mask(forbidden, index, ld)
         if rows.dtype == np.float32:
-            self.model = SingleChain(
-                bound, rows, intercept, start, end, transitions, mask, entries
-            )
-            self._tail = None
-            return
-        self.model = bind_chain(
-            bound, n_classes, pairs=pairs, mask=mask, forbidden_labels=entries
-        )
+            return SingleChain(bound, rows, *vectors, transitions, mask, entries)
+        transitions = np.asarray(transitions, dtype=np.float64)
+        if not dense and pairs is None:
+            return GivenChain(bound, rows, *vectors, transitions, mask, entries)
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
-        self._tail[:, :n_classes] = np.vstack([intercept, start, end, transitions])
+        self._tail[:, :n_classes] = np.vstack([*vectors, transitions])
+        return bind_chain(
+            bound, n_classes, pairs=pairs, mask=mask, forbidden_labels=entries
+        )
 
     def _workspace(self):
         if self._tail is None:  # chains that only decode bring their own
@@ -121,8 +128,13 @@ class FittedChain:
         """Numbers of the best labels, flat, and their scores."""
         codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
         scores = np.empty(len(self._numbers))
+        # operations of products with the weights, and of Viterbi
+        stored = self.packed.stored
+        size = stored.data.size if self.packed.is_sparse else stored.size
+        work = (size + codes.size * len(self.classes)) * self._ld
         self._run(
-            lambda a, b: self.model.predict(self._workspace(), a, b, codes, scores)
+            lambda a, b: self.model.predict(self._workspace(), a, b, codes, scores),
+            work,
         )
         self._check_feasible(scores)
         return codes, self._of_all(scores, 0.0)
@@ -167,10 +179,10 @@ class FittedChain:
         bounds = self.packed.offsets.tolist()
         return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
-    def _run(self, function):
+    def _run(self, function, work=LITTLE):
         """Call ``function(start, stop)`` on ranges of the sequences with positions."""
         if len(self._numbers):
-            run_in_chunks(function, len(self._numbers), self.n_jobs)
+            run_in_chunks(function, len(self._numbers), self.n_jobs, work)
 
     def _of_all(self, values, default):
         """Values of the sequences with positions, and a default for the others."""
@@ -182,7 +194,7 @@ class FittedChain:
         return full
 
     def _check_feasible(self, scores):
-        if not np.isfinite(scores).all():
+        if np.count_nonzero(np.isfinite(scores)) < len(scores):
             i = np.flatnonzero(~np.isfinite(scores))[0]
             what = "the constraints leave no labeling"
             if scores[i] != -np.inf or not self.model.is_constrained:
@@ -194,7 +206,7 @@ def _check_weights(name, value, shape):
     """Raise an error for weights that do not belong together: they can be set."""
     if np.shape(value) != shape:
         raise ValueError(f"{name} has shape {np.shape(value)}, it must have {shape}")
-    if sparse.issparse(value):
+    if is_sparse(value):
         check_sparse(value, name)
 
 
@@ -204,19 +216,21 @@ def padded_rows(coef, ld):
     In single precision if coef is.
     """
     n_classes, n_features = coef.shape
-    rows, base = coef.T, coef.base
-    dtype = np.float32 if coef.dtype == np.float32 else np.float64
-    width = np.dtype(dtype).itemsize
+    base, code = coef.base, "f" if coef.dtype.char == "f" else "d"
+    width = 4 if code == "f" else 8
     if (
-        isinstance(base, np.ndarray)
-        and base.dtype == dtype
-        and base.ndim == 1
-        and base.flags.c_contiguous
-        and rows.strides == (width * ld, width)
+        coef.strides == (width, width * ld)
+        and isinstance(base, np.ndarray)
+        and base.dtype.char == coef.dtype.char == code
+        and base.strides == (width,)
     ):
-        first = (rows.ctypes.data - base.ctypes.data) // width
+        if code == "d" and coef.size:
+            # a tenth of the time, which is that of a token
+            first = entries_before(base, coef)
+        else:
+            first = (address(coef) - address(base)) // width
         if first + n_features * ld <= base.size:
             return base[first : first + n_features * ld].reshape(n_features, ld)
-    out = aligned_zeros(n_features * ld, dtype).reshape(n_features, ld)
-    out[:, :n_classes] = rows
+    out = aligned_zeros(n_features * ld, code).reshape(n_features, ld)
+    out[:, :n_classes] = coef.T
     return out

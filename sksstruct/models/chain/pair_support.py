@@ -106,7 +106,7 @@ def pair_columns(chosen, n_features, names):
         As in `sksstruct.ChainCRF`.
     n_features : int
         Number of columns.
-    names : ndarray of str or None
+    names : sequence of str or None
         Their names.
     """
     argument = "transition_features"
@@ -156,4 +156,4 @@ def _names(names, chosen):
             f"transition_features={chosen!r:.80} names features, but those of X have "
             "no names: pass column indices, or the result of SequenceVectorizer"
         )
-    return names.tolist()
+    return names

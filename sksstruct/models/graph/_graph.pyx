@@ -32,7 +32,7 @@ from sksstruct.inference.trees._sums cimport (
     SumForest, sum_product_forest, sums_memory,
 )
 from sksstruct.inference.trees._tree cimport Tree
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace, in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 from sksstruct.utils._simd cimport sks_maxplus
 
@@ -284,6 +284,17 @@ cdef class BoundGraph(BoundTable):
             if y[node] != self._y_true[first + node]:
                 value[0] += self._cost[first + node]
         return 0
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        return in_range(self._sizes[i], y, 0, self.n_labels)
+
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
+        cdef Py_ssize_t nodes = self._sizes[i] * self.ld
+        if not BoundTable.has_key(self, i, key):
+            return 0
+        # rows of pairs of labels are padded, too
+        return key < nodes or self.potts or (
+            (key - nodes) % self._blocks[1].ld % self.ld < self.n_labels)
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:

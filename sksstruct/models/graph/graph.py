@@ -26,7 +26,7 @@ from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.typing import Examples
-from sksstruct.utils.validation import LabelEncoder, check_labels
+from sksstruct.utils.validation import LabelEncoder, check_labels, costs_by_name
 
 
 @fill_doc(TEXTS)
@@ -52,10 +52,10 @@ class GraphModel(CompiledModel):
         than different labels [1]_. "auto": "tree" if all graphs of the training data
         are forests, otherwise "cut".
     class_weight : dict or "balanced", default=None
-        Cost of a wrong prediction for each true label. The loss is the sum over the
-        nodes of the costs times the node weights, divided according to
-        `loss_normalization`. "balanced" gives every label the same total cost in the
-        training data.
+        Cost of a wrong prediction for each true label, 1 for labels that are not in
+        the dict. The loss is the sum over the nodes of the costs times the node
+        weights, divided according to `loss_normalization`. "balanced" gives every label
+        the same total cost in the training data.
     %(loss_normalization)s
         The size of a graph is the sum of its node weights, or the number of its nodes
         if it has none.
@@ -246,7 +246,7 @@ class GraphModel(CompiledModel):
     def _costs(self):
         known, labels = self.class_weight, self.classes_.tolist()
         if isinstance(known, dict):
-            costs = [float(known.get(label, 1.0)) for label in labels]
+            costs = costs_by_name(known, self.classes_)
         else:
             costs = compute_class_weight(
                 known,

@@ -81,7 +81,8 @@ def check_graph(x, name, n_features=None, n_edge_features=None):
     if not isinstance(x, (tuple, list)) or not 2 <= len(x) <= 6:
         raise ValueError(
             f"{name} must be a tuple (node_features, edges), (node_features, edges, "
-            "edge_features), or a sksstruct.models.Graph"
+            "edge_features), or a sksstruct.models.Graph, such as grid_graph makes of "
+            "an image; for one graph pass [x]"
         )
     x = Graph(*x)
     nodes = _rows(x.node_features, f"{name}: node_features", n_features)

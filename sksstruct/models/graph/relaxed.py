@@ -73,10 +73,12 @@ class RelaxedGraphModel(StructuredModel):
 
     Notes
     -----
-    The flat weights are the weights of nodes, (n_features, n_classes); the biases; the
-    weights of edges, (n_edge_features, n_classes, n_classes) or (n_edge_features,); and
-    a table of each kind of cliques, with an axis of n_classes for each of their nodes.
-    The relaxation is the local polytope, in which cliques agree with their nodes.
+    A fitted `sksstruct.SSVMClassifier` has ``coef_``, ``intercept_`` and
+    ``edge_coef_``, as with `GraphModel`, and with cliques ``clique_coef_``, a list with
+    a table for each kind of cliques, which has an axis of n_classes for each of their
+    nodes. The flat weights are those of nodes, (n_features, n_classes), the biases, and
+    the weights of edges and cliques. The relaxation is the local polytope, in which
+    cliques agree with their nodes.
 
     Examples
     --------
@@ -190,6 +192,19 @@ class RelaxedGraphModel(StructuredModel):
             bias,
             edges if self.pairwise == "potts" else edges.reshape(self.n_edges_, K, K),
         )
+
+    def _attributes(self, weights, views=None):
+        coef, bias, edge_coef = self._blocks(weights)
+        found = {
+            "classes_": self.classes_,
+            "coef_": coef.T.copy(),
+            "intercept_": np.zeros(len(coef.T)) if bias is None else bias.copy(),
+            "edge_coef_": edge_coef.copy(),
+        }
+        if self.orders_:
+            tables = self._clique_tables(weights)
+            found["clique_coef_"] = [table.copy() for table in tables]
+        return found
 
     def _clique_tables(self, w):
         """Views of the weights of cliques, a table of each kind."""

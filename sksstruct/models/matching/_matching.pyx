@@ -1,4 +1,4 @@
-"""Matchings: rows take columns, and a pair scores <w, f_rc> (Taskar et al., 2005).
+"""Matchings: rows take columns, and a pair scores <w, f_rc> + b (Taskar et al., 2005).
 
 A labeling is the column that each row takes, or -1 where a matching may leave rows out,
 which scores 0. The table is one block of one column of weights, with a row of features
@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from libc.stdint cimport int32_t
 
+from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf, matching_max_marginals
@@ -63,8 +64,9 @@ cdef class BoundMatching(BoundTable):
             self._costs, self._constants = costs, constants
 
     def views(self, w):
-        # one column and no bias: the block is a vector
-        return {"coef": self.block(w, 0)[0][:, 0]}
+        coef, intercept = self.block(w, 0)
+        # one column: the block is a vector
+        return {"coef": coef[:, 0], "intercept": intercept}
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:
@@ -85,6 +87,18 @@ cdef class BoundMatching(BoundTable):
         if -1e-12 < value[0] < 1e-12:
             value[0] = 0.0
         return 0
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        cdef Py_ssize_t row, other
+        if not in_range(self._sizes[i], y, 0 if self.complete else -1,
+                        self._shapes[i, 1]):
+            return 0
+        # no column twice
+        for row in range(self._sizes[i]):
+            for other in range(row):
+                if y[row] >= 0 and y[row] == y[other]:
+                    return 0
+        return 1
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:

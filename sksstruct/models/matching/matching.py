@@ -1,6 +1,7 @@
 """Bipartite matchings: word alignment, keypoints."""
 
 import itertools
+import warnings
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -34,6 +35,10 @@ class MatchingModel(CompiledModel):
     complete : bool, default=False
         Whether every row must be matched, which needs at least as many columns as rows.
         Otherwise rows can stay unmatched, with score 0.
+    fit_intercept : bool, default=True
+        Whether the score of a pair has a bias. Without it, a pair is matched only if
+        its features alone score above 0. Has no effect if `complete`, where all
+        matchings have the same number of pairs.
     false_cost : float, default=0.5
         Cost of a pair that is matched and should not be.
     miss_cost : float, default=0.5
@@ -50,7 +55,8 @@ class MatchingModel(CompiledModel):
 
     Notes
     -----
-    A fitted `sksstruct.SSVMClassifier` has ``coef_`` of shape (n_features,).
+    A fitted `sksstruct.SSVMClassifier` has ``coef_`` of shape (n_features,) and
+    ``intercept_`` of shape (1,), zero without `fit_intercept`.
 
     References
     ----------
@@ -69,12 +75,14 @@ class MatchingModel(CompiledModel):
 
     complete: bool = False
     _: KW_ONLY
+    fit_intercept: bool = True
     false_cost: float = 0.5
     miss_cost: float = 0.5
     loss_normalization: Literal["mean", "example"] | None = "example"
 
     _parameter_constraints = {
         "complete": ["boolean"],
+        "fit_intercept": ["boolean"],
         "false_cost": [Interval(Real, 0, None, closed="left")],
         "miss_cost": [Interval(Real, 0, None, closed="left")],
         "loss_normalization": NORMALIZATIONS,
@@ -82,7 +90,8 @@ class MatchingModel(CompiledModel):
     _from_parts = {"mean_size_": "mean"}
 
     def _input(self, x, name):
-        x = check_features(x, name, 3, getattr(self, "n_features_", None))
+        axes = "(n_rows, n_columns, n_features)"
+        x = check_features(x, name, 3, getattr(self, "n_features_", None), axes)
         if self.complete and x.shape[0] > x.shape[1]:
             raise ValueError(
                 f"{name} has {x.shape[0]} rows and {x.shape[1]} columns: complete=True "
@@ -149,9 +158,10 @@ class MatchingModel(CompiledModel):
             labels = np.concatenate(chosen)
             costs = np.concatenate([pairs.ravel() for pairs, _ in both])
             constants = np.array([constant for _, constant in both])
+        has_bias = self.fit_intercept and not self.complete and rows is None
         rows = self._rows(X) if rows is None else rows
         return BoundMatching(
-            [(rows, self._offsets(X), 1, False)],
+            [(rows, self._offsets(X), 1, has_bias)],
             shapes[:, 0],
             labels,
             example_weights,
@@ -171,6 +181,19 @@ class MatchingModel(CompiledModel):
         pairs = np.where(links == 0, self.false_cost / size, 0.0)
         pairs[rows, target[rows]] = -self.miss_cost / size
         return pairs, self.miss_cost * len(rows) / size
+
+    def _predict(self, X, weights, n_jobs=None):
+        outputs, scores = super()._predict(X, weights, n_jobs)
+        # one input may well have no links, all of many hardly
+        if len(X) > 1 and not any((y >= 0).any() for y in outputs):
+            warnings.warn(
+                "all predicted matchings are empty: no pair of X has a score above 0. "
+                "Use a smaller alpha, a larger miss_cost, fit_intercept=True, or "
+                "complete=True if every row has a column",
+                UserWarning,
+                stacklevel=3,  # past predict
+            )
+        return outputs, scores
 
     # ---- the methods of any model ----
 
@@ -220,7 +243,8 @@ def _links(y, shape, name):
         y = np.zeros(0)
     if y.dtype.kind not in "iub" or y.ndim not in (1, 2):
         raise ValueError(
-            f"{name} must be integers: the column of each row, or an array of links"
+            f"{name} must be integers: the column of each row, -1 where it has none, "
+            "or an array of links"
         )
     if y.ndim == 2:
         if y.shape != tuple(shape) or y.min() < -1 or y.max() > 1:

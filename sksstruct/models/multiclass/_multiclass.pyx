@@ -170,6 +170,9 @@ cdef class BoundMulticlass(BoundTable):
         value[0] = (<TableScratch*> workspace.scratch).theta[y[0]]
         return 0
 
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        return 0 <= y[0] < self.n_classes
+
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         keys[0] = y[0]

@@ -28,7 +28,7 @@ from libc.string cimport memset
 
 from sksstruct.inference.cuts._reduced_roof cimport LabelPairs, ReducedRoofDual
 from sksstruct.inference.cuts._roof_dual cimport RoofDual
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace, in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 
@@ -249,6 +249,17 @@ cdef class BoundMultilabel(BoundTable):
         if first + second > 2 or not self.n_words:
             return first + second - 2
         return (y[self.n_labels + pair // WORD] >> (pair % WORD)) & 1
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        cdef Py_ssize_t j
+        # bits of pairs may be any
+        if not in_range(self.n_labels, y, 0, 3):
+            return 0
+        if self.exact:
+            for j in range(self.n_labels):
+                if y[j] == 1:
+                    return 0
+        return 1
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:

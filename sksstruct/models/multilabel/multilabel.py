@@ -1,5 +1,6 @@
 """Sets of labels as `MultilabelPairwise` trains and decodes them."""
 
+from collections.abc import Set
 from functools import partial
 
 import numpy as np
@@ -68,6 +69,7 @@ class MultilabelModel(ModelSpec):
         self.choose_scaling = choose_scaling
 
     def _read(self, X, y, sample_weight, seen):
+        _refuse_sets(y)
         X, y = validate_rows(seen, X, y, **ROWS, multi_output=True)
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
@@ -290,6 +292,21 @@ def label_costs(class_weight, Y, weight, values):
     return costs
 
 
+def _refuse_sets(y):
+    """Raise an error for lists or sets of labels in place of an indicator."""
+    if not isinstance(y, list | tuple) and getattr(y, "dtype", "") != "O":
+        return
+    rows = [row for row in y if isinstance(row, list | tuple | Set | np.ndarray)]
+    odd = [row for row in rows if isinstance(row, Set) or len(row) != len(rows[0])]
+    odd += [row for row in rows if len(row) > 1 and isinstance(next(iter(row)), str)]
+    if odd:
+        raise ValueError(
+            f"y must be a label indicator, but has the labels of each sample, such as "
+            f"{odd[0]!r:.80}: sklearn.preprocessing.MultiLabelBinarizer makes an "
+            "indicator of them"
+        )
+
+
 def columns_of(y):
     """Label indicator as 0 and 1, and the values of a single label or None."""
     if sparse.issparse(y):
@@ -310,7 +327,8 @@ def columns_of(y):
     if len(values) > 2:
         raise ValueError(
             "Only binary classification is supported for 1-D y. The type of the target "
-            f"is {kind}; a label indicator has a column for each label"
+            f"is {kind}; a label indicator has a column for each label, as "
+            "MultiLabelBinarizer makes it"
         )
     if len(values) < 2:
         raise ValueError(f"y has 1 class, {values.tolist()[0]!r}: training needs 2")

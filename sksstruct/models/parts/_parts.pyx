@@ -31,7 +31,7 @@ from sksstruct.inference.parts._sums cimport (
 )
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.parts._placements cimport BoundPlacements
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace, in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
@@ -75,6 +75,7 @@ cdef class BoundParts(BoundPlacements):
             self._sums_memory(height, width)
             for height, width in np.unique(shapes, axis=0))
         self._structure.append(edges)
+        self._n_springs = len(edges)
 
     def springs(self, w):
         """Return linear and quadratic weights, (n_edges, 2) each, as views."""
@@ -127,6 +128,9 @@ cdef class BoundParts(BoundPlacements):
         return 0
 
     # ---- labelings ----
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        return in_range(self.n_parts, y, 0, self._n_positions(i))
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:

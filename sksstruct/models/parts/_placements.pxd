@@ -8,3 +8,7 @@ cdef class BoundPlacements(BoundTable):
     cdef const double[::1] _units
     cdef readonly Py_ssize_t n_parts, ld
     cdef readonly object shapes
+    # springs, which all have keys of their own
+    cdef Py_ssize_t _n_springs
+
+    cdef Py_ssize_t _n_positions(self, Py_ssize_t i) noexcept nogil

@@ -45,7 +45,7 @@ cdef class BoundPlacements(BoundTable):
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:
         cdef Py_ssize_t position, part
-        for position in range(self._shapes[i, 0] * self._shapes[i, 1]):
+        for position in range(self._n_positions(i)):
             for part in range(self.n_parts):
                 ws.theta[position * self.ld + part] += (
                     scale * miss(self, i, part, position))
@@ -57,3 +57,12 @@ cdef class BoundPlacements(BoundTable):
         for part in range(self.n_parts):
             value[0] += miss(self, i, part, y[part])
         return 0
+
+    cdef Py_ssize_t _n_positions(self, Py_ssize_t i) noexcept nogil:
+        """Return the number of positions of an image."""
+        return self._shapes[i, 0] * self._shapes[i, 1]
+
+    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
+        # a key for each displacement
+        return self._n_springs * (
+            (2 * self._shapes[i, 0] - 1) * (2 * self._shapes[i, 1] - 1))

@@ -26,6 +26,7 @@ import numpy as np
 from libc.stdint cimport int32_t
 
 from sksstruct.models.parts._placements cimport BoundPlacements
+from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf
@@ -70,6 +71,7 @@ cdef class BoundTypedParts(BoundPlacements):
         self.edges, self.offsets, self.scales = edges, offsets, scales
         self.n_edges, self.n_types = offsets.shape[:2]
         self.first_spring = self.n_weights - other_weights
+        self._n_springs = self.n_edges * self.n_types
         # types are those of their offsets
         self._structure += [edges, offsets]
 
@@ -134,6 +136,11 @@ cdef class BoundTypedParts(BoundPlacements):
         return 0
 
     # ---- labelings ----
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        # positions, and types of the springs
+        return (in_range(self.n_parts, y, 0, self._n_positions(i))
+                and in_range(self.n_edges, y + self.n_parts, 0, self.n_types))
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:

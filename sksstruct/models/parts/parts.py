@@ -117,7 +117,8 @@ class PartsModel(CompiledModel):
         return {"quadratic": (0.0, None)}
 
     def _input(self, x, name):
-        x = check_features(x, name, 3, getattr(self, "n_features_", None))
+        axes = "(height, width, n_features)"
+        x = check_features(x, name, 3, getattr(self, "n_features_", None), axes)
         if not x.shape[0] or not x.shape[1]:
             raise ValueError(f"{name} has no positions")
         return x

@@ -3,6 +3,16 @@ from libc.stdint cimport int32_t
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
 
+cdef inline bint in_range(Py_ssize_t n, const int32_t* y, Py_ssize_t low,
+                          Py_ssize_t high) noexcept nogil:
+    """Return whether low <= y[k] < high for k < n."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        if not low <= y[k] < high:
+            return False
+    return True
+
+
 cdef class Workspace:
     # what one thread needs: each model points `scratch` at a struct of its own
     cdef void* scratch
@@ -42,6 +52,9 @@ cdef class BoundModel:
     cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil
+    # what a state from elsewhere may hold
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil
     # a distribution of labelings at the loaded potentials
     cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil

@@ -214,11 +214,12 @@ cdef class BoundModel:
         Parameters
         ----------
         state : dict
-            `EntropyDual.state`.
+            `EntropyDual.state`, or another dict.
         smoothing : SmoothedHinge
             Strength of the smoothing.
         """
-        return state["mu"] == smoothing.mu and state["signature"] == self.signature
+        return (state.get("mu") == smoothing.mu
+                and state.get("signature") == self.signature)
 
     def dual_space(self):
         """Return the dual variables as a `DualSpace`: "projection"."""
@@ -296,6 +297,32 @@ cdef class BoundModel:
     def signature(self):
         """What problems share if labelings of one are labelings of the other."""
         return type(self).__name__, int(self.key_space), self.sizes.tobytes()
+
+    # ---- labelings from elsewhere ----
+
+    def check_labelings(self, entries, const Py_ssize_t[::1] counts,
+                        const int32_t[::1] keys):
+        """Raise an error if so many labelings of each example are not its labelings."""
+        cdef Py_ssize_t i, first = 0
+        for i in range(self.n_examples):
+            for _ in range(counts[i]):
+                if not self.is_labeling(i, &keys[first]):
+                    last = first + self._sizes[i]
+                    raise entries.wrong(
+                        f"keys[{first}:{last}]", np.asarray(keys[first:last]),
+                        f"a labeling of example {i}")
+                first += self._sizes[i]
+
+    def check_keys(self, entries, const Py_ssize_t[::1] counts,
+                   const int32_t[::1] keys):
+        """Raise an error if no labeling of an example has one of its keys."""
+        cdef Py_ssize_t i, k, first = 0
+        for i in range(self.n_examples):
+            for k in range(first, first + counts[i]):
+                if not self.has_key(i, keys[k]):
+                    raise entries.wrong(
+                        f"keys[{k}]", keys[k], f"a key of example {i}")
+            first += counts[i]
 
     # ---- sweeps ----
 
@@ -404,6 +431,14 @@ cdef class BoundModel:
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         raise NotImplementedError
+
+    # Whether y is a labeling of example i, and whether its labelings have a key: states
+    # from elsewhere may hold any numbers, and other methods take theirs for granted.
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
+        return 0 <= key < self.key_space
 
     # d += coef mu(y), d += coef mean: the change of mean parameters being prepared.
     # A mean has no key twice, and is evaluated on the way unless value is NULL.

@@ -25,6 +25,8 @@ for conditional random fields", UAI 2018.
 
 import numpy as np
 
+from sksstruct.utils.entries import Entries
+
 
 cdef class EntropyDual:
     """The dual variables of all examples of a bound model.
@@ -53,6 +55,38 @@ cdef class EntropyDual:
         """Use the given arrays."""
         self.losses, self.entropies = losses, entropies
         self._losses, self._entropies = losses, entropies
+
+    def _checked(self, state, sizes, shared):
+        """Return the distributions of a state; its losses and entropies are used.
+
+        Parameters
+        ----------
+        state : dict
+            What `state` returned.
+        sizes : sequence of int
+            Lengths of natural parameters, and then those of means.
+        shared : bool
+            Whether it is that of an object of this process, so that nothing is checked.
+        """
+        kept, sums = state["distributions"], (state["losses"], state["entropies"])
+        if not shared:
+            entries = Entries(state, "dual variables")
+            kept = entries.get("distributions", list, f"{len(sizes)} arrays")
+            if len(kept) != len(sizes):
+                raise entries.wrong("distributions", len(kept), f"{len(sizes)} arrays")
+            # natural parameters of what is forbidden are -inf
+            largest = np.finfo(float).max
+            kept = [
+                entries.checked(f"distributions[{k}]", array, (size,), float,
+                                high=largest, infinite=2 * k < len(sizes))
+                for k, (array, size) in enumerate(zip(kept, sizes))]
+            shape = (self.model.n_examples,)
+            sums = entries.array("losses", shape), entries.array("entropies", shape)
+            # they change: not what is mapped from a file
+            kept, sums = ([np.require(each, requirements="W") for each in arrays]
+                          for arrays in (kept, sums))
+        self._use(*sums)
+        return kept
 
     def sharing(self):
         """Return an object with the same dual variables and its own scratch."""

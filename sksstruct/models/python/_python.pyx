@@ -314,6 +314,14 @@ cdef class BoundPython(BoundModel):
                 value[0] += values[k] * self.value(workspace, i, keys[k])
         return 0
 
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        with gil:
+            return 0 <= y[0] < len(self.outputs[i])
+
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
+        with gil:
+            return 0 <= key < len(self.outputs[i])
+
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         keys[0] = y[0]

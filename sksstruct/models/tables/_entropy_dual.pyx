@@ -39,7 +39,9 @@ cdef class TableEntropyDual(EntropyDual):
     mu : float
         Strength of the smoothing.
     state : dict, default=None
-        The state of another object, whose distributions are shared.
+        The state of another object, whose distributions are used.
+    shared : bool, default=False
+        Whether that object is there, too, so that there is nothing to check.
     """
 
     cdef readonly BoundTable table
@@ -53,14 +55,14 @@ cdef class TableEntropyDual(EntropyDual):
     cdef double _loss_constant
     cdef int32_t[::1] _labeling
 
-    def __init__(self, BoundTable table, double mu, state=None):
+    def __init__(self, BoundTable table, double mu, state=None, shared=False):
         first = np.concatenate([[0], np.cumsum(table._layout.table_sizes)])
         self.table, self._first = table, first.astype(np.intp)
+        sizes = [max(int(first[-1]), 1)] * 2
         if state is None:
-            self.kept = [aligned_zeros(max(int(first[-1]), 1)) for _ in range(2)]
+            self.kept = [aligned_zeros(size) for size in sizes]
         else:
-            self.kept = state["distributions"]
-            self._use(state["losses"], state["entropies"])
+            self.kept = self._checked(state, sizes, shared)
         self._natural, self._means = self.kept
         self._loaded, self._tried, self._tried_means, self._change, self._loss_table = (
             aligned_zeros(table.table_size) for _ in range(5))
@@ -78,7 +80,7 @@ cdef class TableEntropyDual(EntropyDual):
                 self._write_observed(i, &keys[0], &self._means[self._first[i]])
 
     def sharing(self):
-        return TableEntropyDual(self.table, self.mu, self.state())
+        return TableEntropyDual(self.table, self.mu, self.state(), True)
 
     def state(self):
         return {

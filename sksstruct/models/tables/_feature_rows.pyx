@@ -34,13 +34,15 @@ from sksstruct.utils._simd cimport (
     sks_spread_f64,
 )
 
+from sksstruct.utils._layout import StoredRows
+
 
 def stored_arrays(rows, as_given=False):
     """Return the values, indices and indptr of rows of features.
 
     Parameters
     ----------
-    rows : ndarray or CSR of shape (n_rows, n_features)
+    rows : ndarray, CSR of shape (n_rows, n_features) or StoredRows
         Features; arrays are contiguous.
     as_given : bool, default=False
         Whether indptr may also be int32, which avoids a copy.
@@ -53,15 +55,15 @@ def stored_arrays(rows, as_given=False):
         For CSR, `indices` is int32 and `indptr` is int64, or int32 if it was and
         `as_given` is true. None for an array.
     """
-    if not sparse.issparse(rows):
+    if not sparse.issparse(rows) and not isinstance(rows, StoredRows):
         # a spare entry, so that there is an address even without any feature
         return rows.reshape(-1) if rows.size else np.zeros(1, rows.dtype), None, None
-    values, indices = rows.data, np.ascontiguousarray(rows.indices, dtype=np.int32)
+    values, indices = rows.data, np.ascontiguousarray(rows.indices, np.int32)
     if not len(values):
-        values, indices = np.zeros(1, rows.dtype), np.zeros(1, dtype=np.int32)
+        values, indices = np.zeros(1, values.dtype), np.zeros(1, dtype=np.int32)
     # as scipy chooses the type by size, kernels could not tell which one it is
-    pointers = np.int32 if as_given and rows.indptr.dtype == np.int32 else np.int64
-    return values, indices, np.ascontiguousarray(rows.indptr, dtype=pointers)
+    pointers = np.int32 if as_given and rows.indptr.itemsize == 4 else np.int64
+    return values, indices, np.ascontiguousarray(rows.indptr, pointers)
 
 
 def all_ones(values, size=1 << 16):
@@ -99,12 +101,12 @@ cdef class FeatureRows:
         cdef const int64_t[::1] indptr
         cdef const int32_t[::1] indptr32
         # there is a pointer for each position, which may be on disk
-        values, index, pointer = self.owned = stored_arrays(X.values, True)
+        values, index, pointer = self.owned = stored_arrays(X.stored, True)
         self.n_features, self.sparse = X.n_features, X.is_sparse
         self.scale = scale
         # features in single precision stay so: they are half the memory, and what is
         # read from it is most of the time of a visit
-        self.single = values.dtype == np.float32
+        self.single = values.itemsize == 4
         if self.single:
             values32 = values
             self.values32 = &values32[0]
@@ -117,7 +119,7 @@ cdef class FeatureRows:
             # Indicators, as most features of texts are: values would be two thirds of
             # what a visit reads of them.
             self.unit = read_often and all_ones(values)
-            if pointer.dtype == np.int32:
+            if pointer.itemsize == 4:
                 indptr32 = pointer
                 self.indptr32 = &indptr32[0]
             else:

@@ -55,6 +55,7 @@ cdef class BoundTable(BoundModel):
     # what subclasses override
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil
+    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* weights) noexcept nogil
     cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,

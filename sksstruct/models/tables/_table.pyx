@@ -182,7 +182,7 @@ cdef class BoundTable(BoundModel):
     def fits_entropy_dual(self, state, smoothing):
         # they are certain of what was observed, which is slow to unlearn
         return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
-            state["labels"], self._y_true)
+            state.get("labels"), self._y_true)
 
     @property
     def entropy_dual_bytes(self):
@@ -308,6 +308,10 @@ cdef class BoundTable(BoundModel):
                       double scale) except -1 nogil:
         raise NotImplementedError
 
+    # Number of the keys of an example beyond its tables.
+    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
+        return 0
+
     # Score of a key beyond the tables, counted from their end.
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* weights) noexcept nogil:
@@ -361,6 +365,15 @@ cdef class BoundTable(BoundModel):
         if self._sizes[i]:
             memcpy(y, &self._y_true[self._starts[i]], self._sizes[i] * sizeof(int32_t))
         return 0
+
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
+        cdef Py_ssize_t end = tables_end(self._blocks, self._layout.n_blocks, i)
+        cdef TableRow row
+        if not 0 <= key < end:
+            return end <= key < end + self.other_keys(i)
+        row = table_row(self._blocks, i, key)
+        # the rest of the row is padding
+        return key - row.first_key < row.block.n_columns
 
     cdef inline double _key_score(
         self, Py_ssize_t i, Py_ssize_t key, Py_ssize_t end, const double* table,

@@ -19,7 +19,7 @@ from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
-from sksstruct.solvers.frank_wolfe._blocks import fits
+from sksstruct.solvers.frank_wolfe.exported import fits
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 

@@ -3,18 +3,18 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
-from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel, WeightsFull
 from sksstruct.solvers.core.result import SolverResult
 from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils.entries import Entries
+from sksstruct.utils.parallel import one_blas_thread
 
 SCALING = (
     "The features, or 1 / alpha, are too large for floating-point arithmetic: scale "
@@ -73,6 +73,12 @@ class Options:
     dual_state: dict | None = None
     l1: float = 0.0
     max_seconds: float | None = None
+
+    def start(self, n_weights):
+        """Weights of an earlier result to start from, or None."""
+        if self.dual_state is None:
+            return None
+        return Entries(self.dual_state, "an earlier fit").array("weights", (n_weights,))
 
 
 class Solver(BaseEstimator):
@@ -288,10 +294,7 @@ class Solver(BaseEstimator):
         options = Options(
             random_state, n_jobs, verbose, callback, dual_state, l1, max_seconds
         )
-        # A product of vectors that are read once is slower on all cores than on one,
-        # and in some libraries many times slower. Its bits depend on the threads.
-        blas = _controller().limit(limits=1, user_api="blas")
-        with blas:
+        with one_blas_thread():
             started = time.perf_counter()
             while True:
                 try:
@@ -305,12 +308,6 @@ class Solver(BaseEstimator):
 
     def _solve(self, model, alpha, options):
         raise NotImplementedError
-
-
-@cache
-def _controller():
-    """The threads of the libraries that are loaded, which are looked for once."""
-    return ThreadpoolController()
 
 
 def _missing(name, asked, offered):

@@ -2,6 +2,9 @@
 
 import numpy as np
 
+# Errors of a dual value, relative to the terms that it is the sum of.
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
 
 class Certificate:
     """Dual values of P(w) = f(w) + alpha/2 |w|^2, f being a mean of smooth losses.
@@ -49,9 +52,12 @@ class Certificate:
             return -np.inf, np.inf
         if self.box is None:
             slope = gradient + self.alpha * w
-            return primal - float(slope @ slope) / (2 * self.alpha), np.inf
-        value = float(gradient @ w) + self.alpha / 2 * float(w @ w)
-        return primal - (value - self.box.least(gradient, self.alpha)[0]), np.inf
+            above = float(slope @ slope) / (2 * self.alpha)
+        else:
+            above = float(gradient @ w) + self.alpha / 2 * float(w @ w)
+            above -= self.box.least(gradient, self.alpha)[0]
+        # far away it is a difference of large numbers
+        return primal - above - ROUNDING * (abs(primal) + above), np.inf
 
     def _relative_norm(self, w, gradient):
         slope = gradient

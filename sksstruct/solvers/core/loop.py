@@ -182,6 +182,10 @@ class Loop(Progress):
         # before anything else: a procedure must not go on where a callback has stopped
         if stop:
             return stop if isinstance(stop, Status) else Status.CALLBACK
+        return self.reason(stalled)
+
+    def reason(self, stalled=None):
+        """Why the run ends after a pass, whatever the callback says, or None."""
         if self.converged:
             return Status.CONVERGED
         if self.max_seconds is not None and self.seconds() >= self.max_seconds:
@@ -214,7 +218,7 @@ class Loop(Progress):
         if weights is None:
             weights = self._reported_weights
         try:
-            if self.reported is not None and self.converged:
+            if self.status is None and self.reported is not None and self.converged:
                 self.status = Status.CONVERGED
             while self.status is None:
                 self.status = self.end(weights, self._pass(one_pass))

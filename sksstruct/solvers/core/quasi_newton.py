@@ -54,12 +54,15 @@ class Pairs:
         self._inner = np.zeros((2 * memory, 2 * memory))
         # |s| / |y| of every pair
         self._ratio = np.zeros(memory)
+        self._order = []
         self.clear()
 
     def clear(self):
-        """Forget all pairs."""
+        """Forget all pairs; return |s| / |y| of the newest."""
+        newest = self._ratio[self._order[-1]] if self._order else 1.0
         # places of the pairs, the oldest first, and of those without products
         self._order, self._new = [], []
+        return newest
 
     def __len__(self):
         return len(self._order)
@@ -199,7 +202,8 @@ def descend(objective, value, found, memory, after_iteration):
     Parameters
     ----------
     objective : Objective
-        Its `at` returns value and gradient, and `keep` is told of every iterate.
+        Its `at` returns value and gradient, `first_step` the length of the first step,
+        and `keep` is told of every iterate.
     value : float
         The objective at its `start`.
     found : ndarray
@@ -211,7 +215,7 @@ def descend(objective, value, found, memory, after_iteration):
     """
     x, trial = objective.start, aligned_zeros(len(objective.start))
     gradient, direction = found.copy(), np.empty_like(x)
-    pairs = Pairs(memory, len(x))
+    pairs, first = Pairs(memory, len(x)), objective.first_step(value, gradient)
 
     def evaluate(step):
         nonlocal found
@@ -224,13 +228,11 @@ def descend(objective, value, found, memory, after_iteration):
         pairs.direct(gradient, direction)
         slope, step = float(gradient @ direction), None
         if slope < 0.0:
-            # of length one at first, as nothing is known of the Hessian
-            first = 1.0 if pairs else 1.0 / np.sqrt(-slope)
-            step = line_search(evaluate, value, slope, first)
+            step = line_search(evaluate, value, slope, 1.0 if pairs else first)
         if step is None:
             if not pairs:
                 return
-            pairs.clear()
+            first = pairs.clear()
             continue
         length, value, new_slope = step
         # in place, as vectors are what is large

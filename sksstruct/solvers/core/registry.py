@@ -33,13 +33,12 @@ class Registry:
         Returns
         -------
         names : list of str
-            Names, without "auto".
+            Names; "auto" stands for one of them.
         """
         return sorted(
             name
             for name, maker in self.makers.items()
-            if name != "auto"
-            and set(_class_of(maker).required_oracles) & set(oracles)
+            if set(_class_of(maker).required_oracles) & set(oracles)
             and set(_class_of(maker).losses) & set(losses)
         )
 
@@ -56,7 +55,7 @@ class Registry:
                 continue
             if alpha != 0 or cls.unregularized:
                 return name
-        return "auto"
+        return "bcfw"
 
     def resolve(
         self,
@@ -80,7 +79,8 @@ class Registry:
             Tolerance, relative to the objective.
         model : BoundModel, default=None
             Model to train: "auto" chooses by its oracles and its loss, and a solver
-            with a choice of oracles takes one that the model has.
+            with a choice of oracles takes one that the model has. Without it, "auto" is
+            "bcfw".
         l1 : float, default=0.0
             Strength of an l1 penalty, which "auto" takes into account.
         alpha : float, default=None
@@ -108,14 +108,15 @@ class Registry:
         BCFW(tol=0.01)
         """
         if isinstance(solver, str):
-            if solver not in self.makers:
+            if solver != "auto" and solver not in self.makers:
+                names = ["auto", *sorted(self.makers)]
                 raise ValueError(
-                    f"unknown solver {solver!r}; the names are {sorted(self.makers)}, "
-                    "or pass an object of sksstruct.solvers"
+                    f"unknown solver {solver!r}; the names are {names}, or pass an "
+                    "object of sksstruct.solvers"
                 )
             name = solver
-            if solver == "auto" and model is not None:
-                name = self.choose(model, l1, alpha)
+            if solver == "auto":
+                name = "bcfw" if model is None else self.choose(model, l1, alpha)
             solver = self.makers[name](max_iter=max_iter, tol=tol)
             if model is not None:
                 solver.adapt(model)

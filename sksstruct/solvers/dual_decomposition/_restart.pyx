@@ -19,6 +19,11 @@ from sksstruct.solvers.dual_decomposition._clique_state cimport (
 )
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
+from sksstruct.utils.entries import Entries
+
+# Probabilities are none below zero, and sum to one, up to rounding errors.
+ROUNDING = 1e-6
+
 
 def signature(FactorModel model):
     """Return what two models share if the state of one fits the other."""
@@ -92,6 +97,64 @@ def empty_arrays(GDMMState state):
         "outcome_q": np.empty(m),
         "multipliers": np.empty(s),
     }
+
+
+def check_state(FactorModel model, state):
+    """Raise an error if a state holds other numbers than those of distributions.
+
+    Parameters
+    ----------
+    model : FactorModel
+        The model that the state is for.
+    state : dict
+        What `GDMMRun.export` wrote: with ``arrays``, those of `export_state`, and where
+        there are cliques those of `export_cliques`.
+    """
+    owner = Entries(state, "dual variables")
+    if state.get("signature") != signature(model):
+        raise ValueError("dual variables of another problem")
+    owner.real("rho", np.finfo(float).tiny)
+    entries, pairs = owner.part("arrays"), np.asarray(model.pairs)
+    counts = entries.array(
+        "counts", (model.n_variables,), np.int32, 1, model.n_labels)
+    shape = (int(counts.sum()),)
+    labels = entries.array("labels", shape, np.int32, 0, model.n_labels - 1)
+    variable = np.repeat(np.arange(model.n_variables), counts)
+    if len(np.unique(variable * np.intp(model.n_labels) + labels)) < len(labels):
+        raise entries.wrong("labels", labels, "labels that differ, of each variable")
+    check_sums(entries, "q", counts, shape)
+    # each outcome has a label of both of its variables
+    of_pairs = entries.array("outcome_counts", (model.n_pairs,), np.int32, 1)
+    shape = (int(of_pairs.sum(dtype=np.intp)),)
+    ends = counts[pairs].T
+    # first: then there are no more of them than numbers in the state
+    check_sums(entries, "outcome_q", of_pairs, shape)
+    entries.array("places", (2, *shape), np.int32, 0,
+                  np.repeat(ends, of_pairs, axis=1) - 1)
+    entries.array("multipliers", (int(ends.sum(dtype=np.intp)),))
+    if getattr(model, "cliques", None) is not None:
+        check_cliques(model.cliques, owner.part("cliques"))
+
+
+def check_cliques(cliques, entries):
+    """Raise an error if a state of cliques holds other numbers; see `check_state`."""
+    counts = entries.array(
+        "counts", (cliques.n_cliques,), np.intp, 1, cliques.outcomes)
+    shape = (int(counts.sum()),)
+    check_sums(entries, "q", counts, shape)
+    entries.array(
+        "entries", shape, np.intp, 0, np.repeat(cliques.outcomes, counts) - 1)
+    size = int(cliques.orders.sum()) * cliques.n_labels
+    entries.array("multipliers", (size,))
+
+
+def check_sums(entries, name, counts, shape):
+    """Raise an error if an entry is not of distributions of so many outcomes each."""
+    q = entries.array(name, shape, float, -ROUNDING, 1.0 + ROUNDING)
+    if len(counts):
+        sums = np.add.reduceat(q, np.cumsum(counts, dtype=np.intp) - counts)
+        entries.checked(f"sums of {name}", sums, (None,), float, 1.0 - ROUNDING,
+                        1.0 + ROUNDING)
 
 
 def restore_state(GDMMState state, arrays):
@@ -174,6 +237,10 @@ cdef int restore_outcomes(GDMMState state, Py_ssize_t pair, Py_ssize_t count,
             pair_labels[side] = label[first[ends[side]] + places[side, k]]
             own[side] = activate_label(
                 state._arena, outcomes.ends[side].labels, pair_labels[side])
+        if not state.model.allows(pair, pair_labels[0], pair_labels[1]):
+            raise ValueError(
+                f"the state of dual variables is damaged: pair {pair} has an outcome "
+                "that is forbidden")
         entry = state.model.entry(pair, pair_labels[0], pair_labels[1])
         # the observed one is there, the others differ
         place = 0

@@ -30,6 +30,7 @@ from sksstruct.solvers.dual_decomposition._feasible import (
 from sksstruct.solvers.dual_decomposition._feasible_joint import joint_value
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._restart import (
+    check_state,
     export_cliques,
     export_state,
     restore_cliques,
@@ -119,9 +120,9 @@ class FactorSolver(Solver):
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state, factors = dual_state.get("factors"), model.factors()
         # distributions of pairs of binary labels, and bases, are of other kinds
-        if state is None or isinstance(factors, BinaryFactorModel):
+        if not isinstance(state, dict) or isinstance(factors, BinaryFactorModel):
             return False
-        return self.update != "afw" and state["signature"] == signature(factors)
+        return self.update != "afw" and state.get("signature") == signature(factors)
 
     def _solve(self, model, alpha, options):
         factors = model.factors()
@@ -287,6 +288,7 @@ class GDMMRun:
         self.visited_before = 0
         self.is_warm = previous is not None
         if self.is_warm:
+            check_state(model, previous)
             # in the same ratio to the curvature, which alpha may have changed
             if self.adapts_rho:
                 self.state.set_rho(previous["rho"] * self.curvature)

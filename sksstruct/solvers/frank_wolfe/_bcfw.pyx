@@ -40,6 +40,8 @@ from sksstruct.solvers.frank_wolfe._directions cimport (
 from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
 from sksstruct.utils._simd cimport sks_prefetch
 
+from sksstruct.utils.entries import Entries
+
 STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
 # The addresses of a block's arrays are asked for so many visits ahead: memory takes as
@@ -244,10 +246,13 @@ cdef class BCFWKernel(Blocks):
         }
 
     def resume(self, state):
+        entries = Entries(state, "dual variables")
+        gaps = entries.array("gaps", self.gaps_.shape, float, 0.0)
+        gap_total = entries.real("gap_total", 0.0, infinite=True)
         Blocks.resume(self, state)
-        self.set_gaps(state["gaps"])
+        self.set_gaps(gaps)
         # estimates have changed since it was computed
-        self.gap_total = state["gap_total"]
+        self.gap_total = gap_total
 
     # ---- the average of the iterates ----
 

@@ -24,14 +24,13 @@ from sksstruct.models.protocols._bound_model cimport BoundModel
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.utils._arena cimport Arena
 
+from sksstruct.solvers.frank_wolfe.exported import (
+    FIRST_CAPACITY, read_grams, read_mixtures, read_sums,
+)
+
 # Capacities for labelings to begin with. Without a cache few blocks need more than
 # four, and scratch is there only once.
-cdef Py_ssize_t SCRATCH_CAPACITY = 16, FIRST_CAPACITY = 4
-
-
-def fits(state, BoundModel model, bint means):
-    """Return whether exported duals have this form and labelings of the model."""
-    return state.get("means") == means and state["signature"] == model.signature
+cdef Py_ssize_t SCRATCH_CAPACITY = 16, FIRST = FIRST_CAPACITY
 
 
 cdef class Blocks:
@@ -121,12 +120,11 @@ cdef class Blocks:
 
         Raises ValueError if the state is not accepted.
         """
-        if not fits(state, self.model, self.use_means):
-            raise ValueError("dual variables of another problem")
-        cdef const int32_t[::1] keys = np.ascontiguousarray(state["keys"])
-        cdef const double[::1] values = np.ascontiguousarray(state["values"])
-        cdef const Py_ssize_t[::1] counts = state["counts"]
+        cdef const int32_t[::1] keys
+        cdef const double[::1] values
+        cdef const Py_ssize_t[::1] counts
         cdef Py_ssize_t i, first_key = 0, first_value = 0
+        counts, keys, values = read_mixtures(state, self.model, self.use_means)
         # averages are of the iterates from here on
         self.iterate = 0.0
         # At w = 0 the value of a mixture is its loss.
@@ -172,12 +170,18 @@ cdef class Blocks:
                          const double* values) except -1:
         """Fill a block with keys and values."""
         cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t k
         self._reserve_keys(block, count)
         memcpy(block.keys, keys, count * sizeof(int32_t))
         memcpy(block.values, values, count * sizeof(double))
         block.n_keys = count
         # those of a state from elsewhere may be in any order
         sort_keys(block, 0)
+        for k in range(1, count):
+            if block.keys[k] == block.keys[k - 1]:
+                raise ValueError(
+                    f"the state of dual variables is damaged: example {i} has the key "
+                    f"{block.keys[k]} twice")
         return 0
 
     cdef int _fill_labelings(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
@@ -210,9 +214,12 @@ cdef class Blocks:
         cdef Block* block
         if self.use_means:
             return {**self.export(), "losses": self.losses_.copy(), "loss": self.loss}
-        capacities = np.array([self.blocks[i].capacity for i in range(self.n_blocks)])
-        sizes = np.array([self.blocks[i].n_gram for i in range(self.n_blocks)])
-        cdef double[::1] grams = np.empty(int((sizes ** 2).sum()) + 1)
+        capacities = np.array([self.blocks[i].capacity for i in range(self.n_blocks)],
+                              dtype=np.intp)
+        sizes = np.array([self.blocks[i].n_gram for i in range(self.n_blocks)],
+                         dtype=np.intp)
+        # one more, so that there is always an address
+        cdef double[::1] grams = np.zeros(int((sizes ** 2).sum()) + 1)
         for i in range(self.n_blocks):
             block = &self.blocks[i]
             for j in range(block.n_gram):
@@ -227,12 +234,14 @@ cdef class Blocks:
 
     def resume(self, state):
         """Continue from a snapshot with the same bits; the weights do not change."""
-        cdef const int32_t[::1] keys = np.append(state["keys"], np.int32(0))
-        cdef const double[::1] values = np.append(state["values"], 0.0)
-        cdef const Py_ssize_t[::1] counts = state["counts"]
+        cdef const int32_t[::1] keys
+        cdef const double[::1] values
+        cdef const Py_ssize_t[::1] counts
         cdef Py_ssize_t i, first_key = 0, first_value = 0
-        if not fits(state, self.model, self.use_means):
-            raise ValueError("dual variables of another problem")
+        counts, keys, values = read_mixtures(state, self.model, self.use_means)
+        losses, loss = read_sums(state, self.n_blocks)
+        if not self.use_means:
+            promises, capacities, sizes, grams = read_grams(state, np.asarray(counts))
         for i in range(self.n_blocks):
             if self.use_means:
                 self._fill_means(i, counts[i], &keys[first_key], &values[first_value])
@@ -241,11 +250,10 @@ cdef class Blocks:
                     i, counts[i], &keys[first_key], &values[first_value])
             first_key += counts[i] * (1 if self.use_means else self.model._sizes[i])
             first_value += counts[i]
-        self.losses_[:] = state["losses"]
-        self.loss = state["loss"]
+        self.losses_[:], self.loss = losses, loss
         if not self.use_means:
-            self.promises_[:] = state["promises"]
-            self._resume_grams(state["capacities"], state["gram_sizes"], state["grams"])
+            self.promises_[:] = promises
+            self._resume_grams(capacities, sizes, grams)
 
     cdef int _resume_grams(self, const Py_ssize_t[::1] capacities,
                            const Py_ssize_t[::1] sizes,
@@ -258,6 +266,8 @@ cdef class Blocks:
             # where room runs out Gram matrices are formed anew
             if width > block.capacity:
                 self._set_capacity(block, self.model._sizes[i], width)
+            # it is the length of the rows below
+            width = block.capacity
             if sizes[i] == 0:
                 continue
             block.gram = <double*> self.arena.take(width * width * sizeof(double))
@@ -401,7 +411,7 @@ cdef class Blocks:
         """Double the capacity for labelings."""
         # The arena holds what is given up: doubled, that is no more than what is used.
         return self._set_capacity(
-            block, size, 2 * block.n_labelings if block.n_labelings else FIRST_CAPACITY)
+            block, size, 2 * block.n_labelings if block.n_labelings else FIRST)
 
     cdef int _set_capacity(self, Block* block, Py_ssize_t size,
                            Py_ssize_t capacity) except -1 nogil:

@@ -1,10 +1,8 @@
 """Block-coordinate Frank-Wolfe for the structured hinge loss."""
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from numbers import Integral, Real
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -17,7 +15,7 @@ from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
-from sksstruct.solvers.frank_wolfe._blocks import fits
+from sksstruct.solvers.frank_wolfe.exported import fits
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.utils._param_validation import Interval, Options, StrOptions
 from sksstruct.utils.parallel import run_in_chunks
@@ -32,61 +30,60 @@ class BCFW(Solver):
         ``alpha/2 |w|^2 + sum_i p_i max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
 
     one training example at a time, with exact line search (a safe step with bounds)
-    and the duality gap as certificate [1]_. Any combination of the options works.
+    and the duality gap as certificate [1]_. Any combination of the options works. The
+    defaults are those that reach a given gap soonest: pairwise steps, several for each
+    visit, passes over known labelings while they pay, and an average that forgets the
+    first steps. `as_published` returns the solver with the options of the paper.
 
     Parameters
     ----------
-    sampling : {"gap", "uniform", "permutation"}, default="gap"
-        Order of the visits. "gap": in proportion to the estimates of the block gaps
-        (Algorithm 2). "uniform": with replacement. "permutation": in a new random order
-        every pass.
-    step : {"fw", "pairwise", "away"}, default="fw"
-        Frank-Wolfe (Algorithm 1), pairwise (Algorithm 3) or away steps (Algorithm 4).
-    cache : bool, default=False
-        Whether to keep the labelings that the oracle returned, and call the oracle only
-        if none of them gives enough progress (Algorithm 5).
-    averaging : bool or "suffix", default=True
-        Whether to return the average of the iterates with weights 1, 2, 3, ...;
-        "suffix" restarts the average whenever the number of passes has grown by a
-        factor of the square root of two, so that it forgets the first steps.
-    check_every : int or "auto", default=10
-        Number of passes between two computations of the duality gap. "auto" predicts
-        from the last two values when the gap will reach the tolerance, and computes it
-        then, or after at most ten passes. Gap sampling computes it earlier if the sum
-        of its estimates is a hundredth of the last gap or less.
     max_iter : int, default=1000
         Maximum number of passes. A pass makes as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
-    cache_factor : float, default=0.25
+    sampling : {"permutation", "gap", "uniform"}, default="permutation"
+        Order of the visits. "permutation": in a new random order every pass. "gap": in
+        proportion to the estimates of the block gaps (Algorithm 2). "uniform": with
+        replacement.
+    step : {"pairwise", "away", "fw"}, default="pairwise"
+        Pairwise (Algorithm 3), away (Algorithm 4) or Frank-Wolfe steps (Algorithm 1).
+    cache : bool, default=True
+        Whether to keep the labelings that the oracle returned, and call the oracle only
+        if none of them gives enough progress (Algorithm 5).
+    averaging : bool or "suffix", default="suffix"
+        Whether to return the average of the iterates with weights 1, 2, 3, ...;
+        "suffix" restarts the average whenever the number of passes has grown by a
+        factor of the square root of two, so that it forgets the first steps.
+    check_every : int or "auto", default="auto"
+        Number of passes between two computations of the duality gap. "auto" predicts
+        from the last two values when the gap will reach the tolerance, and computes it
+        then, or after at most ten passes. Gap sampling computes it earlier if the sum
+        of its estimates is a hundredth of the last gap or less.
+    cache_factor : float, default=inf
         F in the cache hit criterion: share of the example's last measured gap. ``inf``
         calls the oracle on every visit.
     cache_nu : float, default=0.01
         nu in the cache hit criterion: share of the mean block gap.
-    max_cached : int, default=20
+    max_cached : int, default=6
         Maximum number of labelings kept per example. Labelings with a positive weight
         are always kept. With plain steps, every labeling keeps a positive weight; with
-        pairwise and away steps, weights can become zero.
-    inner_steps : int, default=1
+        pairwise and away steps, weights can become zero. Labelings beyond the few that
+        are active cost more time than they save.
+    inner_steps : int, default=5
         Number of steps per visit among the known labelings of the example. These steps
         use the Gram matrix of the example and do not read its features again. There is
         only one step for sequences that are too long for a Gram matrix, for problems
         with bounds, and for plain steps without a cache, which keep no labelings.
-    cached_passes : int or "auto", default=0
+    cached_passes : int or "auto", default="auto"
         Number of passes over known labelings only, after each pass with the oracle.
-        Needs ``cache``. "auto" continues as long as such a pass gains more per unit of
-        work than all work since the oracle was last used.
+        "auto" continues as long as such a pass gains more per unit of work than all
+        work since the oracle was last used. Without a cache there are none.
     bounds : dict, default=None
         Box constraints on named blocks of weights (Algorithm 9), for instance
         ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,
         an array of the block's shape or None. The blocks of `sksstruct.ChainCRF` are
         "coef", "intercept", "start", "end" and "transitions", in the shapes of its
         attributes.
-    gap_every : int or "auto", default="deprecated"
-        Former name of `check_every`.
-
-        .. deprecated:: 0.1
-            Use `check_every`, as all solvers call it.
 
     Notes
     -----
@@ -104,26 +101,25 @@ class BCFW(Solver):
     >>> from sksstruct import ChainCRF
     >>> from sksstruct.solvers import BCFW
     >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver=BCFW(step="pairwise", tol=0.01))
+    >>> tagger = ChainCRF(alpha=0.1, solver=BCFW(step="away", tol=0.01))
     >>> tagger.fit(X, y).predict([[[1.0], [1.0]]])[0].tolist()
     ['b', 'b']
     """
 
-    sampling: Literal["gap", "uniform", "permutation"] = "gap"
-    step: Literal["fw", "pairwise", "away"] = "fw"
-    cache: bool = False
-    averaging: bool | Literal["suffix"] = True
-    check_every: int | Literal["auto"] = 10
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    cache_factor: float = 0.25
+    sampling: Literal["permutation", "gap", "uniform"] = "permutation"
+    step: Literal["pairwise", "away", "fw"] = "pairwise"
+    cache: bool = True
+    averaging: bool | Literal["suffix"] = "suffix"
+    check_every: int | Literal["auto"] = "auto"
+    cache_factor: float = float("inf")
     cache_nu: float = 0.01
-    max_cached: int = 20
-    inner_steps: int = 1
-    cached_passes: int | Literal["auto"] = 0
+    max_cached: int = 6
+    inner_steps: int = 5
+    cached_passes: int | Literal["auto"] = "auto"
     bounds: dict | None = None
-    gap_every: int | Literal["auto", "deprecated"] = "deprecated"
 
     bounded = True
     _parameter_constraints = {
@@ -148,35 +144,57 @@ class BCFW(Solver):
             StrOptions({"auto"}),
         ],
         "bounds": [dict, None],
-        "gap_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto", "deprecated"}),
-        ],
     }
+
+    @classmethod
+    def as_published(cls, **parameters: Any) -> Self:
+        """The solver with the options of the paper, without away steps and cache.
+
+        Frank-Wolfe steps, gap sampling, the average of all iterates, and the gap every
+        ten passes; with a cache, its size and hit criterion.
+
+        Parameters
+        ----------
+        **parameters : dict
+            Parameters of the solver that differ from these.
+
+        Returns
+        -------
+        solver : BCFW
+            The solver.
+
+        Examples
+        --------
+        >>> from sksstruct.solvers import BCFW
+        >>> solver = BCFW.as_published(step="away", cache=True)
+        >>> solver.sampling, solver.step, solver.cache_factor
+        ('gap', 'away', 0.25)
+        """
+        published = {
+            "sampling": "gap",
+            "step": "fw",
+            "cache": False,
+            "averaging": True,
+            "check_every": 10,
+            "cache_factor": 0.25,
+            "max_cached": 20,
+            "inner_steps": 1,
+            "cached_passes": 0,
+        }
+        return cls(**published | parameters)
 
     def check(self) -> None:
         """Raise an error if a parameter, or their combination, is not valid."""
         super().check()
-        if self.cached_passes != 0 and not self.cache:
+        if self.cached_passes not in (0, "auto") and not self.cache:
             raise ValueError(
                 "cached_passes needs cache=True: without a cache no labelings are kept"
             )
 
-    def _checks_every(self):
-        """Passes between two computations of the gap, by either name."""
-        if self.gap_every == "deprecated":
-            return self.check_every
-        warnings.warn(
-            "BCFW: gap_every was renamed to check_every, and will be removed in 0.3",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.gap_every
-
     def _solve(self, model, alpha, options):
         state = BCFWState(self, model, alpha, options)
         loop = Loop(self, alpha, options, state.scale, keep_best=False)
-        every = self._checks_every()
+        every = self.check_every
         check_at = 2 if every == "auto" else every
 
         def look():
@@ -310,6 +328,12 @@ class BCFWState:
         self.kernel = solver._kernel(model, self.weights, alpha)
         if options.dual_state is not None:
             self.kernel.restore(options.dual_state)
+            # alpha or the features may be others now: the share of the duals with the
+            # highest dual value, the rest on the observed labelings
+            square = alpha * float(self.weights.w @ self.weights.w)
+            share = self.kernel.loss / square if square > 0.0 else 1.0
+            if share < 1.0:
+                self.kernel.rescale(share, alpha)
         self.first_dual = dual_value(self.weights, alpha, self.kernel.loss)
         self.passes = Passes(
             solver, self.kernel, check_random_state(options.random_state)
@@ -427,20 +451,3 @@ class BCFWState:
         if self.solver.averaging == "suffix":
             self._plan_average(number, check_at)
         self.passes.one_pass(first=number == 1)
-
-
-# The fastest to a given gap on the problems measured so far: pairwise steps, several
-# per visit, passes over known labelings while they pay, and an average that forgets the
-# first steps. Labelings beyond the few that are active cost more time than they save.
-FASTEST = partial(
-    BCFW,
-    sampling="permutation",
-    step="pairwise",
-    cache=True,
-    averaging="suffix",
-    check_every="auto",
-    cache_factor=float("inf"),
-    max_cached=6,
-    inner_steps=5,
-    cached_passes="auto",
-)

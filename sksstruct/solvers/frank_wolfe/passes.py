@@ -99,7 +99,7 @@ def known_passes(solver, gain, model, one_pass):
     Parameters
     ----------
     solver : BCFW
-        Its `cached_passes` is read.
+        Its `cache` and `cached_passes` are read.
     gain : float
         By how much the pass with the oracle raised the dual.
     model : BoundModel or Outline
@@ -107,6 +107,8 @@ def known_passes(solver, gain, model, one_pass):
     one_pass : callable
         Makes a pass; returns its gain and number of visits.
     """
+    if not solver.cache:
+        return
     if solver.cached_passes != "auto":
         for _ in range(solver.cached_passes):
             one_pass()

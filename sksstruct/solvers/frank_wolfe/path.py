@@ -18,6 +18,11 @@ gap grows with the square of the distance: where s is 1,
 
 for smaller and larger alpha' alike. So w is good on both sides of alpha, and segments
 have length O(sqrt(epsilon)) instead of O(epsilon). At alpha' = 0 the gap is R.
+
+The paper's epsilon is absolute. A relative one allows the gap epsilon P(w) at alpha',
+so that weights are never good for the only reason that every loss is small. The excess
+of the gap over what is allowed, times alpha', is convex in alpha' where s is 1: weights
+that are good at both ends of an interval are good inside it for both kinds.
 """
 
 import time
@@ -27,8 +32,11 @@ import numpy as np
 from sklearn.base import clone
 
 from sksstruct.solvers.core.base import SCALING, Options
-from sksstruct.solvers.core.loop import check_order
+from sksstruct.solvers.core.loop import COLUMNS, check_order
+from sksstruct.solvers.core.result import SolverResult
+from sksstruct.solvers.core.segments import Segment
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, BCFWState
+from sksstruct.utils.progress import Status, Trace
 
 # Number of passes after which the exact gap is computed regardless of the estimates.
 _LOOK = 5
@@ -37,43 +45,72 @@ _ROUNDING = 1e-13
 
 
 @dataclass
-class Segment:
-    """Weights that are good for an interval of alpha.
+class Certificate:
+    """What follows for other alphas from weights w at one alpha.
 
     Parameters
     ----------
     alpha : float
-        Regularization at which they were trained.
-    lower, upper : float
-        The interval; may reach to 0 or inf. Above the path's first alpha, the weights
-        for another alpha' are multiplied by ``alpha / alpha'``.
-    weights : ndarray
-        Flat weights.
-    objective, gap : float
-        Objective and duality gap at `alpha`; estimates on a heuristic path.
-    n_iter, oracle_calls : int
-        Passes, and oracle calls in all, since the path began.
-    seconds : float
-        Time since then.
-    converged : bool
-        Whether the gap that was asked for was reached.
+        The alpha of the duals.
+    square : float
+        The squared norm of w.
+    loss : float
+        Linear term of the dual.
+    gap : float
+        Duality gap at `alpha`, or an estimate.
+    epsilon : float
+        Suboptimality allowed.
+    relative : bool
+        Whether `epsilon` is a share of the objective at the weights, or in its units.
     """
 
     alpha: float
-    lower: float
-    upper: float
-    weights: np.ndarray
-    objective: float
+    square: float
+    loss: float
     gap: float
-    n_iter: int
-    oracle_calls: int
-    seconds: float
-    converged: bool
+    epsilon: float
+    relative: bool
 
+    @property
+    def risk(self):
+        """Mean loss of w."""
+        return self.gap + self.loss - self.alpha * self.square
 
-def edges_of_grid(alphas):
-    """Ends of the segments of a grid of alphas, from the largest."""
-    return np.concatenate([[np.inf], np.sqrt(alphas[1:] * alphas[:-1]), [0.0]])
+    def gap_at(self, alpha):
+        """Gap of w at another alpha, and the share of the duals for it."""
+        # the squared norm of alpha w
+        u = self.alpha * (self.alpha * self.square)
+        if alpha == 0.0:
+            return max(self.risk, 0.0), 0.0
+        share = min(1.0, alpha * self.loss / u) if u > 0.0 else 1.0
+        dual = share * self.loss - share**2 * u / (2.0 * alpha)
+        return alpha / 2.0 * self.square + self.risk - dual, share
+
+    def allowed(self, alpha):
+        """The gap that epsilon allows at another alpha."""
+        if not self.relative:
+            return self.epsilon
+        return self.epsilon * max(alpha / 2.0 * self.square + self.risk, 0.0)
+
+    def holds(self, alpha):
+        """Whether w is within epsilon of the optimum at another alpha."""
+        return self.gap_at(alpha)[0] <= self.allowed(alpha)
+
+    def reach(self):
+        """The smallest alpha at which w is good enough."""
+        if self.holds(0.0):
+            return 0.0
+        if not self.holds(self.alpha):
+            return self.alpha
+        # the excess of the gap falls as alpha grows up to this one
+        bad, good = -100.0, 0.0
+        for _ in range(60):
+            middle = 0.5 * (bad + good)
+            if self.holds(self.alpha * np.exp(middle)):
+                good = middle
+            else:
+                bad = middle
+        return self.alpha * float(np.exp(good))
 
 
 class Path:
@@ -86,11 +123,11 @@ class Path:
     solver : BCFW
         Its options of sampling, steps and caching are used; averaging is not.
     epsilon : float
-        Suboptimality allowed, in units of the objective.
+        Suboptimality allowed.
+    relative : bool
+        Whether `epsilon` is a share of the objective at the weights, or in its units.
     kappa : float
         Share of epsilon at which training stops at each breakpoint.
-    max_iter : int
-        Maximum number of passes for each breakpoint.
     exact : bool
         Whether gaps are computed, or taken from the last visit of each example.
     random_state, n_jobs
@@ -98,7 +135,7 @@ class Path:
     """
 
     def __init__(
-        self, model, solver, *, epsilon, kappa, max_iter, exact, random_state, n_jobs
+        self, model, solver, *, epsilon, relative, kappa, exact, random_state, n_jobs
     ):
         if not isinstance(solver, BCFW):
             raise TypeError(
@@ -107,19 +144,18 @@ class Path:
         solver = clone(solver).set_params(averaging=False, tol=0.0)
         self.model = model
         self.epsilon, self.kappa, self.exact = epsilon, kappa, exact
-        self.max_iter = max_iter
+        self.relative, self.max_iter = relative, solver.max_iter
         self.started = time.perf_counter()
         self.state = BCFWState(solver, model, 1.0, Options(random_state, n_jobs))
         self.kernel, self.weights = self.state.kernel, self.state.weights
         # passes in all, and at the current alpha
         self.n_iter = self.n_passes = 0
+        self.trace = Trace(COLUMNS, COLUMNS[:2])
         box = self.weights.lower, self.weights.upper
         if box[0] is not None:
             sides = [bound[np.isfinite(bound)] for bound in box]
             if any(side.any() for side in sides):
                 raise ValueError("the path needs bounds that are zero or infinite")
-
-    # ---- where weights are good ----
 
     @property
     def alpha(self):
@@ -131,33 +167,12 @@ class Path:
         """The squared norm |w|^2."""
         return float(self.weights.w @ self.weights.w)
 
-    def gap_at(self, alpha, gap):
-        """Gap of the weights at another alpha, and the share of the duals for it."""
-        square, loss = self.square, self.kernel.loss
-        u = self.alpha * (self.alpha * square)
-        if alpha == 0.0:
-            return max(gap + loss - self.alpha * square, 0.0), 0.0
-        share = min(1.0, alpha * loss / u) if u > 0.0 else 1.0
-        risk = gap + loss - self.alpha * square
-        dual = share * loss - share**2 * u / (2.0 * alpha)
-        return alpha / 2.0 * square + risk - dual, share
-
-    def reach(self, gap):
-        """The smallest alpha at which the weights are good enough."""
-        if self.gap_at(0.0, gap)[0] <= self.epsilon:
-            return 0.0
-        if self.gap_at(self.alpha, gap)[0] > self.epsilon:
-            return self.alpha
-        # the gap falls as alpha grows up to this one
-        bad, good = -100.0, 0.0
-        for _ in range(60):
-            middle = 0.5 * (bad + good)
-            value = self.gap_at(self.alpha * np.exp(middle), gap)[0]
-            if value <= self.epsilon:
-                good = middle
-            else:
-                bad = middle
-        return self.alpha * float(np.exp(good))
+    def certificate(self, gap):
+        """What follows from the present weights, whose gap is given."""
+        loss = self.kernel.loss
+        return Certificate(
+            self.alpha, self.square, loss, gap, self.epsilon, self.relative
+        )
 
     # ---- moving along ----
 
@@ -172,8 +187,11 @@ class Path:
 
     def start(self):
         """Go to the largest breakpoint (Algorithm 6); return its objective and gap."""
-        state = self.state
-        if self.epsilon < _ROUNDING * state.scale:
+        state, epsilon = self.state, self.epsilon
+        if self.relative:
+            # a share of the optimum, which is this much less than at w = 0
+            epsilon *= state.scale / (1.0 + self.kappa * epsilon)
+        if epsilon < _ROUNDING * state.scale:
             raise ValueError(
                 f"epsilon={self.epsilon:.3g} is below the rounding errors of the "
                 f"objective, which is {state.scale:.3g} at w = 0"
@@ -183,59 +201,72 @@ class Path:
         # at the weights psi: theta_i is the best score without the loss
         bound = self.square + state.risk.value(self.weights.w, loss_scale=0.0)
         state.calls_of_checks += self.model.n_examples
-        self.move(max(bound / (self.kappa * self.epsilon), 1e-100), 1.0)
+        # all losses are zero where there is nothing to learn
+        target = self.kappa * epsilon if epsilon > 0.0 else np.inf
+        self.move(max(bound / target, 1e-100), 1.0)
         return self.certify()
 
     def certify(self):
-        """Objective and gap at the weights, by a sweep."""
-        primal = 0.5 * self.alpha * self.square + self.state.check_gaps()
-        gap = primal - (self.kernel.loss - 0.5 * self.alpha * self.square)
+        """Objective at the weights, and their certificate, by a sweep."""
+        half = 0.5 * self.alpha * self.square
+        primal = half + self.state.check_gaps()
+        gap = primal - (self.kernel.loss - half)
         if not np.isfinite(gap):
             raise ValueError(f"training broke down: the gap is {gap:.3g}. {SCALING}")
         check_order(primal, primal - gap, self.state.scale)
-        return primal, max(gap, 0.0)
+        return primal, self.certificate(max(gap, 0.0))
 
     def estimate(self):
-        """Objective and gap, estimated from the last visits of the examples."""
+        """The same, estimated from the last visits of the examples."""
         gap = float(self.kernel.gaps_.sum())
-        return self.kernel.loss - 0.5 * self.alpha * self.square + gap, gap
+        found = self.certificate(gap)
+        return self.kernel.loss - 0.5 * self.alpha * found.square + gap, found
 
-    def _good(self, gap, covered):
+    def _good(self, found, covered):
         """Whether weights are accurate, and good up to an alpha."""
-        if covered is not None and self.gap_at(covered, gap)[0] > self.epsilon:
+        # estimates are infinite until every example was visited
+        if not np.isfinite(found.gap):
             return False
-        if gap <= self.kappa * self.epsilon:
+        if covered is not None and not found.holds(covered):
+            return False
+        if found.gap <= self.kappa * found.allowed(self.alpha):
             return True
         # good for every smaller alpha: this is the last segment
-        return covered is not None and self.gap_at(0.0, gap)[0] <= self.epsilon
+        return covered is not None and found.holds(0.0)
 
     def solve(self, covered=None):
-        """Train until good up to an alpha; return objective, gap and success."""
+        """Train until good up to an alpha; return objective, certificate, success."""
         passes = 0
         while True:
             self.n_passes += 1
             self.state.one_pass(self.n_passes)
             passes += 1
             self.n_iter += 1
-            primal, gap = self.estimate()
+            primal, found = self.estimate()
             if self.exact and (
-                self._good(gap, covered) or passes % _LOOK == 0 or self.state.needs_gaps
+                self._good(found, covered)
+                or passes % _LOOK == 0
+                or self.state.needs_gaps
             ):
-                primal, gap = self.certify()
+                primal, found = self.certify()
                 promising = True
             else:
                 promising = not self.exact
-            if promising and self._good(gap, covered):
-                return primal, gap, True
+            if promising and self._good(found, covered):
+                return primal, found, True
             if passes >= self.max_iter:
                 if self.exact:
-                    primal, gap = self.certify()
-                return primal, gap, self._good(gap, covered)
-            if promising and covered is not None and gap < self.kappa**2 * self.epsilon:
+                    primal, found = self.certify()
+                return primal, found, self._good(found, covered)
+            small = self.kappa**2 * found.allowed(self.alpha)
+            if promising and covered is not None and found.gap < small:
                 # too far from the covered part: go back half of the way
                 self.move(float(np.sqrt(self.alpha * covered)), 1.0)
 
-    def _segment(self, lower, upper, primal, gap, converged):
+    def _segment(self, lower, upper, primal, found, converged=True):
+        calls = self.kernel.oracle_calls + self.state.calls_of_checks
+        seconds, gap = time.perf_counter() - self.started, found.gap
+        self.trace.add(self.n_iter, calls, seconds, primal, primal - gap, gap)
         return Segment(
             self.alpha,
             lower,
@@ -244,15 +275,16 @@ class Path:
             primal,
             gap,
             self.n_iter,
-            self.kernel.oracle_calls + self.state.calls_of_checks,
-            time.perf_counter() - self.started,
+            calls,
+            seconds,
             converged,
+            self.kappa * found.allowed(self.alpha),
         )
 
-    def _next(self, covered):
+    def _next(self, covered, found):
         """Alpha whose weights would be good up to `covered`, if alpha w stayed."""
-        size = self.alpha * (self.alpha * self.square) / covered
-        slack = 2.0 * (1.0 - self.kappa) * self.epsilon
+        size = self.alpha * (self.alpha * found.square) / covered
+        slack = 2.0 * (1.0 - self.kappa) * found.allowed(covered)
         return covered / (1.0 + np.sqrt(slack / max(size, 1e-12 * slack)))
 
     def segments(self, alpha_min=0.0):
@@ -261,27 +293,42 @@ class Path:
         The segments follow each other without a gap. The last one reaches down to zero
         if its weights are good for every smaller alpha.
         """
-        primal, gap = self.start()
-        covered = self.reach(gap)
-        yield self._segment(covered, np.inf, primal, gap, True)
+        primal, found = self.start()
+        covered = found.reach()
+        yield self._segment(covered, np.inf, primal, found)
         while covered > alpha_min:
-            alpha = max(self._next(covered), alpha_min)
+            alpha = max(self._next(covered, found), alpha_min)
             if not alpha < covered:  # epsilon is below rounding
                 return
-            self.move(alpha, self.gap_at(alpha, gap)[1])
-            primal, gap, converged = self.solve(covered)
+            self.move(alpha, found.gap_at(alpha)[1])
+            primal, found, converged = self.solve(covered)
             upper = covered
-            covered = self.reach(gap) if converged else self.alpha
-            yield self._segment(covered, upper, primal, gap, converged)
+            covered = found.reach() if converged else self.alpha
+            yield self._segment(covered, upper, primal, found, converged)
             if not converged:
                 return
 
-    def grid(self, alphas):
-        """Train at given alphas, from the largest, each from the one before."""
-        gap = None
-        edges = edges_of_grid(alphas)
-        for k, alpha in enumerate(alphas.tolist()):
-            share = 1.0 if gap is None else self.gap_at(alpha, gap)[1]
-            self.move(alpha, share)
-            primal, gap, converged = self.solve()
-            yield self._segment(edges[k + 1], edges[k], primal, gap, converged)
+    def result_at(self, alpha):
+        """Follow the path down to an alpha, and train there; the result of a solver."""
+        try:
+            for _ in self.segments(alpha):
+                pass
+            if self.alpha != alpha:
+                self.move(alpha, self.certificate(0.0).gap_at(alpha)[1])
+            primal, found, converged = self.solve()
+            status = Status.CONVERGED if converged else Status.MAX_ITER
+        except KeyboardInterrupt:
+            primal, found = self.certify()
+            status = Status.INTERRUPTED
+        segment = self._segment(alpha, alpha, primal, found)
+        return SolverResult(
+            weights=segment.weights,
+            objective=primal,
+            dual_gap=found.gap,
+            dual_loss=self.kernel.loss,
+            n_iter=self.n_iter,
+            status=status,
+            history=self.trace.as_dict(),
+            target=segment.target,
+            dual_state=self.kernel.export(),
+        )

@@ -83,13 +83,18 @@ class Average:
 
     def state(self):
         """What `resume` needs."""
-        numbers = self.restart_at, self.is_on, self.count, self.factor, self.loss
-        return {"u": self._memory[0], "numbers": numbers}
+        names = "restart_at", "is_on", "count", "factor", "loss"
+        numbers = {name: getattr(self, name) for name in names}
+        return {"u": self._memory[0], **numbers}
 
-    def resume(self, state):
+    def resume(self, entries):
         """Go on from a state."""
-        self.restart_at, self.is_on, self.count, self.factor, self.loss = state[
-            "numbers"
-        ]
+        self.restart_at, self.is_on = entries.whole("restart_at"), entries.flag("is_on")
+        if self.is_on and not self.kind:
+            raise entries.wrong("is_on", True, "False: there is no average")
+        self.count = entries.real("count", 0.0)
+        self.factor = entries.real("factor", 0.0)
+        self.loss = entries.real("loss")
         if self.kind:
-            self._memory[0][:], self._is_used = state["u"], True
+            u = entries.array("u", self._memory[0].shape)
+            self._memory[0][:], self._is_used = u, True

@@ -13,6 +13,7 @@ call does is a function of the state of the block, the arguments, and nothing el
 import copy
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.partitioned.gradients import GradientBlock
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
+from sksstruct.utils.entries import Entries
 
 # Changes of so many rounds are remembered, for weights that were not used for a while.
 _REMEMBERED = 32
@@ -139,10 +141,11 @@ class Lender:
     def _copy(self, v, lent, number):
         """Bring lent weights to the values of a round."""
         weights, before = lent.weights, lent.number
-        behind = [self._changed.get(k) for k in range(before + 1, number + 1)]
+        first = max(before, number - _REMEMBERED)
+        behind = [self._changed.get(k) for k in range(first + 1, number + 1)]
         # they stay unknown where visits are not finished
         lent.number = -1
-        if before < 0 or before > number or None in behind:
+        if not first == before <= number or None in behind:
             weights.set(v)
             if weights.marks is not None:
                 weights.marks[:] = 0
@@ -353,6 +356,11 @@ class Block:
         """Go on from a state, with the same bits."""
         raise NotImplementedError
 
+    @staticmethod
+    def file_name(block, name):
+        """Name of the file of a block."""
+        return f"block-{block}-{name}.npz"
+
     def save(self, checkpoint, name):
         """Write the state to a file of a checkpoint.
 
@@ -361,24 +369,28 @@ class Block:
         written : tuple of str
             Name of the file, and its digest.
         """
-        name = f"block-{self.number}-{name}.npz"
+        name = self.file_name(self.number, name)
         state = _with_signature(self.state(), fingerprint(self.model.signature))
         state = {"data": self._probe(), **state}
         return name, checkpoint.write(name, state)
 
     def load(self, checkpoint, name, digest):
         """Go on from the state in a file of a checkpoint."""
-        state, found = checkpoint.read(name, digest), []
-        state = _with_signature(state, self.model.signature, found)
-        same = set(found) == {fingerprint(self.model.signature)}
-        data = state.pop("data")
+        entries, found, probe = checkpoint.read(name, digest), [], self._probe()
+        state = _with_signature(entries.state, self.model.signature, found)
+        # as text: a damaged one may be anything
+        same = set(map(str, found)) == {fingerprint(self.model.signature)}
+        data = entries.array("data", (2, None))
         # another machine may round otherwise
-        if not same or not np.allclose(data, self._probe(), rtol=1e-6, atol=0.0):
-            raise ValueError(
-                f"{name} in the checkpoint {checkpoint.url!r} belongs to other "
-                "examples; train with resume=False to start from the beginning"
-            )
-        self.restore(state)
+        close = partial(np.allclose, rtol=1e-6, atol=0.0)
+        if not same or data.shape != probe.shape or not close(data, probe):
+            raise checkpoint.error(name, "belongs to other examples")
+        try:
+            self.restore(state)
+        except (ValueError, MemoryError) as error:
+            # capacities may be any
+            what = f"is damaged, or too large for memory: {error}"
+            raise checkpoint.error(name, what) from error
 
     def _probe(self):
         """p_i and losses at weights of no meaning, which tell other data."""
@@ -504,7 +516,7 @@ class EntropyBlock(Block):
     def restore(self, state):
         """Go on from a state, with the same bits."""
         state = copy.deepcopy(state)
-        dual = state.pop("dual")
+        dual = Entries(state, "a block").part("dual").state
         if not self.model.fits_entropy_dual(dual, self.model.surrogate):
             raise ValueError("dual variables of another problem")
         self._begin(dual)

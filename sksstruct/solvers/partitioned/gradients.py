@@ -16,6 +16,7 @@ import numpy as np
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, run_lbfgs
 from sksstruct.solvers.partitioned.changes import TreeSum, compress, dense
+from sksstruct.solvers.partitioned.checkpoint import warn_unwritten
 from sksstruct.utils._layout import aligned_zeros
 
 
@@ -112,7 +113,7 @@ class SummedLoss:
         answer = None if record is None else record.next(w, self._sweep)
         if answer is None:
             answer = self._sweep(w)
-            if record is not None:
+            if record is not None and record.writes:
                 record.add(w, *answer)
         loss, self.exact, self.convex, gradient[:] = answer
         return loss
@@ -161,27 +162,30 @@ class Record:
         self.sweeps, self.n_repeated, self.seconds = [], 0, 0.0
         # the run that goes on, once there is one
         self.loop = None
-        if resume:
-            state = checkpoint.read_driver()
-            if state["identity"] != identity:
-                raise self._other_run()
-            self.sweeps, self.seconds = state["sweeps"], state["seconds"]
-
-    def _other_run(self):
-        return ValueError(
-            f"the checkpoint in {self.checkpoint.url!r} belongs to another run: data "
-            "or parameters differ; train with resume=False to start from the beginning"
-        )
+        # whether sweeps are still written
+        self.writes = True
+        if not resume:
+            checkpoint.prepare()
+            return
+        entries = checkpoint.read_driver(identity)
+        sweeps = entries.get("sweeps", list, "a list of files")
+        self.sweeps = checkpoint.named(sweeps, r"sweep-{k}\.npz")
+        self.seconds = entries.real("seconds", 0.0)
 
     def next(self, w, sweep):
         """What the next sweep found when it was made; None if it was not yet."""
         number = self.n_repeated
         if number == len(self.sweeps):
             return None
-        state = self.checkpoint.read(*self.sweeps[number])
-        if state["weights"] != _digest(w):
-            raise self._other_run()
-        answer = tuple(state[name] for name in ("loss", "exact", "convex", "gradient"))
+        entries = self.checkpoint.read(*self.sweeps[number], kind="sweep")
+        if entries.text("weights") != _digest(w):
+            raise self.checkpoint.other_run()
+        answer = (
+            entries.real("loss"),
+            entries.real("exact", 0.0, 1.0),
+            entries.flag("convex"),
+            entries.array("gradient", w.shape),
+        )
         if number == 0:
             # the first tells other data; another machine may round otherwise
             now = sweep(w)
@@ -199,18 +203,24 @@ class Record:
 
     def add(self, w, loss, exact, convex, gradient):
         """Write what a sweep found."""
-        name = f"sweep-{len(self.sweeps)}.npz"
-        state = {"loss": loss, "exact": exact, "convex": convex, "gradient": gradient}
-        digest = self.checkpoint.write(name, {"weights": _digest(w), **state})
-        self.sweeps.append((name, digest))
+        number = len(self.sweeps)
+        name, state = f"sweep-{number}.npz", {"weights": _digest(w), "loss": loss}
+        state.update(exact=exact, convex=convex, gradient=gradient)
+        try:
+            digest = self.checkpoint.write(name, state, "sweep")
+            sweeps = [*self.sweeps, (name, digest)]
+            state = {"identity": self.identity, "sweeps": sweeps}
+            self.checkpoint.write_driver({**state, "seconds": self.loop.seconds()})
+        except OSError as error:
+            # those that come next would be no use without this one
+            self.writes = False
+            if number:
+                self.checkpoint.remove([name])
+            kept = f"there are the gradients of the first {number} sweeps"
+            warn_unwritten(self.checkpoint, error, kept)
+            return
+        self.sweeps = sweeps
         self.n_repeated += 1
-        self.checkpoint.write_driver(
-            {
-                "identity": self.identity,
-                "sweeps": self.sweeps,
-                "seconds": self.loop.seconds(),
-            }
-        )
 
 
 def _digest(w):

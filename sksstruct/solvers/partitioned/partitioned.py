@@ -2,30 +2,35 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache, partial
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
-from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Options, Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.core.result import SolverResult
-from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
-from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
+from sksstruct.solvers.partitioned.checkpoint import (
+    Checkpoint,
+    fingerprint,
+    warn_unwritten,
+)
 from sksstruct.solvers.partitioned.executors import Executor, Threads
 from sksstruct.solvers.partitioned.gradients import Record, minimize_sum
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.entries import Entries
+from sksstruct.utils.parallel import one_blas_thread
 
 # blocks="auto": so many examples in each, or more, but two blocks at least where there
 # are so many examples, and not more than so many blocks.
@@ -33,6 +38,8 @@ _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 4000, 200, 8
 # check_every="auto": the first pass of the hinge after which the gap is computed, and
 # the passes after which it is computed again, as part of all and at least so many.
 _FIRST_CHECK = 4
+# A gap that is rounding error, as part of the objective that `tol` is relative to.
+_ROUNDING = 1e-13
 # States are kept sooner where the weights that were sent since, and would be sent again
 # to who takes the place of a lost worker, take so much memory.
 _MOST_BYTES = 2**30
@@ -57,6 +64,11 @@ class Partitioned(Solver):
 
     Parameters
     ----------
+    max_iter : int, default=1000
+        Maximum number of passes, each of as many visits as there are examples.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
+        gradient, times the objective.
     solver : BCFW, SDCA, LBFGS or None, default=None
         The solver that each block uses for its visits, and for `BCFW`, for averaging.
         Its `max_iter`, `tol` and `check_every` have no effect. None: `BCFW` or `SDCA`,
@@ -67,11 +79,6 @@ class Partitioned(Solver):
         "auto": 2, 4 or 8 blocks, with 4,000 examples in each if there are more than
         two, and 1 block for fewer than 200 examples. More threads than blocks have no
         effect. More blocks need more passes.
-    max_iter : int, default=1000
-        Maximum number of passes, each of as many visits as there are examples.
-    tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
-        gradient, times the objective.
     rounds : int or "auto", default="auto"
         Number of rounds per pass, which is how often changes are added. With more
         rounds, training needs fewer passes, but more communication. "auto": 4 with the
@@ -93,11 +100,13 @@ class Partitioned(Solver):
     checkpoint : str, path or None, default=None
         Folder to which the state of the run is written every `keep_every` passes: a
         local folder, or a URL that fsspec supports. Workers on other machines must be
-        able to reach it.
+        able to reach it. If it cannot be written, because the disk is full for
+        instance, there is a warning, and training continues.
     resume : bool, default=False
         Whether to continue from the checkpoint. The result is bit-for-bit that of a run
-        that was not stopped. The data and all parameters must be those of the run that
-        wrote the checkpoint, except for `max_iter`, `tol`, `keep_every`, `executor` and
+        that was not stopped; if the checkpoint has `max_iter` passes or more, training
+        ends at once. The data and all parameters must be those of the run that wrote
+        the checkpoint, except for `max_iter`, `tol`, `keep_every`, `executor` and
         `n_jobs`. The checkpoint of `LBFGS` contains the gradient of every sweep.
     executor : Executor or None, default=None
         The executor that runs the blocks. None: threads of this process.
@@ -126,11 +135,11 @@ class Partitioned(Solver):
     %(example)s
     """
 
-    solver: Solver | None = None
-    blocks: int | Literal["auto"] = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
+    solver: Solver | None = None
+    blocks: int | Literal["auto"] = "auto"
     rounds: int | Literal["auto"] = "auto"
     scaling: Literal["adaptive", "safe"] = "adaptive"
     check_every: int | Literal["auto"] = "auto"
@@ -181,7 +190,7 @@ class Partitioned(Solver):
         """
         if self.solver is not None:
             return self.solver
-        return FASTEST() if surrogate is None else SDCA()
+        return BCFW() if surrogate is None else SDCA()
 
     def check_model(self, model: BoundModel) -> None:
         """Raise an error if blocks of a model cannot be trained.
@@ -325,8 +334,7 @@ class Partitioned(Solver):
         if executor is None:
             executor = Threads(options.n_jobs)
         seed = check_random_state(options.random_state).randint(2**31 - 1)
-        # sums must not depend on how many threads there are
-        with _controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             try:
                 executor.place(builders)
                 checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
@@ -349,12 +357,6 @@ class Partitioned(Solver):
             (outline.n_examples, outline.n_weights, outline.surrogate),
             (executor.n_blocks, alpha, l1),
         )
-
-
-@cache
-def _controller():
-    """The threads of the libraries that are loaded."""
-    return ThreadpoolController()
 
 
 class Run:
@@ -385,15 +387,19 @@ class Run:
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
         )
-        self.resumed = None
+        # the pass of the checkpoint, and whether there is nothing more to gain
+        self.resumed = self.kept_at = scale = None
+        self.stalled = False
         if solver.resume:
             self.resumed = self._read_checkpoint()
-            scale = self.resumed["scale"]
-        elif self.hinge:
-            w = self.weights.w
-            scale = self._penalty(w) + rounds.value(w)
-        else:
-            scale = None
+        elif rounds.checkpoint is not None:
+            rounds.checkpoint.prepare()
+        if self.hinge:
+            if self.resumed is None:
+                w = self.weights.w
+                scale = self._penalty(w) + rounds.value(w)
+            else:
+                scale = self.resumed.real("scale", 0.0)
         extra = ("sigma", "bytes_down", "bytes_up")
         self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         every = solver.check_every
@@ -405,6 +411,8 @@ class Run:
         """Make passes."""
         if self.resumed is not None:
             self._resume(self.resumed)
+            # the run that was stopped may have been at its end
+            self.loop.status = self.loop.reason(self.stalled)
         elif not self.hinge:
             self.look()
         return self.loop.run(self.one_pass, self.look, None, self._weights_now)
@@ -414,18 +422,21 @@ class Run:
         loop, rounds = self.loop, self.rounds
         self.average.plan(loop.n_iter, self.check_at)
         stalled = rounds.one_pass(loop.n_iter)
-        checks = not rounds.complete or loop.n_iter == self.check_at
-        if checks:
-            self.look()
+        if stalled or not rounds.complete or loop.n_iter == self.check_at:
+            self.look(stalled)
             self.check_at = next_check(loop, self.solver.check_every)
             if self.solver.check_every == "auto":
                 # cheap beside passes over known labelings, which may be many
                 most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
                 self.check_at = min(self.check_at, loop.n_iter + most)
+        self.stalled = stalled and rounds.complete
+        # what is left of the gap is rounding error, as of the path of alpha
+        scale = abs(loop.primal) if loop.scale is None else loop.scale
+        self.stalled |= loop.gap <= _ROUNDING * scale
         full = rounds.bytes_since > _MOST_BYTES
         if full or loop.n_iter % self.solver.keep_every == 0:
             self._keep()
-        return stalled and checks and rounds.complete
+        return self.stalled
 
     def _weights_now(self):
         """Copy of the weights that would be returned now."""
@@ -442,15 +453,18 @@ class Run:
         value = self.alpha / 2 * float(w @ w)
         return value + self.l1 * float(np.abs(w).sum()) if self.l1 else value
 
-    def look(self):
-        """Report objective and dual value of the weights to return."""
+    def look(self, stalled=False):
+        """Report objective and dual value of the weights to return.
+
+        These are not those of the average where no visit improves the iterate any more.
+        """
         rounds, weights, loop = self.rounds, self.weights, self.loop
         v, loss = self.average.current(rounds.loss)
         w, primal = self._truncated(v), None
-        if self.by_gap or v is weights.v:
+        if self.by_gap or stalled or v is weights.v:
             risk, gap = rounds.check()
-            # the average may lag behind an iterate that no visit improves any more
-            if v is weights.v or gap <= 0.5 * loop.target:
+            # the average may lag behind the iterate
+            if stalled or v is weights.v or gap <= 0.5 * loop.target:
                 v, w, loss = weights.v, weights.w, rounds.loss
                 primal = self._penalty(w) + risk
         if primal is None:
@@ -474,48 +488,62 @@ class Run:
             if rounds.executor.loses_blocks:
                 rounds.keep()
             return
-        old = [name for name, _ in rounds.files.values()]
-        rounds.save(loop.n_iter)
-        names = "n_iter", "calls", "scale", "primal", "dual", "dual_loss", "values"
-        rounds.checkpoint.write_driver(
-            {
-                "identity": self._identity(),
-                **{name: getattr(loop, name) for name in names},
-                "rows": loop.trace.last(loop.n_iter + 1),
-                "seconds": loop.seconds(),
-                "weights": loop.weights,
-                "check_at": self.check_at,
-                "rounds": rounds.state(),
-                "average": self.average.state(),
-            }
-        )
-        rounds.checkpoint.remove(old)
+        try:
+            rounds.save(loop.n_iter, self._state)
+            self.kept_at = loop.n_iter
+        except OSError as error:
+            kept = "there is none"
+            if self.kept_at:
+                kept = f"that of pass {self.kept_at} stays"
+            warn_unwritten(rounds.checkpoint, error, kept)
+
+    def _state(self):
+        """What the driver must know to go on."""
+        loop = self.loop
+        names = "n_iter", "calls", "primal", "dual", "dual_loss", "values", "reported"
+        return {
+            "identity": self._identity(),
+            **{name: getattr(loop, name) for name in names},
+            # that of a smooth loss is the objective reached
+            "scale": loop.scale,
+            "stalled": self.stalled,
+            "rows": loop.trace.last(loop.n_iter + 1),
+            "seconds": loop.seconds(),
+            "weights": loop.weights,
+            "check_at": self.check_at,
+            "rounds": self.rounds.state(),
+            "average": self.average.state(),
+        }
 
     def _read_checkpoint(self):
         """The state to go on from, or an error where it is of another run."""
         checkpoint = self.rounds.checkpoint
-        state = checkpoint.read_driver()
-        # first: L-BFGS has other states
-        other = state["identity"] != self._identity()
-        if not other and isinstance(self.random_state, Integral):
-            other = state["rounds"]["seed"] != self.rounds.seed
-        if other:
-            raise ValueError(
-                f"the checkpoint in {checkpoint.url!r} belongs to another run: data or "
-                "parameters differ; train with resume=False to start from the beginning"
-            )
-        return state
+        entries = checkpoint.read_driver(self._identity())
+        seed = entries.part("rounds").whole("seed")
+        if isinstance(self.random_state, Integral) and seed != self.rounds.seed:
+            raise checkpoint.other_run()
+        return entries
 
-    def _resume(self, state):
+    def _resume(self, entries):
         """Go on from a state that was written."""
         loop = self.loop
-        self.rounds.resume(state["rounds"])
-        self.average.resume(state["average"])
-        self.check_at = state["check_at"]
-        for name in ("n_iter", "calls", "primal", "dual", "dual_loss", "values"):
-            setattr(loop, name, state[name])
-        loop.weights = state["weights"]
-        loop.reported = loop.n_iter if loop.weights is not None else None
-        loop.started -= state["seconds"]
-        for row in state["rows"]:
-            loop.trace.add(*row)
+        self.rounds.resume(entries.part("rounds"))
+        self.average.resume(entries.part("average"))
+        self.check_at, self.stalled = entries.whole("check_at"), entries.flag("stalled")
+        loop.n_iter, loop.calls = entries.whole("n_iter", 1), entries.whole("calls")
+        loop.started -= entries.real("seconds", 0.0)
+        loop.values = entries.reals("values")
+        for row in entries.get("rows", list, "a list of rows"):
+            if not isinstance(row, list) or len(row) != len(loop.trace.columns):
+                raise entries.wrong("rows", row, f"rows of {len(loop.trace.columns)}")
+            numbers = Entries(dict(enumerate(row)), "a row of the trace")
+            loop.trace.add(*(numbers.real(k, infinite=True) for k in range(len(row))))
+        self.kept_at = loop.n_iter
+        # nothing was reported where the first checks come later
+        if entries.state.get("weights") is not None:
+            loop.weights = entries.array("weights", self.weights.w.shape)
+            loop.reported = entries.whole("reported", 0, loop.n_iter)
+            loop.primal = entries.real("primal")
+            # an interrupt leaves no bound
+            loop.dual = entries.real("dual", infinite=True)
+            loop.dual_loss = entries.real("dual_loss", infinite=True)

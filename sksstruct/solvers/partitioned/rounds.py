@@ -9,7 +9,7 @@ import numpy as np
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.frank_wolfe.passes import known_passes
 from sksstruct.solvers.partitioned.average import Average
-from sksstruct.solvers.partitioned.blocks import Turn
+from sksstruct.solvers.partitioned.blocks import Block, Turn
 from sksstruct.solvers.partitioned.changes import Places, TreeSum, add_sum
 from sksstruct.solvers.partitioned.scaling import Scaling
 
@@ -71,8 +71,8 @@ class Rounds:
         nowhere = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8)
         self._changed, self._squares = Places(*nowhere), 0.0
         self.dual = self.dual_of()
-        # files of the blocks in the checkpoint, once there is one
-        self.checkpoint, self.files = checkpoint, {}
+        # files that lost blocks go on from, and those that the checkpoint names
+        self.checkpoint, self.files, self.written = checkpoint, {}, []
         # calls since states were kept last, to be repeated where blocks are lost, and
         # the bytes of their weights
         self.calls_since, self.bytes_since = [], 0
@@ -87,15 +87,14 @@ class Rounds:
     def one_pass(self, number):
         """Visit as many examples as there are, then known labelings while that pays.
 
-        Returns whether nothing was changed.
+        Returns whether visits gained nothing.
         """
         # anew, as rounding errors add up
         self._squares = _norm(self.weights.v)
-        dual = self.dual
         gain, _ = self._visits(number, False)
         if self.local is not None:
             known_passes(self.local, gain, self.outline, self._known)
-        return self.dual == dual and gain == 0.0
+        return gain == 0.0
 
     def _known(self):
         """Make a pass over known labelings; return its gain and number of visits."""
@@ -206,12 +205,33 @@ class Rounds:
         """Keep the states of all blocks: what is lost later goes on from here."""
         while lost := self.executor.keep():
             self._recover(lost)
-        self.calls_since, self.bytes_since = [], 0
+        self.files, self.calls_since, self.bytes_since = {}, [], 0
 
-    def save(self, name):
-        """Write the states of all blocks to the checkpoint, as `keep` does."""
-        self.files = dict(enumerate(self._call("save", self.checkpoint, name)))
+    def save(self, name, driver):
+        """Write the states of all blocks to the checkpoint, as `keep` does.
+
+        Parameters
+        ----------
+        name : int
+            A number that files are called by.
+        driver : callable
+            Forms the state of the driver, whose file makes the checkpoint valid.
+        """
+        checkpoint = self.checkpoint
+        try:
+            self.files = dict(enumerate(self._call("save", checkpoint, name)))
+            checkpoint.write_driver(driver())
+        except OSError:
+            if self.written:
+                # of this run, and only some of what would make a checkpoint
+                blocks = range(self.executor.n_blocks)
+                checkpoint.remove(Block.file_name(b, name) for b in blocks)
+            if self.executor.loses_blocks:
+                self.keep()
+            raise
         self.calls_since, self.bytes_since = [], 0
+        checkpoint.remove(self.written)
+        self.written = [file for file, _ in self.files.values()]
 
     def state(self):
         """What `resume` needs, besides the files of the blocks."""
@@ -223,15 +243,24 @@ class Rounds:
             "files": [self.files[b] for b in range(self.executor.n_blocks)],
         }
 
-    def resume(self, state):
+    def resume(self, entries):
         """Go on from a state: every block reads its file."""
-        state = dict(state)
-        self.files = dict(enumerate(map(tuple, state.pop("files"))))
-        self.scaling.resume(state.pop("scaling"))
-        self.weights.set(state.pop("v"))
+        v = entries.array("v", self.weights.v.shape)
+        files = entries.get("files", list, "a list of files")
+        files = self.checkpoint.named(files, Block.file_name("{k}", "[0-9]+"))
+        if len(files) != self.executor.n_blocks:
+            raise entries.wrong(
+                "files", len(files), f"{self.executor.n_blocks} files of blocks"
+            )
+        self.files = dict(enumerate(files))
+        self.written = [file for file, _ in files]
+        self.scaling.resume(entries.part("scaling"))
+        self.weights.set(v)
         self._changed = None
-        for name, value in state.items():
-            setattr(self, name, value)
+        self.loss, self.dual = entries.real("loss"), entries.real("dual")
+        self.complete = entries.flag("complete")
+        for name in ("calls", "n_rounds", "n_known", "seed"):
+            setattr(self, name, entries.whole(name))
         # those that are lost meanwhile read it again
         self._recover(list(range(self.executor.n_blocks)), fresh=True)
 

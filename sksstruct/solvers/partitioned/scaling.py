@@ -77,7 +77,9 @@ class Scaling:
         """What `resume` needs."""
         return {"value": self.value, "floor": self.floor, "ratios": self.ratios}
 
-    def resume(self, state):
+    def resume(self, entries):
         """Go on from a state."""
-        self.value, self.floor = state["value"], state["floor"]
-        self.ratios = list(state["ratios"])
+        most = float(self.n_blocks)
+        self.value = entries.real("value", 1.0, most)
+        self.floor = entries.real("floor", 1.0, most)
+        self.ratios = entries.reals("ratios", 0.0)

@@ -38,6 +38,7 @@ from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
 
 from sksstruct.solvers.core.base import SCALING
+from sksstruct.utils.entries import Entries
 
 BREAKDOWN = f"training broke down: a step is not finite. {SCALING}"
 
@@ -179,11 +180,13 @@ cdef class DualAscentKernel:
 
     def resume(self, state):
         """Continue from a snapshot with the same bits."""
-        np.asarray(self._shares)[:] = state["shares"]
-        np.asarray(self._parts)[:] = state["parts"]
-        self.gaps[:] = state["gaps"]
-        self.gap_total, self.advantage = state["gap_total"], state["advantage"]
-        self.last_part = state["last_part"]
+        entries, shape = Entries(state, "dual ascent"), self.gaps.shape
+        np.asarray(self._shares)[:] = entries.array("shares", shape, float, 0.0, 1.0)
+        np.asarray(self._parts)[:] = entries.array("parts", shape, float, 0.0, 1.0)
+        self.gaps[:] = entries.array("gaps", shape, float, 0.0)
+        self.gap_total = entries.real("gap_total", 0.0, infinite=True)
+        self.advantage = entries.real("advantage")
+        self.last_part = entries.real("last_part", 0.0, 1.0)
 
     # ---- one example ----
 

@@ -54,6 +54,8 @@ class Epochs(Order):
         The weights, to be read and written.
     gradient : ndarray of shape (n_weights,)
         Gradient of the last call of `value_and_gradient`, whose weights are the anchor.
+    value : float
+        f there.
     calls : int
         Oracle calls so far.
     """
@@ -88,11 +90,12 @@ class Epochs(Order):
 
     def value_and_gradient(self):
         """f at the weights; its gradient goes to `gradient`."""
-        value = self.loss.value_and_gradient(self.w, self.gradient, self.n_jobs)
+        loss = self.loss
+        self.value = loss.value_and_gradient(self.w, self.gradient, self.n_jobs)
         if self._outside is not None:
             self.gradient[self._outside] = 0.0
         self.calls += self.n_examples
-        return value
+        return self.value
 
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
         """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
@@ -127,7 +130,7 @@ def calibrate(epochs, ridge, at_zero=True):
     epochs : Epochs
         The smooth part, with its gradient at the weights.
     ridge : float
-        Strength of the quadratic part.
+        Strength of the quadratic part, or zero.
     at_zero : bool, default=True
         Whether to try the steps from zero: near the optimum no length gains anything.
 
@@ -151,14 +154,16 @@ def calibrate(epochs, ridge, at_zero=True):
     norm = float(np.sqrt(slope @ slope))
     if norm == 0.0:
         w[:] = given
-        return 0.5 / ridge
-    small = 1e-5
+        return 0.5 / ridge if ridge else 1.0
+    # lengths follow the scale of the features: this one takes a line to zero
+    most = abs(epochs.value) / norm**2
+    small = 1e-5 * most * norm
     go_to(start - small / norm * slope)
     epochs.value_and_gradient()
     change = gradient - slope
-    curvature = float(np.sqrt(change @ change)) / small
-    rate = 0.05 / max(curvature, 1e-12)
-    most = 0.5 / ridge  # no step goes beyond the origin
+    curvature = float(np.sqrt(change @ change)) / small if small else 0.0
+    rate = 0.05 / curvature if curvature else most
+    most = 0.5 / ridge if ridge else np.inf  # no step goes beyond the origin
     visits = max(epochs.n_examples * _TRIAL, min(LEAST_VISITS, epochs.n_examples))
     state = epochs.rng.get_state()
 

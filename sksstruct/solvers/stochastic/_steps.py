@@ -78,7 +78,7 @@ def first_length(epochs, ridge):
     epochs : Epochs
         The smoothed hinge, with its gradient; the weights are not changed.
     ridge : float
-        Strength of the quadratic part.
+        Strength of the quadratic part, or zero.
 
     Returns
     -------
@@ -116,23 +116,25 @@ def first_length(epochs, ridge):
 
     begin()
     start = w.copy()
-    # the length that takes the loss of an example to zero, if it is linear
-    small = 1e-6 / max(ridge, 1.0)
+    most = 0.5 / ridge if ridge else np.inf
+    # the length that takes the loss of an example to zero, if it is linear: one step
+    # of any length tells its slope
+    once = most if ridge else 1.0
     squares = 0.0
     for k in range(min(_FEW, len(seen))):
         begin()
-        epochs.visit(seen[k : k + 1], small, ridge, anchored=False)
-        change = (w - start) / small
+        epochs.visit(seen[k : k + 1], once, ridge, anchored=False)
+        change = (w - start) / once
         squares += float(change @ change) / min(_FEW, len(seen))
     begin()
     before = risk() + ridge / 2 * float(start @ start)
-    rate = min(max(before, 1e-12) / squares if squares else np.inf, 0.5 / ridge)
+    rate = min(max(before, 1e-12) / squares if squares else np.inf, most)
     guess = rate
     best = value(rate)
     for factor in (1.0 / _FACTOR, _FACTOR):
         first = rate
         for _ in range(_MOST_TRIALS):
-            longer = min(rate * factor, 0.5 / ridge)
+            longer = min(rate * factor, most)
             if longer == rate:
                 break
             now = value(longer)

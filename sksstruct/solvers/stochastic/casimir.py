@@ -169,8 +169,9 @@ class CasimirRun:
         hinge, self.box = loss.nonsmooth, Box.of(model)
         self.epochs = Epochs(loss, rng, options.n_jobs, average=hinge, box=self.box)
         self.w = self.epochs.w
-        if options.dual_state is not None:
-            self.epochs.start_from(options.dual_state["weights"])
+        start = options.start(model.n_weights)
+        if start is not None:
+            self.epochs.start_from(start)
         self.loop = Loop(solver, alpha, options)
         self.adaptive = solver.schedule == "adaptive"
         mu = 0.0
@@ -189,10 +190,10 @@ class CasimirRun:
         if hinge and np.isnan(loss.hinge):
             self._look()
         self.first = self.loop.primal
-        rate, ridge = solver.learning_rate, max(alpha, 1e-12)
+        rate = solver.learning_rate
         if rate == "auto":
             find = first_length if hinge else calibrate
-            rate = find(self.epochs, ridge)
+            rate = find(self.epochs, alpha)
         if not rate > 0.0:
             raise ValueError(f"training broke down: all steps are too long. {SCALING}")
         self.steps = StepLength(rate) if hinge else None

@@ -63,7 +63,6 @@ class DCD(Solver):
     check_every: int | Literal["auto"] = "auto"
 
     required_oracles = ("coordinates",)
-    remedy = "Scale the features."
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "check_every": [

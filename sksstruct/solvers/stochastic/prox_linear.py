@@ -155,8 +155,9 @@ class ProxLinearRun:
         self.loss = problem.nonlinear_loss(solver.smoothing, solver.k, fine=fine)
         self.rng = check_random_state(options.random_state)
         self.w = self.loss.initial_weights(self.rng)
-        if options.dual_state is not None:
-            self.w = np.array(options.dual_state["weights"])
+        start = options.start(problem.n_weights)
+        if start is not None:
+            self.w = start.copy()
         self.loop = Loop(solver, alpha, options)
         self.loop.report(self._objective(self.w), self.w)
         self.loop.scale = self.loop.primal
@@ -262,7 +263,7 @@ class Accelerated:
                 run.loss.set_smoothing(run.mu)
             run.loss.linearize(run.w)
             self.epochs.value_and_gradient()
-            rate = calibrate(self.epochs, max(run.alpha, 1e-12), at_zero=False)
+            rate = calibrate(self.epochs, run.alpha, at_zero=False)
         self.lipschitz = max(1.0 / rate - run.alpha, run.alpha)
 
     def adapt(self, succeeded):
@@ -311,9 +312,9 @@ class LinearizedEpochs(Order):
         # extrapolated points, and those where steps are tried, may be outside
         if self.box is not None:
             self.box.clip(self.w)
-        value, self.gradient[:] = self.loss.value_and_gradient(self.w, self.n_jobs)
+        self.value, self.gradient[:] = self.loss.value_and_gradient(self.w, self.n_jobs)
         self.calls += self.loss.n_examples
-        return value
+        return self.value
 
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
         """Make the steps of `VarianceReducedKernel`, one part after the other."""

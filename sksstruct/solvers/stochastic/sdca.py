@@ -93,7 +93,7 @@ class SDCA(GradientSolver):
     check_every: int | Literal["auto"] = "auto"
 
     required_oracles = ("exp",)
-    remedy = "Scale the features, or try solver='lbfgs'."
+    remedy = "Or try solver='lbfgs'."
     penalties = ("l2", "elasticnet")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -143,7 +143,9 @@ class SDCA(GradientSolver):
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state = dual_state.get("entropy_dual")
-        return state is not None and model.fits_entropy_dual(state, model.surrogate)
+        return isinstance(state, dict) and model.fits_entropy_dual(
+            state, model.surrogate
+        )
 
     def _solve(self, model, alpha, options):
         return Ascent(self, model, alpha, options).run()
@@ -179,6 +181,8 @@ class Ascent:
             support=getattr(model, "support", None),
         )
         state = options.dual_state and options.dual_state["entropy_dual"]
+        if state and not model.fits_entropy_dual(state, model.surrogate):
+            raise ValueError("dual variables of another problem")
         self.dual = model.entropy_dual(model.surrogate, state)
         self.kernel = DualAscentKernel(self.dual, self.weights, alpha)
         if state:

@@ -150,8 +150,9 @@ class Descent:
             self.outside = np.ones(model.n_weights, dtype=bool)
             self.outside[self.loss.support] = False
         self.start = aligned_zeros(model.n_weights)
-        if options.dual_state is not None:
-            self.start[:] = options.dual_state["weights"]
+        start = options.start(model.n_weights)
+        if start is not None:
+            self.start[:] = start
             self.existing(self.start)
         self.box = Box.of(self.loss.model)
         if self.box is not None:
@@ -281,8 +282,9 @@ class NonlinearDescent(Descent):
         self.n = problem.n_parts
         self.calls = -(-problem.n_examples // problem.n_parts)
         self.start, self.outside = self.loss.initial_weights(self.rng), None
-        if options.dual_state is not None:
-            self.start = np.array(options.dual_state["weights"])
+        start = options.start(problem.n_weights)
+        if start is not None:
+            self.start = start.copy()
         self.kernel = self.new_kernel()
 
     def new_kernel(self):

@@ -100,8 +100,9 @@ class SVRG(GradientSolver):
         epochs = Epochs(loss, rng, options.n_jobs, box=box)
         certificate = Certificate(alpha, box)
         w = epochs.w
-        if options.dual_state is not None:
-            epochs.start_from(options.dual_state["weights"])
+        start = options.start(model.n_weights)
+        if start is not None:
+            epochs.start_from(start)
         loop = Loop(self, alpha, options)
         visits = max(self.epoch_size * epochs.n_examples, LEAST_VISITS)
         anchored = options.dual_state is not None or not self.first_pass
@@ -122,7 +123,7 @@ class SVRG(GradientSolver):
         look()
         rate = self.learning_rate
         if rate == "auto":
-            rate = calibrate(epochs, max(alpha, 1e-12))
+            rate = calibrate(epochs, alpha)
             if anchored:
                 epochs.value_and_gradient()
 

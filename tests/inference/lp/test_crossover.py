@@ -14,7 +14,7 @@ from sksstruct.inference.lp.core._reduce import Reduced
 from sksstruct.inference.lp.core.run import MAPRun
 from sksstruct.inference.lp.local_search import _crossover
 from sksstruct.inference.lp.local_search._crossover import combined
-from sksstruct.inference.lp.local_search._rounds import search_in_rounds
+from sksstruct.inference.lp.local_search._rounds import RoundSearch
 
 
 def problem_of(seed, n=9, m=11, **options):
@@ -168,7 +168,7 @@ def after_rounds(problem, seed, n_rounds):
         callback=lambda *_: next(left, True),
     )  # fmt: skip
     run.offer(np.zeros(problem.n_variables, dtype=np.int32))
-    search_in_rounds(run, 1e9)
+    RoundSearch(run).search(1e9)
     assert run.score == pytest.approx(problem.labeling_score(run.labeling))
     return run.score
 

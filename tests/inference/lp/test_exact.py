@@ -1,19 +1,25 @@
 """Branch and bound: its costs, its propagation, and its proofs."""
 
 import itertools
+import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_graphs import all_costs, best_score, random_graph
+from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.exact._consistency import Consistency
 from sksstruct.inference.lp.exact._depth_first import DepthFirst
+from sksstruct.inference.lp.message_passing._trws import TreeReweighted
 
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.lp import MAP_SOLVERS, Auto, BranchAndBound, HiGHS
+from sksstruct.inference.lp.core.run import MAPRun
+from sksstruct.inference.lp.exact._best_first import Component
 from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import FORBIDDEN, labeling_cost
+from sksstruct.inference.lp.exact.search import ExactSearch
 
 LIMIT = 10**6
 
@@ -131,6 +137,85 @@ def test_proves_the_best(
         assert result.bound >= best - 1e-9
 
 
+def sparse(seed, n=20):
+    """Few factors of up to four variables, and a labeling that costs nothing."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 4, n)
+    planted, factors = [int(rng.integers(k)) for k in sizes], []
+    for _ in range(n):
+        scope = rng.choice(n, rng.integers(2, 5), replace=False)
+        some = rng.random(sizes[scope]) < 0.3
+        soft = rng.integers(1, 30, some.shape)
+        hard = np.where(rng.random(some.shape) < 0.7, np.inf, soft)
+        costs = np.where(some, [soft, np.ones(some.shape), hard][rng.integers(3)], 0.0)
+        costs[tuple(planted[v] for v in scope)] = 0.0
+        factors.append((scope, -costs))
+    return FactorGraph([np.zeros(k) for k in sizes], factors=factors)
+
+
+def test_a_labeling_at_the_limit_proves_nothing():
+    """Its cost at the root is not exact, and said that none is better."""
+    for seed in range(60):
+        graph = sparse(seed)
+        assert BranchAndBound().solve(graph, random_state=0).score == 0.0, seed
+
+
+@pytest.mark.parametrize("start", [[0, 0], [1, 1], None])
+def test_components_search_below_their_limit(start):
+    """Whatever a labeling at the limit seems to cost; whole numbers are in hundreds."""
+    terms = [np.array([0, 0])] * 2, [(0, 1)], [np.array([[101, 100], [100, 300]])]
+    part = Component(*terms, 101, 100, start, lambda: False)
+    while not part.closed:
+        part.advance(10)
+    assert part.cost == part.bound == 100
+    assert labeling_cost(*terms, part.best.tolist()) == 100
+
+
+def proved(graph, start, sweeps):
+    """Score and bound of a search from a labeling, after some sweeps of messages."""
+    problem = MAPProblem(graph)
+    run = MAPRun(
+        problem, 1e-6, np.inf, None, np.random.RandomState(0), offset=graph.offset
+    )
+    run.offer(start)
+    if sweeps:
+        run.messages = TreeReweighted(problem)
+    for k in range(sweeps):
+        run.report(bound=run.messages.sweep(k % 2 == 1))
+    search = ExactSearch(run)
+    while run.status is None and not search.closed:
+        search.advance(10**6)
+    return run.score + graph.offset, run.bound + graph.offset
+
+
+@pytest.mark.parametrize(
+    "numbers, shifts, sweeps",
+    [([0, -1, -2, -3], [0, 1, 10**6, -(10**9)], 3), ([0, -0.1], [1e9, -1e9], 0)],
+)
+def test_sums_of_large_numbers_are_rounded(numbers, shifts, sweeps):
+    """They are not whole; nor is what the known labeling misses, which they lose."""
+    labelings = list(itertools.product(range(2), repeat=6))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        factors, total = [], 0.0
+        for _ in range(10):
+            scope = rng.choice(6, rng.integers(2, 4), replace=False)
+            table = rng.choice(np.array(numbers, dtype=np.float64), (2,) * len(scope))
+            shift = rng.choice(shifts)
+            total += shift
+            # a best labeling that misses nothing
+            if not sweeps:
+                table.flat[0] = 0.0
+            factors.append((scope, table + shift))
+        graph = FactorGraph(np.zeros((6, 2)), factors=factors, offset=-total)
+        scores = np.array([graph.score(x) for x in labelings])
+        best = scores.max()
+        second = scores[scores < best - 1e-3].max()
+        for k in np.flatnonzero(abs(scores - second) < 1e-3)[:4]:
+            score, bound = proved(graph, labelings[k], sweeps)
+            assert min(score, bound) >= best - 1e-3, seed
+
+
 def test_many_values():
     """More than ten: halves of the domain are decided on."""
     for seed in range(6):
@@ -215,11 +300,15 @@ def test_limits_and_repeats():
     assert timed.status == "time_limit"
 
 
-def test_too_large_is_refused():
-    table = np.zeros((5000, 5000))
-    graph = FactorGraph(np.zeros((2, 5000)), [(0, 1)], table)
-    with pytest.raises(ValueError, match="entries written out"):
+def test_too_large_is_refused(monkeypatch):
+    table = np.zeros((500, 500))
+    graph = FactorGraph(np.zeros((2, 500)), [(0, 1)], table)
+    memory = {"SC_PHYS_PAGES": 4 * 64 * 249_000, "SC_PAGE_SIZE": 1}
+    monkeypatch.setattr(os, "sysconf", memory.get, raising=False)
+    with pytest.raises(ValueError, match=r"2.5e\+05 entries .* memory for 2.49e\+05"):
         BranchAndBound().solve(graph)
+    memory["SC_PHYS_PAGES"] += 4 * 64 * 1001
+    assert BranchAndBound().solve(graph).status == "optimal"
     condition = [(np.arange(20), Logic("xor", 20))]
     with pytest.raises(ValueError, match="inf entries"):
         BranchAndBound().solve(FactorGraph(np.zeros((20, 2)), factors=condition))

@@ -7,9 +7,9 @@ from map_graphs import best_score, random_graph, slow_score
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.lp import (
     AD3,
+    MAP_SOLVERS,
     MAPGDMM,
     MPLP,
-    SOLVERS,
     TRWS,
     Auto,
     BeliefPropagation,
@@ -340,7 +340,7 @@ def test_refusals():
         TRWS(max_iter=0).solve(three)
     with pytest.raises(ValueError, match="solver must be"):
         resolve_map_solver("simplex")
-    assert all(resolve_map_solver(s, tol=0.1).tol == 0.1 for s in SOLVERS)
+    assert all(resolve_map_solver(s, tol=0.1).tol == 0.1 for s in MAP_SOLVERS)
 
 
 @pytest.mark.parametrize("solver", PAIRWISE, ids=name)

@@ -266,7 +266,7 @@ def test_grids_get_tight():
     assert (again.labeling == tight.labeling).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.booleans(), st.integers(0, 2), st.integers(0, 2))
 def test_bounds_hold(seed, integers, factors, evidence):
     rng = np.random.default_rng(seed)

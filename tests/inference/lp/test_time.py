@@ -27,11 +27,14 @@ from sksstruct.inference.lp import (
     TRWS,
     Auto,
     HiGHS,
+    auto,
     highs,
     resolve_map_solver,
 )
 from sksstruct.inference.lp.core import solver as solver_module
 from sksstruct.inference.lp.core._reduce import Reduced
+from sksstruct.inference.lp.exact import search as search_module
+from sksstruct.inference.lp.local_search import _rounds
 
 
 def frustrated(n=60, m=200, seed=0, **kind):
@@ -133,6 +136,55 @@ def test_the_clock_starts_with_the_call(monkeypatch):
         assert result.n_iter <= 1
         assert result.trace["seconds"][-1] >= 1000.0
         assert result.score == pytest.approx(graph.score(result.labeling))
+
+
+def steps(monkeypatch, graph, limit):
+    """What Auto does within a limit, by a clock that only goes when it is looked at."""
+    now, done = itertools.count(), []
+
+    def noted(of, name, what):
+        real = getattr(of, name)
+
+        def call(self, *arguments):
+            done.append((what, self.run.seconds()))
+            return real(self, *arguments)
+
+        monkeypatch.setattr(of, name, call)
+
+    with monkeypatch.context() as patch:
+        monkeypatch = patch
+        # so slow that the clock of the kernels, which is the real one, never matters
+        patch.setattr(time, "perf_counter", lambda: 5.0 * next(now))
+        patch.setattr(_rounds, "_SECONDS", 100.0)
+        patch.setattr(auto, "_BUILD_SECONDS", 1e4)
+        patch.setattr(auto, "build_seconds", lambda graph: 1000.0)
+        patch.setattr(auto, "_ELIMINATE", 0.0)
+        noted(_rounds._Rounds, "anneal", "round")
+        noted(search_module.ExactSearch, "_set_up", "exact")
+        Auto(20).solve(graph, time_limit=limit, random_state=0)
+    return done
+
+
+def test_what_comes_first_does_not_depend_on_the_limit(monkeypatch):
+    """Local search before branch and bound is set up, whatever time is left."""
+    graph, begin = frustrated(n=40, m=120), []
+    for limit in (2e3, 6e3, 1e4):
+        done = steps(monkeypatch, graph, limit)
+        first = [what for what, _ in done].index("exact") if limit > 2e3 else len(done)
+        assert first > 5
+        assert all(what == "round" for what, _ in done[:first])
+        begin += [seconds for _, seconds in done[first:]][:1]
+    # three times as long as that takes
+    assert 3e3 <= begin[0] == begin[1]
+
+
+def test_tight_bounds_are_proved_first(monkeypatch):
+    rng = np.random.default_rng(0)
+    edges = list(itertools.combinations(range(12), 2))
+    tables = rng.normal(size=(len(edges), 3, 3))
+    graph = FactorGraph(np.zeros((12, 3)), edges, tables, offset=1e4)
+    done = [what for what, _ in steps(monkeypatch, graph, 1e5)]
+    assert done[0] == "exact"
 
 
 @pytest.mark.parametrize("name", sorted(set(MAP_SOLVERS) - {"enumeration", "toulbar2"}))

@@ -25,7 +25,7 @@ class MAPResult:
     status : Status
         How the run ended: the string "optimal", "fractional" (the relaxation is solved,
         no labeling reaches it), "stalled", "max_iter", "time_limit", "stopped" (by the
-        callback), "infeasible" or "not_found"; `message` explains it.
+        callback), "interrupted", "infeasible" or "not_found"; `message` explains it.
     n_iter : int
         Iterations.
     trace : dict of ndarrays
@@ -66,3 +66,23 @@ class MAPResult:
     def gap(self) -> float:
         """Upper bound minus score."""
         return self.bound - self.score
+
+
+class Interrupted(KeyboardInterrupt):
+    """What `MAPSolver.solve` raises after an interrupt.
+
+    Parameters
+    ----------
+    result : MAPResult
+        The best labeling and bound so far.
+
+    Examples
+    --------
+    >>> from sksstruct.inference.lp import Interrupted
+    >>> issubclass(Interrupted, KeyboardInterrupt)
+    True
+    """
+
+    def __init__(self, result: MAPResult) -> None:
+        super().__init__(result.message)
+        self.result = result

@@ -81,6 +81,17 @@ class MAPRun(Progress):
         if self.labeling is None or score > self.score:
             self.labeling, self.score = np.array(labeling, dtype=np.int32), score
 
+    def interrupt(self):
+        """Note an interrupt, which may have come between any two steps."""
+        graph = self.problem.graph
+        best = [int(np.argmax(graph.unary(v))) for v in range(graph.n_variables)]
+        # the labeling may be there, and its score not yet
+        kept = best if self.labeling is None else self.labeling
+        self.labeling, self.score = None, -np.inf
+        self.offer(np.array(kept, dtype=np.int32))
+        self.bound, self.marginals = max(self.bound, self.score), None
+        self.status = Status.INTERRUPTED
+
     def is_optimal(self):
         """Whether the best labeling reaches the bound."""
         if self.score == -np.inf:  # nothing was offered so far

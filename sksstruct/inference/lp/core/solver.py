@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.core._reduce import Reduced
-from sksstruct.inference.lp.core.result import MAPResult
+from sksstruct.inference.lp.core.result import Interrupted, MAPResult
 from sksstruct.inference.lp.core.run import COLUMNS, MAPRun
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.progress import Status, Trace
@@ -79,6 +79,9 @@ class MAPSolver(BaseEstimator):
         ------
         ValueError
             If the solver does not support the graph.
+        Interrupted
+            A KeyboardInterrupt, after an interrupt; its `result` has the best labeling
+            and bound so far.
         """
         started = time.perf_counter()
         self.check()
@@ -97,17 +100,24 @@ class MAPSolver(BaseEstimator):
                 "cut down: use TRWS, MPLP, MAPGDMM or 'auto'"
             )
         self._check_graph(reduced.graph)
+        lowest = reduced.lowest if reduced.penalty else -np.inf
+        if graph.must_exceed > -np.inf:
+            lowest = max(lowest, np.nextafter(graph.must_exceed, np.inf))
         run = MAPRun(
             MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
             time_limit, check_random_state(random_state), offset=reduced.offset,
             verbose=verbose, callback=callback, name=name, started=started,
-            lowest=reduced.lowest - reduced.offset if reduced.penalty else -np.inf,
+            lowest=lowest - reduced.offset,
         )  # fmt: skip
-        if reduced.graph.n_variables:
-            self._run(run)
-        else:
-            run.offer(np.zeros(0, dtype=np.int32))
-            run.report(bound=0.0)
+        try:
+            if reduced.graph.n_variables:
+                self._run(run)
+            else:
+                run.offer(np.zeros(0, dtype=np.int32))
+                run.report(bound=0.0)
+        except KeyboardInterrupt:
+            run.interrupt()
+            raise Interrupted(_complete(run, reduced)) from None
         return _complete(run, reduced)
 
     def _check_graph(self, graph):
@@ -128,15 +138,16 @@ def _complete(run, reduced):
     result.trace["bound"] += reduced.offset
     if result.marginals is not None:
         result.marginals = reduced.marginals(result.marginals)
-    if reduced.penalty:
-        # penalties have replaced -inf
+    if run.lowest > -np.inf:
+        # penalties have replaced -inf, and the total may be too low
         result.score = graph.score(result.labeling)
-        lowest = reduced.lowest
+        lowest = run.lowest + reduced.offset
         result.trace["score"][result.trace["score"] < lowest] = -np.inf
         if result.score == -np.inf:
-            impossible = result.bound < lowest or result.status is Status.INFEASIBLE
-            result.status = Status.INFEASIBLE if impossible else Status.NOT_FOUND
-            result.bound = -np.inf if impossible else result.bound
+            if result.bound < lowest or result.status is Status.INFEASIBLE:
+                result.status, result.bound = Status.INFEASIBLE, -np.inf
+            elif result.status is not Status.INTERRUPTED:
+                result.status = Status.NOT_FOUND
     # Python's numbers, which print as numbers
     result.score = float(result.score)
     result.bound = max(float(result.bound), result.score)

@@ -13,11 +13,7 @@ import numpy as np
 
 from sksstruct.inference.lp.exact._consistency import Consistency
 from sksstruct.inference.lp.exact._depth_first import DepthFirst
-from sksstruct.inference.lp.exact._terms import (
-    FORBIDDEN,
-    labeling_cost,
-    sweep_until_stalled,
-)
+from sksstruct.inference.lp.exact._terms import labeling_cost, sweep_until_stalled
 
 _MOST_DEAD_ENDS = 10_000
 # Decisions of all open nodes together, beyond which the search is depth-first.
@@ -36,7 +32,7 @@ class Component:
     grain : int
         Labelings that cost less by less than that need not be found.
     start : list of int or None
-        Values of a labeling that is known.
+        Values of a labeling that is known, and that may cost more than the limit.
 
     Attributes
     ----------
@@ -55,9 +51,11 @@ class Component:
         self.best = self.cost = None
         if start is not None:
             cost = labeling_cost(unaries, scopes, tables, start)
-            if cost < FORBIDDEN:
+            # costs are exact below the limit only: others may be larger than they are
+            # here, and say nothing of labelings below the limit
+            if cost < limit:
                 self.best, self.cost = self._given(np.array(start)), cost
-                limit = min(limit, cost - grain + 1)
+                limit = cost - grain + 1
         self.limit = limit
         self.network = Consistency(unaries, scopes, tables, max(limit, 0))
         self.network.wake_all()

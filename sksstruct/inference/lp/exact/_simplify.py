@@ -56,7 +56,9 @@ class Simplified:
         if not scope:
             self.constant += int(table)
         elif len(scope) == 1:
-            self._unaries[scope[0]] += table
+            row = self._unaries[scope[0]]
+            # what costs too much stays there, without running over
+            self._unaries[scope[0]] = np.minimum(row + table, FORBIDDEN)
         else:
             old = self._tables.get(scope)
             total = table if old is None else old + table

@@ -14,6 +14,9 @@ _RESOLUTION, FORBIDDEN = 2.0**50, 2**58
 _FINER, _MOST_EXACT = 0.25, 4_000_000
 # Nor are they where the grain has so many steps for each of them.
 _FINE_ENOUGH = 64
+# Rounding of whole numbers that messages move: the most that may be lost of a unit, and
+# what sums of many sweeps may lose, for each unit of the largest number.
+_MOST_LOST, _LOST = 2.0**-10, 2.0**-38
 # Share of the gap without messages that they have to close.
 _LEAST_USE = 0.05
 # Sweeps end where so many in both directions raise the bound by less than this share of
@@ -62,7 +65,18 @@ class Terms:
         # messages that bound nothing have only spread the costs
         if highest - bound <= _LEAST_USE * (highest - score):
             messages = None
-        whole = tol < 1.0 and all(_whole(term, lowest) for term in (*rows, *tables))
+        terms = *rows, *tables
+        # the known labeling counts, too, whatever the sums of scores have lost
+        size = sum(abs(float(term.max())) for term in terms)
+        lowest *= 1.0 + 1e-6
+        lowest -= 1e-12 * size
+        self.whole = tol < 1.0 and all(_whole(term, lowest) for term in terms)
+        # nor those that leave nothing whole of sums of large numbers
+        if messages is not None and self.whole:
+            lost = 2.0 * len(terms) * (highest - score) / _RESOLUTION
+            lost += _LOST * max(-problem.penalty, *map(_largest, terms))
+            messages = messages if lost <= _MOST_LOST else None
+        del terms
         if messages is not None:
             rows, scopes, tables = messages.reparametrize(rows, scopes, tables)
         for scope, table in zip(scopes, tables, strict=True):
@@ -72,23 +86,23 @@ class Terms:
         unaries = [self._missing(row) for row in rows]
         tables = [self._missing(table) for table in self.merged.values()]
         del self.merged
-        self.whole, self._score, self._tol = whole, score, tol
-        self._scale_by(0 if messages is None else len(rows) + len(tables))
+        self._score, self._tol = score, tol
+        self._scale_by(messages is not None)
         self.unaries = [self._integers(term) for term in unaries]
         self.tables = [self._integers(term) for term in tables]
         self._exact = None
-        if not whole and sum(table.size for table in tables) <= _MOST_EXACT:
+        if not self.whole and sum(table.size for table in tables) <= _MOST_EXACT:
             self._exact = unaries, tables
 
-    def _scale_by(self, n_rounded):
+    def _scale_by(self, moved):
         """Set the scale, the limit, and what need not be found."""
         gap = max(self.top - self._score, 1e-12 * max(1.0, abs(self._score)))
         self.scale = _RESOLUTION / gap
         grain = 0.25 * self._tol * self.scale
         if self.whole:
-            # powers of two, so that whole numbers stay whole; others are rounded
+            # powers of two, so that whole numbers stay whole; those moved are rounded
             self.scale = 2.0 ** math.floor(math.log2(self.scale))
-            grain = self.scale - n_rounded
+            grain = self.scale * (1.0 - 2.0 * _MOST_LOST * moved)
         self.grain = int(min(max(1.0, grain), FORBIDDEN))
         self.limit = math.ceil(gap * self.scale)
 
@@ -125,7 +139,7 @@ class Terms:
             exact[k] = np.full(costs[k].shape, np.inf)
             exact[k][place] = np.where(gone, np.inf, np.maximum(moved, 0.0))
         self.top -= root.c0 / self.scale
-        self._scale_by(0)
+        self._scale_by(False)
         costs = [self._integers(term) for term in exact]
         self.unaries, self.tables = costs[: len(values)], costs[len(values) :]
         return True
@@ -180,6 +194,12 @@ def labeling_cost(unaries, scopes, tables, labeling):
     for scope, table in zip(scopes, tables, strict=True):
         total += int(table[tuple(labeling[v] for v in scope)])
     return total
+
+
+def _largest(scores):
+    """The largest of some numbers, whatever their signs; 0 where one is not finite."""
+    low, high = float(scores.min()), float(scores.max())
+    return max(high, -low) if low > -np.inf else 0.0
 
 
 def _whole(scores, lowest):

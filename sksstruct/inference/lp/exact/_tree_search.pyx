@@ -24,7 +24,7 @@ from sksstruct.inference.lp.exact._goods cimport Good, Goods
 
 
 # How far a second search of a cluster goes at least: what is missing at the root,
-# shifted by so much.
+# shifted by so much. No search of one goes further than that at the root.
 cdef int LEAST_STEP = 10
 # A cost above all others.
 cdef int64_t FAR = 1 << 61
@@ -245,7 +245,7 @@ cdef class TreeSearch(DepthFirst):
                 next_lower = lower
                 # who comes back for a little more would come back again and again
                 if good != NULL:
-                    room = self._step << min(good.n_searches, 20)
+                    room = self._step << min(good.n_searches, LEAST_STEP)
         if low >= network.limit:
             self._dead = True
             return 0

@@ -1,5 +1,8 @@
 """Exact search on the graph of a run: from its costs to labelings and bounds."""
 
+import contextlib
+import os
+
 import numpy as np
 
 from sksstruct.inference.lp.exact._clusters import make_component
@@ -7,9 +10,10 @@ from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import Terms, consistent_root
 from sksstruct.utils.progress import Status
 
-# Entries of all tables, written out, above which there is no exact search, and that of
-# one condition.
-MOST_ENTRIES, _MOST_CONDITION = 2e7, 4096
+# Memory for an entry of a table, written out, at the most, and the share of the
+# computer's memory, or of so much, above which there is no exact search; entries of one
+# condition.
+_BYTES, _MEMORY_SHARE, _MEMORY, _MOST_CONDITION = 64, 0.25, 8e9, 4096
 # Share of the distance to the best imaginable score, below which a search that proved
 # nothing within the tolerance begins again; and a distance, relative to the score, that
 # is rounding.
@@ -39,6 +43,21 @@ def n_entries(graph):
     return total
 
 
+def most_entries():
+    """Number of entries that an exact search has the memory for.
+
+    Returns
+    -------
+    most : float
+        The number.
+    """
+    memory = _MEMORY
+    # not on all systems
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return _MEMORY_SHARE * memory / _BYTES
+
+
 def check_entries(graph, name):
     """Raise an error if tables written out would be too large.
 
@@ -49,11 +68,11 @@ def check_entries(graph, name):
     name : str
         Name of the solver.
     """
-    entries = n_entries(graph)
-    if entries > MOST_ENTRIES:
+    entries, most = n_entries(graph), most_entries()
+    if entries > most:
         raise ValueError(
-            f"the tables of the graph have {entries:.4g} entries written out, "
-            f"{name} takes {MOST_ENTRIES:.4g} at most"
+            f"the tables of the graph have {entries:.4g} entries written out, {name} "
+            f"has the memory for {most:.4g}, a quarter of what there is"
         )
 
 
@@ -71,7 +90,7 @@ def build_seconds(graph):
         The time; inf if tables are too large.
     """
     entries = n_entries(graph)
-    if entries > MOST_ENTRIES:
+    if entries > most_entries():
         return np.inf
     return 1e-7 * entries + 4e-5 * (graph.n_edges + graph.n_factors)
 
@@ -159,7 +178,8 @@ class ExactSearch:
         run = self.run
         # what ends iterations is not what ends the search
         most, run.max_iter = run.max_iter, np.inf
-        bound = self._terms.top - cost / self._terms.scale
+        # labelings at the limit have been left out
+        bound = self._terms.top - min(cost, self._limit) / self._terms.scale
         self.bound = min(self.bound, bound)
         stop = run.report(bound=bound, step=0)
         run.max_iter = most

@@ -31,58 +31,130 @@ _ENTRIES_PER_VISIT = 30
 # would close the gap with at most so many times the work it has done so far, and halves
 # where that would take more than so many.
 _SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 5.0, 25.0
+# Share of all time that the rounds keep up with, where so much of the score is open at
+# least; and how much longer they search before a step that cannot be interrupted. What
+# is less than a moment, or before a step than a shorter one, can wait.
+_SHARE, _LOOSE, _BEFORE, _MOMENT, _SHORT = 0.25, 0.05, 3.0, 1.0, 0.3
 # Binary variables are visited so much faster.
 _BINARY = 0.25
 # Seconds of one call where there is a time limit, and visits while speed is not known.
 _SECONDS, _TRIAL = 0.1, 100
 
 
-def search_in_rounds(run, effort, exact=None, violations=None):
+class RoundSearch:
     """Search from the best labeling of a run, in rounds that get longer.
 
     Parameters
     ----------
     run : MAPRun
         Receives the labelings, and says when to stop.
-    effort : float
-        The search ends after this much work without an improvement, in units of the
-        work before it or, if more, of some thousand visits of each variable. With a
-        time limit it goes on until then.
-    exact : ExactSearch, default=None
-        Branch and bound that takes turns with the rounds, until nothing is left.
     violations : ViolationsFirst, default=None
-        A search for labelings that violate little, which takes turns as well.
+        A search for labelings that violate little, which takes turns.
+
+    Attributes
+    ----------
+    begun : bool
+        Whether there was a round.
     """
-    rounds, turns = _Rounds(run), _Turns(run, exact)
-    least = _least_work(run.problem)
-    work, done, idle = least // _FIRST_ROUND, 0, 0
-    while not run.late():
-        before = run.score
-        work = rounds.in_time(work)
-        # after an improvement in turns from it and from somewhere else
-        again = not idle and rounds.n_done % 2
-        rounds.anneal(work, run.labeling if again else None)
-        rounds.combine()
-        rounds.look_in_windows(work // _WINDOWS_SHARE)
-        if violations is not None:
-            violations.take(_entries(run, work))
-        if _report(run):
-            return
-        if exact is not None and not exact.closed:
-            turns.take(work, run.score > before)
-            if run.status is not None:
+
+    def __init__(self, run, violations=None):
+        self.run, self._violations, self._rounds = run, violations, None
+        self._least = _least_work(run.problem)
+        self._work, self._done, self._idle = self._least // _FIRST_ROUND, 0, 0
+        self._begin, self._seconds = run.seconds(), 0.0
+
+    @property
+    def begun(self):
+        return self._rounds is not None
+
+    def keep_up(self, seconds=0.0):
+        """Search for a share of all time so far, with a time limit and a loose bound.
+
+        Other solvers may take all the time that is left, and find nothing. How much
+        they leave to this one depends on the time so far, but not on the limit: what is
+        found by a limit is found by a later one, too.
+
+        Parameters
+        ----------
+        seconds : float, default=0.0
+            Time that the next step takes at least.
+
+        Returns
+        -------
+        stop : bool
+            Whether the run is to stop.
+        """
+        run = self.run
+        if run.time_limit is None or run.status is not None or not self._is_loose():
+            return run.status is not None
+        passed = run.seconds() - self._begin
+        end = max(_SHARE * passed, _BEFORE * seconds)
+        if end - self._seconds > (_SHORT if seconds else _MOMENT):
+            while self._seconds < end:
+                if run.late() or self._round():
+                    return True
+        return False
+
+    def _is_loose(self):
+        """Whether better labelings are likely: else others prove what there is."""
+        run = self.run
+        scale = max(1.0, abs(run.score + run.offset))
+        return run.score >= run.lowest and run.bound - run.score > _LOOSE * scale
+
+    def search(self, effort, exact=None):
+        """Search until nothing more is expected.
+
+        Parameters
+        ----------
+        effort : float
+            The search ends after this much work without an improvement, in units of
+            the work before it or, if more, of some thousand visits of each variable.
+            With a time limit it goes on until then.
+        exact : ExactSearch, default=None
+            Branch and bound that takes turns with the rounds, until nothing is left.
+        """
+        run, turns = self.run, _Turns(self.run, exact)
+        while not run.late():
+            before, done = run.score, self._done
+            if self._round():
                 return
-        done += work
-        idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
-        if idle >= effort * max(done - idle, least) and not turns.may_succeed():
-            run.note(
-                f"the search ended after {idle:.3g} visits of variables without an "
-                "improvement: more effort goes on"
-            )
-            return
+            if exact is not None and not exact.closed:
+                turns.take(self._done - done, run.score > before)
+                if run.status is not None:
+                    return
+            # what branch and bound has found counts as well
+            if run.score > before + 1e-9 * abs(before):
+                self._idle = 0
+            least = max(self._done - self._idle, self._least)
+            if self._idle >= effort * least and not turns.may_succeed():
+                run.note(
+                    f"the search ended after {self._idle:.3g} visits of variables "
+                    "without an improvement: more effort goes on"
+                )
+                return
+
+    def _round(self):
+        """One round; whether the run is to stop."""
+        run, started = self.run, self.run.seconds()
+        rounds = self._rounds = self._rounds or _Rounds(run)
         # rounds that bring something are long enough
-        if idle:
-            work = 5 * work // 4
+        if self._idle:
+            self._work = 5 * self._work // 4
+        before = run.score
+        self._work = rounds.in_time(self._work)
+        # after an improvement in turns from it and from somewhere else
+        again = not self._idle and rounds.n_done % 2
+        rounds.anneal(self._work, run.labeling if again else None)
+        rounds.combine()
+        rounds.look_in_windows(self._work // _WINDOWS_SHARE)
+        if self._violations is not None:
+            self._violations.take(_entries(run, self._work))
+        self._done += self._work
+        better = run.score > before + 1e-9 * abs(before)
+        self._idle = 0 if better else self._idle + self._work
+        stop = _report(run)
+        self._seconds += run.seconds() - started
+        return stop
 
 
 def _report(run):
@@ -175,10 +247,12 @@ class _Rounds:
             visited += visits
             cold = _HEAT * max(0.0, 1.0 - visited / work)
             started = run.seconds()
-            kernel.anneal(visits, heat, cold, budget, _WIDTH)
-            self.rate = visits / max(run.seconds() - started, 1e-9)
-            # scored afresh: the sum of the gains would add up rounding errors
-            run.offer(kernel.labeling)
+            try:
+                kernel.anneal(visits, heat, cold, budget, _WIDTH)
+                self.rate = visits / max(run.seconds() - started, 1e-9)
+            finally:
+                # scored afresh: the sum of the gains would add up rounding errors
+                run.offer(kernel.labeling)
             # where it was hot, the best labeling is the one it came from
             if heat > _HOT:
                 kernel.forget()
@@ -202,8 +276,10 @@ class _Rounds:
             return
         kernel, visited, total = self.kernel, 0, _ENTRIES * float(work)
         kernel.start_from(self.run.labeling)
-        while visited < work and not self.run.late():
-            kernel.windows(1, _WIDE, self.wide_budget, total)
-            visited += _WIDE + kernel.elimination.order.n_entries // _ENTRIES
+        try:
+            while visited < work and not self.run.late():
+                kernel.windows(1, _WIDE, self.wide_budget, total)
+                visited += _WIDE + kernel.elimination.order.n_entries // _ENTRIES
+        finally:
+            self.run.offer(kernel.labeling)
         self.wide_budget = min(2.0 * self.wide_budget, _WIDEST_BUDGET)
-        self.run.offer(kernel.labeling)

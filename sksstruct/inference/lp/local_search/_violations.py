@@ -70,8 +70,10 @@ class ViolationsFirst:
                 run.problem, run.labeling, run.seed(), self._highest, limit, unit, taboo
             )
         before = run.score
-        self._kernels[k].run(self._share * work)
-        run.offer(self._kernels[k].labeling)
+        try:
+            self._kernels[k].run(self._share * work)
+        finally:
+            run.offer(self._kernels[k].labeling)
         if run.score > before:
             self._share, self._idle = min(2.0 * self._share, _MOST_SHARE), 0
             return

@@ -1,0 +1,60 @@
+"""Label constraints by name."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from sksstruct.utils._spans import BEGIN, END, INSIDE, OUTSIDE, SpanLabels, check_scheme
+from sksstruct.utils.typing import Scheme
+
+# What must follow an unfinished span of its kind, and what must be followed by more of
+# its span.
+_CONTINUE = {"BIO": [INSIDE], "IOB1": [BEGIN]}
+_CONTINUE["IOBES"] = _CONTINUE["BILOU"] = [INSIDE, END]
+_UNFINISHED = {"IOBES": [BEGIN, INSIDE], "BILOU": [BEGIN, INSIDE]}
+
+
+def scheme_transitions(labels: Iterable[str], scheme: Scheme = "auto") -> list[tuple]:
+    """Pairs of labels that do not follow each other in well-formed labelings.
+
+    For instance, an ``I-X`` of BIO continues a chunk of kind X: it may only follow
+    ``B-X`` or ``I-X``, and must not come first.
+
+    Parameters
+    ----------
+    labels : iterable of str
+        Labels of one scheme; see `sksstruct.metrics.iter_chunks`.
+    scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
+        Scheme of the labels. "auto": the one to which all labels belong. Labels B- and
+        I- are read as BIO.
+
+    Returns
+    -------
+    forbidden : list of tuple
+        Pairs (from, to); None stands for the start or the end of a sequence.
+
+    Raises
+    ------
+    ValueError
+        If a label is not of the scheme, or labels are of several.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import scheme_transitions
+    >>> scheme_transitions(["O", "B-NP", "I-NP"])
+    [(None, 'I-NP'), ('O', 'I-NP')]
+    >>> len(scheme_transitions(["O", "B-NP", "I-NP", "E-NP", "S-NP"]))
+    16
+    """
+    spans = SpanLabels(dict.fromkeys(labels))
+    scheme = spans.scheme(check_scheme(scheme))
+    # the start before all labels, and the end after them
+    before, after = np.append(OUTSIDE, spans.parts), np.append(spans.parts, OUTSIDE)
+    kinds = np.append(-1, spans.kinds), np.append(spans.kinds, -1)
+    continues = np.isin(after, _CONTINUE[scheme])
+    unfinished = np.isin(before, _UNFINISHED.get(scheme, []))
+    linked = np.isin(before, [BEGIN, INSIDE])[:, None] & continues
+    linked &= kinds[0][:, None] == kinds[1]
+    forbidden = (unfinished[:, None] | continues) & ~linked
+    first, last = [None, *spans.labels], [*spans.labels, None]
+    return [(first[a], last[b]) for b, a in np.argwhere(forbidden.T).tolist()]

@@ -1,0 +1,257 @@
+"""Chunks of label sequences, in any scheme, and labels in another scheme."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from sksstruct.metrics._sequence import check_sequences
+from sksstruct.utils._spans import (
+    BEGIN,
+    END,
+    INSIDE,
+    OUTSIDE,
+    SCHEMES,
+    SINGLE,
+    SpanLabels,
+    SpanSequence,
+    check_scheme,
+)
+from sksstruct.utils.typing import Scheme
+
+# What the docstrings of scores say of their parameters.
+TEXTS = {
+    "chunk_labels": """
+y_true, y_pred : list of sequences of str
+    Labels ``O``, and ``B-x``, ``I-x`` and so on for chunks of type x; see
+    `iter_chunks`.
+""",
+    "reading": """
+scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
+    Scheme of the labels. "auto": the one to which all labels belong. With `strict`
+    it is that of y_true.
+strict : bool, default=False
+    Whether labels count only where they are well-formed. False: ill-formed ones are
+    read as the CoNLL evaluation reads them; see `iter_chunks`.
+""",
+}
+
+
+class Chunked:
+    """Chunks of labelings of the same sequences.
+
+    Parameters
+    ----------
+    flats : dict of str to list
+        Labels of all positions in a row, by the name that errors use.
+    lengths : ndarray of shape (n_sequences,), int, or None
+        Numbers of positions; None: the labelings are single sequences.
+    scheme : str
+        Scheme of the labels, or "auto".
+    strict : bool, default=False
+        Whether chunks must be well-formed.
+
+    Attributes
+    ----------
+    labels : SpanLabels
+        The distinct labels.
+    codes : list of ndarray of shape (n_positions,), intp
+        Their numbers, for each labeling.
+    chunks : list of tuple of ndarray
+        Kinds, first positions, and the positions after the last, for each labeling.
+    """
+
+    def __init__(self, flats, lengths, scheme, strict=False):
+        n = len(next(iter(flats.values())))
+        self._flats, self._lengths = flats, lengths
+        self._ends = np.cumsum([n] if lengths is None else lengths)
+        scheme = check_scheme(scheme)
+        index = {}
+        for flat in flats.values():
+            for label in dict.fromkeys(flat):
+                index.setdefault(label, len(index))
+        self.labels = SpanLabels(index, self._where)
+        found = self.labels.scheme(scheme)
+        first = np.zeros(n + 1, dtype=bool)
+        first[0] = first[self._ends] = True
+        self.codes = [
+            np.fromiter(map(index.__getitem__, flat), np.intp, len(flat))
+            for flat in flats.values()
+        ]
+        sequences = [SpanSequence(self.labels, c, first[:-1]) for c in self.codes]
+        if strict and scheme == "auto":
+            found = self._of_the_first(found, sequences[0])
+        self.chunks = []
+        for sequence in sequences:
+            starts, ends = sequence.read(found if strict else None)
+            self.chunks.append((sequence.kinds[starts], starts, ends))
+
+    def _where(self, label):
+        """Where a label occurs first."""
+        for name, flat in self._flats.items():
+            if label in flat:
+                return self._place(name, flat.index(label))[0]
+
+    def _place(self, name, position):
+        """The beginning of a sentence about a sequence, and a position within it."""
+        if self._lengths is None:
+            return f"{name} has the label", position
+        i = int(np.searchsorted(self._ends, position, "right"))
+        start = self._ends[i - 1] if i else 0
+        return f"{name}[{i}] has the label", int(position - start)
+
+    def _of_the_first(self, scheme, sequence):
+        """The scheme of the first labeling, or an error if it is not clear.
+
+        To read labels as another scheme's would drop chunks without a word.
+        """
+        labels, name = self.labels, next(iter(self._flats))
+        letters = {labels.letters[k] for k in np.unique(self.codes[0])} - {"O"}
+        if not letters:
+            return scheme
+        if scheme in ("IOBES", "BILOU"):
+            single, end = SCHEMES[scheme][3], SCHEMES[scheme][2]
+            if letters == {single} or ("B" in letters and letters & {single, end}):
+                return scheme
+            other = labels.with_letter(single + end)
+            raise ValueError(
+                f"{labels.text(other)}, which is of the scheme {scheme}, but no chunk "
+                f"of {name} is whole in that scheme: pass scheme={scheme!r}, or labels "
+                "of one scheme, or strict=False"
+            )
+        places = [np.flatnonzero(bad)[:1] for bad in sequence.misplaced()]
+        for scheme, place in zip(("BIO", "IOB1"), places, strict=True):
+            if not len(place):
+                return scheme
+        texts = []
+        for place in np.concatenate(places):
+            where, t = self._place(name, place)
+            texts.append(f"{where} {self._flats[name][place]!r} at position {t}")
+        raise ValueError(
+            f"the labels of {name} are neither well-formed BIO ({texts[0]}) nor IOB1 "
+            f"({texts[1]}): pass scheme='BIO' or scheme='IOB1', or strict=False"
+        )
+
+
+def iter_chunks(
+    tags: Iterable[str], *, scheme: Scheme = "auto", strict: bool = False
+) -> Iterator[tuple[str, int, int]]:
+    """Chunks of one sequence of labels.
+
+    The label ``O`` is outside of all chunks. The other labels are a letter, a dash and
+    the type x of a chunk; a letter alone is of the type "_". The schemes differ in the
+    letters:
+
+    * BIO, also named IOB2: ``B-x`` begins a chunk, and ``I-x`` continues it.
+    * IOB1: ``I-x`` begins and continues a chunk. ``B-x`` begins one directly after
+      another chunk of the same type.
+    * IOBES: ``B-x`` begins a chunk of several positions, ``I-x`` continues it, and
+      ``E-x`` is its last position. ``S-x`` is a chunk of one position.
+    * BILOU: as IOBES, with ``L-x`` for the last position and ``U-x`` for a single one.
+
+    Parameters
+    ----------
+    tags : iterable of str
+        Labels of one scheme.
+    scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
+        Scheme of the labels. "auto": the one to which all labels belong.
+    strict : bool, default=False
+        How ill-formed labels are read. False: as the CoNLL-2000 evaluation does, and
+        seqeval by default. A chunk also begins where the type changes, or where an
+        inside or last label follows ``O`` or a finished chunk; it also ends before
+        the next chunk and before ``O``. This does not depend on the scheme. True: as
+        seqeval with ``mode="strict"``. What is not a chunk of the scheme is ignored.
+
+    Returns
+    -------
+    chunks : iterator of tuple of (str, int, int)
+        Type, first position, and the position after the last.
+
+    Raises
+    ------
+    ValueError
+        If a label is not of the scheme or of no scheme, if labels are of several
+        schemes, or if `strict` depends on a scheme that is not clear.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import iter_chunks
+    >>> list(iter_chunks(["B-NP", "I-NP", "O", "I-VP"]))
+    [('NP', 0, 2), ('VP', 3, 4)]
+    >>> list(iter_chunks(["B-NP", "E-NP", "S-NP", "I-VP"]))
+    [('NP', 0, 2), ('NP', 2, 3), ('VP', 3, 4)]
+    >>> list(iter_chunks(["B-NP", "E-NP", "S-NP", "I-VP"], strict=True))
+    [('NP', 0, 2), ('NP', 2, 3)]
+    """
+    flat, _ = check_sequences([list(tags)], "tags")
+    chunked = Chunked({"tags": flat}, None, scheme, strict)
+    kinds, *places = (part.tolist() for part in chunked.chunks[0])
+    return zip((chunked.labels.names[kind] for kind in kinds), *places, strict=True)
+
+
+def convert_labels(
+    y: Sequence[Sequence[str]] | np.ndarray,
+    to: Literal["BIO", "IOB1", "IOBES", "BILOU"],
+    *,
+    from_scheme: Scheme = "auto",
+) -> list[list[str]]:
+    """Labels of the same chunks in another scheme.
+
+    Every position that is not ``O`` stays in a chunk of its type. Ill-formed labels are
+    read as the CoNLL evaluation reads them, and the result is well-formed. A conversion
+    to the scheme of the labels repairs them: the BIO labels ``O``, ``I-x`` become
+    ``O``, ``B-x``.
+
+    Parameters
+    ----------
+    y : list of sequences of str
+        Labels; see `iter_chunks`.
+    to : {"BIO", "IOB1", "IOBES", "BILOU"}
+        Scheme of the result.
+    from_scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
+        Scheme of y; a label of another scheme is an error. "auto": the one to which all
+        labels belong.
+
+    Returns
+    -------
+    labels : list of list of str
+        A list for each sequence.
+
+    Raises
+    ------
+    ValueError
+        If a label is not of the scheme or of no scheme, or if labels are of several.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import convert_labels
+    >>> convert_labels([["B-PER", "I-PER", "O", "B-LOC"]], to="IOBES")
+    [['B-PER', 'E-PER', 'O', 'S-LOC']]
+    """
+    to = check_scheme(to, "to", auto=False)
+    scheme = check_scheme(from_scheme, "from_scheme")
+    flat, lengths = check_sequences(y, "y")
+    chunked = Chunked({"y": flat}, lengths, scheme)
+    kinds, starts, ends = chunked.chunks[0]
+    labels, codes = chunked.labels, chunked.codes[0]
+    parts = np.where(labels.parts[codes] == OUTSIDE, OUTSIDE, INSIDE)
+    begins = np.ones(len(starts), dtype=bool)
+    if to == "IOB1":
+        begins[:1] = False
+        begins[1:] = (starts[1:] == ends[:-1]) & (kinds[1:] == kinds[:-1])
+        # not from one sequence to the next
+        begins &= ~np.isin(starts, np.cumsum(lengths))
+    parts[starts[begins]] = BEGIN
+    if to in ("IOBES", "BILOU"):
+        parts[ends - 1] = END
+        parts[starts[ends == starts + 1]] = SINGLE
+    # each combination of a label and a part is written once
+    pairs, numbers = np.unique(codes * 5 + parts, return_inverse=True)
+    written = [
+        SCHEMES[to][pair % 5 - 1] + labels.labels[pair // 5][1:] if pair % 5 else "O"
+        for pair in pairs.tolist()
+    ]
+    flat = np.array(written, dtype=object)[numbers].tolist()
+    bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    return [flat[a:b] for a, b in pairwise(bounds)]

@@ -1,0 +1,141 @@
+"""Names of features, as many as a vocabulary has: compared and written as one text."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+# The entries of packed names.
+_TEXT, _LENGTHS = "names_utf8", "names_lengths"
+
+
+class FeatureNames(Sequence):
+    """A list of names that does not change, and is equal to another by its digest.
+
+    The rows that a vectorizer returns have names, which a tagger compares in each call
+    with those of training. After loading, these are two objects, and to compare all
+    names would take longer than the prediction.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names.
+    """
+
+    def __init__(self, names):
+        self._names = list(names)
+        self._packed = self._array = self._digest = self._joined = None
+        for k, name in enumerate(self._names):
+            if not isinstance(name, str):
+                raise TypeError(f"feature_names[{k}] must be a string, got {name!r}")
+        self._length = len(self._names)
+
+    @classmethod
+    def of(cls, names):
+        """Names in any form, or None."""
+        return names if names is None or isinstance(names, cls) else cls(names)
+
+    @classmethod
+    def joined(cls, parts):
+        """Names one after the other; a number of features is so many without names.
+
+        Unions of features ask in each call: the last answer is kept.
+        """
+        with_names = next((part for part in parts if isinstance(part, cls)), None)
+        if with_names is None:
+            return None
+        if with_names._joined is None or with_names._joined[0] != parts:
+            names = []
+            for part in parts:
+                count = len(names)
+                unnamed = isinstance(part, int)
+                names += [f"x{count + k}" for k in range(part)] if unnamed else part
+            with_names._joined = parts, cls(names)
+        return with_names._joined[1]
+
+    @staticmethod
+    def is_packed(value):
+        """Whether a value of a state is what `packed` returned."""
+        return isinstance(value, dict) and value.keys() == {_TEXT, _LENGTHS}
+
+    def packed(self):
+        """The names as two arrays: one text, and the number of letters of each name."""
+        if self._packed is None:
+            # a name may have half of a surrogate pair
+            text = "".join(self._names).encode("utf-8", "surrogatepass")
+            lengths = np.fromiter(map(len, self._names), np.int32, len(self))
+            self._packed = {_TEXT: np.frombuffer(text, np.uint8), _LENGTHS: lengths}
+        return self._packed
+
+    @classmethod
+    def unpack(cls, packed):
+        """The names that `packed` returned, which may come from a damaged file."""
+        text, lengths = packed[_TEXT], packed[_LENGTHS]
+        for array, dtype in ((text, np.uint8), (lengths, np.int32)):
+            if not isinstance(array, np.ndarray) or array.dtype != dtype:
+                raise ValueError("packed names must be arrays of uint8 and int32")
+        size = len(text.tobytes().decode("utf-8", "surrogatepass"))
+        if (lengths < 0).any() or lengths.sum(dtype=np.int64) != size:
+            raise ValueError("packed names: the lengths are not those of the text")
+        names = cls(())
+        # a tagger needs no more than the digest, and the list only when asked for it
+        names._names, names._packed, names._length = None, dict(packed), len(lengths)
+        names.digest()
+        return names
+
+    def digest(self):
+        """A few bytes that are equal if all names are; found once."""
+        if self._digest is None:
+            packed = self.packed()
+            found = blake2b(packed[_TEXT], digest_size=16)
+            found.update(packed[_LENGTHS])
+            self._digest = found.digest()
+        return self._digest
+
+    def to_list(self):
+        """The names as a list, always the same one."""
+        if self._names is None:
+            text = self._packed[_TEXT].tobytes().decode("utf-8", "surrogatepass")
+            ends = np.cumsum(self._packed[_LENGTHS], dtype=np.int64).tolist()
+            starts = [0, *ends[:-1]]
+            self._names = [text[a:b] for a, b in zip(starts, ends, strict=True)]
+        return self._names
+
+    def tolist(self):
+        """The names as a new list, as an array has it."""
+        return self.to_list().copy()
+
+    def to_array(self):
+        """The names as an array of objects, always the same one."""
+        if self._array is None:
+            self._array = np.array(self.to_list(), dtype=object)
+            self._array.flags.writeable = False
+        return self._array
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.to_list(), dtype=object if dtype is None else dtype)
+
+    def __len__(self):
+        return self._length
+
+    def __getitem__(self, key):
+        return self.to_list()[key]
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        if not isinstance(other, FeatureNames):
+            return NotImplemented
+        return len(self) == len(other) and self.digest() == other.digest()
+
+    def __hash__(self):
+        return hash(self.digest())
+
+    def __repr__(self):
+        return f"FeatureNames({len(self)} names)"
+
+    def __getstate__(self):
+        return self.packed()
+
+    def __setstate__(self, state):
+        vars(self).update(vars(FeatureNames.unpack(state)))
