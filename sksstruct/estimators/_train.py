@@ -131,10 +131,9 @@ def prepare(estimator, X, y, sample_weight=None):
 
 def input_attributes(estimator):
     """Attributes that scikit-learn's validation set from X, as a dict."""
-    names = "n_features_in_", "feature_names_in_"
-    return {
-        name: getattr(estimator, name) for name in names if hasattr(estimator, name)
-    }
+    # a tagger's names are a property, of what its model has read
+    own = vars(estimator)
+    return {k: own[k] for k in ("n_features_in_", "feature_names_in_") if k in own}
 
 
 def _describe(spec, weights, views):

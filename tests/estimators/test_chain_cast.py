@@ -11,6 +11,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sksstruct import ChainCRF
 from sksstruct.datasets import make_chain
+from sksstruct.solvers import BCFW
+
+# no ties for rounding to decide
+PLAIN = BCFW.as_published(sampling="permutation", max_iter=10)
 
 
 def tagger_with_integers(seed, n_classes, n_features):
@@ -163,7 +167,7 @@ def test_errors():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("loss, solver", [("hinge", "bcfw"), ("log", "sdca")])
+@pytest.mark.parametrize("loss, solver", [("hinge", PLAIN), ("log", "sdca")])
 @pytest.mark.parametrize("other", [False, True])
 def test_values_that_are_all_one_are_left_out(dtype, loss, solver, other):
     rng = np.random.RandomState(0)

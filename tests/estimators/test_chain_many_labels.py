@@ -146,7 +146,9 @@ def test_the_optimum_is_the_same(options, monkeypatch):
     "solver",
     [
         BCFW.as_published(step="away", max_iter=5, tol=0.0, sampling="permutation"),
-        BCFW(bounds={"transitions": (-0.1, 0.0), "coef": (None, 0.2)}, max_iter=5),
+        BCFW.as_published(
+            bounds={"transitions": (-0.1, 0.0), "coef": (None, 0.2)}, max_iter=5
+        ),
         SSG(max_iter=5, tol=0.0),
         FrankWolfe(max_iter=10, tol=0.0),
         BMRM(max_iter=10, tol=0.0),

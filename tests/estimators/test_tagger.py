@@ -303,3 +303,13 @@ def test_files_of_skops_are_as_small_as_those_of_joblib(tmp_path):
         "SequenceVectorizer",
         "Tagger",
     ]
+
+
+def test_a_second_fit_forgets_the_names_of_the_first():
+    tagger = make_tagger(random_state=0).fit([[{"a": 1}, {"b": 1}]], [["x", "y"]])
+    assert tagger[-1].feature_names_in_.tolist() == ["a", "b"]
+    tagger.fit([[{"c": 1}, {"d": 1}, {"e": 1}]], [["x", "y", "z"]])
+    assert tagger[-1].feature_names_in_.tolist() == ["c", "d", "e"]
+    assert tagger.predict([[{"e": 1}]])[0].tolist() == ["z"]
+    crf = tagger[-1].fit([[[1.0], [0.0]]], [["x", "y"]])
+    assert not hasattr(crf, "feature_names_in_")
