@@ -131,7 +131,7 @@ def test_features_and_alpha_on_other_scales(solver, loss):
         return made.fit(X * scale, y)
 
     first = fit(1.0)
-    assert first.dual_gap_ <= 3e-3 * np.log(3)
+    assert first.dual_gap_ <= 1e-2 * np.log(3)
     for exponent in (-50, -17, 27, 100):
         made = fit(2.0**exponent)
         np.testing.assert_array_equal(made.coef_ * 2.0**exponent, first.coef_)
@@ -154,7 +154,7 @@ def test_certificates_of_large_features(kind, scale):
         made.fit(X, y)
         value, gap = float(objective(made, X, y, made.alpha, "log")), made.dual_gap_
         assert made.objective_ == pytest.approx(value, rel=1e-9)
-        assert gap <= 3e-3 * value
+        assert gap <= 1e-2 * value
         best = made.set_params(solver=LBFGS(tol=1e-8)).fit(X, y).objective_
         assert value - best <= gap + 1e-9 * value
 
