@@ -390,11 +390,11 @@ def start(estimator, X, y, sample_weight, method):
             "the path has no held-out part of its own at each alpha: it needs "
             "early_stopping=False"
         )
-    # an alpha of the path is a number, with which nothing else follows the features
-    if getattr(template, "intercept_scaling", None) == "auto":
-        template.intercept_scaling = 1.0
     problem = prepare(template, X, y, sample_weight)
-    if problem.spec.follows_scale:
+    # an alpha of the path is a number: what else follows the features has to be one
+    if getattr(template, "intercept_scaling", None) == "auto":
+        template.intercept_scaling = problem.spec.intercept_scaling_
+    elif problem.spec.follows_scale:
         problem = prepare(template.set_params(alpha=problem.alpha), X, y, sample_weight)
     if method == "grid":
         return template, problem

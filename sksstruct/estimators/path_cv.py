@@ -124,11 +124,9 @@ def _steps(estimator):
     return estimator[:-1] if len(estimator) > 1 else None, last
 
 
-def _parameter(estimator):
-    """The name of alpha among the parameters of an estimator or pipeline."""
-    if isinstance(estimator, Pipeline):
-        return f"{estimator.steps[-1][0]}__alpha"
-    return "alpha"
+def _prefix(estimator):
+    """What names of parameters of the last step begin with."""
+    return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
 
 
 def _segments(paths, alpha_min):
@@ -146,10 +144,9 @@ def _segments(paths, alpha_min):
 
 def _refit(best, X, y, sample_weight, parameters, alpha):
     """Train on all data at the best alpha, to the tolerance of the folds."""
-    name = _parameter(best)
-    best.set_params(**{name: alpha})
+    prefix = _prefix(best)
+    best.set_params(**{prefix + "alpha": alpha})
     if parameters["method"] == "grid":
-        prefix = name.removesuffix("alpha")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         best.fit(X, y, **{prefix + key: value for key, value in weights.items()})
         return
@@ -174,15 +171,13 @@ def _of_best(best):
     return {"best_estimator_": best, "n_iter_": _steps(best)[1].n_iter_, **own}
 
 
-def _results(name, alphas, scores, seconds):
+def _results(params, scores, seconds):
     """Scores and times of all alphas and folds, as scikit-learn's searches have them.
 
     Parameters
     ----------
-    name : str
-        Name of the parameter alpha.
-    alphas : ndarray of shape (n_alphas,)
-        Its values.
+    params : list of dict
+        The parameters of each row.
     scores : ndarray of shape (n_alphas, n_folds)
         Held-out scores.
     seconds : ndarray of shape (n_alphas, n_folds, 2)
@@ -193,8 +188,10 @@ def _results(name, alphas, scores, seconds):
         for k, kind in enumerate(("fit", "score"))
         for what in ("mean", "std")
     }
-    results[f"param_{name}"] = np.ma.MaskedArray(alphas)
-    results["params"] = [{name: alpha} for alpha in alphas.tolist()]
+    for name in params[0]:
+        values = [row[name] for row in params]
+        results[f"param_{name}"] = np.ma.MaskedArray(values)
+    results["params"] = params
     for j, column in enumerate(scores.T):
         results[f"split{j}_test_score"] = column
     mean = scores.mean(axis=1)
@@ -292,7 +289,8 @@ class SSVMPathCV(
     best_index_ : int
         Its row in `cv_results_`.
     best_params_ : dict
-        The parameter that was chosen, by the name that it has in `estimator`.
+        The parameter that was chosen, by the name that it has in `estimator`. If alpha
+        is "auto" there, also the `intercept_scaling` of a tagger.
     cv_results_ : dict of str to ndarray
         Scores, ranks and seconds of all alphas, from the largest, as in
         `sklearn.model_selection.GridSearchCV`. If the method is not "grid", a row for
@@ -426,7 +424,8 @@ class SSVMPathCV(
         X, y = indexable(X, y)
         n, weight = _num_samples(X), None
         # all checks of the data, before they are divided
-        parameters["alphas"] = self._grid(estimator, X, y, sample_weight, parameters)
+        fixed = self._fix_units(estimator, X, y, sample_weight, parameters)
+        estimator = clone(estimator).set_params(**fixed)
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, np.zeros((n, 1)))
         parts = check_cv(self.cv, y, classifier=is_classifier(estimator))
@@ -443,7 +442,7 @@ class SSVMPathCV(
                 ),
             )
             self._follow(folds, parameters, tasks)
-            chosen = {**self._choose(folds, parameters), "scorer_": scorer}
+            chosen = {**self._choose(folds, parameters, fixed), "scorer_": scorer}
             try:
                 if self.refit:
                     best, started = clone(estimator), time.perf_counter()
@@ -470,17 +469,24 @@ class SSVMPathCV(
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         return parallel(delayed(call)() for call in calls)
 
-    def _grid(self, estimator, X, y, sample_weight, parameters):
-        """The values of the grid on which every fold is trained, or None."""
+    def _fix_units(self, estimator, X, y, sample_weight, parameters):
+        """Set the grid, or the end, of the paths of all folds from all data.
+
+        Returns parameters of the estimator that follow the features if alpha does, so
+        that every fold and the best estimator have the same.
+        """
         first, last = _steps(clone(estimator))
         if first is not None:
             X = first.fit_transform(X, y)
-        problem = start(last, X, y, sample_weight, self.method)[1]
+        template, problem = start(last, X, y, sample_weight, self.method)
         if self.method == "grid":
-            return grid_of(parameters, problem)
-        # the same for all folds
-        parameters["alpha_min"] = end_of(parameters, problem)
-        return None
+            parameters["alphas"] = grid_of(parameters, problem)
+        else:
+            parameters["alpha_min"] = end_of(parameters, problem)
+        name = "intercept_scaling"
+        if last.alpha != "auto" or getattr(last, name, None) != "auto":
+            return {}
+        return {_prefix(estimator) + name: template.intercept_scaling}
 
     def _follow(self, folds, parameters, tasks):
         """Follow the paths of all folds, as far as it may be of use."""
@@ -497,8 +503,11 @@ class SSVMPathCV(
             if self.alphas is None and len(means) > _PATIENCE and worse.all():
                 return
 
-    def _choose(self, folds, parameters):
-        """Mean score of every alpha, and the best alpha, as attributes."""
+    def _choose(self, folds, parameters, fixed):
+        """Mean score of every alpha, and the best alpha, as attributes.
+
+        The dict `fixed` has further parameters that every row has.
+        """
         seconds = [np.array(fold.seconds) for fold in folds]
         found = [np.array(fold.scores) for fold in folds]
         paths = [fold.close() for fold in folds]
@@ -516,15 +525,16 @@ class SSVMPathCV(
         if not np.isfinite(mean).any():
             raise ValueError("no held-out score is finite")
         best = int(np.where(np.isfinite(mean), mean, -np.inf).argmax())
-        name = _parameter(self._estimator())
+        prefix = _prefix(self._estimator())
+        params = [{prefix + "alpha": alpha, **fixed} for alpha in alphas.tolist()]
         return {
             "paths_": paths,
             "edges_": edges,
             "scores_": scores,
-            "cv_results_": _results(name, alphas, scores, seconds),
+            "cv_results_": _results(params, scores, seconds),
             "n_splits_": len(paths),
             "best_index_": best,
-            "best_params_": {name: float(alphas[best])},
+            "best_params_": params[best],
             "alpha_": float(alphas[best]),
             "best_score_": float(mean[best]),
         }

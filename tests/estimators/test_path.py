@@ -49,7 +49,7 @@ def test_scikit_learn(estimator, check):
 
 def chain():
     data = make_chain(25, n_features=4, max_length=6, random_state=0)
-    return ChainCRF(loss_normalization="sequence", random_state=0), data.X, data.y
+    return ChainCRF(0.02, loss_normalization="sequence", random_state=0), data.X, data.y
 
 
 def binary():
@@ -147,7 +147,7 @@ def test_a_relative_epsilon_is_met_by_weights_that_have_learned():
     X = [rng.normal(size=(20, 30)) for _ in range(60)]
     # one position in a hundred
     y = [(x[:, 0] > 2.3).astype(int) for x in X]
-    estimator = ChainCRF(random_state=0)
+    estimator = ChainCRF(0.02, random_state=0)
     best = optimum(estimator, X, y, 1e-3)[1]
     for relative in (True, False):
         path = ssvm_path(estimator, X, y, alpha_min=1e-3, relative=relative)
@@ -453,6 +453,7 @@ class TestCV:
 
     def test_a_grid_returns_one_of_its_values(self):
         estimator, X, y = chain()
+        estimator.set_params(alpha=0.02)
         alphas = [0.08, 0.3, 0.04, 0.02, 0.01]
         search = SSVMPathCV(estimator, cv=3, alphas=alphas).fit(X, y)
         assert search.alpha_ in alphas
@@ -509,12 +510,30 @@ class TestCV:
 
         search = SSVMPathCV(estimator, cv=2, scoring=Scorer(), refit=False).fit(X, y)
         assert search.scores_.mean(axis=1).tolist() == means[:-1]
-        alpha = clone(estimator).set_params(alpha="auto").fit(X, y).alpha_
-        assert search.alpha_ == pytest.approx(alpha * 2)  # the first of the best
+        assert search.alpha_ == pytest.approx(0.04)  # the first of the best
         # values that were asked for are all tried
-        alphas = alpha * 2.0 ** np.arange(5, -6, -1)
+        alphas = 0.02 * 2.0 ** np.arange(5, -6, -1)
         search.set_params(alphas=alphas, scoring=Scorer()).fit(X, y)
         assert search.scores_.mean(axis=1).tolist() == means
+
+    def test_the_scale_of_features_changes_nothing(self):
+        """With alpha="auto" the grid and the constant features follow it."""
+        _, X, y = chain()
+        found = []
+        for scale in (1.0, 64.0):
+            scaled = [scale * np.asarray(x) for x in X]
+            for method in ("grid", "exact"):
+                search = SSVMPathCV(ChainCRF(random_state=0), method=method, cv=3)
+                search.fit(scaled, y)
+                best = search.best_estimator_
+                assert search.best_params_["intercept_scaling"] == (
+                    best.intercept_scaling_
+                )
+                labels = np.concatenate(search.predict(scaled)).tolist()
+                found.append(
+                    (search.scores_.tolist(), search.alpha_ / scale**2, labels)
+                )
+        assert found[:2] == found[2:]
 
     @pytest.mark.filterwarnings("ignore:there are no chunks in y_pred")
     def test_rare_labels(self):
@@ -540,16 +559,18 @@ class TestCV:
         for method in ("grid", "exact"):
             alphas = None if method == "exact" else [0.02, 0.2, 0.002]
             search = SSVMPathCV(tagger, method=method, alphas=alphas, cv=3).fit(X, y)
-            assert list(search.best_params_) == ["chaincrf__alpha"]
+            names = ["chaincrf__alpha", "chaincrf__intercept_scaling"]
+            assert list(search.best_params_) == names
             assert search.score(X, y) == expected.score(X, y) == 1.0
             best = search.best_estimator_
             assert best[-1].alpha == search.alpha_
             assert best.predict([[{"word": "w1"}]])[0].tolist() == ["a"]
             assert len(search.predict_topk(X[:2], 2)[0]) == 2
             if method == "grid":
-                assert search.best_params_ == expected.best_params_
-                weights = best.state_features_
-                assert weights == expected.best_estimator_.state_features_
+                best_alpha = expected.best_params_["chaincrf__alpha"]
+                assert search.alpha_ == best_alpha
+                again = clone(tagger).set_params(**search.best_params_).fit(X, y)
+                assert best.state_features_ == again.state_features_
         assert not hasattr(tagger[-1], "coef_")
         X, y = load_iris(return_X_y=True)
         search = SSVMPathCV(make_pipeline(StandardScaler(), SSVMClassifier()), cv=3)
