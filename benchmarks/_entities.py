@@ -43,10 +43,10 @@ def entity_features(words):
     return rows
 
 
-def entity_data(name, subset, data_home):
+def entity_data(name, subset, data_home, folder="ner"):
     """Attributes and labels of the sentences of a set."""
-    folder = Path(data_home or os.environ.get("SKSSTRUCT_DATA", "."))
-    path = folder / "ner" / f"{name}_{subset}.txt.gz"
+    home = Path(data_home or os.environ.get("SKSSTRUCT_DATA", "."))
+    path = home / folder / f"{name}_{subset}.txt.gz"
     # words may be empty where columns are separated by tabs, and stay so
     words, labels = [[]], [[]]
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
