@@ -141,6 +141,11 @@ class ChainPrediction(TrainedChain):
         elif is_sparse(coef):
             coef = coef.toarray()
         pairs = []
+        if isinstance(forbidden, str) and forbidden == "auto":
+            raise ValueError(
+                "forbidden_transitions='auto' is for training, whose labels show their "
+                "scheme: name it, 'bio', 'iob1', 'iobes' or 'bilou'"
+            )
         if forbidden is not None:
             index = {label: k for k, label in enumerate(self.classes_.tolist())}
             pairs = check_forbidden(forbidden, index, strict=True)
@@ -193,8 +198,8 @@ class ChainPrediction(TrainedChain):
         excluded : list of list, default=None
             A list for each sequence: a collection of labels that are not allowed, or
             None, for each position; or None for the whole sequence.
-        forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
-"bilou", default=None
+        forbidden_transitions : list of tuple, "bio", "iob1", "iobes" or "bilou", \
+default=None
             Pairs of labels that must not follow each other, in addition to those of
             the estimator's parameter of the same name.
 

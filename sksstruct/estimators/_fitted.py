@@ -4,6 +4,7 @@ Annotations of a dataclass are its parameters: those of fitted attributes are in
 that are not dataclasses.
 """
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ class Trained:
     """Estimators that a solver has trained."""
 
     def __new__(cls, *args, **params):
-        for name in params:
-            if name in _ELSEWHERE:
+        for name in params.keys() & _ELSEWHERE.keys():
+            if name not in signature(cls.__init__).parameters:
                 raise TypeError(f"{cls.__name__} has no {name}: {_ELSEWHERE[name]}")
         return super().__new__(cls)
 

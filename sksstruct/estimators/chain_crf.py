@@ -23,7 +23,12 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
 from sksstruct.utils.state import Versioned
-from sksstruct.utils.typing import Labelings, Sequences, Transitions, with_callbacks
+from sksstruct.utils.typing import (
+    Labelings,
+    Sequences,
+    TrainedTransitions,
+    with_callbacks,
+)
 
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
@@ -302,7 +307,7 @@ class ChainCRF(
     fit_intercept: bool = True
     intercept_scaling: float | Literal["auto"] = "auto"
     boundary: bool = True
-    forbidden_transitions: Transitions | None = None
+    forbidden_transitions: TrainedTransitions | None = None
     all_possible_states: bool = True
     all_possible_transitions: bool = True
     class_weight: dict | Literal["balanced"] | None = None

@@ -13,10 +13,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct.estimators._train import prepare, tolerance
+from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.solvers import BCFW, SOLVERS
 from sksstruct.solvers.core.segments import edges_of_grid, train_on_grid
 from sksstruct.solvers.frank_wolfe.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils.parallel import one_blas_thread
 from sksstruct.utils.progress import Status
 from sksstruct.utils.typing import Examples
 
@@ -257,10 +259,10 @@ def ssvm_path(
     epsilon : float, default=0.1
         Suboptimality allowed. Not used with ``method="grid"``.
     relative : bool, default=True
-        Whether `epsilon` is a share of the objective at the weights. If False, it is
-        in units of the objective, as in [1]_. The objective is 1 at w = 0 if the
-        losses are at most 1, but the optimum may be much smaller: an absolute
-        `epsilon` of 0.1 can then be met by weights that have learned nothing.
+        Whether `epsilon`, then less than 1, is a share of the objective at the weights.
+        If False, it is in units of the objective, as in [1]_. The objective is 1 at
+        w = 0 if the losses are at most 1, but the optimum may be much smaller: an
+        absolute `epsilon` of 0.1 can then be met by weights that have learned nothing.
     kappa : float, default=None
         Training at a breakpoint stops at a gap of ``kappa * epsilon``. Small values
         give long segments and long training. None: 0.3 with "exact", and 0.7 with
@@ -363,11 +365,18 @@ _Parameters.__name__ = "ssvm_path"
 def check_parameters(parameters):
     """Raise an error if a parameter of a path is not valid."""
     validate_params(_Parameters(**parameters))
-    alphas = parameters["alphas"]
+    alphas, grid = parameters["alphas"], parameters["method"] == "grid"
+    if not grid and parameters["relative"] and parameters["epsilon"] >= 1.0:
+        raise ValueError(
+            "epsilon is a share of the objective, which must be less than 1, got "
+            f"{parameters['epsilon']!r}; with relative=False it is in its units"
+        )
     if alphas is None:
         return
-    if parameters["method"] != "grid":
+    if not grid:
         raise ValueError("alphas needs method='grid'")
+    if parameters["alpha_min"] is not None:
+        raise ValueError("alpha_min is the end of a path without alphas")
     alphas = np.asarray(alphas, dtype=np.float64)
     if alphas.ndim != 1 or not len(alphas):
         raise ValueError("alphas must be a list of numbers, not empty")
@@ -381,8 +390,8 @@ def start(estimator, X, y, sample_weight, method):
     """A copy of the estimator, and its training problem on the data."""
     if not hasattr(estimator, "_model"):
         raise TypeError(
-            "the path is for SSVMClassifier, ChainCRF and LinearSSVC, got "
-            f"{type(estimator).__name__}"
+            "the path is for SSVMClassifier, ChainCRF, LinearSSVC and "
+            f"MultilabelPairwise, got {type(estimator).__name__}"
         )
     template = clone(estimator)
     if getattr(template, "early_stopping", False):
@@ -461,6 +470,7 @@ def exact_path(template, problem, parameters):
         relative=parameters["relative"],
         kappa=kappa,
         exact=exact,
+        max_seconds=template.max_seconds,
         random_state=template.random_state,
         n_jobs=template.n_jobs,
     )
@@ -474,7 +484,7 @@ def grid_segments(template, problem, alphas):
         problem.spec.solver_alpha(alphas),
         random_state=template.random_state,
         n_jobs=template.n_jobs,
-        max_seconds=getattr(template, "max_seconds", None),
+        max_seconds=template.max_seconds,
     )
     for k, segment in enumerate(segments):
         # those of solvers are for features that were divided
@@ -485,11 +495,39 @@ def grid_segments(template, problem, alphas):
 def exact_segments(template, problem, parameters):
     """Segments of a path with computed or estimated gaps."""
     factor = problem.spec.solver_alpha(1.0)
-    path = exact_path(template, problem, parameters)
-    for segment in path.segments(factor * end_of(parameters, problem)):
+    end, n_found = factor * end_of(parameters, problem), 0
+    segments = None
+    while True:
+        try:
+            # what a solver does around its passes
+            with one_blas_thread():
+                if segments is None:
+                    segments = exact_path(template, problem, parameters).segments(end)
+                    # after weights were full: the same once more
+                    for _ in range(n_found):
+                        next(segments)
+                segment = next(segments, None)
+        except WeightsFull:
+            problem.model.grow()
+            segments = None
+            continue
+        if segment is None:
+            return
+        n_found += 1
         for name in ("alpha", "lower", "upper"):
             setattr(segment, name, getattr(segment, name) / factor)
         yield segment
+
+
+def exact_result(template, problem, parameters, alpha):
+    """Result of a solver at an alpha, by following the path down to it."""
+    with one_blas_thread():
+        while True:
+            try:
+                path = exact_path(template, problem, parameters)
+                return path.result_at(problem.spec.solver_alpha(alpha))
+            except WeightsFull:
+                problem.model.grow()
 
 
 def follow(estimator, X, y, parameters, sample_weight, verbose):
@@ -523,7 +561,8 @@ def warn_path(path, stacklevel=3):
             f"the path did not converge at alpha = {path.alphas[j]:.3g}"
             f"{'' if path.method == 'grid' else ', where it ends'}: the duality gap is "
             f"{path.gaps[j]:.3g} after {path._passes(j)} passes, the tolerance "
-            f"{path.targets[j]:.3g}. Increase max_iter of the estimator or its solver, "
+            f"{path.targets[j]:.3g}. Scale the features, or increase max_iter of the "
+            "estimator or its solver, "
             f"{'tol' if path.method == 'grid' else 'epsilon'}, or the smallest alpha.",
             ConvergenceWarning,
             stacklevel=stacklevel,

@@ -34,7 +34,7 @@ from sksstruct.estimators.path import (
     CONSTRAINTS,
     check_parameters,
     end_of,
-    exact_path,
+    exact_result,
     follow,
     grid_of,
     start,
@@ -79,6 +79,8 @@ class _Fold:
             X_test = first.transform(X_test)
         self._held_out = X_test, _safe_indexing(y, test)
         self._scorer, self.scores, self.seconds = scorer, [], []
+        # set where the search ends early, while threads follow their paths
+        self.stopped = False
         weight = None if weight is None else weight[train]
         self._segments = follow(last, X_train, y_train, parameters, weight, 0)
 
@@ -98,7 +100,7 @@ class _Fold:
 
     def complete(self):
         """Follow the path to its end."""
-        while self.advance():
+        while not self.stopped and self.advance():
             pass
 
     def close(self):
@@ -142,22 +144,14 @@ def _segments(paths, alpha_min):
     return edges, inside
 
 
-def _refit(best, X, y, sample_weight, parameters, alpha):
-    """Train on all data at the best alpha, to the tolerance of the folds."""
-    prefix = _prefix(best)
-    best.set_params(**{prefix + "alpha": alpha})
+def _refit(last, X, y, sample_weight, parameters):
+    """Train at the best alpha, which is set, to the tolerance of the folds."""
     if parameters["method"] == "grid":
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        best.fit(X, y, **{prefix + key: value for key, value in weights.items()})
+        last.fit(X, y, **weights)
         return
-    first, last = _steps(best)
-    if first is not None:
-        X = first.fit_transform(X, y)
-        # with a cache, those that were fitted are others
-        best.steps[:-1] = first.steps
     template, problem = start(last, X, y, sample_weight, parameters["method"])
-    path = exact_path(template, problem, parameters)
-    result = path.result_at(problem.spec.solver_alpha(alpha))
+    result = exact_result(template, problem, parameters, last.alpha)
     set_attributes(last, problem, result)
     report_result(result, "best estimator", stacklevel=6)
 
@@ -326,7 +320,8 @@ class SSVMPathCV(
     Notes
     -----
     The folds are trained side by side, so all of their training data are in memory at
-    the same time. A pipeline's transformers are fitted once for each fold.
+    the same time. A pipeline's transformers are fitted once for each fold, and once on
+    all data.
 
     Examples
     --------
@@ -419,38 +414,42 @@ class SSVMPathCV(
         validate_params(self)
         parameters = {name: getattr(self, name) for name in CONSTRAINTS}
         check_parameters(parameters)
-        estimator = self._estimator()
-        scorer = check_scoring(estimator, scoring=self.scoring)
+        best = clone(self._estimator())
+        scorer = self._checked_scorer(best)
         X, y = indexable(X, y)
         n, weight = _num_samples(X), None
         # all checks of the data, before they are divided
-        fixed = self._fix_units(estimator, X, y, sample_weight, parameters)
-        estimator = clone(estimator).set_params(**fixed)
+        first, last = _steps(best)
+        rows = X if first is None else first.fit_transform(X, y)
+        if first is not None:
+            # with a cache, those that were fitted are others
+            best.steps[:-1] = first.steps
+        fixed = self._fix_units(last, rows, y, sample_weight, parameters)
+        last.set_params(**fixed)
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, np.zeros((n, 1)))
-        parts = check_cv(self.cv, y, classifier=is_classifier(estimator))
-        parts = list(parts.split(np.zeros(n), y, groups))
+        parts = check_cv(self.cv, y, classifier=is_classifier(best))
+        parts = list(parts.split(X, y, groups))
         n_tasks = 1 if parameters["alphas"] is None else len(parameters["alphas"])
-        tasks = _Tasks(self, 1 + n_tasks + self.refit, X, y)
+        tasks, folds = _Tasks(self, 1 + n_tasks + self.refit, X, y), []
         try:
-            data, best = (X, y, weight), None
+            data = X, y, weight
             folds = tasks.run(
                 "folds",
                 lambda: self._in_threads(
-                    partial(_Fold, estimator, data, *part, parameters, scorer)
+                    partial(_Fold, best, data, *part, parameters, scorer)
                     for part in parts
                 ),
             )
             self._follow(folds, parameters, tasks)
             chosen = {**self._choose(folds, parameters, fixed), "scorer_": scorer}
+            last.set_params(alpha=chosen["alpha_"])
             try:
                 if self.refit:
-                    best, started = clone(estimator), time.perf_counter()
+                    started = time.perf_counter()
                     tasks.run(
                         "refit",
-                        lambda: _refit(
-                            best, X, y, sample_weight, parameters, chosen["alpha_"]
-                        ),
+                        lambda: _refit(last, rows, y, sample_weight, parameters),
                     )
                     chosen["refit_time_"] = time.perf_counter() - started
             except KeyboardInterrupt:
@@ -459,34 +458,45 @@ class SSVMPathCV(
                 raise
             replace_attributes(self, {**chosen, **_of_best(best)})
         finally:
+            for fold in folds:
+                fold.stopped = True
             tasks.close()
         for path in self.paths_:
             warn_path(path, stacklevel=4)
         return self
+
+    def _checked_scorer(self, estimator):
+        """The scorer; scikit-learn's names are for labels of rows."""
+        ragged = not get_tags(_steps(estimator)[1]).input_tags.two_d_array
+        if ragged and isinstance(self.scoring, str):
+            raise ValueError(
+                f"scoring={self.scoring!r} scores labels of rows, and not lists of "
+                "labels: use a scorer of sksstruct.metrics, for instance "
+                "flat_f1_macro_scorer, token_accuracy_scorer or chunk_f1_scorer"
+            )
+        return check_scoring(estimator, scoring=self.scoring)
 
     def _in_threads(self, calls):
         """Results of functions without arguments; threads, as paths go on later."""
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         return parallel(delayed(call)() for call in calls)
 
-    def _fix_units(self, estimator, X, y, sample_weight, parameters):
+    def _fix_units(self, last, X, y, sample_weight, parameters):
         """Set the grid, or the end, of the paths of all folds from all data.
 
         Returns parameters of the estimator that follow the features if alpha does, so
         that every fold and the best estimator have the same.
         """
-        first, last = _steps(clone(estimator))
-        if first is not None:
-            X = first.fit_transform(X, y)
         template, problem = start(last, X, y, sample_weight, self.method)
         if self.method == "grid":
             parameters["alphas"] = grid_of(parameters, problem)
+            parameters["alpha_min"] = None
         else:
             parameters["alpha_min"] = end_of(parameters, problem)
         name = "intercept_scaling"
         if last.alpha != "auto" or getattr(last, name, None) != "auto":
             return {}
-        return {_prefix(estimator) + name: template.intercept_scaling}
+        return {name: template.intercept_scaling}
 
     def _follow(self, folds, parameters, tasks):
         """Follow the paths of all folds, as far as it may be of use."""
@@ -526,6 +536,7 @@ class SSVMPathCV(
             raise ValueError("no held-out score is finite")
         best = int(np.where(np.isfinite(mean), mean, -np.inf).argmax())
         prefix = _prefix(self._estimator())
+        fixed = {prefix + name: value for name, value in fixed.items()}
         params = [{prefix + "alpha": alpha, **fixed} for alpha in alphas.tolist()]
         return {
             "paths_": paths,
@@ -603,6 +614,22 @@ class SSVMPathCV(
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.decision_function(X)
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: Examples) -> np.ndarray | Any:
+        """Probabilities by the best estimator.
+
+        Parameters
+        ----------
+        %(inputs)s
+
+        Returns
+        -------
+        probabilities : ndarray or list
+            Probabilities as the estimator returns them.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict_proba(X)
 
     @available_if(_has("predict_topk"))
     def predict_topk(

@@ -40,10 +40,11 @@ Strings: TypeAlias = Sequence[str] | np.ndarray
 Integers: TypeAlias = Sequence[int] | np.ndarray
 # Ways to mark spans of tokens by labels.
 Scheme: TypeAlias = Literal["auto", "BIO", "IOB1", "IOBES", "BILOU"]
-# Labels that must not follow each other.
+# Labels that must not follow each other; the labels of training show their scheme.
 Transitions: TypeAlias = (
-    Sequence[tuple[Any, Any]] | Literal["auto", "bio", "iob1", "iobes", "bilou"]
+    Sequence[tuple[Any, Any]] | Literal["bio", "iob1", "iobes", "bilou"]
 )
+TrainedTransitions: TypeAlias = Transitions | Literal["auto"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -69,6 +70,7 @@ __all__ = [
     "Sequences",
     "SparseLike",
     "Strings",
+    "TrainedTransitions",
     "Transitions",
     "with_callbacks",
 ]

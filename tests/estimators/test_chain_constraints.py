@@ -407,3 +407,12 @@ def test_constraints_that_leave_the_observed_labelings_only(solver):
     assert abs(tagger.objective_) < 1e-12
     assert tagger.n_iter_ < 20
     assert abs(tagger.coef_).max() < 1e-12
+
+
+def test_a_scheme_for_predictions_has_a_name():
+    """Labels alone do not tell IOB1 from BIO, whose rules are others."""
+    X, y = [np.eye(3)], [["I-X", "B-X", "O"]]
+    model = ChainCRF(0.1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="is for training, whose labels show"):
+        model.predict(X, forbidden_transitions="auto")
+    assert len(model.predict(X, forbidden_transitions="iob1")[0]) == 3

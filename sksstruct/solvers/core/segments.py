@@ -106,7 +106,7 @@ def train_on_grid(problem, alphas, **options):
             n_iter,
             calls,
             time.perf_counter() - started,
-            Status(result.status).remedy is None,
+            Status(result.status) is Status.CONVERGED,
             result.target,
             result,
         )

@@ -329,7 +329,7 @@ class BCFWState:
         if options.dual_state is not None:
             self.kernel.restore(options.dual_state)
             # alpha or the features may be others now: the share of the duals with the
-            # highest dual value, the rest on the observed labelings
+            # highest dual value (without bounds), the rest on the observed labelings
             square = alpha * float(self.weights.w @ self.weights.w)
             share = self.kernel.loss / square if square > 0.0 else 1.0
             if share < 1.0:

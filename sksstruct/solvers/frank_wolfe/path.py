@@ -19,10 +19,11 @@ gap grows with the square of the distance: where s is 1,
 for smaller and larger alpha' alike. So w is good on both sides of alpha, and segments
 have length O(sqrt(epsilon)) instead of O(epsilon). At alpha' = 0 the gap is R.
 
-The paper's epsilon is absolute. A relative one allows the gap epsilon P(w) at alpha',
-so that weights are never good for the only reason that every loss is small. The excess
-of the gap over what is allowed, times alpha', is convex in alpha' where s is 1: weights
-that are good at both ends of an interval are good inside it for both kinds.
+The paper's epsilon is absolute. A relative one, less than 1, allows the gap
+epsilon P(w) at alpha': weights are not good for the only reason that losses are small.
+D is concave in s and alpha' together, so that its maximum over s is concave in alpha',
+and P is linear: the excess of the gap over what is allowed is convex in alpha'. Weights
+that are good at both ends of an interval are good inside it, for both kinds of epsilon.
 """
 
 import time
@@ -130,12 +131,24 @@ class Path:
         Share of epsilon at which training stops at each breakpoint.
     exact : bool
         Whether gaps are computed, or taken from the last visit of each example.
+    max_seconds : float or None
+        Time limit of each breakpoint.
     random_state, n_jobs
         Random state and number of threads, as for solvers.
     """
 
     def __init__(
-        self, model, solver, *, epsilon, relative, kappa, exact, random_state, n_jobs
+        self,
+        model,
+        solver,
+        *,
+        epsilon,
+        relative,
+        kappa,
+        exact,
+        max_seconds,
+        random_state,
+        n_jobs,
     ):
         if not isinstance(solver, BCFW):
             raise TypeError(
@@ -145,6 +158,7 @@ class Path:
         self.model = model
         self.epsilon, self.kappa, self.exact = epsilon, kappa, exact
         self.relative, self.max_iter = relative, solver.max_iter
+        self.max_seconds = np.inf if max_seconds is None else max_seconds
         self.started = time.perf_counter()
         self.state = BCFWState(solver, model, 1.0, Options(random_state, n_jobs))
         self.kernel, self.weights = self.state.kernel, self.state.weights
@@ -236,7 +250,7 @@ class Path:
 
     def solve(self, covered=None):
         """Train until good up to an alpha; return objective, certificate, success."""
-        passes = 0
+        passes, started = 0, time.perf_counter()
         while True:
             self.n_passes += 1
             self.state.one_pass(self.n_passes)
@@ -254,7 +268,8 @@ class Path:
                 promising = not self.exact
             if promising and self._good(found, covered):
                 return primal, found, True
-            if passes >= self.max_iter:
+            late = time.perf_counter() - started >= self.max_seconds
+            if late or passes >= self.max_iter:
                 if self.exact:
                     primal, found = self.certify()
                 return primal, found, self._good(found, covered)
@@ -315,11 +330,11 @@ class Path:
                 pass
             if self.alpha != alpha:
                 self.move(alpha, self.certificate(0.0).gap_at(alpha)[1])
-            primal, found, converged = self.solve()
-            status = Status.CONVERGED if converged else Status.MAX_ITER
+            status = Status.CONVERGED if self.solve()[2] else Status.MAX_ITER
         except KeyboardInterrupt:
-            primal, found = self.certify()
             status = Status.INTERRUPTED
+        # also where estimates were followed: what is returned is certified
+        primal, found = self.certify()
         segment = self._segment(alpha, alpha, primal, found)
         return SolverResult(
             weights=segment.weights,
