@@ -70,11 +70,11 @@ def path_and_grid(full):
     rows, curves = [], {}
     end = GRID[-1] if full else 2.0**-10
     for method in ("exact", "heuristic", "grid"):
-        estimator, options = tagger(random_state=0), EPSILON
+        estimator, options = tagger(random_state=0), {**EPSILON, "alpha_min": end}
         if method == "grid":
             estimator.set_params(solver=TO_A_GAP)
             options = {"alphas": GRID[GRID >= end]}
-        path = ssvm_path(estimator, X, y, method=method, alpha_min=end, **options)
+        path = ssvm_path(estimator, X, y, method=method, **options)
         calls = path.oracle_calls / len(X)
         curves[method] = path.alphas.tolist(), calls.tolist()
         rows.append({
