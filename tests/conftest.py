@@ -5,7 +5,7 @@ import hypothesis
 import pytest
 
 # No test may depend on how busy the machine is.
-hypothesis.settings.register_profile("no clock")
+hypothesis.settings.register_profile("no clock", deadline=None)
 hypothesis.settings.load_profile("no clock")
 # The smallest test that uses it draws several figures; none needs a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
