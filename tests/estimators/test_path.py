@@ -625,7 +625,7 @@ class TestCV:
                 estimator, method=method, cv=3, scoring=chunk_f1_scorer
             ).fit(X[:60], y[:60])
             default = chunk_f1_scorer(estimator.fit(X[:60], y[:60]), X[60:], y[60:])
-            # an epsilon of 0.1 leaves open which spans are found, and not whether any is
+            # an epsilon of 0.1 leaves open which spans are found, not whether any is
             assert search.score(X[60:], y[60:]) > default - 0.25 > 0.4
 
     def test_pipelines(self):
