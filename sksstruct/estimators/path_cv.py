@@ -93,7 +93,10 @@ class _Fold:
         self.path, segment = found
         trained = time.perf_counter()
         fitted = self.path._with(segment.weights, segment.alpha)
-        self.scores.append(self._scorer(fitted, *self._held_out))
+        score = np.asarray(self._scorer(fitted, *self._held_out))
+        if score.ndim or score.dtype.kind not in "biuf":
+            raise ValueError(f"scoring must return one number, got {score[()]!r:.80}")
+        self.scores.append(float(score))
         self.seconds.append((trained - started, time.perf_counter() - trained))
         self.path._add(segment, keep=False)
         return True

@@ -697,6 +697,13 @@ class TestCV:
         estimator, X, y = binary()
         assert SSVMPathCV(estimator, cv=Splitter()).fit(X, y).n_splits_ == 1
 
+    def test_scorers_that_return_several_numbers(self):
+        estimator, X, y = binary()
+        for wrong in ({"a": 1.0, "b": 0.0}, [0.5], "good"):
+            search = SSVMPathCV(estimator, cv=2, scoring=lambda *_, r=wrong: r)
+            with pytest.raises(ValueError, match="scoring must return one number"):
+                search.fit(X, y)
+
     def test_names_of_scores_of_rows(self):
         estimator, X, y = chain()
         for each in (estimator, make_pipeline("passthrough", estimator)):
