@@ -29,8 +29,7 @@ _API = (
     ("Clusters", "sksstruct.dask", ()),
     ("Inference", "sksstruct.inference", ()),
     ("Factor graphs", "sksstruct.factor_graphs", ()),
-    # names that these classes had before
-    ("MAP solvers", "sksstruct.inference.lp", ("GDMM", "BinaryGDMM", "SOLVERS")),
+    ("MAP solvers", "sksstruct.inference.lp", ()),
     ("Projections", "sksstruct.projections", ()),
     (
         "Utilities",

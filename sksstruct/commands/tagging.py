@@ -31,7 +31,7 @@ def add_parsers(commands):
         "train",
         help="train a tagger on a file of columns",
         description="Train a tagger. A line has the columns of one token, separated "
-        "by white space, the word first and the label last. An empty line ends a "
+        "by spaces or tabs, the word first and the label last. An empty line ends a "
         "sentence.",
     )
     train.add_argument("file", nargs="+", help="training data, also as .gz")
@@ -87,7 +87,7 @@ def run_train(options):
     Returns
     -------
     code : int
-        0.
+        0, or 130 if training was interrupted; the model is what it had learned then.
     """
     started = time.perf_counter()
     # before the work that would be lost
@@ -104,7 +104,15 @@ def run_train(options):
     if columns.has_pairs_:
         crf.set_params(transition_features="B")
     tagger = Tagger([("columns", columns), ("features", vectorizer), ("tagger", crf)])
-    tagger.fit(X, y)
+    code = 0
+    try:
+        tagger.fit(X, y)
+    except KeyboardInterrupt:
+        # fit leaves a tagger that can be used, if it got so far
+        if not hasattr(crf, "coef_"):
+            raise
+        code = 130
+        print("interrupted: the model is what was learned so far", file=sys.stderr)
     joblib.dump(tagger, options.model)
     print(
         f"{len(X)} sentences, {crf.n_features_in_} features, {len(crf.classes_)} labels"
@@ -115,7 +123,7 @@ def run_train(options):
     )
     if test is not None:
         _report(tagger, *test)
-    return 0
+    return code
 
 
 def _check_folder(name):

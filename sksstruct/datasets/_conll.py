@@ -127,7 +127,9 @@ class _Reader:
         # number of columns is wrong: several tabs may be one separator.
         fields = [field.strip(" ") for field in line.split("\t")]
         if self.n_columns is None:
-            return words if fields[0] else fields
+            # with a text for empty columns, a tab ends a column from the first line on
+            by_tabs = self.empty is not None and "\t" in line
+            return fields if by_tabs or not fields[0] else words
         fits = len(words) != self.n_columns == len(fields)
         return fields if fits else words
 
@@ -137,8 +139,8 @@ class _Reader:
             self.n_columns = len(columns)
         if len(columns) != self.n_columns:
             raise ValueError(
-                f"{place}: {len(columns)} columns instead of {self.n_columns}: "
-                f"{line!r:.80}"
+                f"{place}: {len(columns)} columns instead of {self.n_columns}, as the "
+                f"first token has: {line!r:.80}"
             )
         if "" in columns and self.empty is None:
             which = f"column {columns.index('') + 1}" if columns[0] else "the token"

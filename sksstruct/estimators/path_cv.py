@@ -412,7 +412,7 @@ class SSVMPathCV(
         Warns
         -----
         ConvergenceWarning
-            If a gap was not reached in `max_iter` passes.
+            If a gap was not reached in the passes of the estimator's `max_iter`.
         """
         validate_params(self)
         parameters = {name: getattr(self, name) for name in CONSTRAINTS}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._helpers import (
     _check_tokens,
@@ -129,6 +130,7 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
         features : list of list of list of str
             Attributes of the tokens of each sentence.
         """
+        check_is_fitted(self)
         X = _columns(X, self.column_names_)
         _check_columns(X, self.n_columns_)
         if self.template is None:

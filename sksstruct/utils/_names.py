@@ -39,17 +39,21 @@ class FeatureNames(Sequence):
     def joined(cls, parts):
         """Names one after the other; a number of features is so many without names.
 
+        A name that an earlier part has too begins with the number of its part, ``1__``.
         Unions of features ask in each call: the last answer is kept.
         """
         with_names = next((part for part in parts if isinstance(part, cls)), None)
         if with_names is None:
             return None
         if with_names._joined is None or with_names._joined[0] != parts:
-            names = []
-            for part in parts:
-                count = len(names)
-                unnamed = isinstance(part, int)
-                names += [f"x{count + k}" for k in range(part)] if unnamed else part
+            names = {}
+            for number, part in enumerate(parts):
+                if isinstance(part, int):
+                    part = [f"x{len(names) + k}" for k in range(part)]
+                for name in part:
+                    while name in names:
+                        name = f"{number}__{name}"
+                    names[name] = None
             with_names._joined = parts, cls(names)
         return with_names._joined[1]
 
@@ -124,6 +128,8 @@ class FeatureNames(Sequence):
     def __eq__(self, other):
         if self is other:
             return True
+        if isinstance(other, (list, tuple)):
+            return self.to_list() == list(other)
         if not isinstance(other, FeatureNames):
             return NotImplemented
         return len(self) == len(other) and self.digest() == other.digest()

@@ -20,8 +20,9 @@ def side_by_side(parts):
     Returns
     -------
     packed : PackedSequences
-        As CSR if a part is. Features without names are named as their columns are
-        numbered, ``x0`` and so on, if a part has names.
+        As CSR if a part is. If a part has names, features without names are named as
+        their columns are numbered, ``x0`` and so on, and names that an earlier part has
+        too begin with the number of their part, ``1__``.
 
     Raises
     ------

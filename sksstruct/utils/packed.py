@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from functools import cached_property
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -95,7 +94,7 @@ class PackedSequences(Versioned, Sequence):
                 f"offsets must not decrease and must end with the number of rows, "
                 f"{values.shape[0]}, got an end of {offsets[-1]}"
             )
-        self.values, self.n_features = values, values.shape[1]
+        self.stored, self.n_features = values, values.shape[1]
         self.offsets = offsets
         self.feature_names = FeatureNames.of(feature_names)
 
@@ -117,19 +116,17 @@ class PackedSequences(Versioned, Sequence):
         packed.feature_names = feature_names
         return packed
 
-    @cached_property
+    @property
     def values(self) -> Any:
         """ndarray or csr_array: the rows."""
-        shape = len(self.stored.indptr) - 1, self.n_features
-        values = sparse.csr_array(self.stored, shape=shape)
-        # SciPy would look at all of them
-        values.has_canonical_format = True
-        return values
-
-    @cached_property
-    def stored(self) -> Any:
-        """The rows as kernels read them: the same, or the arrays of a CSR array."""
-        return self.values
+        if isinstance(self.stored, StoredRows):
+            shape = len(self.stored.indptr) - 1, self.n_features
+            values = sparse.csr_array(self.stored, shape=shape)
+            # SciPy would look at all of them
+            values.has_canonical_format = True
+            # kernels read what the caller may change from now on
+            self.stored = values
+        return self.stored
 
     def _state(self):
         names = "values", "offsets", "feature_names"

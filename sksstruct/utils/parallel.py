@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 
-from joblib import effective_n_jobs
-from sklearn.utils.parallel import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 # Work that takes less time than the threads, and the memory of each chunk, would.
@@ -46,6 +45,15 @@ class _SharedLimit:
     def __init__(self):
         self._lock, self._count, self._before = Lock(), 0, ()
 
+    def after_fork(self):
+        """Lift the limit of fits of the parent, of which only one thread is here.
+
+        That one may still leave the context that it has entered.
+        """
+        if self._count:
+            _set_threads(self._before)
+        self.__init__()
+
     def __enter__(self):
         with self._lock:
             if self._count == 0:
@@ -56,9 +64,10 @@ class _SharedLimit:
 
     def __exit__(self, *_):
         with self._lock:
-            self._count -= 1
-            if self._count == 0:
+            # zero in the child of a fork, which has lifted the limit
+            if self._count == 1:
                 _set_threads(self._before)
+            self._count = max(self._count - 1, 0)
 
 
 def _set_threads(numbers):
@@ -91,7 +100,7 @@ def _libraries():
 _SHARED = _SharedLimit()
 if hasattr(os, "register_at_fork"):
     # other threads, and locks that they hold, are not in the child
-    os.register_at_fork(after_in_child=lambda: _SharedLimit.__init__(_SHARED))
+    os.register_at_fork(after_in_child=_SHARED.after_fork)
 
 
 @contextmanager

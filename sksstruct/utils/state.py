@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 
 from sksstruct.utils._names import FeatureNames
@@ -24,10 +25,7 @@ class Versioned:
 
     def __getstate__(self):
         state = {**self._state(), _VERSION: __version__}
-        return {
-            name: value.packed() if isinstance(value, FeatureNames) else value
-            for name, value in state.items()
-        }
+        return {name: _written(value) for name, value in state.items()}
 
     def __setstate__(self, state):
         state = _entries(state, type(self).__name__)
@@ -53,6 +51,16 @@ class Versioned:
     def _restore(self, state):
         """Take what was read."""
         super().__setstate__(state)
+
+
+def _written(value):
+    """A value as it is written."""
+    if isinstance(value, FeatureNames):
+        value = value.packed()
+    if type(value) is dict:
+        return {name: _written(each) for name, each in value.items()}
+    # skops cannot read arrays of that class, of a model that joblib has mapped
+    return np.asarray(value) if isinstance(value, np.memmap) else value
 
 
 def _entries(state, name):

@@ -8,10 +8,12 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from sksstruct.commands import main
 from sksstruct.datasets import read_conll
-from sksstruct.feature_extraction import ColumnFeatures
+from sksstruct.estimators import ChainCRF, Tagger
+from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
 from sksstruct.utils.state import __version__
 
 TRAIN = """\
@@ -210,3 +212,32 @@ def test_column_features():
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             ColumnFeatures().fit(bad)
+
+
+def test_an_interrupt_keeps_what_was_learned(files, tmp_path, capsys, monkeypatch):
+    fit = ChainCRF.fit
+
+    def interrupted(self, X, y, **params):
+        fit(self, X, y, **params)
+        raise KeyboardInterrupt
+
+    train, model = str(files[0]), tmp_path / "model"
+    monkeypatch.setattr(ChainCRF, "fit", interrupted)
+    assert main(["train", train, "-m", str(model)]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert len(joblib.load(model)[-1].classes_) > 1
+    # nothing was learned
+    monkeypatch.setattr(ChainCRF, "fit", lambda *_, **__: interrupt())
+    model.unlink()
+    assert main(["train", train, "-m", str(model)]) == 130
+    assert not model.exists()
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def test_column_features_that_are_not_fitted():
+    tagger = Tagger([("columns", ColumnFeatures()), ("v", SequenceVectorizer())])
+    with pytest.raises(NotFittedError, match="ColumnFeatures"):
+        tagger[0].transform([["a"]])

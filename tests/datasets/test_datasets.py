@@ -74,6 +74,16 @@ class TestReadConll:
         assert len(labels) == len(lines) and "B" in labels
         assert "" in datasets.read_conll(lines, empty="")[0][0]
 
+    @pytest.mark.parametrize("token", ["a\t\tO", "a\tb\t"])
+    def test_empty_columns_of_the_first_token(self, token):
+        for lines in ([token, "c\td\tO"], ["c\td\tO", token]):
+            (columns,) = datasets.read_conll(lines, empty="_")
+            assert [row[lines.index(token)] for row in columns] == [
+                word or "_" for word in token.split("\t")
+            ]
+        with pytest.raises(ValueError, match=r"line 2: 3 columns .* the first token"):
+            datasets.read_conll([token, "c\td\tO"])
+
     def test_documents_are_no_tokens(self):
         lines = ["-DOCSTART- -X- O", "", "a DT O", "-DOCSTART- -X- O", "b NN O"]
         assert datasets.read_conll(lines) == [

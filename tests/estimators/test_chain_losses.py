@@ -563,3 +563,43 @@ class TestUnobserved:
             ChainCRF(0.01, random_state=0).fit(X, partial).coef_,
         )
         assert len(seen) >= model.n_iter_ > 1
+
+
+class TestFromEntropy:
+    """Training with an l2-smoothed loss begins with the entropy."""
+
+    @staticmethod
+    def data():
+        rng = np.random.RandomState(0)
+        y = [rng.randint(3, size=rng.randint(2, 8)) for _ in range(60)]
+        return [np.eye(3)[k] + 0.8 * rng.normal(size=(len(k), 3)) for k in y], y
+
+    def test_the_end_of_the_first_stage_is_no_convergence(self):
+        X, y = self.data()
+        tagger = ChainCRF(0.01, loss=SmoothedHinge("l2"), solver="lbfgs")
+        warned = 0
+        for max_iter in range(1, 26):
+            tagger.set_params(max_iter=max_iter)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", ConvergenceWarning)
+                tagger.fit(X, y)
+            warned += bool(caught)
+            assert bool(caught) == (tagger.dual_gap_ > 0.01 * tagger.objective_)
+        assert 5 < warned < 25
+
+    def test_interrupts_between_the_stages(self, monkeypatch):
+        X, y = self.data()
+        solve = LBFGS._solve
+        calls = []
+
+        def interrupted(self, *args):
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return solve(self, *args)
+
+        monkeypatch.setattr(LBFGS, "_solve", interrupted)
+        tagger = ChainCRF(0.01, loss=SmoothedHinge("l2"), solver="lbfgs")
+        with pytest.raises(KeyboardInterrupt, match="can be used"):
+            tagger.fit(X, y)
+        assert np.isinf(tagger.dual_gap_) and tagger.score(X, y) > 0.5

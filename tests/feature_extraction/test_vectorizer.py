@@ -8,7 +8,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import FunctionTransformer
 
-from sksstruct import make_tagger
+from sksstruct import ChainCRF, make_tagger
 from sksstruct.feature_extraction import (
     SequenceHasher,
     SequenceVectorizer,
@@ -242,3 +242,39 @@ def test_what_cannot_be_joined():
     assert joined.feature_names is None and not joined.is_sparse
     # other functions take it for the sequence that it is
     assert np.shape(dense) == (2, 1, 2) and np.concatenate(dense).shape == (2, 2)
+
+
+def test_names_that_several_parts_have():
+    parts = [SequenceVectorizer(), SequenceVectorizer(), FunctionTransformer(vectors)]
+    union = FeatureUnion([(f"p{k}", part) for k, part in enumerate(parts)])
+    packed = union.fit_transform(WORDS)
+    names = ["w=a", "w=b", "w=c"]
+    expected = [*names, *(f"1__{name}" for name in names), "x6", "x7"]
+    assert packed.feature_names == expected
+    y = [list(row) for row in ("ABC", "", "BA")]
+    tagger = make_tagger(union, random_state=0).fit(WORDS, y)
+    assert len(tagger[-1].state_features_) == tagger[-1].coef_.size
+
+
+def test_changes_of_rows_are_seen():
+    """Rows that were made for kernels are those that users see and change."""
+    y = [list(row) for row in ("ABC", "", "BA")]
+    vectorizer = SequenceVectorizer().fit(WORDS)
+    tagger = ChainCRF(random_state=0).fit(vectorizer.transform(WORDS), y)
+    for change in (
+        lambda rows: setattr(rows, "data", 9.0 * rows.data),
+        lambda rows: rows.data.__setitem__(slice(None), 0.0) or rows.eliminate_zeros(),
+    ):
+        packed = vectorizer.transform(WORDS)
+        change(packed.values)
+        same = PackedSequences(packed.values.copy(), packed.offsets)
+        for a, b in zip(
+            tagger.decision_function(packed), tagger.decision_function(same),
+            strict=True,
+        ):  # fmt: skip
+            np.testing.assert_array_equal(a, b)
+    packed.values.data = np.full(len(packed.values.data), np.nan)
+    packed = vectorizer.transform(WORDS)
+    packed.values.data = np.full_like(packed.values.data, np.nan)
+    with pytest.raises(ValueError, match="NaN"):
+        tagger.predict(packed)

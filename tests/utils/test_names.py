@@ -19,7 +19,8 @@ def test_round_trip():
     assert twin.tolist() == list(twin) == twin.to_array().tolist() == NAMES
     assert twin.to_array() is twin.to_array() and np.array(twin).dtype == object
     assert FeatureNames.of(twin) is twin and FeatureNames.of(None) is None
-    assert names != NAMES and names != FeatureNames(NAMES[1:])
+    assert names == NAMES == names and names != FeatureNames(NAMES[1:])
+    assert names != NAMES[1:] and names != "w"
     with pytest.raises(TypeError, match=r"feature_names\[1\] must be a string"):
         PackedSequences([[0.0, 1.0]], [0, 1], ["a", 3])
 

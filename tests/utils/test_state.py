@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -17,6 +18,7 @@ from sksstruct import (
     MultilabelPairwise,
     SSVMClassifier,
     SSVMPathCV,
+    make_tagger,
 )
 from sksstruct.factor_graphs import Potts
 from sksstruct.feature_extraction import SequenceVectorizer
@@ -196,3 +198,15 @@ def test_shared_distributions_are_of_their_sizes():
             tagger.fit(X, Y)
         kept[k] = before
     tagger.fit(X, Y)
+
+
+def test_skops_files_of_mapped_models(tmp_path):
+    """skops cannot read arrays that joblib has mapped from a file."""
+    sio = pytest.importorskip("skops.io")
+    X = [[{"w": "he"}, {"w": "ran"}], [{"w": "she"}, {"w": "ran"}]]
+    tagger = make_tagger(random_state=0).fit(X, [["P", "V"]] * 2)
+    joblib.dump(tagger, tmp_path / "model")
+    data = sio.dumps(joblib.load(tmp_path / "model", mmap_mode="r"))
+    types = sio.get_untrusted_types(data=data)
+    assert "numpy.memmap" not in types
+    assert sio.loads(data, trusted=types).predict(X)[0].tolist() == ["P", "V"]

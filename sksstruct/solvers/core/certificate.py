@@ -52,12 +52,13 @@ class Certificate:
             return -np.inf, np.inf
         if self.box is None:
             slope = gradient + self.alpha * w
-            above = float(slope @ slope) / (2 * self.alpha)
+            terms = [float(slope @ slope) / (2 * self.alpha)]
         else:
-            above = float(gradient @ w) + self.alpha / 2 * float(w @ w)
-            above -= self.box.least(gradient, self.alpha)[0]
-        # far away it is a difference of large numbers
-        return primal - above - ROUNDING * (abs(primal) + above), np.inf
+            terms = [float(gradient @ w), self.alpha / 2 * float(w @ w)]
+            terms.append(-self.box.least(gradient, self.alpha)[0])
+        # far away, and at bounds that are, it is a difference of large numbers
+        size = abs(primal) + sum(map(abs, terms))
+        return primal - sum(terms) - ROUNDING * size, np.inf
 
     def _relative_norm(self, w, gradient):
         slope = gradient

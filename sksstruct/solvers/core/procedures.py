@@ -118,20 +118,30 @@ class FromEntropy(Procedure):
             model.surrogate = loss
         left = solver.max_iter - result.n_iter
         if left < 1 or result.status in _ENDED:
-            # the certificate is for another loss: nothing is known of this one
-            result.dual_gap = np.inf
-            result.objective, result.exact = _value(model, alpha, result.weights)
-            return result
-        rest = clone(solver).set_params(max_iter=left)
-        return self._call(rest, model, alpha, options, result.n_iter, result.dual_state)
+            return self._unfinished(model, alpha, result)
+        rest, state = clone(solver).set_params(max_iter=left), result.dual_state
+        try:
+            return self._call(rest, model, alpha, options, result.n_iter, state)
+        except KeyboardInterrupt:
+            # before its first pass: later ones have results
+            result.status = Status.INTERRUPTED
+            return self._unfinished(model, alpha, result)
 
-
-def _value(model, alpha, weights):
-    """Objective of a smooth loss, and the share of the examples where it is exact."""
-    loss = model.smooth_loss(model.surrogate)
-    value = loss.value_and_gradient(weights, np.zeros_like(weights))
-    value += alpha / 2 * float(weights @ weights)
-    return value, float(np.mean(loss.exact))
+    def _unfinished(self, model, alpha, result):
+        """The result with entropy as one of the loss that was asked for."""
+        if result.status is Status.CONVERGED:
+            result.status = Status.MAX_ITER
+        weights, loss = result.weights, model.smooth_loss(model.surrogate)
+        value, gradient = [], np.zeros_like(weights)
+        # at zero too: the tolerance is relative to it
+        for w in (np.zeros_like(weights), weights):
+            value.append(loss.value_and_gradient(w, gradient))
+        result.objective = value[1] + alpha / 2 * float(weights @ weights)
+        result.exact = float(np.mean(loss.exact))
+        result.target = self.solver.tol * value[0]
+        # the certificate is for another loss: nothing is known of this one
+        result.dual_gap = np.inf
+        return result
 
 
 class CompletionRounds(Procedure):
