@@ -570,22 +570,23 @@ class TestFromEntropy:
 
     @staticmethod
     def data():
-        rng = np.random.RandomState(0)
-        y = [rng.randint(3, size=rng.randint(2, 8)) for _ in range(60)]
+        # the k best labelings are all that get a share: there is a gap
+        rng = np.random.default_rng(0)
+        y = [rng.integers(0, 3, rng.integers(2, 8)) for _ in range(60)]
         return [np.eye(3)[k] + 0.8 * rng.normal(size=(len(k), 3)) for k in y], y
 
     def test_the_end_of_the_first_stage_is_no_convergence(self):
         X, y = self.data()
         tagger = ChainCRF(0.01, loss=SmoothedHinge("l2"), solver="lbfgs")
         warned = 0
-        for max_iter in range(1, 26):
+        for max_iter in range(1, 21):
             tagger.set_params(max_iter=max_iter)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConvergenceWarning)
                 tagger.fit(X, y)
             warned += bool(caught)
             assert bool(caught) == (tagger.dual_gap_ > 0.01 * tagger.objective_)
-        assert 5 < warned < 25
+        assert 5 < warned < 20
 
     def test_interrupts_between_the_stages(self, monkeypatch):
         X, y = self.data()
