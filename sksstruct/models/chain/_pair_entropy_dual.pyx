@@ -10,8 +10,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable
+from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._entropy_dual cimport ChainEntropyDual, Gibbs
-from sksstruct.models.chain._pair_chain cimport PairChain
 from sksstruct.models.chain._workspace cimport ChainScratch, add_edge
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.utils._simd cimport sks_add_table
@@ -24,7 +24,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
 
     Parameters
     ----------
-    chain : PairChain
+    chain : BoundChain
         The chain with its data.
     mu : float
         Strength of the smoothing.
@@ -34,7 +34,6 @@ cdef class PairEntropyDual(ChainEntropyDual):
         Whether that object is there, too, so that there is nothing to check.
     """
 
-    cdef PairChain _pair_chain
     cdef object _lists, _dense
     # the weights that each sequence reads, and where its list begins
     cdef const int64_t* _first_read
@@ -42,12 +41,12 @@ cdef class PairEntropyDual(ChainEntropyDual):
     # (n_pair_weights,) of all weights, where the others are of those that are read
     cdef double* _spread
 
-    def __init__(self, PairChain chain, double mu, state=None, shared=False):
+    def __init__(self, BoundChain chain, double mu, state=None, shared=False):
         cdef const int64_t[::1] first
         cdef const int32_t[::1] read
         cdef double[::1] dense = aligned_zeros(chain.n_pair_weights + 1)
-        self._pair_chain, self._dense = chain, dense
-        first, read = self._lists = chain.weights_read()
+        self._dense = dense
+        first, read = self._lists = chain.pair_features.of_sequences(chain.starts)
         self._first_read, self._spread = &first[0], &dense[0]
         self._read = &read[0] if read.shape[0] else NULL
         # which asks how many there are
@@ -56,7 +55,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
     def state(self):
         return {
             **ChainEntropyDual.state(self),
-            "pair_features": self._pair_chain.pair_features.arrays(),
+            "pair_features": self.chain.pair_features.arrays(),
         }
 
     cdef Py_ssize_t _first_pairs(self, Py_ssize_t i) noexcept nogil:
@@ -84,7 +83,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         self._spread_out(i, pair_means + step)
         for t in range(self.chain._sizes[i] - 1):
             sks_add_table(step, 1.0, edges, pair_means)
-            self._pair_chain.pair_features.add_means(
+            self.chain.pair_features.add_means(
                 second + t, 1.0, edges, self._spread)
             edges += step
         for k in range(n):
@@ -110,7 +109,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         # in place of the tables of the potentials, which have been read
         for t in range(self.chain._sizes[i] - 1):
             memcpy(ws.tables + t * step, pairs, step * sizeof(double))
-            self._pair_chain.pair_features.add_scores(
+            self.chain.pair_features.add_scores(
                 second + t, self._spread, ws.tables + t * step)
         ws.shared = pairs
         return self._oracle.load_tables(ws, i, 1.0, True)
