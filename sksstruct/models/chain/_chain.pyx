@@ -219,7 +219,9 @@ cdef class BoundChain(BoundModel):
         if self.pair_features is None:
             from sksstruct.models.chain._entropy_dual import ChainEntropyDual as Dual
         else:
-            from sksstruct.models.chain._pair_entropy_dual import PairEntropyDual as Dual
+            from sksstruct.models.chain._pair_entropy_dual import (
+                PairEntropyDual as Dual,
+            )
 
         return Dual(self, smoothing.mu, state)
 

@@ -24,8 +24,9 @@ cdef class PairFeatures:
     cdef const int32_t* _turned
 
     # all positions of a sequence
-    cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size, const double* weights,
-                          const double* shared, double* tables) noexcept nogil
+    cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
+                          const double* weights, const double* shared,
+                          double* tables) noexcept nogil
     cdef void add_labeling(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t size,
                            const int32_t* y, double coef) noexcept nogil
     cdef double add_mean(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t edges,

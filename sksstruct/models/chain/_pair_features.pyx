@@ -117,8 +117,9 @@ cdef class PairFeatures:
 
     # ---- all positions of a sequence, of which `first` is the first ----
 
-    cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size, const double* weights,
-                          const double* shared, double* tables) noexcept nogil:
+    cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
+                          const double* weights, const double* shared,
+                          double* tables) noexcept nogil:
         """Write the transitions of each position."""
         cdef Py_ssize_t t
         # what is forbidden stays so: -inf and a score are -inf
