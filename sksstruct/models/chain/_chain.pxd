@@ -15,7 +15,7 @@ cdef class BoundChain(BoundModel):
     # weights of features on pairs of labels: how many, and where they begin
     cdef readonly Py_ssize_t n_pair_weights, first_pair
     cdef readonly PairFeatures pair_features
-    cdef object _pair_support
+    cdef readonly object pair_support
     # from the transitions at one position to those at the next: 0 for one table
     cdef Py_ssize_t _table_step
     cdef readonly bint fit_intercept, boundary

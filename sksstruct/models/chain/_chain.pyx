@@ -149,7 +149,7 @@ cdef class BoundChain(BoundModel):
             self.n_weights += -(-pairs.n_weights // self.ld) * self.ld
             # a table of transitions for each position, not one for all
             self._table_step = n_labels * self.ld
-            self._pair_support = pairs
+            self.pair_support = pairs
             self.pair_features = PairFeatures(X, pairs, self.ld, feature_scale)
         sizes = np.diff(offsets)
         if example_weights is None:
@@ -282,7 +282,7 @@ cdef class BoundChain(BoundModel):
         return (self.n_features + START) * self.ld
 
     def views(self, w):
-        return chain_views(w, self.n_labels, self.n_features, self._pair_support)
+        return chain_views(w, self.n_labels, self.n_features, self.pair_support)
 
     def flatten_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
