@@ -226,10 +226,8 @@ cdef class BoundChain(BoundModel):
         return Dual(self, smoothing.mu, state)
 
     def fits_entropy_dual(self, state, smoothing):
-        # they are certain of what was observed, which is slow to unlearn, and means
-        # and entropies are of these features on pairs
+        # means and entropies are of these features on pairs, and of no others
         return (BoundModel.fits_entropy_dual(self, state, smoothing)
-                and np.array_equal(state.get("labels"), self.labels)
                 and (self.pair_features is None
                      or self.pair_features.same_as(state.get("pair_features"))))
 

@@ -179,10 +179,10 @@ cdef class BoundTable(BoundModel):
 
         return TableEntropyDual(self, smoothing.mu, state)
 
-    def fits_entropy_dual(self, state, smoothing):
-        # they are certain of what was observed, which is slow to unlearn
-        return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
-            state.get("labels"), self._y_true)
+    @property
+    def labels(self):
+        """The observed labelings, one after the other."""
+        return np.asarray(self._y_true)
 
     @property
     def entropy_dual_bytes(self):
