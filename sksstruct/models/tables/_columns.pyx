@@ -24,7 +24,7 @@ BATCH = 4096
 
 
 def transposed(rows):
-    """Return the transpose of features, dense or sparse, whose `product` is asked for."""
+    """Return the transpose of features, dense or sparse, which has a `product`."""
     return FeatureColumns(rows) if sparse.issparse(rows) else DenseColumns(rows)
 
 
