@@ -34,7 +34,9 @@ from sksstruct.models.chain._workspace cimport (
     BIAS, END, START, TRANSITIONS, ChainScratch, ChainWorkspace, add_edge, clear_edges,
     set_mean,
 )
-from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace, in_range
+from sksstruct.models.protocols._bound_model cimport (
+    TINY, BoundModel, Workspace, in_range,
+)
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries, feature_at
 from sksstruct.utils._simd cimport (
@@ -46,8 +48,6 @@ from sksstruct.models.chain.constraints import parts_of_mask, without_missing
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
 
-# Below this a change of a mean parameter (at most 1) is rounding error.
-cdef double TINY = 1e-13
 # Of chains with one table of transitions.
 ORACLES = ("max", "topk", "exp", "projection", "factors")
 

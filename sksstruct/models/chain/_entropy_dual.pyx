@@ -15,14 +15,11 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_tabl
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch, add_edge
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._entropy_dual cimport EntropyDual, inner
 from sksstruct.utils._simd cimport sks_add_table
 
 from sksstruct.utils._layout import aligned_zeros
-
-# Below this a change of a mean parameter is rounding error.
-cdef double TINY = 1e-13
 
 
 cdef class ChainEntropyDual(EntropyDual):

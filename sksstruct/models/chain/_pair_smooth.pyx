@@ -16,14 +16,11 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._smooth cimport ChainSmoothLoss
 from sksstruct.models.chain._workspace cimport ChainScratch, add_edge
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.utils._simd cimport sks_add_table, sks_axpy
 
 from sksstruct.utils._layout import aligned_zeros
-
-# Below this a change of a mean parameter is rounding error.
-cdef double TINY = 1e-13
 
 
 cdef class PairSmoothLoss(ChainSmoothLoss):

@@ -33,7 +33,7 @@ from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport (
     BIAS, END, START, TRANSITIONS, ChainScratch, add_edge,
 )
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._feature_rows cimport RowEntries
@@ -43,8 +43,6 @@ from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Below this a change of a mean parameter is rounding error.
-cdef double TINY = 1e-13
 # Examples are summed over in so many parts, whatever the number of threads: sums have
 # the same rounding errors then.
 PARTS = 16
