@@ -16,7 +16,7 @@ from sksstruct.estimators._train import named_solver, train
 from sksstruct.estimators._weights_by_name import WeightsByName
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
-from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._chain import ORACLES
 from sksstruct.models.chain.chain import ChainModel
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
@@ -49,7 +49,7 @@ _OF_THE_MODEL = (
 @fill_doc(
     {
         **TEXTS,
-        "hinge_solvers": listing(SOLVERS.names(*BoundChain.oracles, losses=("hinge",))),
+        "hinge_solvers": listing(SOLVERS.names(*ORACLES, losses=("hinge",))),
         "smooth_solvers": listing(SOLVERS.names("exp", "topk", losses=("smooth",))),
         "nonlinear_solvers": listing(SOLVERS.names("nonlinear")),
     }

@@ -192,7 +192,7 @@ def test_changed_duals_are_refused(parameters, entry, value, message):
 def test_shared_distributions_are_of_their_sizes():
     tagger = ChainCRF(loss="log", solver="sdca", random_state=0, warm_start=True)
     kept = tagger.fit(X, Y)._warm[1]["entropy_dual"]["distributions"]
-    for k, other in ((0, kept[0][:-1]), (1, kept[1].astype(np.float32)), (3, None)):
+    for k, other in ((0, kept[0][:-1]), (1, kept[1].astype(np.float32)), (1, None)):
         before, kept[k] = kept[k], other
         with pytest.raises(ValueError, match=rf"distributions\[{k}\] must be float64"):
             tagger.fit(X, Y)

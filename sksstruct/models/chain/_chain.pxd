@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.chains._topk cimport TopK
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._gram cimport GramMatrices
+from sksstruct.models.chain._pair_features cimport PairFeatures
 from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.tables._feature_rows cimport FeatureRows
@@ -13,6 +14,8 @@ cdef class BoundChain(BoundModel):
     cdef readonly Py_ssize_t n_labels, n_features, ld
     # weights of features on pairs of labels: how many, and where they begin
     cdef readonly Py_ssize_t n_pair_weights, first_pair
+    cdef readonly PairFeatures pair_features
+    cdef readonly object pair_support
     # from the transitions at one position to those at the next: 0 for one table
     cdef Py_ssize_t _table_step
     cdef readonly bint fit_intercept, boundary
@@ -33,7 +36,11 @@ cdef class BoundChain(BoundModel):
     cdef Py_ssize_t _best_labelings(
         self, Workspace workspace, TopK decoder, Py_ssize_t i, Py_ssize_t k,
         double* scores, int32_t* labelings) except -1 nogil
+    cdef const double* _shared_transitions(self, ChainScratch* ws) noexcept nogil
     # a change of mean parameters
+    cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
+                          const int32_t* keys, const double* values,
+                          double coef) noexcept nogil
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil
     cdef double _product_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
     cdef double _clear_product(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil

@@ -8,7 +8,8 @@ Score of labels y for features F (size x n_features), Osokin et al. (2016), I.1-
 Positions are t and s, labels a and b, their number is K. Rows of all tables have
 ld >= K entries, those beyond K being padding. Flat weights are n_features emission
 rows (the columns of coef_), then the tail: bias, start and end, then K rows of
-transitions, from -> to. `_pair_chain.pyx` has transitions that depend on the features.
+transitions, from -> to, and then weights of features on pairs of labels if there are
+any (`_pair_features.pyx`), so that each position has its own table of transitions.
 
 Mean parameters of example i have keys t * ld + label for nodes and
 size_i * ld + from * ld + to for edges. With K_i = F F' (size x size, see `_gram.pyx`),
@@ -28,11 +29,14 @@ from sksstruct.inference.chains._topk cimport TopK
 from sksstruct.inference.chains._viterbi cimport viterbi_padded
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._gram cimport GramMatrices
+from sksstruct.models.chain._pair_features cimport PairFeatures
 from sksstruct.models.chain._workspace cimport (
     BIAS, END, START, TRANSITIONS, ChainScratch, ChainWorkspace, add_edge, clear_edges,
     set_mean,
 )
-from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace, in_range
+from sksstruct.models.protocols._bound_model cimport (
+    TINY, BoundModel, Workspace, in_range,
+)
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries, feature_at
 from sksstruct.utils._simd cimport (
@@ -44,8 +48,8 @@ from sksstruct.models.chain.constraints import parts_of_mask, without_missing
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
 
-# Below this a change of a mean parameter (at most 1) is rounding error.
-cdef double TINY = 1e-13
+# Of chains with one table of transitions.
+ORACLES = ("max", "topk", "exp", "projection", "factors")
 
 
 def chain_views(w, n_labels, n_features, pairs=None):
@@ -93,7 +97,7 @@ cdef class BoundChain(BoundModel):
     feature_scale : float
         Factor of all features in X; those of bias, ends and transitions are one.
     pairs : PairSupport or None
-        Weights of features on pairs of labels; only for a `PairChain`.
+        Weights of features on pairs of labels.
     pair_index, n_forbidden, ends, n_slots : objects
         Only for a `SparseBoundChain`.
 
@@ -109,9 +113,22 @@ cdef class BoundChain(BoundModel):
         Pairs of labels whose weights come first in the factors.
     """
 
-    oracles = ("max", "topk", "exp", "projection", "factors")
     prefers_topk = True
     on_disk = property(lambda self: self.packed.is_mapped)
+
+    @property
+    def oracles(self):
+        # factors share one table of transitions
+        if self.pair_features is None:
+            return ORACLES
+        return tuple(each for each in ORACLES if each != "factors")
+
+    @property
+    def oracle_note(self):
+        if self.pair_features is not None:
+            return (
+                "dual decomposition needs transitions that are the same everywhere, "
+                "without transition_features")
 
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
@@ -132,6 +149,8 @@ cdef class BoundChain(BoundModel):
             self.n_weights += -(-pairs.n_weights // self.ld) * self.ld
             # a table of transitions for each position, not one for all
             self._table_step = n_labels * self.ld
+            self.pair_support = pairs
+            self.pair_features = PairFeatures(X, pairs, self.ld, feature_scale)
         sizes = np.diff(offsets)
         if example_weights is None:
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
@@ -141,8 +160,10 @@ cdef class BoundChain(BoundModel):
         self.max_keys = 2 * self.max_size
         # keys of edges come after those of the nodes, wherever a sequence ends
         self.key_space = self.max_size * self.ld + self._edge_cells(self.max_size)
-        # Viterbi reads the table of transitions at every position
-        self.visit_work = sizes.mean() * self.ld * n_labels
+        # Viterbi reads the table of transitions at every position; tables of positions
+        # are formed before they are read
+        self.visit_work = sizes.mean() * self.ld * n_labels * (
+            1.0 if pairs is None else 2.0)
         self._labeled = labels is not None
         if self._labeled:
             self._bind_labels(labels, label_costs, known, loss_length)
@@ -186,25 +207,38 @@ cdef class BoundChain(BoundModel):
 
     def smooth_loss(self, smoothing, nonsmooth=False):
         # here and below not at the top: those modules need this one
-        from sksstruct.models.chain._smooth import ChainSmoothLoss
+        if self.pair_features is None:
+            from sksstruct.models.chain._smooth import ChainSmoothLoss as Loss
+        else:
+            from sksstruct.models.chain._pair_smooth import PairSmoothLoss as Loss
 
-        return ChainSmoothLoss(
+        return Loss(
             self, smoothing, self.unknown, self.numbers, nonsmooth, self.support)
 
     def entropy_dual(self, smoothing, state=None):
-        from sksstruct.models.chain._entropy_dual import ChainEntropyDual
+        if self.pair_features is None:
+            from sksstruct.models.chain._entropy_dual import ChainEntropyDual as Dual
+        else:
+            from sksstruct.models.chain._pair_entropy_dual import (
+                PairEntropyDual as Dual,
+            )
 
-        return ChainEntropyDual(self, smoothing.mu, state)
+        return Dual(self, smoothing.mu, state)
 
     def fits_entropy_dual(self, state, smoothing):
-        # they are certain of what was observed, which is slow to unlearn
-        return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
-            state.get("labels"), self.labels)
+        # means and entropies are of these features on pairs, and of no others
+        return (BoundModel.fits_entropy_dual(self, state, smoothing)
+                and (self.pair_features is None
+                     or self.pair_features.same_as(state.get("pair_features"))))
 
     @property
     def entropy_dual_bytes(self):
-        """The bytes that `entropy_dual` takes."""
-        return 16 * self.ld * (int(self.starts[-1]) + self.n_examples * self.n_labels)
+        """The bytes that `entropy_dual` takes, and its lists of weights on pairs."""
+        n_read = 0
+        if self.pair_features is not None:
+            n_read = len(self.pair_features.of_sequences(self.starts)[1])
+        n_rows = int(self.starts[-1]) + self.n_examples * self.n_labels
+        return 16 * self.ld * n_rows + 20 * n_read
 
     def dual_space(self):
         from sksstruct.models.chain._dual import ChainDual
@@ -213,6 +247,8 @@ cdef class BoundChain(BoundModel):
 
     def factors(self):
         """Return the positions and pairs of neighbors as a `FactorModel`."""
+        if "factors" not in self.oracles:
+            raise ValueError(self.oracle_note)
         # once for all who ask: weights and the table of pairs are theirs
         if self._factors is None:
             pairs, ends = self._forbidden()
@@ -244,10 +280,13 @@ cdef class BoundChain(BoundModel):
         return (self.n_features + START) * self.ld
 
     def views(self, w):
-        return chain_views(w, self.n_labels, self.n_features)
+        return chain_views(w, self.n_labels, self.n_features, self.pair_support)
 
     def flatten_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
+        for array in flat:
+            # the padding after the last weight stays zero, as that of rows does
+            array[self.first_pair + self.n_pair_weights:] = 0.0
         views = [self.views(array) for array in flat]
         fill_bounds(*views, bounds)
         return without_missing(self, flat, views)
@@ -355,6 +394,11 @@ cdef class BoundChain(BoundModel):
         # last: forbidden labels replace what was added
         if self._constraints.exist:
             self._constraints.forbid_labels(first, size, ws.theta)
+        # here, since no other call reads features
+        if self._table_step:
+            ws.shared = self._shared_transitions(ws)
+            self.pair_features.form_tables(
+                first, size, ws.pair_weights, ws.shared, ws.tables)
         return 0
 
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil:
@@ -363,7 +407,11 @@ cdef class BoundChain(BoundModel):
             self.n_labels * self.ld)
 
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil:
-        """Return scores of transitions, -inf where labels may not follow each other."""
+        """Return scores of transitions: one table, or those of the loaded sequence."""
+        return ws.tables if self._table_step else self._shared_transitions(ws)
+
+    cdef const double* _shared_transitions(self, ChainScratch* ws) noexcept nogil:
+        """Return one table, -inf where labels may not follow each other."""
         return self._constraints.transitions(ws.tail + TRANSITIONS * self.ld, ws.table)
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
@@ -469,6 +517,9 @@ cdef class BoundChain(BoundModel):
         for t in range(1, self._sizes[i]):
             ws.node_change[t * ld + y[t]] += coef
             add_edge(ws, y[t - 1] * ld + y[t], coef)
+        if self._table_step:
+            self.pair_features.add_labeling(
+                ws, self._starts[i], self._sizes[i], y, coef)
         # rows that were listed before may be zero now, and others not
         ws.scanned = False
         return 0
@@ -478,6 +529,13 @@ cdef class BoundChain(BoundModel):
                       double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t edges = self._sizes[i] * self.ld, k
+        cdef double total
+        if self._table_step:
+            total = self._add_mean(ws, i, n_keys, keys, values, coef)
+            ws.scanned = False
+            if value != NULL:
+                value[0] = total
+            return 0
         if value != NULL:
             self.evaluate_mean(workspace, i, n_keys, keys, values, value)
         # nothing else is part of the change: no key is there twice
@@ -491,6 +549,19 @@ cdef class BoundChain(BoundModel):
                 add_edge(ws, keys[k] - edges, coef * values[k])
         ws.scanned = False
         return 0
+
+    cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
+                          const int32_t* keys, const double* values,
+                          double coef) noexcept nogil:
+        """Add a mean where positions have their own tables; return its value."""
+        cdef Py_ssize_t edges = self._sizes[i] * self.ld, k = 0
+        cdef double total = ws.constant
+        while k < n_keys and keys[k] < edges:
+            ws.node_change[keys[k]] += coef * values[k]
+            total += values[k] * ws.theta[keys[k]]
+            k += 1
+        return self.pair_features.add_mean(
+            ws, self._starts[i], edges, n_keys - k, keys + k, values + k, coef, total)
 
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil:
         """List the rows of d that are not rounding error; the others become zero."""
@@ -626,6 +697,11 @@ cdef class BoundChain(BoundModel):
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       Py_ssize_t n_labelings, const int32_t* labelings,
                       double* out) except -1 nogil:
-        return self._grams.products(
-            <ChainScratch*> workspace.scratch, i, y, &self._labels[self._starts[i]],
-            n_labelings, labelings, out)
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef const int32_t* y_true = &self._labels[self._starts[i]]
+        self._grams.products(ws, i, y, y_true, n_labelings, labelings, out)
+        if self._table_step:
+            self.pair_features.add_products(
+                ws, self._starts[i], self._sizes[i], y, y_true, n_labelings, labelings,
+                out)
+        return 0

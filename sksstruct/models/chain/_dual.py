@@ -59,8 +59,7 @@ class ChainDual(DualSpace):
             [tables.ravel(), self.observed[self.single].ravel()]
         )
         self.pairs = tables.sum(axis=0)
-        # of a `PairChain`
-        self.pair_features = getattr(model, "pair_features", None)
+        self.pair_features = model.pair_features
         self.observed_pairs = 0.0
         if self.pair_features is not None:
             self.observed_pairs = self._combine_pairs(tables)

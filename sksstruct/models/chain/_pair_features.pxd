@@ -10,7 +10,9 @@ from sksstruct.models.protocols._weights cimport LazyWeights
 @cython.final
 cdef class PairFeatures:
     cdef readonly Py_ssize_t n_weights
-    cdef object _owned
+    # rows and cells of a table of transitions
+    cdef Py_ssize_t _ld, _step
+    cdef object _owned, _read
     # features of each position that have weights, as CSR
     cdef const int64_t* _indptr
     cdef const int32_t* _indices
@@ -21,6 +23,19 @@ cdef class PairFeatures:
     # the same cells of transposed tables
     cdef const int32_t* _turned
 
+    # all positions of a sequence
+    cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
+                          const double* weights, const double* shared,
+                          double* tables) noexcept nogil
+    cdef void add_labeling(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t size,
+                           const int32_t* y, double coef) noexcept nogil
+    cdef double add_mean(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t edges,
+                         Py_ssize_t n_keys, const int32_t* keys, const double* values,
+                         double coef, double total) noexcept nogil
+    cdef void add_products(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t size,
+                           const int32_t* y, const int32_t* y_true,
+                           Py_ssize_t n_labelings, const int32_t* labelings,
+                           double* out) noexcept nogil
     # whole tables
     cdef void add_scores(self, Py_ssize_t position, const double* weights,
                          double* table) noexcept nogil
@@ -35,10 +50,9 @@ cdef class PairFeatures:
                       const double* weights) noexcept nogil
     # changes of weights
     cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
-                  double change, Py_ssize_t first) noexcept nogil
+                  double change) noexcept nogil
     cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
-                        const double* edges, double tiny,
-                        Py_ssize_t first) noexcept nogil
+                        const double* edges, double tiny) noexcept nogil
     # rows of weights that a position reads
     cdef void catch_up(self, Py_ssize_t position, Py_ssize_t first, Py_ssize_t row_size,
                        LazyWeights weights) noexcept nogil

@@ -8,6 +8,14 @@ Feature j of position t, of value F_tj, has weights v[j, a, b] for some pairs of
 All weights are in one vector, feature by feature, and for each feature in the order of
 the cells a * ld + b of a table. `pair_support.py` decides which weights exist.
 Positions of all sequences are numbered one after the other.
+
+These are the B templates of CRF++ and Wapiti. Each position t >= 1 has its own table of
+transitions, and edge means have keys
+
+    size_i * ld + (t - 1) * K * ld + from * ld + to
+
+A change of edge means is stored as the change of all these weights, after that of the
+transitions: a labeling changes few of them.
 """
 
 import numpy as np
@@ -15,14 +23,21 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
 from sksstruct.inference.chains._sumproduct cimport (
     EdgeTable, exponentiate_cell, share_exponentials,
 )
-from sksstruct.models.chain._workspace cimport ChainScratch, add_edge
+from sksstruct.models.chain._workspace cimport ChainScratch, add_edge, clear_edges
 from sksstruct.models.protocols._weights cimport LazyWeights
 
 from sksstruct.models.chain.pair_support import pair_rows
+
+
+cdef inline bint edge_differs(const int32_t* y, const int32_t* z,
+                              Py_ssize_t t) noexcept nogil:
+    """Return whether the edges of two labelings that end at t differ."""
+    return y[t - 1] != z[t - 1] or y[t] != z[t]
 
 
 @cython.final
@@ -47,7 +62,8 @@ cdef class PairFeatures:
         cdef const double[::1] values
         columns, first, cell = support.tables(ld)
         rows = pair_rows(X.values, columns)
-        self.n_weights = support.n_weights
+        self.n_weights, self._ld = support.n_weights, ld
+        self._step = support.n_labels * ld
         # the types that kernels read, and a spare entry so that there is an address
         indptr = np.ascontiguousarray(rows.indptr, dtype=np.int64)
         indices = np.append(rows.indices, 0).astype(np.int32)
@@ -65,6 +81,13 @@ cdef class PairFeatures:
 
         Returns where the lists begin, and the weights in ascending order in each list.
         """
+        # once for all who ask, the threads of a sweep among them
+        if self._read is None:
+            self._read = self._find_read(offsets)
+        return self._read
+
+    def _find_read(self, offsets):
+        """Find the lists that `of_sequences` returns."""
         indptr, indices, _, starts, _, _ = map(np.asarray, self._owned)
         n_sequences, n_columns = len(offsets) - 1, max(len(starts) - 1, 1)
         owner = np.repeat(np.arange(n_sequences), np.diff(offsets))
@@ -91,6 +114,66 @@ cdef class PairFeatures:
         """Return whether other `arrays` have the same features and weights."""
         return (isinstance(arrays, (tuple, list)) and len(arrays) == len(self._owned)
                 and all(map(np.array_equal, self._owned, arrays)))
+
+    # ---- all positions of a sequence, of which `first` is the first ----
+
+    cdef void form_tables(self, Py_ssize_t first, Py_ssize_t size,
+                          const double* weights, const double* shared,
+                          double* tables) noexcept nogil:
+        """Write the transitions of each position."""
+        cdef Py_ssize_t t
+        # what is forbidden stays so: -inf and a score are -inf
+        for t in range(1, size):
+            memcpy(tables, shared, self._step * sizeof(double))
+            self.add_scores(first + t, weights, tables)
+            tables += self._step
+
+    cdef void add_labeling(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t size,
+                           const int32_t* y, double coef) noexcept nogil:
+        """Add the edges of a labeling to the weights' change."""
+        cdef Py_ssize_t t
+        # edges that two labelings share cancel: what is listed may be zero
+        for t in range(1, size):
+            self.add(ws, first + t, y[t - 1] * self._ld + y[t], coef)
+
+    cdef double add_mean(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t edges,
+                         Py_ssize_t n_keys, const int32_t* keys, const double* values,
+                         double coef, double total) noexcept nogil:
+        """Add edge means, whose keys begin at `edges`, to the change.
+
+        Returns the total plus their score.
+        """
+        cdef Py_ssize_t step = self._step, k, edge
+        # a key says which position it is of, as tables are one after the other
+        for k in range(n_keys):
+            edge = keys[k] - edges
+            total += values[k] * ws.tables[edge]
+            add_edge(ws, edge % step, coef * values[k])
+            self.add(ws, first + 1 + edge // step, edge % step, coef * values[k])
+        return total
+
+    cdef void add_products(self, ChainScratch* ws, Py_ssize_t first, Py_ssize_t size,
+                           const int32_t* y, const int32_t* y_true,
+                           Py_ssize_t n_labelings, const int32_t* labelings,
+                           double* out) noexcept nogil:
+        """Add inner products of y and other labelings, all relative to y_true."""
+        cdef const double* change = ws.edge_change + self._step
+        cdef const int32_t* z = labelings
+        cdef Py_ssize_t ld = self._ld, k, t
+        # the weights that y changes are written out
+        for t in range(1, size):
+            if edge_differs(y, y_true, t):
+                self.add(ws, first + t, y[t - 1] * ld + y[t], 1.0)
+                self.add(ws, first + t, y_true[t - 1] * ld + y_true[t], -1.0)
+        # and met by those that each of the others changes
+        for k in range(n_labelings):
+            for t in range(1, size):
+                if edge_differs(z, y_true, t):
+                    out[k] += self.score(first + t, z[t - 1] * ld + z[t], change)
+                    out[k] -= self.score(
+                        first + t, y_true[t - 1] * ld + y_true[t], change)
+            z += size
+        clear_edges(ws)
 
     # ---- whole tables ----
 
@@ -179,20 +262,16 @@ cdef class PairFeatures:
         return total
 
     cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
-                  double change, Py_ssize_t first) noexcept nogil:
-        """List a change of one edge mean, times the features.
-
-        That of the first weight is entry `first` of the changes in the workspace.
-        """
+                  double change) noexcept nogil:
+        """List a change of one edge mean, times the features."""
         cdef Py_ssize_t entry, k
         for entry in range(self._indptr[position], self._indptr[position + 1]):
             k = self._find(self._indices[entry], cell)
             if k >= 0:
-                add_edge(ws, first + k, change * self._values[entry])
+                add_edge(ws, self._step + k, change * self._values[entry])
 
     cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
-                        const double* edges, double tiny,
-                        Py_ssize_t first) noexcept nogil:
+                        const double* edges, double tiny) noexcept nogil:
         """List changes of all edge means of a position that are not tiny."""
         cdef Py_ssize_t entry, k, feature
         cdef double change
@@ -201,7 +280,7 @@ cdef class PairFeatures:
             for k in range(self._starts[feature], self._starts[feature + 1]):
                 change = edges[self._cells[k]]
                 if change > tiny or change < -tiny:
-                    add_edge(ws, first + k, change * self._values[entry])
+                    add_edge(ws, self._step + k, change * self._values[entry])
 
     # ---- rows of weights ----
 

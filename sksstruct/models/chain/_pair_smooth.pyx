@@ -14,17 +14,13 @@ from libc.string cimport memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.models.chain._means cimport ChainMeans
-from sksstruct.models.chain._pair_chain cimport PairChain
 from sksstruct.models.chain._smooth cimport ChainSmoothLoss
 from sksstruct.models.chain._workspace cimport ChainScratch, add_edge
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.utils._simd cimport sks_add_table, sks_axpy
 
 from sksstruct.utils._layout import aligned_zeros
-
-# Below this a change of a mean parameter is rounding error.
-cdef double TINY = 1e-13
 
 
 cdef class PairSmoothLoss(ChainSmoothLoss):
@@ -32,22 +28,16 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
 
     Parameters
     ----------
-    chain : PairChain
-        The chain.
+    chain : BoundChain
+        The chain, which has such features.
     smoothing, unknown, numbers, nonsmooth, support : objects
         As in `ChainSmoothLoss`.
     """
 
-    cdef PairChain _pair_chain
     # what visits subtract is found at the weights of the last sweep
     cdef Workspace _anchor
     cdef object _anchor_memory
     cdef double* _anchor_edges
-
-    def __init__(self, PairChain chain, *args):
-        # typed: the base knows it as a chain only
-        self._pair_chain = chain
-        ChainSmoothLoss.__init__(self, chain, *args)
 
     # ---- value and gradient ----
 
@@ -119,7 +109,7 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
         cdef double* pairs = edges + 2 * step
         for t in range(self.chain._sizes[i] - 1):
             sks_add_table(step, weight, means.edges + t * step, edges)
-            self._pair_chain.pair_features.add_means(
+            self.chain.pair_features.add_means(
                 second + t, weight, means.edges + t * step, pairs)
 
     # ---- visits of single examples ----
@@ -129,7 +119,7 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
         ChainSmoothLoss.catch_up(self, weights, i)
         # the first position has no pair
         for position in range(self.chain._starts[i] + 1, self.chain._starts[i + 1]):
-            self._pair_chain.pair_features.catch_up(
+            self.chain.pair_features.catch_up(
                 position, self.chain.first_pair, self.row_size, weights)
         return 0
 
@@ -154,5 +144,5 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
             for cell in range(step):
                 if edges[cell] > TINY or edges[cell] < -TINY:
                     add_edge(ws, cell, edges[cell])
-            self._pair_chain.pair_features.add_table(ws, second + t, edges, TINY, step)
+            self.chain.pair_features.add_table(ws, second + t, edges, TINY)
             edges += step

@@ -20,7 +20,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef const unsigned char[::1] _unknown, _incomplete
     cdef bint _partial
     # features, in the form that the gradient reads
-    cdef object _transposed, _values
+    cdef object _transposed
     # of the last sweep
     cdef double[::1] _hinge
     cdef object _differences, _losses, _expected, _exponentials, _edge_means

@@ -33,23 +33,19 @@ from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport (
     BIAS, END, START, TRANSITIONS, ChainScratch, add_edge,
 )
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._feature_rows cimport RowEntries
 from sksstruct.utils._simd cimport sks_add_table, sks_axpy
 
-from sksstruct.models.tables._columns import FeatureColumns
+from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Below this a change of a mean parameter is rounding error.
-cdef double TINY = 1e-13
 # Examples are summed over in so many parts, whatever the number of threads: sums have
 # the same rounding errors then.
 PARTS = 16
-# Rows of features that are converted to double precision at a time.
-BATCH = 4096
 
 
 cdef class ChainSmoothLoss(SmoothLoss):
@@ -85,7 +81,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             self.diameter = float(
                 chain.example_weights @ chain.sizes) * np.log(chain.n_labels)
         self._prepare_sweeps()
-        self._bind_features()
+        self._transposed = transposed(chain.packed.values)
 
     def _bind_unknown(self, unknown):
         """Store which positions, and so which sequences, lack observed labels."""
@@ -116,13 +112,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._exponentials = memory
         self._table.scores, self._table.ahead = &memory[0], &memory[cells]
         self._table.back = &memory[2 * cells]
-
-    def _bind_features(self):
-        """Store the features, by columns if they are sparse."""
-        values = self.chain.packed.values
-        self._transposed, self._values = None, values
-        if self.chain.packed.is_sparse:
-            self._transposed = FeatureColumns(values)
 
     # ---- value and gradient ----
 
@@ -366,20 +355,10 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     def _write_emission(self, rows, n_jobs):
         """Write the gradient of the emission weights, F' times the node differences."""
-        cdef Py_ssize_t n_features = self.chain.n_features
-        if self._transposed is not None:
-            self._transposed.product(self._differences, rows[:n_features], n_jobs)
-        elif self._values.dtype == np.float64:
-            np.matmul(self._values.T, self._differences, out=rows[:n_features])
-        else:
-            # in parts, as a copy of all features in double precision may be large
-            rows[:n_features] = 0.0
-            for first in range(0, len(self._values), BATCH):
-                part = slice(first, first + BATCH)
-                rows[:n_features] += (
-                    self._values[part].T.astype(float) @ self._differences[part])
+        emission = rows[:self.chain.n_features]
+        self._transposed.product(self._differences, emission, n_jobs)
         if self.chain.feature_scale != 1.0:
-            rows[:n_features] *= self.chain.feature_scale
+            emission *= self.chain.feature_scale
 
     def _check_finite(self):
         """Raise an error that names the first example without a finite loss."""

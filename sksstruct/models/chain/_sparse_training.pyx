@@ -28,7 +28,7 @@ from sksstruct.inference.chains._sparse_viterbi cimport (
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._workspace cimport BIAS, END, START, TRANSITIONS
-from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._feature_rows cimport RowEntries, feature_at
 from sksstruct.utils._simd cimport sks_axpy
@@ -39,8 +39,6 @@ from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import aligned_zeros
 
-# Below this a change of a mean parameter (at most 1) is rounding error.
-cdef double TINY = 1e-13
 # Numbers of visits begin again after this one.
 cdef int32_t LAST_VISIT = 0x7FFFFFFF
 # Slots for each pair of neighbors in the data, and at least.

@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sksstruct.inference.chains._pair_index import PairIndex
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._chain import BoundChain, chain_views
-from sksstruct.models.chain._pair_chain import bind_chain
 from sksstruct.models.chain._sparse_training import SparseBoundChain
 from sksstruct.models.chain.constraints import (
     SparseMask,
@@ -359,7 +358,7 @@ class_weight
         if self.score_function is not None:
             self._score = clone(self.score_function)
             return self._scored(packed, chain)
-        model = bind_chain(
+        model = BoundChain(
             packed,
             n_classes,
             pairs=self.pairs_,

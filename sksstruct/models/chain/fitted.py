@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._given import GivenChain, entries_before
 from sksstruct.models.chain._means import write_marginals
-from sksstruct.models.chain._pair_chain import bind_chain
 from sksstruct.models.chain._single import SingleChain
 from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import (
@@ -113,7 +113,7 @@ class FittedChain:
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         self._tail[:, :n_classes] = np.vstack([*vectors, transitions])
-        return bind_chain(
+        return BoundChain(
             bound, n_classes, pairs=pairs, mask=mask, forbidden_labels=entries
         )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sksstruct.models.chain._pair_chain import bind_chain
+from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.constraints import SparseMask
 from sksstruct.models.chain.data import rows_of
 from sksstruct.utils.packed import PackedSequences
@@ -96,7 +96,7 @@ class IncompleteChain:
                 data.packed, weights, self.mask.ends, forbidden
             )
         else:
-            chain = bind_chain(
+            chain = BoundChain(
                 data.packed,
                 n_classes,
                 pairs=self.pairs,

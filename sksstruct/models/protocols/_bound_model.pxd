@@ -2,6 +2,13 @@ from libc.stdint cimport int32_t
 
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
+cdef extern from *:
+    """
+    // Below this a change of a mean parameter (at most 1) is rounding error.
+    #define SKS_TINY 1e-13
+    """
+    const double TINY "SKS_TINY"
+
 
 cdef inline bint in_range(Py_ssize_t n, const int32_t* y, Py_ssize_t low,
                           Py_ssize_t high) noexcept nogil:

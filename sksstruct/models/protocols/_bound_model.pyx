@@ -218,8 +218,10 @@ cdef class BoundModel:
         smoothing : SmoothedHinge
             Strength of the smoothing.
         """
+        # they are certain of what was observed, which is slow to unlearn
         return (state.get("mu") == smoothing.mu
-                and state.get("signature") == self.signature)
+                and state.get("signature") == self.signature
+                and np.array_equal(state.get("labels"), self.labels))
 
     def dual_space(self):
         """Return the dual variables as a `DualSpace`: "projection"."""

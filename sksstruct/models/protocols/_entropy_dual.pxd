@@ -15,9 +15,20 @@ cdef class EntropyDual:
     cdef readonly BoundModel model
     cdef readonly double mu
     cdef readonly object losses, entropies
+    cdef readonly list kept
     # the same arrays, for loops without the interpreter
     cdef double[::1] _losses, _entropies
+    cdef double* _natural
+    cdef double* _means
+    # where the parameters of each example begin
+    cdef const Py_ssize_t[::1] _first
+    # of one example: potentials over mu, what is tried, and its means
+    cdef object _scratch
+    cdef double* _loaded
+    cdef double* _tried
+    cdef double* _tried_means
 
+    # what solvers call
     cdef int load(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int begin(self, Workspace ws, Py_ssize_t i, double advantage,
                    DualStep* out) except -1 nogil
@@ -27,3 +38,34 @@ cdef class EntropyDual:
     cdef int distance(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int gap(self, Workspace ws, Py_ssize_t i, double* loss,
                  double* gap) except -1 nogil
+    # what subclasses define
+    cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil
+    cdef int read(self, Workspace ws, Py_ssize_t i) except -1 nogil
+    cdef int favor(self, Py_ssize_t i, double* natural,
+                   double advantage) except -1 nogil
+    cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil
+    cdef double expect(self, Workspace ws, Py_ssize_t i, const double* natural,
+                       double* means) except? -1 nogil
+    cdef double log_partition(self, Workspace ws, Py_ssize_t i) except? -1 nogil
+    cdef double observed_score(self, Workspace ws, Py_ssize_t i) except? -1 nogil
+    cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil
+    cdef double wrong(self, Py_ssize_t i, const double* means) except? -1 nogil
+    cdef int prepare(self, Workspace ws, Py_ssize_t i, const double* new,
+                     const double* old) except -1 nogil
+    cdef double change_score(self, Workspace ws, Py_ssize_t i,
+                             const double* natural) except? -1 nogil
+
+    cdef Py_ssize_t _size(self, Py_ssize_t i) noexcept nogil
+    cdef int _find_means(self, Workspace ws, Py_ssize_t i,
+                         DualStep* out) except -1 nogil
+
+
+cdef inline double inner(Py_ssize_t n, const double* scores,
+                         const double* means) noexcept nogil:
+    """Return <scores, means>; a score of -inf counts nothing where the mean is zero."""
+    cdef Py_ssize_t k
+    cdef double total = 0.0
+    for k in range(n):
+        if means[k] != 0.0:
+            total += scores[k] * means[k]
+    return total

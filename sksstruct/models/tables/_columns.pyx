@@ -1,11 +1,13 @@
-"""Sparse features by columns: products of their transpose with rows of numbers.
+"""Products of the transpose of features with rows of numbers.
 
 With features F, a row for each position, and D with as many rows of ld numbers, the
-product F' D has a row for each feature. One thread writes each row, from the positions
-in their order, so it has the same bits for any number of threads.
+product F' D has a row for each feature. Of sparse features a copy by columns is kept.
+One thread writes each row, from the positions in their order, so it has the same bits
+for any number of threads.
 """
 
 import numpy as np
+from scipy import sparse
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -16,6 +18,39 @@ from sksstruct.utils._simd cimport (
 
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
+
+# Rows of features that are converted to double precision at a time.
+BATCH = 4096
+
+
+def transposed(rows):
+    """Return the transpose of features, dense or sparse, which has a `product`."""
+    return FeatureColumns(rows) if sparse.issparse(rows) else DenseColumns(rows)
+
+
+class DenseColumns:
+    """The transpose of dense features.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_positions, n_features), float32 or float64
+        The features.
+    """
+
+    def __init__(self, rows):
+        self._rows = rows
+
+    def product(self, differences, out, n_jobs=None):
+        """Write the product with rows of numbers; see `FeatureColumns.product`."""
+        rows = self._rows
+        if rows.dtype == np.float64:
+            np.matmul(rows.T, differences, out=out)
+            return
+        # in parts, as a copy of all features in double precision may be large
+        out[:] = 0.0
+        for first in range(0, len(rows), BATCH):
+            part = slice(first, first + BATCH)
+            out += rows[part].T.astype(float) @ differences[part]
 
 
 cdef class FeatureColumns:

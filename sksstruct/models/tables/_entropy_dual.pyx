@@ -12,219 +12,111 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._bound_model cimport Workspace
-from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
+from sksstruct.models.protocols._entropy_dual cimport EntropyDual, inner
 from sksstruct.models.tables._blocks cimport tables_end
 from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
 from sksstruct.utils._layout import aligned_zeros
 
 
-cdef inline double inner(Py_ssize_t n, const double* x,
-                         const double* y) noexcept nogil:
-    """Return <x, y>."""
-    cdef Py_ssize_t k
-    cdef double total = 0.0
-    for k in range(n):
-        total += x[k] * y[k]
-    return total
-
-
 cdef class TableEntropyDual(EntropyDual):
-    """The dual variables of a model of tables.
+    """The dual variables of a model of tables, which has the oracle "exp".
 
     Parameters
     ----------
-    table : BoundTable
-        The model with its data; it has the oracle "exp".
-    mu : float
-        Strength of the smoothing.
-    state : dict, default=None
-        The state of another object, whose distributions are used.
-    shared : bool, default=False
-        Whether that object is there, too, so that there is nothing to check.
+    table, mu, state, shared : objects
+        As in `EntropyDual`.
     """
 
-    cdef readonly BoundTable table
-    # natural parameters and means of all examples, and where those of each begin
-    cdef readonly list kept
-    cdef double[::1] _natural, _means
-    cdef const Py_ssize_t[::1] _first
-    # of one example: loaded potentials over mu, what is tried, its means, the change
-    # from those that are kept, and the loss alone with its constant part
-    cdef double[::1] _loaded, _tried, _tried_means, _change, _loss_table
+    cdef BoundTable _table
+    # of one example: the change from the means that are kept, the loss alone with its
+    # constant part, and a labeling with its keys
+    cdef double[::1] _change, _loss_table
     cdef double _loss_constant
-    cdef int32_t[::1] _labeling
+    cdef int32_t[::1] _labeling, _keys
 
-    def __init__(self, BoundTable table, double mu, state=None, shared=False):
-        first = np.concatenate([[0], np.cumsum(table._layout.table_sizes)])
-        self.table, self._first = table, first.astype(np.intp)
-        sizes = [max(int(first[-1]), 1)] * 2
-        if state is None:
-            self.kept = [aligned_zeros(size) for size in sizes]
-        else:
-            self.kept = self._checked(state, sizes, shared)
-        self._natural, self._means = self.kept
-        self._loaded, self._tried, self._tried_means, self._change, self._loss_table = (
-            aligned_zeros(table.table_size) for _ in range(5))
+    def __init__(self, BoundTable table, double mu, state=None, bint shared=False):
+        self._table = table
+        self._change = aligned_zeros(table.table_size)
+        self._loss_table = aligned_zeros(table.table_size)
         self._labeling = np.zeros(max(table.max_size, 1), dtype=np.int32)
-        if state is None:
-            self._begin_all()
+        self._keys = np.zeros(table.max_keys + 1, dtype=np.int32)
+        EntropyDual.__init__(self, table, mu, state, shared)
 
-    def _begin_all(self):
-        """Write the means of the observed labelings."""
-        cdef Py_ssize_t i
-        cdef int32_t[::1] keys = np.zeros(self.table.max_keys + 1, dtype=np.int32)
-        for i in range(self.table.n_examples):
-            # not an address beyond the end, where the last tables are empty
-            if self._first[i + 1] > self._first[i]:
-                self._write_observed(i, &keys[0], &self._means[self._first[i]])
+    def sizes(self):
+        return self._table._layout.table_sizes
 
-    def sharing(self):
-        return TableEntropyDual(self.table, self.mu, self.state(), True)
+    cdef Py_ssize_t _observed_keys(self, Py_ssize_t i) except -1 nogil:
+        """Find the keys of the observed labeling; return how many."""
+        self._table.y_true(i, &self._labeling[0])
+        return self._table.indicator(i, &self._labeling[0], &self._keys[0])
 
-    def state(self):
-        return {
-            "mu": self.mu, "signature": self.table.signature,
-            "labels": np.asarray(self.table._y_true), "distributions": self.kept,
-            "losses": self.losses, "entropies": self.entropies,
-        }
+    cdef Py_ssize_t _end_of_nodes(self, Py_ssize_t i) noexcept nogil:
+        """Return where the table of the first block ends: later ones may be shared."""
+        return tables_end(
+            self._table._blocks, min(self._table._layout.n_blocks, 1), i)
 
-    cdef Py_ssize_t _size(self, Py_ssize_t i) noexcept nogil:
-        """Return the number of entries of an example's tables."""
-        return self._first[i + 1] - self._first[i]
-
-    cdef Py_ssize_t _write_observed(self, Py_ssize_t i, int32_t* keys,
-                                    double* means) except -1 nogil:
-        """Write the means of the observed labeling and its keys; returns how many."""
-        cdef Py_ssize_t n_keys, k
-        memset(means, 0, self._size(i) * sizeof(double))
-        self.table.y_true(i, &self._labeling[0])
-        n_keys = self.table.indicator(i, &self._labeling[0], keys)
-        # a part that is shared is there as often as it counts
-        for k in range(n_keys):
-            means[keys[k]] += 1.0
-        return n_keys
-
-    # ---- potentials and distributions ----
-
-    cdef int load(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+    cdef int read(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef TableScratch alone = ws[0]
         cdef Py_ssize_t k
-        self.table.potentials(workspace, i)
-        self.table.y_true(i, &self._labeling[0])
         for k in range(self._size(i)):
             self._loaded[k] = ws.theta[k] / self.mu
         # the loss alone, whose expectation every trial asks for
         memset(&self._loss_table[0], 0, self._size(i) * sizeof(double))
         self._loss_constant = 0.0
-        if not self.table.likelihood:
+        if not self._table.likelihood:
             alone.theta, alone.constant = &self._loss_table[0], 0.0
-            self.table.add_loss(&alone, i, 1.0)
+            self._table.add_loss(&alone, i, 1.0)
             self._loss_constant = alone.constant
         return 0
 
-    cdef int begin(self, Workspace workspace, Py_ssize_t i, double advantage,
-                   DualStep* out) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t n_keys = self._write_observed(
-            i, ws.keys, &self._tried_means[0])
-        cdef Py_ssize_t k
-        # potentials alone would be too far away at first: at large weights every step
-        # of an example takes back most of what the others have learned
-        memcpy(&self._tried[0], &self._loaded[0], self._size(i) * sizeof(double))
+    cdef int favor(self, Py_ssize_t i, double* natural,
+                   double advantage) except -1 nogil:
+        cdef Py_ssize_t n_keys = self._observed_keys(i), k
         for k in range(n_keys):
-            if ws.keys[k] < self._nodes(i):
-                self._tried[ws.keys[k]] += advantage
-        self._find_means(workspace, i, out)
-        # eta_i is infinite: there is no slope
-        out.slope = 0.0
+            if self._keys[k] < self._end_of_nodes(i):
+                natural[self._keys[k]] += advantage
         return 0
 
-    cdef Py_ssize_t _nodes(self, Py_ssize_t i) noexcept nogil:
-        """Return where the table of the first block ends: later ones may be shared."""
-        return tables_end(self.table._blocks, min(self.table._layout.n_blocks, 1), i)
-
-    cdef int mix(self, Workspace workspace, Py_ssize_t i, double share,
-                 DualStep* out) except -1 nogil:
-        cdef const double* natural = &self._natural[self._first[i]]
-        cdef Py_ssize_t size = self._size(i), k
-        cdef double rest = 1.0 - share
-        # potentials took over the natural parameters' layout, padding included
-        for k in range(size):
-            self._tried[k] = rest * natural[k] + share * self._loaded[k]
-        self._find_means(workspace, i, out)
-        out.slope = out.linear - self.mu * inner(size, natural, &self._change[0])
+    cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
+        cdef Py_ssize_t n_keys = self._observed_keys(i), k
+        memset(means, 0, self._size(i) * sizeof(double))
+        # a part that is shared is there as often as it counts
+        for k in range(n_keys):
+            means[self._keys[k]] += 1.0
         return 0
 
-    cdef double _expect(self, Workspace workspace, Py_ssize_t i,
-                        const double* natural) except? -1 nogil:
-        """Write the means of natural parameters; return the log-partition function."""
+    cdef double expect(self, Workspace workspace, Py_ssize_t i, const double* natural,
+                       double* means) except? -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef double log_partition
         # in the place of potentials, which were copied
         memcpy(ws.theta, natural, self._size(i) * sizeof(double))
         ws.constant = 0.0
-        self.table.expect(workspace, i, 1.0, &self._tried_means[0], &log_partition)
+        self._table.expect(workspace, i, 1.0, means, &log_partition)
         return log_partition
 
-    cdef int _find_means(self, Workspace workspace, Py_ssize_t i,
-                         DualStep* out) except -1 nogil:
-        """Find the means of what is tried, and prepare the change from those kept."""
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef const double* means = &self._means[self._first[i]]
-        cdef Py_ssize_t size = self._size(i), n_keys, k
-        cdef double log_partition = self._expect(workspace, i, &self._tried[0])
-        out.loss = self._loss_constant + inner(
-            size, &self._loss_table[0], &self._tried_means[0])
-        out.entropy = self.mu * (
-            log_partition - inner(size, &self._tried[0], &self._tried_means[0]))
-        n_keys = self.table.indicator(i, &self._labeling[0], ws.keys)
+    cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
+        return self._loss_constant + inner(self._size(i), &self._loss_table[0], means)
+
+    cdef double wrong(self, Py_ssize_t i, const double* means) except? -1 nogil:
+        cdef Py_ssize_t n_keys = self._observed_keys(i), k
+        cdef double total = 0.0
         # nodes only: of what several parts share, no share is that of one labeling
-        out.wrong = 0.0
         for k in range(n_keys):
-            if ws.keys[k] < self._nodes(i):
-                out.wrong += 1.0 - self._tried_means[ws.keys[k]]
-        for k in range(size):
-            self._change[k] = self._tried_means[k] - means[k]
-        # all labelings gain the same from the constant part of the loss
-        out.linear = self.mu * inner(size, &self._loaded[0], &self._change[0])
-        return self.table.add_means(ws, i, &self._change[0])
+            if self._keys[k] < self._end_of_nodes(i):
+                total += 1.0 - means[self._keys[k]]
+        return total
 
-    cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
-        cdef Py_ssize_t bytes = self._size(i) * sizeof(double)
-        # natural parameters with their means: no later visit calls the oracle for both
-        memcpy(&self._natural[self._first[i]], &self._tried[0], bytes)
-        memcpy(&self._means[self._first[i]], &self._tried_means[0], bytes)
-        return EntropyDual.accept(self, i, step)
+    cdef int prepare(self, Workspace workspace, Py_ssize_t i, const double* new,
+                     const double* old) except -1 nogil:
+        cdef Py_ssize_t k
+        for k in range(self._size(i)):
+            self._change[k] = new[k] - old[k]
+        return self._table.add_means(
+            <TableScratch*> workspace.scratch, i, &self._change[0])
 
-    cdef int distance(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef const double* means = &self._means[self._first[i]]
-        cdef Py_ssize_t size = self._size(i), k
-        self.load(workspace, i)
-        # costs may be others than those of the problem that the means are from
-        self._losses[i] = self._loss_constant + inner(
-            size, &self._loss_table[0], means)
-        # in the scratch of what is tried, which nobody needs now
-        self._write_observed(i, ws.keys, &self._tried_means[0])
-        for k in range(size):
-            self._change[k] = means[k] - self._tried_means[k]
-        return self.table.add_means(ws, i, &self._change[0])
-
-    # ---- certificates ----
-
-    cdef int gap(self, Workspace workspace, Py_ssize_t i, double* loss,
-                 double* gap) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t size = self._size(i)
-        cdef double log_partition
-        self.load(workspace, i)
-        log_partition = self._expect(workspace, i, &self._loaded[0])
-        self._write_observed(i, ws.keys, &self._tried_means[0])
-        # the constant part of the loss is in both, and in no difference
-        loss[0] = self.mu * (log_partition - inner(
-            size, &self._loaded[0], &self._tried_means[0]))
-        gap[0] = self.mu * (log_partition - inner(
-            size, &self._loaded[0], &self._means[self._first[i]])) - self._entropies[i]
-        return 0
+    cdef double change_score(self, Workspace workspace, Py_ssize_t i,
+                             const double* natural) except? -1 nogil:
+        return inner(self._size(i), natural, &self._change[0])

@@ -26,7 +26,7 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef double[:, ::1] _other
     # features of mu_i(y_i) that meet the weights beyond the blocks
     cdef double[:, ::1] _observed
-    # sparse features by columns, or None, of each block
+    # transposed features of each block
     cdef list _columns
     # of the last sweep
     cdef double[::1] _losses, _expected

@@ -29,7 +29,7 @@ from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._blocks cimport tables_end
 from sksstruct.models.tables._table cimport Block, BoundTable, TableScratch
 
-from sksstruct.models.tables._columns import FeatureColumns
+from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -104,10 +104,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         self.exact = np.ones(table.n_examples, dtype=np.uint8)
         self._losses = np.zeros(table.n_examples)
         self._expected = np.zeros(table.n_examples)
-        # a copy, in which the gradient of one feature is written by one thread
-        self._columns = [
-            FeatureColumns(rows) if sparse.issparse(rows) else None
-            for rows in table.features]
+        self._columns = [transposed(rows) for rows in table.features]
         self._observed, self._idle = self._observed_features(), []
         if nonsmooth:
             self.diameter = self._mean_entropy()
@@ -177,7 +174,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         """
         cdef Block* block
         cdef double[:, ::1] scores
-        if any(columns is not None for columns in self._columns):
+        if any(map(sparse.issparse, self.table.features)):
             return False
         owned = []
         for number, rows in enumerate(self.table.features):
@@ -293,15 +290,12 @@ cdef class TableSmoothLoss(SmoothLoss):
         cdef Block* block
         # what lies between the blocks stays zero
         gradient[:] = 0.0
-        for number, rows in enumerate(self.table.features):
+        for number in range(self.table._layout.n_blocks):
             block = &self.table._blocks[<Py_ssize_t> number]
             first, ld, n = block.first_weight, block.ld, block.n_features
             out = gradient[first:first + (n + block.has_bias) * ld].reshape(-1, ld)
             differences = self.differences[number]
-            if self._columns[number] is not None:
-                self._columns[number].product(differences, out[:n], n_jobs)
-            else:
-                np.matmul(rows.T, differences, out=out[:n])
+            self._columns[number].product(differences, out[:n], n_jobs)
             if block.has_bias:
                 out[n] = differences.sum(axis=0)
         if self.table.n_other:

@@ -27,7 +27,7 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport TINY, BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.models.tables._blocks cimport (
     Block, TableRow, WeightBlocks, table_row, tables_end,
@@ -36,9 +36,6 @@ from sksstruct.models.tables._blocks cimport (
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import aligned_zeros
-
-# Below this a change of a mean parameter (at most 1) is rounding error.
-cdef double TINY = 1e-13
 
 
 cdef inline void add_key(TableScratch* ws, int32_t key, double change) noexcept nogil:
@@ -179,10 +176,10 @@ cdef class BoundTable(BoundModel):
 
         return TableEntropyDual(self, smoothing.mu, state)
 
-    def fits_entropy_dual(self, state, smoothing):
-        # they are certain of what was observed, which is slow to unlearn
-        return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
-            state.get("labels"), self._y_true)
+    @property
+    def labels(self):
+        """The observed labelings, one after the other."""
+        return np.asarray(self._y_true)
 
     @property
     def entropy_dual_bytes(self):
