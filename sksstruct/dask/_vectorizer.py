@@ -52,10 +52,7 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
     _: KW_ONLY
     client: Client | None = None
 
-    _parameter_constraints = {
-        **SequenceVectorizer._parameter_constraints,
-        "client": "no_validation",
-    }
+    _parameter_constraints = {"client": "no_validation"}
     _local = SequenceVectorizer
 
     def fit(self, X: Any, y: object = None) -> Self:

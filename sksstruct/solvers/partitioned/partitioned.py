@@ -28,7 +28,7 @@ from sksstruct.solvers.partitioned.gradients import Record, minimize_sum
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count
 from sksstruct.utils.entries import Entries
 from sksstruct.utils.parallel import one_blas_thread
 
@@ -138,12 +138,12 @@ class Partitioned(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    solver: Solver | None = None
-    blocks: int | Literal["auto"] = "auto"
-    rounds: int | Literal["auto"] = "auto"
+    solver: BCFW | SDCA | LBFGS | None = None
+    blocks: Count | Literal["auto"] = "auto"
+    rounds: Count | Literal["auto"] = "auto"
     scaling: Literal["adaptive", "safe"] = "adaptive"
-    check_every: int | Literal["auto"] = "auto"
-    keep_every: int = 5
+    check_every: Count | Literal["auto"] = "auto"
+    keep_every: Count = 5
     checkpoint: str | PathLike | None = None
     resume: bool = False
     executor: Executor | None = None
@@ -152,21 +152,6 @@ class Partitioned(Solver):
     losses = ("hinge", "smooth")
     penalties = ("l2", "elasticnet")
     bounded = in_parts = True
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "solver": [BCFW, SDCA, LBFGS, None],
-        "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "rounds": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "scaling": [StrOptions({"adaptive", "safe"})],
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "keep_every": [Interval(Integral, 1, None, closed="left")],
-        "checkpoint": [str, PathLike, None],
-        "resume": ["boolean"],
-        "executor": [Executor, None],
-    }
 
     def check(self) -> None:
         """Raise an error if a parameter, of this or the solver of blocks, is wrong."""

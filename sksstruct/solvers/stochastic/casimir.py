@@ -8,7 +8,6 @@ and gives the dual value E - |g|^2 / (2 alpha).
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -30,7 +29,7 @@ from sksstruct.solvers.stochastic._epochs import (
 )
 from sksstruct.solvers.stochastic._steps import StepLength, first_length
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count, Positive
 
 # A decreasing smoothing starts where it may change the objective by this share of it:
 # as much only where all labelings are equal, which is no matter for few labelings.
@@ -127,31 +126,16 @@ class Casimir(GradientSolver):
     _: KW_ONLY
     schedule: Literal["adaptive", "constant"] = "adaptive"
     smoothing: Literal["entropy", "l2"] = "l2"
-    k: int = 5
-    mu: float | None = None
-    kappa: float | None = None
-    learning_rate: float | Literal["auto"] = "auto"
+    k: Count = 5
+    mu: Positive | None = None
+    kappa: Positive | None = None
+    learning_rate: Positive | Literal["auto"] = "auto"
     start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
     inner: Literal["budget", "accuracy"] = "budget"
-    budget: float = 1.0
+    budget: Positive = 1.0
 
     bounded = unregularized = True
     losses = ("hinge", "smooth")
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "schedule": [StrOptions({"adaptive", "constant"})],
-        "smoothing": [StrOptions({"entropy", "l2"})],
-        "k": [Interval(Integral, 1, None, closed="left")],
-        "mu": [Interval(Real, 0, None, closed="neither"), None],
-        "kappa": [Interval(Real, 0, None, closed="neither"), None],
-        "learning_rate": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"auto"}),
-        ],
-        "start": [StrOptions({"prox_center", "extrapolation", "previous"})],
-        "inner": [StrOptions({"budget", "accuracy"})],
-        "budget": [Interval(Real, 0, None, closed="neither")],
-    }
 
     def _solve(self, model, alpha, options):
         loss = self.smooth_loss(model)

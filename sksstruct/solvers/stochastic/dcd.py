@@ -5,7 +5,6 @@ other, each exactly.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Literal
 
 from sklearn.utils import check_random_state
@@ -13,7 +12,7 @@ from sklearn.utils import check_random_state
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count
 
 # With check_every="auto" the next check comes after so many times the passes so far.
 GROWTH = 1.25
@@ -60,16 +59,9 @@ class DCD(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    check_every: int | Literal["auto"] = "auto"
+    check_every: Count | Literal["auto"] = "auto"
 
     required_oracles = ("coordinates",)
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state = dual_state.get("coordinates")

@@ -6,7 +6,6 @@ L-BFGS, or to Casimir-SVRG as in the paper.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -19,7 +18,7 @@ from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import Order, calibrate
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count, Positive
 
 # The smoothing starts where it may change the objective by this share of it.
 FIRST_BIAS = 0.1
@@ -106,37 +105,19 @@ class ProxLinear(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    eta: float | Literal["auto"] = "auto"
+    eta: Positive | Literal["auto"] = "auto"
     smoothing: Literal["auto", "entropy", "l2"] = "auto"
-    k: int = 10
-    mu: float | None = None
+    k: Count = 10
+    mu: Positive | None = None
     schedule: Literal["adaptive", "constant"] = "adaptive"
     inner: Literal["lbfgs", "casimir"] = "lbfgs"
-    inner_iter: int | Literal["auto"] = "auto"
-    learning_rate: float | Literal["auto"] = "auto"
+    inner_iter: Count | Literal["auto"] = "auto"
+    learning_rate: Positive | Literal["auto"] = "auto"
     start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
 
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
     bounded = unregularized = True
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "smoothing": [StrOptions({"auto", "entropy", "l2"})],
-        "k": [Interval(Integral, 1, None, closed="left")],
-        "mu": [Interval(Real, 0, None, closed="neither"), None],
-        "schedule": [StrOptions({"adaptive", "constant"})],
-        "inner": [StrOptions(set(INNER_ITER))],
-        "inner_iter": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "learning_rate": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"auto"}),
-        ],
-        "start": [StrOptions({"prox_center", "extrapolation", "previous"})],
-    }
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         weights = dual_state.get("weights")

@@ -10,7 +10,6 @@ gaps at every step.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
 # Passes in order before examples are drawn by gap: the second visit of an example is
@@ -90,19 +89,11 @@ class SDCA(GradientSolver):
     tol: float = 3e-3
     _: KW_ONLY
     sampling: Literal["gap", "permutation"] = "gap"
-    check_every: int | Literal["auto"] = "auto"
+    check_every: Count | Literal["auto"] = "auto"
 
     required_oracles = ("exp",)
     remedy = "Or try solver='lbfgs'."
     penalties = ("l2", "elasticnet")
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "sampling": [StrOptions({"gap", "permutation"})],
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
 
     @classmethod
     def suits(

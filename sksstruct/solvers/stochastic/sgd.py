@@ -10,7 +10,6 @@ number is a power of two.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, check_convex
 from sksstruct.solvers.stochastic._stochastic import GradientKernel
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Positive
 from sksstruct.utils.progress import Status
 
 # Step lengths are tried on this share of the examples, each so many times the last one,
@@ -82,16 +81,11 @@ class SGD(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    eta0: float | Literal["auto"] = "auto"
+    eta0: Positive | Literal["auto"] = "auto"
     averaging: bool = True
 
     bounded = unregularized = True
     required_oracles = (*GradientSolver.required_oracles, "nonlinear")
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "eta0": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "averaging": ["boolean"],
-    }
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         if "nonlinear" in model.oracles:
