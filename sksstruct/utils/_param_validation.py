@@ -6,7 +6,7 @@ The one place that touches scikit-learn's private parameter validation.
 import inspect
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Annotated, ClassVar, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 from sklearn.utils._param_validation import (
     Interval,
@@ -79,7 +79,8 @@ def _constraint_of(part):
         return None
     if part is bool:
         return "boolean"
-    return part if isinstance(part, type) and part not in (int, float) else ...
+    is_kind = isinstance(part, type) and part not in (int, float, Any)
+    return part if is_kind else ...
 
 
 def validate_params(estimator):

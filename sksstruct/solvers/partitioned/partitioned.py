@@ -154,7 +154,6 @@ class Partitioned(Solver):
     bounded = in_parts = True
 
     def check(self) -> None:
-        """Raise an error if a parameter, of this or the solver of blocks, is wrong."""
         super().check()
         if self.solver is not None:
             self.solver.check()
@@ -178,20 +177,13 @@ class Partitioned(Solver):
         return BCFW() if surrogate is None else SDCA()
 
     def check_model(self, model: BoundModel) -> None:
-        """Raise an error if blocks of a model cannot be trained.
-
-        Parameters
-        ----------
-        model : BoundModel
-            Model with its data.
-        """
         self.local(model.surrogate).check_model(model)
         if "completion" in model.oracles:
             raise ValueError(
                 "Partitioned cannot complete missing labels: for the "
                 "hinge, use solver='auto'"
             )
-        if self.checkpoint is not None and hasattr(model, "memory"):
+        if self.checkpoint is not None and model.has_memory:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r}: {type(model.spec).__name__} has "
                 "outputs that are objects of Python, which no checkpoint can hold; "
@@ -199,13 +191,6 @@ class Partitioned(Solver):
             )
 
     def check_alpha(self, alpha: float) -> None:
-        """Raise an error if there is no regularization, and blocks need it.
-
-        Parameters
-        ----------
-        alpha : float
-            Regularization.
-        """
         if self.solver is None:
             super().check_alpha(alpha)
         else:
@@ -216,13 +201,6 @@ class Partitioned(Solver):
         return isinstance(self.solver, LBFGS) and self.solver.accepts(dual_state, model)
 
     def check_penalty(self, l1: float) -> None:
-        """Raise an error if there is an l1 penalty, and blocks cannot have one.
-
-        Parameters
-        ----------
-        l1 : float
-            Strength of the penalty ``l1 |w|_1``.
-        """
         if self.solver is not None:
             self.solver.check_penalty(l1)
 
@@ -262,16 +240,16 @@ class Partitioned(Solver):
         outline : Outline
         """
         local = self.local(model.surrogate)
+        bounds = local.bounds if isinstance(local, BCFW) else None
         return Outline(
             model.n_examples,
             model.n_weights,
             model.surrogate,
-            # rows of weights of one feature, in chains
-            getattr(model, "ld", 8),
+            model.ld,
             model.oracle_cost,
-            box=model.box(getattr(local, "bounds", None)),
+            box=model.box(bounds),
             threshold=l1 / alpha if l1 else 0.0,
-            support=getattr(model, "support", None),
+            support=model.support,
             lean=model.on_disk,
         )
 

@@ -144,7 +144,7 @@ class SDCA(GradientSolver):
 
 def _observed(model):
     """Whether all labels of the training data were observed."""
-    return getattr(model, "unknown", None) is None
+    return model.unknown is None
 
 
 class Ascent:
@@ -169,7 +169,7 @@ class Ascent:
         self.weights = Weights(
             model.n_weights,
             threshold=options.l1 / alpha,
-            support=getattr(model, "support", None),
+            support=model.support,
         )
         state = options.dual_state and options.dual_state["entropy_dual"]
         if state and not model.fits_entropy_dual(state, model.surrogate):
