@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel, WeightsFull
@@ -83,6 +84,28 @@ class Options:
         if self.dual_state is None:
             return None
         return Entries(self.dual_state, "an earlier fit").array("weights", (n_weights,))
+
+
+class SolverRun:
+    """Base of the runs of solvers: one call of `Solver.solve`.
+
+    Parameters
+    ----------
+    solver : Solver
+        Its parameters are read.
+    model : BoundModel or other bound model
+        Model with its data.
+    alpha : float
+        Regularization.
+    options : Options
+        How the problem is to be solved.
+    """
+
+    def __init__(self, solver, model, alpha, options):
+        self.solver, self.model, self.alpha = solver, model, alpha
+        self.n_jobs = options.n_jobs
+        # the order of visits
+        self.rng = check_random_state(options.random_state)
 
 
 class Solver(Constrained, BaseEstimator):

@@ -11,10 +11,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from sksstruct.solvers.bundle.bmrm import Segment
-from sksstruct.solvers.core.base import SCALING, GradientSolver, example
+from sksstruct.solvers.core.base import SCALING, GradientSolver, SolverRun, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import Loop
@@ -143,15 +142,14 @@ class Casimir(GradientSolver):
         return CasimirRun(self, loss, alpha, options).run()
 
 
-class CasimirRun:
+class CasimirRun(SolverRun):
     """One call of `Casimir.solve`: proximal point steps, and when to shorten them."""
 
     def __init__(self, solver, loss, alpha, options):
-        self.solver, self.loss, self.alpha = solver, loss, alpha
-        self.model = model = loss.model
-        rng = check_random_state(options.random_state)
-        hinge, self.box = loss.nonsmooth, Box.of(model)
-        self.epochs = Epochs(loss, rng, options.n_jobs, average=hinge, box=self.box)
+        model = loss.model
+        super().__init__(solver, model, alpha, options)
+        self.loss, self.box, hinge = loss, Box.of(model), loss.nonsmooth
+        self.epochs = Epochs(loss, self.rng, self.n_jobs, average=hinge, box=self.box)
         self.w = self.epochs.w
         start = options.start(model.n_weights)
         if start is not None:

@@ -11,11 +11,8 @@ from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
-from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.loop import Loop, later_check
 from sksstruct.utils._param_validation import Count
-
-# With check_every="auto" the next check comes after so many times the passes so far.
-GROWTH = 1.25
 
 
 @dataclass(eq=False, repr=False)
@@ -77,11 +74,7 @@ class DCD(Solver):
         def look():
             nonlocal next_check
             loop.report(dual.primal(options.n_jobs), dual.w, dual.value())
-            next_check = loop.n_iter + 1
-            if self.check_every == "auto":
-                next_check = max(next_check, GROWTH * loop.n_iter)
-            else:
-                next_check += self.check_every - 1
+            next_check = later_check(loop, self.check_every)
 
         def one_pass():
             n_changed = dual.visit(rng)

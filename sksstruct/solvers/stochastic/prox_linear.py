@@ -10,10 +10,9 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
-from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.base import Solver, SolverRun
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
@@ -127,14 +126,13 @@ class ProxLinear(Solver):
         return ProxLinearRun(self, model, alpha, options).run()
 
 
-class ProxLinearRun:
+class ProxLinearRun(SolverRun):
     """One call of `ProxLinear.solve`: the outer loop, Algorithm 5."""
 
     def __init__(self, solver, problem, alpha, options):
-        self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
+        super().__init__(solver, problem, alpha, options)
         fine = solver.inner == "casimir"
         self.loss = problem.nonlinear_loss(solver.smoothing, solver.k, fine=fine)
-        self.rng = check_random_state(options.random_state)
         self.w = self.loss.initial_weights(self.rng)
         start = options.start(problem.n_weights)
         if start is not None:
