@@ -107,12 +107,12 @@ def _train(estimator, X, y, sample_weight, noun):
     client = estimator._client()
     parts = as_parts(X, y, sample_weight, client)
     validation = None
-    if getattr(estimator, "early_stopping", False):
+    if estimator.early_stopping:
         validation = Validation(estimator, client, parts)
         parts = validation.rest
     facts = learn(client, spec, parts)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
-    l1_ratio = getattr(estimator, "l1_ratio", 0.0)
+    l1_ratio = estimator.l1_ratio
     solver_alpha = spec.solver_alpha(alpha)
     solver.check_alpha(solver_alpha)
     plan = Plan(
