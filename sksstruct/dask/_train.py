@@ -17,7 +17,7 @@ from distributed import wait
 
 from sksstruct.dask._executor import Builder, DaskExecutor
 from sksstruct.dask._parts import as_parts, n_rows
-from sksstruct.dask._validation import Validation
+from sksstruct.dask._validation import PartsValidation
 from sksstruct.estimators._callbacks import PassCallbacks
 from sksstruct.estimators._train import (
     Problem,
@@ -108,7 +108,7 @@ def _train(estimator, X, y, sample_weight, noun):
     parts = as_parts(X, y, sample_weight, client)
     validation = None
     if estimator.early_stopping:
-        validation = Validation(estimator, client, parts)
+        validation = PartsValidation(estimator, client, parts)
         parts = validation.rest
     facts = learn(client, spec, parts)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha

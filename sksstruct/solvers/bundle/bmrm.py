@@ -86,7 +86,7 @@ class BMRM(Solver):
         if self.inner == "qp":
             bundle = Bundle(alpha, risk.nonnegative, self.drop_after, box)
         else:
-            bundle = Segment(alpha, risk.nonnegative, box)
+            bundle = SegmentDual(alpha, risk.nonnegative, box)
         loop = Loop(self, alpha, options)
         w = aligned_zeros(risk.n_weights)
         if box is not None:
@@ -220,7 +220,7 @@ def _entries(plane, index, n_weights):
     return row[index]
 
 
-class Segment:
+class SegmentDual:
     """The minimum on the segment from the last minimum to the newest plane."""
 
     def __init__(self, alpha, zero, box=None):

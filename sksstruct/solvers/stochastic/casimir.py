@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from sksstruct.solvers.bundle.bmrm import Segment
+from sksstruct.solvers.bundle.bmrm import SegmentDual
 from sksstruct.solvers.core.base import SCALING, GradientSolver, SolverRun, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
@@ -161,7 +161,7 @@ class CasimirRun(SolverRun):
             self.risk = Risk(model, options.n_jobs)
             self.loop.scale = self._at_zero()
             # the expected mean parameters of every gradient are dual variables
-            self.duals = Segment(alpha, True, self.box)
+            self.duals = SegmentDual(alpha, True, self.box)
             mu = self._first_smoothing()
             loss.set_smoothing(mu)
         self.value, self.idle = np.inf, 0
