@@ -51,9 +51,7 @@ class Validation:
         weight = check_sequence_weight(sample_weight, len(packed))
         if None in labels:
             raise ValueError("early_stopping needs every label of y to be known")
-        self._tagger = copy.copy(estimator)
-        self._patience = estimator.n_iter_no_change
-        self.scores = []
+        self._begin(estimator, copy.copy(estimator))
         bounds = packed.offsets.tolist()
         rows = [labels[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         held_out = _chosen(estimator, packed.lengths, rows, weight)
@@ -69,23 +67,37 @@ class Validation:
         ]
         self.rest, self._held_out = parts
 
+    def _begin(self, estimator, tagger):
+        """Remember what is scored, and how long scores may fail to rise."""
+        self._tagger, self._patience = tagger, estimator.n_iter_no_change
+        self.scores = []
+
+    def _score(self):
+        """Score of what is set aside."""
+        return float(self._tagger.score(*self._held_out))
+
     def __call__(self, attributes):
         """Score fitted attributes; return a `Status` once scores no longer rise."""
         for name, value in attributes.items():
             setattr(self._tagger, name, value)
-        self.scores.append(float(self._tagger.score(*self._held_out)))
+        self.scores.append(self._score())
         before = self.scores[: -self._patience]
         if before and max(self.scores[-self._patience :]) <= max(before):
             return Status.EARLY
         return None
 
 
-def _chosen(estimator, lengths, rows, weight):
-    """Indices of the sequences to set aside."""
+def own_rng(estimator):
+    """Random numbers of a validation."""
     rng = check_random_state(estimator.random_state)
     if not isinstance(estimator.random_state, np.random.RandomState):
         # the solver's own order must not depend on whether there is a validation
         rng = np.random.RandomState(rng.randint(2**31 - 1))
+    return rng
+
+
+def _chosen(estimator, lengths, rows, weight):
+    """Indices of the sequences to set aside."""
     eligible = lengths > 0
     if weight is not None:
         eligible &= weight > 0
@@ -95,7 +107,7 @@ def _chosen(estimator, lengths, rows, weight):
             "early_stopping needs two sequences with positions and positive weight"
         )
     share = estimator.validation_fraction
-    split = ShuffleSplit(1, test_size=share, random_state=rng)
+    split = ShuffleSplit(1, test_size=share, random_state=own_rng(estimator))
     train, held_out = (eligible[part] for part in next(split.split(eligible)))
     # all labels are learned, whatever the split
     seen = {label for i in train for label in rows[i]}

@@ -53,8 +53,6 @@ class Procedure(Solver):
         Solver of the problems.
     """
 
-    _parameter_constraints = {}
-
     def __init__(self, solver):
         self.solver = solver
         self.started = time.perf_counter()
