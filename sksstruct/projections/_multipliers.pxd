@@ -15,10 +15,12 @@ cdef struct TreeProblem:
     # it meets those of the table itself, those of `before`, and, for the eldest, those
     # of the younger sibling of `before`.
     double* lines
-    # what is added to rows and columns of a table, sums of these, and n_states zeros
+    # of a table that is turned: what is added to its columns, and sums of these; then
+    # n_states zeros, and as many numbers that are only written
     double* shift
     double* total
     const double* zeros
+    double* unused
     # memory of a number for each multiplier: where a step begins, and the step
     double* start
     double* gradient

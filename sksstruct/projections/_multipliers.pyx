@@ -51,84 +51,84 @@ cdef inline Py_ssize_t aside_of(const TreeProblem* tree, Py_ssize_t t) noexcept 
     return sibling if sibling != t else -1
 
 
-cdef inline void find_shifts(const TreeProblem* tree, Py_ssize_t t,
-                             const double* duals) noexcept nogil:
-    """What multipliers add to a table, by the labels of its parent and its child."""
-    cdef Py_ssize_t n_states = tree.n_states, stride = 0 if t == 0 else 1, i
-    # lambda raises the whole table, mu_e lowers its lines
-    cdef double sign = 1.0 if t == 0 else -1.0
-    cdef const double* own = duals + first_dual(t, n_states)
-    # the others agree with this one, and pull the other way
-    cdef const double* younger = tree.zeros
-    cdef const double* eldest = tree.zeros
-    if tree.younger[t] >= 0:
-        younger = duals + first_dual(tree.younger[t], n_states)
-    if tree.eldest[t] >= 0:
-        eldest = duals + first_dual(tree.eldest[t], n_states)
-    for i in range(n_states):
-        tree.shift[i] = sign * own[stride * i] + younger[i]
-        tree.shift[n_states + i] = eldest[i]
-        tree.total[i] = tree.total[n_states + i] = 0.0
+cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double* duals,
+                             double* gradient, double* out,
+                             double value) noexcept nogil:
+    """Write a table, add its part of the gradient, and return the function so far."""
+    cdef Py_ssize_t K = tree.n_states, stride = 0 if t == 0 else 1, i
+    cdef Py_ssize_t own = first_dual(t, K), younger = tree.younger[t]
+    cdef Py_ssize_t eldest = tree.eldest[t]
+    cdef const double* given = tree.m + tree.edge[t] * K * K
+    # lambda raises the whole table, mu_e lowers its lines; the multipliers of others,
+    # which agree with this one, pull the other way
+    cdef double sign = 1.0 if t == 0 else -1.0, shift, total
+    cdef const double* others = tree.zeros
+    cdef const double* below = tree.zeros
+    cdef double* others_slope = tree.unused
+    cdef double* below_slope = tree.unused
+    out += tree.edge[t] * K * K
+    if younger >= 0:
+        others = duals + first_dual(younger, K)
+        others_slope = gradient + first_dual(younger, K)
+    if eldest >= 0:
+        below = duals + first_dual(eldest, K)
+        below_slope = gradient + first_dual(eldest, K)
+    # A derivative by a multiplier is the sum of the entries that it moves, with its
+    # sign. A table is stored as it was given, whichever of its ends the parent is.
+    if tree.is_turned[t]:
+        for i in range(K):
+            tree.shift[i] = sign * duals[own + stride * i] + others[i]
+            tree.total[i] = 0.0
+    for i in range(K):
+        if tree.is_turned[t]:
+            shift = below[i]
+            total = add_line(K, given, shift, tree.shift, out, tree.total, &value)
+            below_slope[i] += total
+        else:
+            shift = sign * duals[own + stride * i] + others[i]
+            total = add_line(K, given, shift, below, out, below_slope, &value)
+            gradient[own + stride * i] += sign * total
+            others_slope[i] += total
+        given += K
+        out += K
+    if tree.is_turned[t]:
+        for i in range(K):
+            gradient[own + stride * i] += sign * tree.total[i]
+            others_slope[i] += tree.total[i]
+    return value
 
 
-cdef inline void add_slopes(const TreeProblem* tree, Py_ssize_t t,
-                            double* gradient) noexcept nogil:
-    """Add the sums of a table by labels of its ends to the gradient."""
-    cdef Py_ssize_t n_states = tree.n_states, stride = 0 if t == 0 else 1, i
-    cdef double sign = 1.0 if t == 0 else -1.0
-    # a derivative by a multiplier is the sum of the entries that it moves, with the
-    # sign of `find_shifts`; shifts are of no more use
-    cdef double* own = gradient + first_dual(t, n_states)
-    cdef double* younger = tree.shift
-    cdef double* eldest = tree.shift
-    if tree.younger[t] >= 0:
-        younger = gradient + first_dual(tree.younger[t], n_states)
-    if tree.eldest[t] >= 0:
-        eldest = gradient + first_dual(tree.eldest[t], n_states)
-    for i in range(n_states):
-        own[stride * i] += sign * tree.total[i]
-        younger[i] += tree.total[i]
-        eldest[i] += tree.total[n_states + i]
+cdef inline double add_line(Py_ssize_t n, const double* given, double shift,
+                            const double* shifts, double* out, double* totals,
+                            double* value) noexcept nogil:
+    """Write a line of a table; add it to totals, and return its sum."""
+    cdef Py_ssize_t j
+    cdef double entry, total = 0.0, half = value[0]
+    for j in range(n):
+        # -inf stays below zero whatever is added
+        entry = given[j] + shift + shifts[j]
+        entry = entry if entry > 0.0 else 0.0
+        out[j] = entry
+        # so are most entries, near the solution
+        if entry == 0.0:
+            continue
+        half += 0.5 * entry * entry
+        total += entry
+        totals[j] += entry
+    value[0] = half
+    return total
 
 
 cdef double evaluate(const TreeProblem* tree, const double* duals, double* gradient,
                      double* out) noexcept nogil:
     """Tables at the multipliers, the gradient, and the function."""
-    cdef Py_ssize_t n_states = tree.n_states, t, i, j, start
-    cdef double value = 0.0, entry, row, row_sum
-    cdef const double* given
-    cdef double* rows
-    cdef double* columns
-    cdef double* row_sums
-    cdef double* column_sums
+    cdef Py_ssize_t t
+    cdef double value = 0.0
     # one pass over the tables gives all three
-    memset(gradient, 0, first_dual(tree.n_tables, n_states) * sizeof(double))
+    memset(gradient, 0, first_dual(tree.n_tables, tree.n_states) * sizeof(double))
     gradient[0] = -tree.mass
     for t in range(tree.n_tables):
-        find_shifts(tree, t, duals)
-        rows, row_sums = tree.shift, tree.total
-        columns, column_sums = rows + n_states, row_sums + n_states
-        # a table is stored as it was given, whichever of its ends the parent is
-        if tree.is_turned[t]:
-            rows, columns = columns, rows
-            row_sums, column_sums = column_sums, row_sums
-        start = tree.edge[t] * n_states * n_states
-        for i in range(n_states):
-            given, row, row_sum = tree.m + start, rows[i], 0.0
-            for j in range(n_states):
-                # -inf stays below zero whatever is added
-                entry = given[j] + row + columns[j]
-                entry = entry if entry > 0.0 else 0.0
-                out[start + j] = entry
-                # so are most entries, near the solution
-                if entry == 0.0:
-                    continue
-                value += 0.5 * entry * entry
-                row_sum += entry
-                column_sums[j] += entry
-            row_sums[i] = row_sum
-            start += n_states
-        add_slopes(tree, t, gradient)
+        value = add_table(tree, t, duals, gradient, out, value)
     return value - tree.mass * duals[0]
 
 

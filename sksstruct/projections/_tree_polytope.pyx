@@ -82,7 +82,7 @@ cdef class LocalPolytopes:
         if not n_trees:
             return 0.0
         most = int(np.diff(self._first).max())
-        cdef double[::1] memory = np.empty(3 * most * K * (K + 1) + 5 * K + 3)
+        cdef double[::1] memory = np.empty(3 * most * K * (K + 1) + 4 * K + 3)
         cdef TreeProblem tree
         tree.n_states, tree.m = K, &tables[0, 0, 0]
         with nogil:
@@ -108,7 +108,7 @@ cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
                          double* out) noexcept nogil:
     """Tables out next to m; duals are where to start, and what was found.
 
-    memory is for 3 n_tables n_states (n_states + 1) + 5 n_states + 3 numbers. Returns
+    memory is for 3 n_tables n_states (n_states + 1) + 4 n_states + 3 numbers. Returns
     the largest violation of a constraint.
     """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states)
@@ -116,10 +116,11 @@ cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
     tree.start, tree.gradient, tree.step = memory, memory + n, memory + 2 * n
     tree.lines = memory + 3 * n
     memory += 3 * n + 3 * blocks
-    tree.shift, tree.total = memory, memory + 2 * tree.n_states
-    memory += 4 * tree.n_states
-    memset(memory, 0, tree.n_states * sizeof(double))
-    tree.zeros = memory
+    tree.shift, tree.total = memory, memory + tree.n_states
+    memory += 2 * tree.n_states
+    # the rest, of which the first are zeros for good
+    memset(memory, 0, 2 * tree.n_states * sizeof(double))
+    tree.zeros, tree.unused = memory, memory + tree.n_states
     return minimize(tree, duals, out)
 
 
