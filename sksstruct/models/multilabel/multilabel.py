@@ -10,7 +10,6 @@ from sklearn.utils.validation import _check_sample_weight, check_X_y
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
-from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models.facts import Facts
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
@@ -347,12 +346,11 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
 
     def run(first, last):
         if exact or by_gdmm:
-            solver = RoofDual(pairs, n_labels) if exact and not by_gdmm else None
             for i in range(first, last):
                 if by_gdmm:
                     labels[i] = _by_gdmm(unaries[i], pairs, scores)
                 else:
-                    labels[i] = solver.solve(unaries[i], scores, exact=True)[0]
+                    labels[i] = graph.best_labels(unaries[i], scores)
             return
         halves = ReducedRoofDual(graph).solve_all(unaries[first:last])
         labels[first:last] = halves // 2
@@ -377,7 +375,7 @@ def _decide_open(y, open_, unary, pairs, scores, interactions):
     inside = (ends >= 0).all(axis=1)
     ends, scores = ends[inside], scores[inside]
     if len(open_) <= MOST_OPEN:
-        return RoofDual(ends, len(open_)).solve(inner, scores, exact=True)[0]
+        return LabelPairs(ends, len(open_)).best_labels(inner, scores)
     return _by_gdmm(inner, ends, scores)
 
 

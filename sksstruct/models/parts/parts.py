@@ -14,7 +14,6 @@ from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.parts._parts import BoundParts
-from sksstruct.models.parts._typed_parts import BoundTypedParts
 from sksstruct.utils._param_validation import Interval
 
 
@@ -287,7 +286,7 @@ class PartsModel(CompiledModel):
             blocks.append((features, offsets, 2 * n_springs, False))
             most_keys += 2 * n_edges
         # labelings have types, and these have a bias
-        model = (BoundTypedParts if typed else BoundParts)(
+        model = BoundParts(
             blocks,
             np.full(len(X), self.n_parts_ + typed * n_edges),
             labels,
