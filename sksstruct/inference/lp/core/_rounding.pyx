@@ -107,8 +107,8 @@ cdef double _expected_score(MAPProblem problem, Rounding* rounding,
     """Expected score of a state given assigned variables and marginals of others."""
     cdef Py_ssize_t i, k, edge, other, other_state
     cdef double total = problem.unary[problem.first[variable] + state]
-    for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-        edge = problem.adj_edge[i]
+    for i in range(problem.in_first[variable], problem.in_larger[variable]):
+        edge = problem.in_factor[i]
         other = other_end(problem, edge, variable)
         if rounding.assigned[other]:
             total += entry_from(problem, edge, variable, state,
@@ -122,7 +122,7 @@ cdef double _expected_score(MAPProblem problem, Rounding* rounding,
                 problem, edge, variable, state, other_state)
     # an expectation over several variables would be a sum over their joint states: a
     # larger factor waits for the last of its variables
-    for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+    for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
         if _is_assigned(problem, rounding, problem.in_factor[i]):
             rounding.labeling[variable] = state
             total += problem.higher_entry(problem.in_factor[i], rounding.labeling)

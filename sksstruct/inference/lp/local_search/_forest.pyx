@@ -28,7 +28,7 @@ cdef class Forest:
         cdef Py_ssize_t n = problem.n_variables
         self._taken, self._touched, self._touched_by = (
             np.zeros(n, dtype=np.int32) for _ in range(3))
-        self._factor_taken = np.zeros(problem.n_higher, dtype=np.int32)
+        self._factor_taken = np.zeros(problem.n_factors, dtype=np.int32)
         self._root, self._queue, self._parent, self._parent_edge = (
             np.empty(n, dtype=np.int32) for _ in range(4))
         # of all variables: a forest may have most of them
@@ -49,14 +49,14 @@ cdef class Forest:
         memcpy(out, &problem.unary[problem.first[variable]],
                problem.states[variable] * sizeof(double))
         # edges inside of the forest are left to messages
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
             other = other_end(problem, edge, variable)
             if self._taken[other] != self._move:
                 problem.add_states(edge, problem.ends[edge, 0] == variable,
                                    labeling[other], out)
         # scores of larger factors are functions of a labeling: write each state into it
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             for state in range(problem.states[variable]):
                 labeling[variable] = state
                 out[state] += problem.higher_entry(problem.in_factor[i], labeling)
@@ -97,11 +97,11 @@ cdef class Forest:
         """Whether a variable shares a factor with the forest or meets a tree twice."""
         cdef Py_ssize_t i, other, root
         # one variable of each larger factor: with more, messages would go through it
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             if self._factor_taken[problem.in_factor[i]] == self._move:
                 return True
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            other = other_end(problem, problem.adj_edge[i], variable)
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            other = other_end(problem, problem.in_factor[i], variable)
             if self._taken[other] != self._move:
                 continue
             # two neighbors in one tree, or one by two edges: a cycle through the
@@ -115,14 +115,14 @@ cdef class Forest:
     cdef void _take(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
         """Add a variable to the forest: it joins the trees of its neighbors."""
         cdef Py_ssize_t i, other
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             self._factor_taken[problem.in_factor[i]] = self._move
         self._taken[variable] = self._move
         # a tree of its own, which becomes the root of all trees that it joins
         self._root[variable] = variable
         self._parent[variable] = UNREACHED
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            other = other_end(problem, problem.adj_edge[i], variable)
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            other = other_end(problem, problem.in_factor[i], variable)
             if self._taken[other] == self._move:
                 self._root[self._find(other)] = variable
 
@@ -141,9 +141,9 @@ cdef class Forest:
             while head < self.size:
                 variable = self._queue[head]
                 head += 1
-                for k in range(problem.adj_first[variable],
-                               problem.adj_first[variable + 1]):
-                    edge = problem.adj_edge[k]
+                for k in range(problem.in_first[variable],
+                               problem.in_larger[variable]):
+                    edge = problem.in_factor[k]
                     other = other_end(problem, edge, variable)
                     if (self._taken[other] == self._move
                             and self._parent[other] == UNREACHED):

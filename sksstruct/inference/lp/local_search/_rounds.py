@@ -259,7 +259,7 @@ class _Rounds:
 
     def combine(self):
         """Combine what annealing ended with with the best labeling and older ones."""
-        if self.run.problem.n_edges + self.run.problem.n_higher <= _MOST_FACTORS:
+        if self.run.problem.n_factors <= _MOST_FACTORS:
             self.crossover.combine(self.kernel.labeling)
 
     def _visits(self, visits):

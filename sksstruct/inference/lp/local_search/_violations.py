@@ -98,8 +98,8 @@ class Levels:
 
     Attributes
     ----------
-    highest : ndarray of shape (n_edges + n_higher,)
-        The best entry of each edge, and of each larger factor.
+    highest : ndarray of shape (n_factors,)
+        The best entry of each factor, edges first.
     limits : list of tuples (limit, unit)
         What an entry misses at least to be a violation, and the mean of what all others
         miss, 1 if they miss nothing; those with the most between them first.

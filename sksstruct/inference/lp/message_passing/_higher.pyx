@@ -17,7 +17,7 @@ from libc.math cimport INFINITY
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.inference.lp.core._tables cimport (
-    ATMOSTONE, BUDGET, DENSE, OR, OROUT, XOR, XOROUT, TableSpec,
+    ATMOSTONE, BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec,
 )
 
 
@@ -41,11 +41,11 @@ cdef class HigherFactors:
             np.empty(arity, dtype=np.intp) for _ in range(3))
 
     cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-        """Entries of the table of a larger factor; about the work of a condition."""
+        """Entries of the table of a factor; about the work of a condition."""
         cdef Py_ssize_t begin = problem.scope_first[factor], k
         cdef Py_ssize_t end = problem.scope_first[factor + 1]
         cdef double total = 1.0
-        if problem.specs[problem.higher_table[factor]].kind != DENSE:
+        if problem.specs[problem.table_of[factor]].kind == LOGIC:
             return 16.0 * (end - begin)
         for k in range(begin, end):
             total *= problem.states[problem.scope[k]]
@@ -55,7 +55,7 @@ cdef class HigherFactors:
         """Max-marginals of all variables of a factor, in `best`."""
         cdef Py_ssize_t arity = (problem.scope_first[factor + 1]
                                  - problem.scope_first[factor])
-        if problem.specs[problem.higher_table[factor]].kind == DENSE:
+        if problem.specs[problem.table_of[factor]].kind == DENSE:
             self._maximize_table(problem, factor, arity)
         else:
             self._maximize_condition(problem, factor, arity)
@@ -63,7 +63,7 @@ cdef class HigherFactors:
     cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable, which has incoming scores of zero."""
-        if problem.specs[problem.higher_table[factor]].kind == DENSE:
+        if problem.specs[problem.table_of[factor]].kind == DENSE:
             self._maximize_table_for(problem, factor, place)
         else:
             # closed forms know all of them at once
@@ -74,7 +74,7 @@ cdef class HigherFactors:
     cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a table plus what its variables have."""
-        cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, entry = 0
         cdef double total
         # from the first state of all variables on
@@ -105,7 +105,7 @@ cdef class HigherFactors:
     cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable of a table."""
-        cdef const double* entries = problem.specs[problem.higher_table[factor]].data
+        cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef Py_ssize_t last = problem.scope_first[factor + 1] - begin - 1
         cdef Py_ssize_t width = problem.states[problem.scope[begin + last]]
@@ -146,7 +146,7 @@ cdef class HigherFactors:
     cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a condition plus what its variables have."""
-        cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t i, true_state
         cdef double on, off
         cdef Gains gains

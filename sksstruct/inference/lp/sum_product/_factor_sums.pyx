@@ -21,7 +21,7 @@ from sksstruct.inference.lp.core._problem cimport (
     MAPProblem, arity_of, variable_at,
 )
 from sksstruct.inference.lp.core._tables cimport (
-    BUDGET, DENSE, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
+    BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
 )
 from sksstruct.inference.lp.message_passing._higher cimport HigherFactors
 
@@ -56,19 +56,16 @@ cdef class FactorSums:
 
     cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """About what a factor takes, in entries of a table."""
-        cdef Py_ssize_t higher = factor - problem.n_edges, arity, i
-        cdef const TableSpec* table
+        cdef Py_ssize_t arity = arity_of(problem, factor), i
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         # exponentials are dearer than entries
         cdef double total = 4.0
-        arity = arity_of(problem, factor)
-        if higher >= 0:
-            table = &problem.specs[problem.higher_table[higher]]
-            if table.kind != DENSE:
-                # conditions of many variables are never written out
-                total *= 4.0 * arity
-                if table.condition == BUDGET:
-                    total *= table.limit + 1.0
-                return total
+        if table.kind == LOGIC:
+            # conditions of many variables are never written out
+            total *= 4.0 * arity
+            if table.condition == BUDGET:
+                total *= table.limit + 1.0
+            return total
         for i in range(arity):
             total *= problem.states[variable_at(problem, factor, i)]
         return total * arity
@@ -76,15 +73,12 @@ cdef class FactorSums:
     cdef void run(self, MAPProblem problem, Py_ssize_t factor,
                   double share) noexcept nogil:
         """Sums of a factor, edges before larger ones, in `out`."""
-        cdef Py_ssize_t higher = factor - problem.n_edges, arity
-        if higher < 0:
+        if factor < problem.n_edges:
             self._edge(problem, factor, share)
-            return
-        arity = problem.scope_first[higher + 1] - problem.scope_first[higher]
-        if problem.specs[problem.higher_table[higher]].kind == DENSE:
-            self._table(problem, higher, arity, share)
+        elif problem.specs[problem.table_of[factor]].kind == DENSE:
+            self._table(problem, factor, arity_of(problem, factor), share)
         else:
-            self._condition(problem, higher, arity, share)
+            self._condition(problem, factor, arity_of(problem, factor), share)
 
     # ---- edges ----
 
@@ -136,7 +130,7 @@ cdef class FactorSums:
     cdef void _table(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
                      double share) noexcept nogil:
         """Sums of a table of three or more variables."""
-        cdef const double* entries = problem.specs[problem.higher_table[factor]].data
+        cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef double total, term
         for i in range(arity):
@@ -177,7 +171,7 @@ cdef class FactorSums:
     cdef void _condition(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
                          double share) noexcept nogil:
         """Sums of a condition; what cannot be is as bad as a penalty."""
-        cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
         # "at least one" has no upper limit: one stands for more as well
         cdef bint more = table.condition == OR or table.condition == OROUT

@@ -73,7 +73,7 @@ cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
     cdef signed char[::1] seen = np.zeros(n, dtype=np.int8)
     cdef Py_ssize_t[::1] factors = np.empty(size, dtype=np.intp)
     cdef Py_ssize_t[::1] parents = np.empty(size, dtype=np.intp)
-    cdef Py_ssize_t start, head = 0, tail = 0, variable, i, j, factor, n_in
+    cdef Py_ssize_t start, head = 0, tail = 0, variable, i, j, factor
     with nogil:
         for start in range(n):
             if seen[start]:
@@ -84,10 +84,9 @@ cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
             while head < tail:
                 variable = queue[head]
                 head += 1
-                n_in = problem.adj_first[variable + 1] - problem.adj_first[variable]
-                n_in += problem.in_first[variable + 1] - problem.in_first[variable]
-                for i in range(n_in):
-                    factor = _factor_around(problem, variable, i)
+                for i in range(problem.in_first[variable],
+                               problem.in_first[variable + 1]):
+                    factor = problem.in_factor[i]
                     if not inside[factor]:
                         continue
                     inside[factor] = 0
@@ -101,13 +100,3 @@ cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
                         queue[tail] = variable_at(problem, factor, j)
                         tail += 1
     return np.asarray(factors), np.asarray(parents)
-
-
-cdef inline Py_ssize_t _factor_around(MAPProblem problem, Py_ssize_t variable,
-                                      Py_ssize_t i) noexcept nogil:
-    """The i-th factor of a variable, edges first."""
-    cdef Py_ssize_t k = problem.adj_first[variable] + i
-    if k < problem.adj_first[variable + 1]:
-        return problem.adj_edge[k]
-    k += problem.in_first[variable] - problem.adj_first[variable + 1]
-    return problem.n_edges + problem.in_factor[k]

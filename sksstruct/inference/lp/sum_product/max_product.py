@@ -55,7 +55,7 @@ class MaxProduct(MAPSolver):
 
     def _run(self, run):
         problem = run.problem
-        shares = np.ones(problem.n_edges + problem.n_higher)
+        shares = np.ones(problem.n_factors)
         beliefs = Beliefs(problem, shares, True)
         beliefs.damping = float(self.damping)
         forest = draw_forest(problem, np.arange(len(shares)))
