@@ -1,4 +1,4 @@
-"""Lists that lie one after the other: where each begins, and who is in which of them."""
+"""Lists that lie one after the other: where each begins, and who is in which."""
 
 import numpy as np
 from scipy import sparse

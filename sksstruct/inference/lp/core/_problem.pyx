@@ -220,6 +220,29 @@ cdef class MAPProblem:
         self.message(edge, backward, &incoming[0], &out[0])
         return np.asarray(out)
 
+    def best_states(self, scores=None):
+        """Return the best state of each variable by itself, of equals the first.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_states.sum(),), default=None
+            Scores of the states; None: those of the graph.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            States.
+        """
+        cdef const double[::1] flat = self.unary if scores is None else scores
+        cdef int32_t[::1] states = np.zeros(self.n_variables, dtype=np.int32)
+        cdef Py_ssize_t variable, k, first
+        for variable in range(self.n_variables):
+            first = self.first[variable]
+            for k in range(1, self.states[variable]):
+                if flat[first + k] > flat[first + states[variable]]:
+                    states[variable] = k
+        return np.asarray(states)
+
     def indicator(self, labeling):
         """Return the marginals of a labeling.
 

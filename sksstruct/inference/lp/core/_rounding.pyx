@@ -41,19 +41,11 @@ def round_marginals(MAPProblem problem, const double[::1] marginals):
     rounded, conditional : ndarrays of shape (n_variables,), int32
         Labelings by plain and by conditional rounding.
     """
-    cdef Py_ssize_t variable, k, first, n = problem.n_variables
-    cdef int32_t[::1] states = np.zeros(n, dtype=np.int32)
+    rounded = problem.best_states(marginals)
     # the largest marginal of each variable
-    cdef double[::1] certainty = np.zeros(n)
-    for variable in range(n):
-        first = problem.first[variable]
-        for k in range(1, problem.states[variable]):
-            if marginals[first + k] > marginals[first + states[variable]]:
-                states[variable] = k
-        certainty[variable] = marginals[first + states[variable]]
-    rounded = np.asarray(states)
+    certainty = np.asarray(marginals)[np.asarray(problem.first)[:problem.n_variables] + rounded]
     # stable, so that ties are in the order of the variables wherever this runs
-    order = np.argsort(-np.asarray(certainty), kind="stable").astype(np.intp)
+    order = np.argsort(-certainty, kind="stable").astype(np.intp)
     return rounded, _round_conditionally(problem, marginals, order, rounded.copy())
 
 

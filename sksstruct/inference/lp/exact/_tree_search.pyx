@@ -18,6 +18,7 @@ import numpy as np
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from sksstruct.inference.lp.core._index import offsets
 from sksstruct.inference.lp.exact._consistency cimport Consistency
 from sksstruct.inference.lp.exact._depth_first cimport DepthFirst
 from sksstruct.inference.lp.exact._goods cimport Good, Goods
@@ -330,6 +331,5 @@ cdef class TreeSearch(DepthFirst):
 
 def _flatten(lists, dtype):
     """Return where each list begins, and all lists one after the other."""
-    first = np.concatenate([[0], np.cumsum([len(row) for row in lists])])
-    return first.astype(np.intp), np.array(
+    return offsets([len(row) for row in lists]), np.array(
         [x for row in lists for x in row], dtype=dtype)

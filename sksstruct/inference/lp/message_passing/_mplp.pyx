@@ -15,7 +15,6 @@ import numpy as np
 
 cimport cython
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
 
 from sksstruct.inference.lp.core._index import offsets
 from sksstruct.inference.lp.core._problem cimport MAPProblem
@@ -48,17 +47,8 @@ cdef class MaxProductLP(Messages):
 
     @property
     def labeling(self):
-        cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t variable, k
-        cdef const double* belief
-        cdef int32_t[::1] states = np.zeros(problem.n_variables, dtype=np.int32)
-        for variable in range(problem.n_variables):
-            belief = &self._beliefs[problem.first[variable]]
-            # by itself, without regard to its neighbors: a local search does the rest
-            for k in range(1, problem.states[variable]):
-                if belief[k] > belief[states[variable]]:
-                    states[variable] = k
-        return np.asarray(states)
+        # without regard to neighbors: a local search does the rest
+        return self.problem.best_states(self._beliefs)
 
     def moved(self):
         cdef MAPProblem problem = self.problem
