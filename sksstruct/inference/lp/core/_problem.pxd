@@ -97,3 +97,18 @@ cdef inline Py_ssize_t variable_at(MAPProblem problem, Py_ssize_t factor,
                                    Py_ssize_t place) noexcept nogil:
     """The variable at a place of the scope of a factor."""
     return problem.scope[problem.scope_first[factor] + place]
+
+
+cdef inline bint next_states(MAPProblem problem, Py_ssize_t first, Py_ssize_t n,
+                             Py_ssize_t* states) noexcept nogil:
+    """Go on to the next states of n variables of a scope; False: these were the last.
+
+    They count like digits, the last variable fastest, as entries of tables do.
+    """
+    cdef Py_ssize_t i
+    for i in range(n - 1, -1, -1):
+        states[i] += 1
+        if states[i] < problem.states[problem.scope[first + i]]:
+            return True
+        states[i] = 0
+    return False

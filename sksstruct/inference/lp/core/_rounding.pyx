@@ -43,7 +43,8 @@ def round_marginals(MAPProblem problem, const double[::1] marginals):
     """
     rounded = problem.best_states(marginals)
     # the largest marginal of each variable
-    certainty = np.asarray(marginals)[np.asarray(problem.first)[:problem.n_variables] + rounded]
+    first = np.asarray(problem.first)[:problem.n_variables]
+    certainty = np.asarray(marginals)[first + rounded]
     # stable, so that ties are in the order of the variables wherever this runs
     order = np.argsort(-certainty, kind="stable").astype(np.intp)
     return rounded, _round_conditionally(problem, marginals, order, rounded.copy())

@@ -313,20 +313,10 @@ cdef class TreeSearch(DepthFirst):
 
     cdef Py_ssize_t _choose(self, Consistency network) noexcept nogil:
         """The variable of the cluster to branch on; -1: all are decided."""
-        cdef Py_ssize_t variable, best = -1
-        cdef double cost, least = 0.0
         if (network.begin <= self._last < network.own_end
                 and network.size[self._last] > 1):
             return self._last
-        network.work += (network.own_end - network.begin) >> 3
-        for variable in range(network.begin, network.own_end):
-            if network.size[variable] == 1:
-                continue
-            # as in a search without clusters
-            cost = network.size[variable] / self._weight[variable]
-            if best < 0 or cost < least:
-                best, least = variable, cost
-        return best
+        return self._fewest_values(network, network.begin, network.own_end, False)
 
 
 def _flatten(lists, dtype):

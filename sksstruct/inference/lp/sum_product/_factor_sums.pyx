@@ -18,7 +18,7 @@ cimport cython
 from libc.math cimport INFINITY, exp, log
 
 from sksstruct.inference.lp.core._problem cimport (
-    MAPProblem, arity_of, variable_at,
+    MAPProblem, arity_of, next_states, variable_at,
 )
 from sksstruct.inference.lp.core._tables cimport (
     BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
@@ -42,7 +42,8 @@ cdef class FactorSums:
     def __cinit__(self, MAPProblem problem):
         arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=2))
         self._higher = HigherFactors(problem)
-        self.incoming = np.zeros((arity, problem.max_states))
+        # what variables have is where maxima look for it
+        self.incoming = self._higher.incoming
         self.out = np.zeros((arity, problem.max_states))
         self._state = np.zeros(arity, dtype=np.intp)
         self._gain = np.zeros(arity)
@@ -136,7 +137,6 @@ cdef class FactorSums:
         for i in range(arity):
             self._state[i] = 0
             for k in range(problem.states[problem.scope[begin + i]]):
-                self._higher.incoming[i, k] = self.incoming[i, k]
                 self.out[i, k] = 0.0
         # the largest term of each sum first
         self._higher.maximize(problem, factor)
@@ -150,16 +150,8 @@ cdef class FactorSums:
                 term = (total - self._higher.best[i, k]) / share
                 if term > NOTHING:
                     self.out[i, k] += exp(term)
-            # states count like digits, the last variable fastest, as entries do
             entries += 1
-            i = arity - 1
-            while i >= 0:
-                self._state[i] += 1
-                if self._state[i] < problem.states[problem.scope[begin + i]]:
-                    break
-                self._state[i] = 0
-                i -= 1
-            if i < 0:
+            if not next_states(problem, begin, arity, &self._state[0]):
                 break
         for i in range(arity):
             for k in range(problem.states[problem.scope[begin + i]]):
@@ -180,9 +172,6 @@ cdef class FactorSums:
         cdef double output, on, off, all_off = 0.0, scale = share
         # maxima have closed forms of their own
         if share == 0.0:
-            for i in range(arity):
-                for k in range(2):
-                    self._higher.incoming[i, k] = self.incoming[i, k]
             self._higher.maximize(problem, factor)
             for i in range(arity):
                 for k in range(2):

@@ -429,7 +429,7 @@ cdef void _weigh_edge(Clusters clusters, Py_ssize_t edge, const double[::1] tabl
     cdef const double* table = &tables[clusters.start[edge]]
     cdef double* rest = &high[2, 0]
     cdef double same, differ
-    # with the two best of a column, the best without any row is known
+    # leaving out a row, the largest entry of a column is its first or its second
     for k in range(cols):
         high[0, k] = high[1, k] = -INFINITY
         for j in range(rows):
