@@ -66,8 +66,7 @@ cdef class MaxProductLP(Messages):
         cdef double top, work
         for k in range(problem.n_factors):
             factor = problem.n_factors - 1 - k if backward else k
-            work = self._higher.n_entries(problem, factor)
-            self._update(problem, factor)
+            work = self._update(problem, factor)
             if problem.late(work):
                 self.bound = INFINITY
                 return 0
@@ -80,36 +79,44 @@ cdef class MaxProductLP(Messages):
             self.bound += top
         return 0
 
-    cdef void _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-        """New messages of a factor to all of its variables."""
-        cdef Py_ssize_t begin = problem.scope_first[factor], i, k, first, size
+    cdef double _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """New messages of a factor to all of its variables; the work."""
+        cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
         cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin
-        cdef bint pair = factor < problem.n_edges
-        cdef const double* best
+        cdef Py_ssize_t width = self._higher.incoming.shape[1]
+        cdef double* incoming = &self._higher.incoming[0, 0]
+        cdef double* share = &self._higher.best[0, 0]
+        cdef double* belief
         cdef double* without
         cdef double* message
+        cdef double work = 1.0
         # b: the beliefs without the messages of this factor
         for i in range(arity):
-            first = problem.first[problem.scope[begin + i]]
-            size = problem.states[problem.scope[begin + i]]
-            without = &self._higher.incoming[i, 0]
+            variable = problem.scope[begin + i]
+            belief = &self._beliefs[problem.first[variable]]
+            without = incoming + i * width
             message = &self._messages[self._start[begin + i]]
-            for k in range(size):
-                without[k] = self._beliefs[first + k] - message[k]
-        if pair:
-            for i in range(2):
-                problem.message(factor, i == 0, &self._higher.incoming[1 - i, 0],
-                                &self._higher.best[i, 0])
-        else:
+            work *= problem.states[variable]
+            for k in range(problem.states[variable]):
+                without[k] = belief[k] - message[k]
+        if factor >= problem.n_edges:
+            work = self._higher.n_entries(problem, factor)
             self._higher.maximize(problem, factor)
         # each variable gets its share, 1 / |f|, of what all have together
         for i in range(arity):
-            first = problem.first[problem.scope[begin + i]]
-            size = problem.states[problem.scope[begin + i]]
-            without, best = &self._higher.incoming[i, 0], &self._higher.best[i, 0]
+            variable = problem.scope[begin + i]
+            belief = &self._beliefs[problem.first[variable]]
+            without = incoming + i * width
             message = &self._messages[self._start[begin + i]]
-            for k in range(size):
-                # the message of an edge leaves out what its receiver has
-                self._beliefs[first + k] = (
-                    0.5 * (without[k] + best[k]) if pair else best[k] / arity)
-                message[k] = self._beliefs[first + k] - without[k]
+            if factor < problem.n_edges:
+                # messages of edges leave out what their receivers have
+                problem.message(factor, i == 0, incoming + (1 - i) * width, share)
+                for k in range(problem.states[variable]):
+                    belief[k] = 0.5 * (without[k] + share[k])
+                    message[k] = belief[k] - without[k]
+                continue
+            for k in range(problem.states[variable]):
+                belief[k] = share[k] / arity
+                message[k] = belief[k] - without[k]
+            share += width
+        return work
