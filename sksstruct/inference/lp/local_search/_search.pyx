@@ -219,8 +219,7 @@ cdef class LocalSearch:
             for variable in range(problem.n_variables):
                 self._labeling[variable] = random_below(
                     &self._random, problem.states[variable])
-        self._best[:] = self._labeling
-        self.gain = self._present_gain = 0.0
+        self.forget()
 
     def forget(self):
         """Make the current labeling the best so far."""
