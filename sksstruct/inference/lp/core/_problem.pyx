@@ -3,7 +3,8 @@
 Variables 0, ..., n_variables - 1 have their states one after the other in flat vectors,
 from first[v] to first[v + 1]. An edge has two ends, a table that it may share with
 others, and a weight; factors of three or more variables ("higher") have a scope and a
-table. Factors of any size are numbered together, edges first. What a table scores, and how messages go through it, is in `_tables`.
+table. Factors of any size are numbered together, edges first. What a table scores, and
+how messages go through it, is in `_tables`.
 """
 
 import numpy as np

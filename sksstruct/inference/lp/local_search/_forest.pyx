@@ -13,6 +13,7 @@ cimport cython
 from libc.string cimport memcpy
 
 from sksstruct.inference.lp.core._problem cimport other_end
+from sksstruct.utils._sets cimport root_of
 
 # Parents of variables that are in the forest but not in the queue yet, and of roots.
 cdef enum:
@@ -84,14 +85,6 @@ cdef class Forest:
 
     # ---- the forest ----
 
-    cdef Py_ssize_t _find(self, Py_ssize_t variable) noexcept nogil:
-        """Root of the tree of a variable; paths get shorter on the way (union-find)."""
-        # roots are not of the least size: paths stay short by halving alone
-        while self._root[variable] != variable:
-            self._root[variable] = self._root[self._root[variable]]
-            variable = self._root[variable]
-        return variable
-
     cdef bint _closes_cycle(self, MAPProblem problem,
                             Py_ssize_t variable) noexcept nogil:
         """Whether a variable shares a factor with the forest or meets a tree twice."""
@@ -106,7 +99,7 @@ cdef class Forest:
                 continue
             # two neighbors in one tree, or one by two edges: a cycle through the
             # variable
-            root = self._find(other)
+            root = root_of(&self._root[0], other)
             if self._touched_by[root] == variable and self._touched[root] == self._move:
                 return True
             self._touched_by[root], self._touched[root] = variable, self._move
@@ -124,7 +117,7 @@ cdef class Forest:
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             other = other_end(problem, problem.in_factor[i], variable)
             if self._taken[other] == self._move:
-                self._root[self._find(other)] = variable
+                self._root[root_of(&self._root[0], other)] = variable
 
     cdef void _orient(self, MAPProblem problem, const int32_t* window,
                       Py_ssize_t size) noexcept nogil:

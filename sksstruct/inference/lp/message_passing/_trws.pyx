@@ -86,11 +86,9 @@ cdef class TreeReweighted(Messages):
         sizes[:2 * problem.n_edges] = 0
         self._start_higher = offsets(sizes)
         self._taken = np.zeros(sizes.sum())
-        if not problem.n_factors:
-            self._share = np.ones(n)
-            return
-        self._lowest = np.minimum.reduceat(scope, first[:problem.n_factors])
-        self._highest = np.maximum.reduceat(scope, first[:problem.n_factors])
+        first = first[:problem.n_factors]
+        self._lowest = np.minimum.reduceat(scope, first)
+        self._highest = np.maximum.reduceat(scope, first)
         # in how many factors a node is not first, and not last
         degree = np.diff(np.asarray(problem.in_first))
         least = np.minimum(np.bincount(self._lowest, minlength=n),
@@ -297,4 +295,3 @@ cdef class TreeReweighted(Messages):
             message = &self._taken[self._start_higher[problem.in_place[i]]]
             for k in range(problem.states[node]):
                 message[k] -= self._share[node] * belief[k]
-

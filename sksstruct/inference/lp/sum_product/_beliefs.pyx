@@ -73,10 +73,9 @@ cdef class Beliefs:
         scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
         self._start = offsets(np.asarray(problem.states)[scope])
         # along the numbers of the variables, as they tend to be neighbors
-        self._order = np.arange(0)
-        if problem.n_factors:
-            ends = [find.reduceat(scope, first[:problem.n_factors]) for find in (np.maximum, np.minimum)]
-            self._order = np.lexsort(ends)
+        first = first[:problem.n_factors]
+        self._order = np.lexsort(
+            [np.maximum.reduceat(scope, first), np.minimum.reduceat(scope, first)])
         self._messages = np.zeros(self._start[len(scope)])
         self._beliefs = np.array(problem.unary)
         self.residual = INFINITY
@@ -127,7 +126,8 @@ cdef class Beliefs:
     cdef double _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """New messages of a factor; about how much work they take."""
         cdef double share = self._share[factor]
-        cdef Py_ssize_t i, k, variable, size, at = self._start[problem.scope_first[factor]]
+        cdef Py_ssize_t i, k, variable, size
+        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         cdef double top, old, new
         cdef double* belief
         self._gather(problem, factor)
@@ -153,7 +153,8 @@ cdef class Beliefs:
     cdef void _gather(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """The a_i of a factor."""
         cdef double share = self._share[factor]
-        cdef Py_ssize_t i, k, variable, size, at = self._start[problem.scope_first[factor]]
+        cdef Py_ssize_t i, k, variable, size
+        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         cdef const double* belief
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
@@ -294,7 +295,8 @@ cdef class Beliefs:
                          double[::1] score, signed char[::1] is_root) noexcept nogil:
         """Add the sum over all variables of a factor but one to this one."""
         cdef double share = self._share[factor]
-        cdef Py_ssize_t i, k, variable, size, at = self._start[problem.scope_first[factor]], begin = 0
+        cdef Py_ssize_t i, k, variable, size, begin = 0
+        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
             size = problem.states[variable]

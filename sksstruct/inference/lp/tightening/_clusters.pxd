@@ -31,10 +31,8 @@ cdef class Clusters:
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil
     cdef void _take_first(self, Py_ssize_t edge, double* belief) noexcept nogil
     cdef void _take_second(self, Py_ssize_t edge, double* belief) noexcept nogil
-    cdef void _give_first(self, Py_ssize_t edge, const double* belief,
-                          double share) noexcept nogil
-    cdef void _give_second(self, Py_ssize_t edge, const double* belief,
-                           double share) noexcept nogil
+    cdef void _give(self, Py_ssize_t edge, bint second, const double* belief,
+                    double share) noexcept nogil
     cdef double _visit_edge(self, Py_ssize_t edge, bint backward) noexcept nogil
     cdef double _take_triplet(self, Py_ssize_t triplet, Py_ssize_t part,
                               double* table) noexcept nogil

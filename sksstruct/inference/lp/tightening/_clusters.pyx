@@ -222,12 +222,12 @@ cdef class Clusters:
             for i in range(self._upper[node], self._upper[node + 1]):
                 self._take_first(self._upper_edge[i], belief)
             for i in range(self._lower[node], self._lower[node + 1]):
-                self._give_second(i, belief, share)
+                self._give(i, True, belief, share)
         else:
             for i in range(self._lower[node], self._lower[node + 1]):
                 self._take_second(i, belief)
             for i in range(self._upper[node], self._upper[node + 1]):
-                self._give_first(self._upper_edge[i], belief, share)
+                self._give(self._upper_edge[i], False, belief, share)
         # what was given is gone
         for k in range(size):
             belief[k] -= n_give * (share * belief[k])
@@ -266,23 +266,14 @@ cdef class Clusters:
             for k in range(cols):
                 table[j * cols + k] -= top[k]
 
-    cdef void _give_first(self, Py_ssize_t edge, const double* belief,
-                          double share) noexcept nogil:
-        """Add a share of the scores of the first end to the rows of an edge."""
+    cdef void _give(self, Py_ssize_t edge, bint second, const double* belief,
+                    double share) noexcept nogil:
+        """Add a share of the scores of an end of an edge to its rows or columns."""
         cdef Py_ssize_t j, k, cols = self.states[self.ends_[edge, 1]]
         cdef double* table = &self.tables[self.start[edge]]
         for j in range(self.states[self.ends_[edge, 0]]):
             for k in range(cols):
-                table[j * cols + k] += share * belief[j]
-
-    cdef void _give_second(self, Py_ssize_t edge, const double* belief,
-                           double share) noexcept nogil:
-        """Add a share of the scores of the second end to the columns of an edge."""
-        cdef Py_ssize_t j, k, cols = self.states[self.ends_[edge, 1]]
-        cdef double* table = &self.tables[self.start[edge]]
-        for j in range(self.states[self.ends_[edge, 0]]):
-            for k in range(cols):
-                table[j * cols + k] += share * belief[k]
+                table[j * cols + k] += share * (belief[k] if second else belief[j])
 
     # ---- triplets ----
 
