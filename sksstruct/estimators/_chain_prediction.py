@@ -29,7 +29,7 @@ from sksstruct.utils.validation import (
 
 def _is_probabilistic(estimator):
     # the fitted loss; the parameter may have changed since
-    loss = getattr(estimator, "_loss", estimator.loss)
+    loss = estimator._loss or estimator.loss
     if loss != "log":
         raise AttributeError(
             "predict_proba and predict_marginals need loss='log', the likelihood; this "

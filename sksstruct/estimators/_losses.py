@@ -88,7 +88,7 @@ def has_probabilities(flat):
 
     def check(estimator):
         # what was fitted; the parameters may have changed since
-        loss = getattr(estimator, "_loss", estimator.loss)
+        loss = estimator._loss or estimator.loss
         if loss != "log":
             raise AttributeError(
                 f"{name} needs loss='log', the likelihood; this "

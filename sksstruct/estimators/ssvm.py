@@ -268,12 +268,6 @@ class SSVMClassifier(
             **spec._attributes(weights, views),
         }
 
-    def _further(self, problem, result):
-        surrogate = problem.model.surrogate
-        if surrogate is not None and surrogate.smoothing == "l2":
-            return {"topk_exact_": result.exact}
-        return {}
-
     # ---- prediction ----
 
     def _checked(self, X):

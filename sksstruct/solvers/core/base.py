@@ -107,6 +107,8 @@ class Solver(BaseEstimator):
     """
 
     required_oracles: ClassVar[tuple[str, ...]] = ("max",)
+    # Passes at most, where a solver counts any.
+    max_iter: int | None = None
     # What else a user can do where max_iter was reached.
     remedy = ""
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
