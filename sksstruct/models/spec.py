@@ -1,6 +1,7 @@
 """An estimator's view of a model: parameters, data in, attributes out."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -78,9 +79,12 @@ class ModelSpec:
     `_bind`, and, after a solver has found weights, `_attributes`.
     """
 
+    # What parameters may be, as of `validate_params`; empty: the model checks itself.
+    _parameter_constraints: ClassVar[dict] = {}
+
     def check(self) -> None:
         """Raise an error if a parameter is not valid."""
-        if hasattr(self, "_parameter_constraints"):
+        if self._parameter_constraints:
             validate_params(self)
 
     def _read(self, X, y, sample_weight, seen):

@@ -66,8 +66,6 @@ class MulticlassModel(StructuredModel):
     fit_intercept: bool = True
 
     is_flat = True
-    # scikit-learn's parameter of the estimator, where the data come in parts
-    _class_weight = None
     _loss_parameters = ("costs",)
     _parameter_constraints = {
         "costs": ["array-like", None],
@@ -77,11 +75,10 @@ class MulticlassModel(StructuredModel):
     def _read(self, X, y, sample_weight, seen):
         X, y = validate_rows(seen, X, y, **ROWS)
         labels = self._learn(X.shape[1], y)
-        # scikit-learn's class_weight is a parameter of the estimator
         keep, weight = check_example_weight(
             sample_weight,
             len(labels),
-            partial(self._sample_factors, getattr(seen, "class_weight", None), labels),
+            partial(self._sample_factors, self._class_weight, labels),
         )
         if len(keep) < len(labels):
             X, labels = X[keep], labels[keep]
@@ -177,7 +174,7 @@ class MulticlassModel(StructuredModel):
 
     def _bind(self, examples):
         X, labels, weight = examples
-        if hasattr(X, "has_canonical_format") and not X.has_canonical_format:
+        if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         n_classes = len(self.classes_)
