@@ -40,8 +40,6 @@ class Trained:
     _loss: Any = None
     # The model and the state of the last fit, for a warm start.
     _warm: Any = None
-    # Attributes that the last fit has set.
-    _fitted_names: tuple[str, ...] = ()
 
     def _model(self) -> ModelSpec:
         """The model that the parameters say, before it sees data."""

@@ -9,8 +9,6 @@ from scipy import sparse
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
 
-# Options for scikit-learn's validation of a matrix of samples.
-ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
 # What alpha="auto" is multiplied by, in units of the mean squared norm of the rows of
 # features: about 1 for those of texts, for which the numbers were chosen.
 FACTOR_OF_SQUARE = 0.075
