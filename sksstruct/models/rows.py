@@ -4,8 +4,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_X_y
+from sklearn.utils.validation import check_X_y
 
+from sksstruct.models.facts import part_weight
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils.sparse_input import sound_csr, validate_rows
 from sksstruct.utils.validation import check_example_weight
@@ -50,10 +51,7 @@ class RowsModel(ModelSpec):
         """A part of the data, and its weights as given."""
         X = sound_csr(X) if sparse.issparse(X) else X
         X, y = check_X_y(X, y, **self._options)
-        weight = _check_sample_weight(
-            sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=True
-        )
-        return _canonical(X), y, weight
+        return _canonical(X), y, part_weight(sample_weight, len(y))[0]
 
     def _examples_of_part(self, X, Y, weight, total):
         """Examples of positive weight of a part, with the p_i of all data."""
