@@ -6,10 +6,10 @@ import numpy as np
 from dask.delayed import delayed
 
 from sksstruct.dask._parts import n_rows
-from sksstruct.estimators._validation import Validation, own_rng
+from sksstruct.estimators._validation import EarlyStopping, source_of_splits
 
 
-class PartsValidation(Validation):
+class PartsValidation(EarlyStopping):
     """Parts of the training data that are only scored, by the workers that have them.
 
     Parameters
@@ -32,18 +32,18 @@ class PartsValidation(Validation):
         if n < 2:
             raise ValueError("early_stopping holds out parts: X needs two, but has one")
         n_out = min(max(1, round(n * estimator.validation_fraction)), n - 1)
-        chosen = set(own_rng(estimator).permutation(n)[:n_out].tolist())
+        chosen = set(source_of_splits(estimator).permutation(n)[:n_out].tolist())
         inputs = parts.inputs
         self.rest = replace(
             parts, inputs=[each for k, each in enumerate(inputs) if k not in chosen]
         )
         self._held_out = replace(parts, inputs=[inputs[k] for k in sorted(chosen)])
-        self._begin(estimator, estimator.to_local())
+        super().__init__(estimator, estimator.to_local())
         self._client, self._size = client, estimator._size
 
-    def _score(self):
+    def score_held_out(self):
         what = "early_stopping: what is set aside, by random_state,"
-        return score_parts(self._client, self._tagger, self._size, self._held_out, what)
+        return score_parts(self._client, self.scored, self._size, self._held_out, what)
 
 
 def score_parts(client, estimator, size, parts, what="X"):

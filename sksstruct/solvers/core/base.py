@@ -134,6 +134,8 @@ class Solver(Constrained, BaseEstimator):
     """
 
     required_oracles: ClassVar[tuple[str, ...]] = ("max",)
+    # Passes at most, where a solver counts any.
+    max_iter: int | None = None
     # What else a user can do where max_iter was reached.
     remedy = ""
     losses: ClassVar[tuple[str, ...]] = ("hinge",)

@@ -72,7 +72,7 @@ class Procedure(Solver):
     @property
     def max_iter(self):
         """Passes in all, if that is known."""
-        return getattr(self.solver, "max_iter", None)
+        return self.solver.max_iter
 
     def _call(self, solver, model, alpha, options, passes, state=None):
         """Solve one of the problems after so many passes on others."""
