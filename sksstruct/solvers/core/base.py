@@ -134,14 +134,13 @@ class Solver(Constrained, BaseEstimator):
     """
 
     required_oracles: ClassVar[tuple[str, ...]] = ("max",)
-    # Passes at most, where a solver counts any.
-    max_iter: int | None = None
     # What else a user can do where max_iter was reached.
     remedy = ""
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     bounded = unregularized = in_parts = False
-    max_iter: Count
+    # None for a procedure that counts no passes of its own
+    max_iter: Count = None  # type: ignore[assignment]
     tol: NonNegative
 
     def check(self) -> None:
