@@ -1,7 +1,7 @@
 """Graphs with cycles and any number of labels, through the LP relaxation."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,7 +111,7 @@ class RelaxedGraphModel(StructuredModel):
     }
 
     # what is known of the training data, once there are any
-    n_features_ = n_edges_ = orders_ = mean_size_ = None
+    n_features_ = n_edges_ = orders_ = mean_size_ = cast(Any, None)
 
     # ---- inputs ----
 
