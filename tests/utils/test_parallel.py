@@ -1,13 +1,12 @@
-import ast
 import os
-import threading
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from joblib import parallel_config
-from threadpoolctl import threadpool_info, threadpool_limits
 
-from sksstruct.utils.parallel import one_blas_thread, run_in_chunks
+from sksstruct.utils.parallel import run_in_chunks
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100])
@@ -41,46 +40,46 @@ def test_errors_travel():
         run_in_chunks(fail, 10, 2)
 
 
-def blas_threads():
-    return [each["num_threads"] for each in threadpool_info() if shared(each)]
+# Another thread's fit, or one's own, goes on in the parent only.
+FORK = """
+import os, sys, threading
+from threadpoolctl import threadpool_info, threadpool_limits
+from sksstruct.utils.parallel import one_blas_thread
 
+def found():
+    infos = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    return [each["num_threads"] for each in infos
+            if each.get("threading_layer") != "openmp"]
 
-def shared(info):
-    return info["user_api"] == "blas" and info.get("threading_layer") != "openmp"
+def fit():
+    with one_blas_thread():
+        entered.set()
+        leave.wait()
+
+threadpool_limits(2)
+before, entered, leave = found(), threading.Event(), threading.Event()
+thread = threading.Thread(target=fit)
+thread.start()
+entered.wait()
+if sys.argv[1] == "inside":
+    with one_blas_thread():
+        child = os.fork()
+else:
+    child = os.fork()
+if child == 0:
+    assert found() == before, found()
+    with one_blas_thread():
+        assert found() == [1] * len(before), found()
+    assert found() == before, found()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+leave.set()
+thread.join()
+assert found() == before, found()
+"""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked")
-@pytest.mark.parametrize("inside", [False, True])
-def test_a_fork_during_a_fit_lifts_the_limit(inside):
-    """Another thread's fit, or one's own, goes on in the parent only."""
-    with threadpool_limits(2):
-        before = blas_threads()
-        entered, leave = threading.Event(), threading.Event()
-
-        def fit():
-            with one_blas_thread():
-                entered.set()
-                leave.wait()
-
-        thread = threading.Thread(target=fit)
-        thread.start()
-        entered.wait()
-        reader, writer = os.pipe()
-        if inside:
-            with one_blas_thread():
-                child = os.fork()
-        else:
-            child = os.fork()
-        if child == 0:
-            found = [blas_threads()]
-            with one_blas_thread():
-                found.append(blas_threads())
-            found.append(blas_threads())
-            os.write(writer, repr(found).encode())
-            os._exit(0)
-        os.waitpid(child, 0)
-        leave.set()
-        thread.join()
-        assert blas_threads() == before
-    found = ast.literal_eval(os.read(reader, 1000).decode())
-    assert found == [before, [1] * len(before), before]
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_a_fork_during_a_fit_lifts_the_limit(where):
+    subprocess.run([sys.executable, "-c", FORK, where], check=True)
