@@ -70,7 +70,7 @@ class PolytopeDual(DualSpace):
         """A row for each table, in the layout of the weights, whose rows are padded."""
         out = np.zeros((*self.shape[:2], self.model.ld))
         out[:, :, : self.n_labels] = tables
-        return out.reshape(len(out), -1)
+        return out.reshape(len(out), self.n_labels * self.model.ld)
 
     def _nodes(self, x):
         """Node means, times p_i."""
