@@ -1,9 +1,12 @@
 """Estimators whose work is done by a cluster."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from distributed import Client, default_client
 from sklearn.base import BaseEstimator, clone
 
 
+@dataclass(eq=False, repr=False)
 class OnCluster:
     """Mixin of estimators with the parameters of a local one, and `client`.
 
@@ -12,6 +15,9 @@ class OnCluster:
     _local : type
         The local estimator.
     """
+
+    _: KW_ONLY
+    client: Client | None = None
 
     def _client(self):
         if self.client is None:

@@ -1,10 +1,9 @@
 """The estimators of the library, trained on data that are spread over a cluster."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.dask._client import OnCluster
@@ -52,6 +51,9 @@ class Distributed(OnCluster):
     """
 
     _noun = "classifier"
+    # of estimators that do not have these parameters
+    early_stopping = warm_start = False
+    l1_ratio = 0.0
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -66,7 +68,7 @@ class Distributed(OnCluster):
         self : estimator
             The fitted estimator.
         """
-        if getattr(self, "warm_start", False):
+        if self.warm_start:
             raise ValueError(
                 "warm_start=True needs all dual variables in one place; to continue "
                 "a run on a cluster, use Partitioned(checkpoint=, resume=True)"
@@ -175,13 +177,6 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
     ['on', 'on']
     """
 
-    _: KW_ONLY
-    client: Client | None = None
-
-    _parameter_constraints = {
-        **ChainCRF._parameter_constraints,
-        "client": "no_validation",
-    }
     _local, _noun, _size = ChainCRF, "tagger", staticmethod(_n_positions)
 
 
@@ -218,13 +213,6 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
     ['high']
     """
 
-    _: KW_ONLY
-    client: Client | None = None
-
-    _parameter_constraints = {
-        **SSVMClassifier._parameter_constraints,
-        "client": "no_validation",
-    }
     _local, _size = SSVMClassifier, staticmethod(_n_samples)
 
     def _model(self):
@@ -273,11 +261,4 @@ class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
     [[0, 1]]
     """
 
-    _: KW_ONLY
-    client: Client | None = None
-
-    _parameter_constraints = {
-        **MultilabelPairwise._parameter_constraints,
-        "client": "no_validation",
-    }
     _local, _size = MultilabelPairwise, staticmethod(_n_samples)

@@ -126,11 +126,7 @@ class DaskExecutor(Executor):
         # a worker, and which of its threads
         self._slots = [None] * self.n_blocks
         self._tickets = [None] * self.n_blocks
-        self._assign(range(self.n_blocks))
-        blocks = range(self.n_blocks)
-        while lost := self._make(blocks):
-            self._assign(lost)
-            blocks = lost
+        self.rebuild(range(self.n_blocks))
 
     def rebuild(self, blocks: Sequence[int]) -> None:
         while blocks:

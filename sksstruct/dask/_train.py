@@ -17,7 +17,7 @@ from distributed import wait
 
 from sksstruct.dask._executor import Builder, DaskExecutor
 from sksstruct.dask._parts import as_parts, n_rows
-from sksstruct.dask._validation import Validation
+from sksstruct.dask._validation import PartsValidation
 from sksstruct.estimators._callbacks import PassCallbacks
 from sksstruct.estimators._train import (
     Problem,
@@ -107,12 +107,12 @@ def _train(estimator, X, y, sample_weight, noun):
     client = estimator._client()
     parts = as_parts(X, y, sample_weight, client)
     validation = None
-    if getattr(estimator, "early_stopping", False):
-        validation = Validation(estimator, client, parts)
+    if estimator.early_stopping:
+        validation = PartsValidation(estimator, client, parts)
         parts = validation.rest
     facts = learn(client, spec, parts)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
-    l1_ratio = getattr(estimator, "l1_ratio", 0.0)
+    l1_ratio = estimator.l1_ratio
     solver_alpha = spec.solver_alpha(alpha)
     solver.check_alpha(solver_alpha)
     plan = Plan(

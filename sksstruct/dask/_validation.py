@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 from dask.delayed import delayed
-from sklearn.utils import check_random_state
 
 from sksstruct.dask._parts import n_rows
-from sksstruct.utils.progress import Status
+from sksstruct.estimators._validation import EarlyStopping, source_of_splits
 
 
-class Validation:
+class PartsValidation(EarlyStopping):
     """Parts of the training data that are only scored, by the workers that have them.
 
     Parameters
@@ -26,41 +25,25 @@ class Validation:
     ----------
     rest : Parts
         Those to train on.
-    scores : list of float
-        The score after each pass.
     """
 
     def __init__(self, estimator, client, parts):
         n = len(parts)
         if n < 2:
             raise ValueError("early_stopping holds out parts: X needs two, but has one")
-        rng = check_random_state(estimator.random_state)
-        if not isinstance(estimator.random_state, np.random.RandomState):
-            # the order of visits must not depend on whether there is a validation
-            rng = np.random.RandomState(rng.randint(2**31 - 1))
         n_out = min(max(1, round(n * estimator.validation_fraction)), n - 1)
-        chosen = set(rng.permutation(n)[:n_out].tolist())
+        chosen = set(source_of_splits(estimator).permutation(n)[:n_out].tolist())
         inputs = parts.inputs
         self.rest = replace(
             parts, inputs=[each for k, each in enumerate(inputs) if k not in chosen]
         )
         self._held_out = replace(parts, inputs=[inputs[k] for k in sorted(chosen)])
-        self._client, self._tagger = client, estimator.to_local()
-        self._size, self._patience = estimator._size, estimator.n_iter_no_change
-        self.scores = []
+        super().__init__(estimator, estimator.to_local())
+        self._client, self._size = client, estimator._size
 
-    def __call__(self, attributes):
-        """Score fitted attributes; return a `Status` once scores no longer rise."""
-        for name, value in attributes.items():
-            setattr(self._tagger, name, value)
+    def score_held_out(self):
         what = "early_stopping: what is set aside, by random_state,"
-        self.scores.append(
-            score_parts(self._client, self._tagger, self._size, self._held_out, what)
-        )
-        before = self.scores[: -self._patience]
-        if before and max(self.scores[-self._patience :]) <= max(before):
-            return Status.EARLY
-        return None
+        return score_parts(self._client, self.scored, self._size, self._held_out, what)
 
 
 def score_parts(client, estimator, size, parts, what="X"):

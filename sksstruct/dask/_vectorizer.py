@@ -1,10 +1,9 @@
 """One vocabulary of a bag."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 from dask.delayed import delayed
-from distributed import Client
 from sklearn.base import clone
 
 from sksstruct.dask._client import OnCluster
@@ -49,13 +48,6 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
     ['w=he', 'w=ran', 'w=she']
     """
 
-    _: KW_ONLY
-    client: Client | None = None
-
-    _parameter_constraints = {
-        **SequenceVectorizer._parameter_constraints,
-        "client": "no_validation",
-    }
     _local = SequenceVectorizer
 
     def fit(self, X: Any, y: object = None) -> Self:

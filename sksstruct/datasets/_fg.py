@@ -131,18 +131,17 @@ def dump_fg(graph: FactorGraph, path: PathLike) -> None:
     if graph.offset or (graph.evidence >= 0).any():
         raise ValueError("an offset and evidence are not part of the format")
     names = {value: key.decode() for key, value in _KINDS.items()}
-    weights = graph.edge_weights
-    weights = np.ones(graph.n_edges) if weights is None else weights
     lines = []
-    for (u, v), t, w in zip(graph.edges, graph.edge_tables, weights, strict=True):
-        table = graph.tables[t].dense()
-        if np.count_nonzero(table) != np.count_nonzero(table[1, 1]):
-            raise ValueError(f"the edge ({u}, {v}) scores more than state (1, 1)")
-        if not np.isfinite(w * table[1, 1]):
-            raise ValueError(f"the edge ({u}, {v}) has a score that is not finite")
-        lines.append(f"PAIR 2 {u + 1} {v + 1} {float(w * table[1, 1])!r}")
-    for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-        table = graph.tables[t]
+    for scope, table, weight in graph._listed():
+        if len(scope) == 2:
+            u, v = scope
+            scores = table.dense()
+            if np.count_nonzero(scores) != np.count_nonzero(scores[1, 1]):
+                raise ValueError(f"the edge ({u}, {v}) scores more than state (1, 1)")
+            if not np.isfinite(weight * scores[1, 1]):
+                raise ValueError(f"the edge ({u}, {v}) has a score that is not finite")
+            lines.append(f"PAIR 2 {u + 1} {v + 1} {float(weight * scores[1, 1])!r}")
+            continue
         if getattr(table, "condition", None) not in names:
             raise ValueError(f"a factor over {scope.tolist()} is {table!r}")
         ids = [

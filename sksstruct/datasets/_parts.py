@@ -21,21 +21,9 @@ def list_factors(graph):
         A table is an array or a `Table`; `write_out` turns it and its weight into an
         array. The offset, with an empty scope, is left out if it is zero.
     """
-    weights = graph.edge_weights
-    weights = np.ones(graph.n_edges) if weights is None else weights
     factors = [((), np.array(graph.offset), 1.0)] if graph.offset else []
     factors += [((v,), graph.unary(v), 1.0) for v in range(graph.n_variables)]
-    factors += [
-        (tuple(scope), graph.tables[t], weight)
-        for scope, t, weight in zip(
-            graph.edges, graph.edge_tables, weights, strict=True
-        )
-    ]
-    factors += [
-        (tuple(scope), graph.tables[t], 1.0)
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
-    ]
-    return factors
+    return factors + [(tuple(scope), *rest) for scope, *rest in graph._listed()]
 
 
 def check_total(graph):

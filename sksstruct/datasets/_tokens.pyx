@@ -65,9 +65,7 @@ cdef class Tokens:
 
     def done(self):
         """Return whether no token is left."""
-        while self._at < self._size and is_blank(self._text[self._at]):
-            self._at += 1
-        return self._at == self._size
+        return not self._advance()
 
     def finish(self, last):
         """Raise an error if tokens are left; `last` names the last item."""

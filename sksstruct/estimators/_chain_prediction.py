@@ -29,7 +29,7 @@ from sksstruct.utils.validation import (
 
 def _is_probabilistic(estimator):
     # the fitted loss; the parameter may have changed since
-    loss = getattr(estimator, "_loss", estimator.loss)
+    loss = estimator._loss or estimator.loss
     if loss != "log":
         raise AttributeError(
             "predict_proba and predict_marginals need loss='log', the likelihood; this "
@@ -119,7 +119,8 @@ class ChainPrediction(TrainedChain):
         packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
         self._check_feature_names(packed)
         n_classes = len(self.classes_)
-        if hasattr(self, "score_parameters_"):
+        fitted = vars(self)
+        if "score_parameters_" in fitted:
             scores = score_rows(
                 self.score_function_,
                 self.score_parameters_,
@@ -128,7 +129,7 @@ class ChainPrediction(TrainedChain):
                 packed.offsets,
             )
             packed = PackedSequences(scores, packed.offsets)
-        coef, pair_coef = self.coef_, getattr(self, "transition_coef_", None)
+        coef, pair_coef = self.coef_, fitted.get("transition_coef_")
         for name, value in (("coef_", coef), ("transition_coef_", pair_coef)):
             if is_sparse(value):
                 check_sparse(value, name)

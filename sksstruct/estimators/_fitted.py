@@ -1,7 +1,7 @@
-"""What estimators have once they are fitted, for type checkers.
+"""What `train` reads of estimators, and what they have once they are fitted.
 
-Annotations of a dataclass are its parameters: those of fitted attributes are in bases
-that are not dataclasses.
+Annotations of a dataclass are its parameters: those of fitted attributes, for type
+checkers, are in bases that are not dataclasses.
 """
 
 from inspect import signature
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sksstruct.estimators.path import SSVMPath
 from sksstruct.inference.lp import MAPResult, MarginalResult
 from sksstruct.models import ScoreFunction, StructuredModel
+from sksstruct.models.spec import ModelSpec
 from sksstruct.solvers.core.base import Solver
 
 # Parameters that estimators of other libraries have.
@@ -26,7 +27,37 @@ _ELSEWHERE = {
 
 
 class Trained:
-    """Estimators that a solver has trained."""
+    """Estimators that a solver trains: what `sksstruct.estimators._train` calls.
+
+    Parameters that an estimator does not have are constants here. A subclass defines
+    `_model`, and the other methods where it has more to say.
+    """
+
+    l1_ratio: float = 0.0
+    early_stopping: bool = False
+    warm_start: bool = False
+    # The loss of the last fit: the parameter may have changed since. None before it.
+    _loss: Any = None
+    # The model and the state of the last fit, for a warm start.
+    _warm: Any = None
+
+    def _model(self) -> ModelSpec:
+        """The model that the parameters say, before it sees data."""
+        raise NotImplementedError
+
+    def _set_loss(self, spec, model):
+        """Tell a bound model the loss, if it is no parameter of the model."""
+
+    def _describe(self, spec, weights, views):
+        """Fitted attributes for flat weights, which may be cut into named views."""
+        return spec._attributes(weights, views)
+
+    def _further(self, problem, result):
+        """Fitted attributes besides weights and certificate."""
+        surrogate = problem.model.surrogate
+        if surrogate is not None and surrogate.smoothing == "l2":
+            return {"topk_exact_": result.exact}
+        return {}
 
     def __new__(cls, *args, **params):
         for name in params.keys() & _ELSEWHERE.keys():
@@ -42,25 +73,25 @@ class Trained:
     dual_gap_: float
     history_: dict[str, np.ndarray]
     solver_: Solver
+    classes_: np.ndarray
+    coef_: Any
+    intercept_: np.ndarray
+    score_parameters_: np.ndarray
+    score_function_: ScoreFunction
+    topk_exact_: float
 
 
 class TrainedChain(Trained):
     """Taggers; some arrays are sparse where labels are many."""
 
-    classes_: np.ndarray
-    coef_: Any
-    intercept_: np.ndarray
     transitions_: Any
     transition_coef_: Any
     start_: np.ndarray
     end_: np.ndarray
-    score_parameters_: np.ndarray
-    score_function_: ScoreFunction
     intercept_scaling_: float
     validation_scores_: np.ndarray
     dual_loss_: float
     forbidden_transitions_: list[tuple]
-    topk_exact_: float
     n_seen_: float
 
 
@@ -69,28 +100,11 @@ class TrainedModel(Trained):
 
     model_: StructuredModel
     weights_: np.ndarray
-    classes_: np.ndarray
-    coef_: np.ndarray
-    intercept_: np.ndarray
-    score_parameters_: np.ndarray
-    score_function_: ScoreFunction
-    topk_exact_: float
-
-
-class TrainedBinary(Trained):
-    """Classifiers of two classes."""
-
-    classes_: np.ndarray
-    coef_: np.ndarray
-    intercept_: np.ndarray
 
 
 class TrainedMultilabel(Trained):
     """Classifiers of sets of labels."""
 
-    classes_: np.ndarray
-    coef_: np.ndarray
-    intercept_: np.ndarray
     label_pairs_: np.ndarray
     interaction_scaling_: float
     interactions_: np.ndarray

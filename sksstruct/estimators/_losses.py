@@ -53,7 +53,8 @@ def set_loss(loss, spec, model):
     if loss == "hinge":
         return
     # with a score function, those of the model whose weights are the scores
-    offered = getattr(model, "offered", model.oracles)
+    of_scores = model if spec._score_function is None else model.of_scores
+    offered = of_scores.oracles
     if loss == "log":
         # the likelihood is smoothed by the entropy, with mu = 1 and without costs
         surrogate, model.likelihood = SmoothedHinge("entropy", 1.0, 1), True
@@ -69,9 +70,8 @@ def set_loss(loss, spec, model):
             f"loss={loss!r} needs {what}, the oracle {oracle}; this "
             f"{type(spec).__name__} has {', '.join(offered)}"
         )
-        note = getattr(model, "offer_note", model.oracle_note)
-        if note is not None:
-            text += f": {note}"
+        if of_scores.oracle_note is not None:
+            text += f": {of_scores.oracle_note}"
         raise ValueError(text)
     model.surrogate = surrogate
 
@@ -88,13 +88,13 @@ def has_probabilities(flat):
 
     def check(estimator):
         # what was fitted; the parameters may have changed since
-        loss = getattr(estimator, "_loss", estimator.loss)
+        loss = estimator._loss or estimator.loss
         if loss != "log":
             raise AttributeError(
                 f"{name} needs loss='log', the likelihood; this "
                 f"{type(estimator).__name__} has loss={loss!r}"
             )
-        model = getattr(estimator, "model_", estimator.model)
+        model = vars(estimator).get("model_", estimator.model)
         if isinstance(model, str):
             model = MODELS[model]() if model in MODELS else None
         if model is None or model.is_flat != flat or not model._has_marginals:

@@ -5,6 +5,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
@@ -52,7 +53,7 @@ def choose_scaling(estimator, spec, examples):
     n = len(Y)
     if not len(spec.label_pairs_) or n < 2 * N_FOLDS:
         return 0.0
-    squares = X.multiply(X) if hasattr(X, "multiply") else X * X
+    squares = X.multiply(X) if sparse.issparse(X) else X * X
     norm = np.sqrt(squares.sum() / n + spec.fit_intercept)
     scalings = [0.0, *(share * norm for share in SHARES)]
     rng = check_random_state(estimator.random_state)

@@ -1,5 +1,7 @@
 """Training a tagger on mini-batches of a stream, each of which is seen once."""
 
+from collections.abc import Sized
+
 import numpy as np
 from scipy import sparse
 
@@ -23,14 +25,15 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     """Visit every sequence of a mini-batch once; `ChainCRF.partial_fit`."""
     solver, spec = _check_parameters(tagger)
     data = _read(tagger, X, y, classes, sample_weight)
-    seen = getattr(tagger, "n_seen_", 0.0)
+    fitted = vars(tagger)
+    seen = fitted.get("n_seen_", 0.0)
     names = data.packed.feature_names
     # weights of one mini-batch are those of the next: none may come up in between
     spec.tables_only = True
     forbidden = spec.forbidden_transitions
     if isinstance(forbidden, str) and forbidden.lower() == "auto":
         # what the first call has found: the labels of the stream do not change
-        forbidden = getattr(tagger, "forbidden_transitions_", forbidden)
+        forbidden = fitted.get("forbidden_transitions_", forbidden)
     data = spec._learn(data, forbidden)
     earlier = _join_pairs(tagger, spec)
     total, n = data.total, len(data.packed)
@@ -85,7 +88,7 @@ def _start(tagger, spec, seen):
     """
     stream = {"visits": seen, "mean_length": 0.0, "mean_square": spec.mean_square_}
     stream["intercept_scaling"] = spec.intercept_scaling_
-    stream.update(getattr(tagger, "_stream", {}))
+    stream.update(vars(tagger).get("_stream", {}))
     kept = stream["intercept_scaling"]
     if tagger.intercept_scaling not in ("auto", kept):
         raise ValueError(
@@ -105,11 +108,11 @@ def _check_parameters(tagger):
     if tagger.early_stopping:
         raise ValueError("early_stopping needs all sequences at once; use fit")
     # weights of another scale, and another meaning of alpha
-    if getattr(tagger, "_loss", None) == "log" and tagger.loss != "log":
+    if tagger._loss == "log" and tagger.loss != "log":
         raise ValueError("partial_fit cannot continue from a fit with loss='log'")
     if tagger.score_function is not None:
         raise ValueError("score_function cannot be trained on mini-batches")
-    if hasattr(tagger, "score_function_"):
+    if "score_function_" in vars(tagger):
         raise ValueError("partial_fit cannot continue from a fit with score_function")
     if spec.surrogate_ is not None:
         raise ValueError(
@@ -129,7 +132,7 @@ def _check_parameters(tagger):
 
 def _read(tagger, X, y, classes, sample_weight):
     """The mini-batch with the labels of the whole stream."""
-    fresh = not hasattr(tagger, "classes_")
+    fresh = "classes_" not in vars(tagger)
     packed = check_sequences(X, n_features=None if fresh else tagger.n_features_in_)
     flat = check_labels(y, packed.lengths)
     weight = check_sequence_weight(sample_weight, len(packed))
@@ -146,13 +149,13 @@ def _read(tagger, X, y, classes, sample_weight):
 
 def _encoder(tagger, classes):
     """The labels of the stream, from the first call."""
-    if hasattr(tagger, "classes_"):
+    if "classes_" in vars(tagger):
         if classes is not None and set(classes) != set(tagger.classes_.tolist()):
             raise ValueError("classes differ from those of the first call")
         return LabelEncoder(tagger.classes_)
     if classes is None:
         raise ValueError("classes must be given on the first partial_fit")
-    if not hasattr(classes, "__len__"):
+    if not isinstance(classes, Sized):
         raise TypeError(f"classes must be a list of labels, got {classes!r}")
     encoder = LabelEncoder.from_labels(
         check_labels([list(classes)], [len(classes)], name="classes")
@@ -167,7 +170,7 @@ def _join_pairs(tagger, spec):
 
     A stream may show a feature with a pair of labels at any time.
     """
-    if not hasattr(tagger, "transition_coef_"):
+    if "transition_coef_" not in vars(tagger):
         return None
     earlier = PairSupport.stored(tagger.transition_coef_)
     spec.pairs_ = earlier if spec.pairs_ is None else spec.pairs_.union(earlier)
@@ -179,14 +182,14 @@ def _write_weights(tagger, views, spec, earlier, scaling):
 
     Those of features become weights of features over `scaling`.
     """
-    if not hasattr(tagger, "coef_"):
+    if "coef_" not in vars(tagger):
         return
     pairs = views.pop("transition_coef", None)
     if earlier is not None:
         places = earlier.places_in(spec.pairs_)
         pairs[places] = scaling * tagger.transition_coef_.data
     for name, block in views.items():
-        value = getattr(tagger, f"{name}_")
+        value = vars(tagger)[f"{name}_"]
         block[...] = value.toarray() if sparse.issparse(value) else value
         if name == "coef":
             block *= scaling
@@ -204,8 +207,9 @@ def _in_layout(iterate, model, earlier):
 
 def _inputs(tagger, spec, names):
     """Attributes of labels and features, which the first mini-batch sets."""
-    if hasattr(tagger, "classes_"):
-        return {name: getattr(tagger, name) for name in _KEPT if hasattr(tagger, name)}
+    if "classes_" in vars(tagger):
+        fitted = vars(tagger)
+        return {name: fitted[name] for name in _KEPT if name in fitted}
     found = {"classes_": spec.classes_, "n_features_in_": spec.n_features_}
     if names is not None:
         found["_names_in"] = names

@@ -5,7 +5,6 @@ model is bound to them, the solver is found and checks that the model offers wha
 needs, and the problem is solved.
 """
 
-import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,36 +96,32 @@ def prepare(estimator, X, y, sample_weight=None):
     """Check everything and bind the model; the estimator is not changed."""
     spec = checked_model(estimator)
     # what is learned of X goes into a copy: a fit that fails changes nothing
-    seen = copy.copy(estimator)
+    seen = object.__new__(type(estimator))
+    seen.__dict__.update(vars(estimator))
     for name in input_attributes(seen):
         delattr(seen, name)
     examples = spec._read(X, y, sample_weight, seen)
     model = spec._bind(examples)
-    if getattr(named_solver(estimator), "in_parts", False):
-        model.binder = partial(spec._bind_part, examples)
-    # if the loss is a parameter of the estimator, and not of the model
-    if hasattr(estimator, "_set_loss"):
-        estimator._set_loss(spec, model)
-    l1_ratio = getattr(estimator, "l1_ratio", 0.0)
+    estimator._set_loss(spec, model)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
+    l1 = alpha * estimator.l1_ratio
     solver = SOLVERS.resolve(
         estimator.solver,
         max_iter=estimator.max_iter,
         tol=tolerance(estimator),
         model=model,
-        l1=alpha * l1_ratio,
+        l1=l1,
         alpha=spec.solver_alpha(alpha),
     )
+    if solver.in_parts:
+        model.binder = partial(spec._bind_part, examples)
     # nothing is left of it if alpha is zero
-    solver.check_penalty(alpha * l1_ratio)
+    solver.check_penalty(l1)
+    describe = partial(estimator._describe, spec)
     attributes = partial(
-        _attributes,
-        getattr(estimator, "_describe", _describe),
-        spec,
-        input_attributes(seen),
-        solver.layout(model),
+        _attributes, describe, input_attributes(seen), solver.layout(model)
     )
-    return Problem(spec, model, solver, attributes, alpha, l1_ratio)
+    return Problem(spec, model, solver, attributes, alpha, estimator.l1_ratio)
 
 
 def input_attributes(estimator):
@@ -136,14 +131,10 @@ def input_attributes(estimator):
     return {k: own[k] for k in ("n_features_in_", "feature_names_in_") if k in own}
 
 
-def _describe(spec, weights, views):
-    return spec._attributes(weights, views)
-
-
-def _attributes(describe, spec, constant, layout, weights):
+def _attributes(describe, constant, layout, weights):
     """All fitted attributes for flat weights."""
     views = None if layout is None else layout.views(weights)
-    return {**constant, **describe(spec, weights, views)}
+    return {**constant, **describe(weights, views)}
 
 
 def train(estimator, X, y, sample_weight, noun):
@@ -151,7 +142,7 @@ def train(estimator, X, y, sample_weight, noun):
 
     Parameters
     ----------
-    estimator : estimator
+    estimator : Trained
         Has the parameters of a fit, and `_model`.
     X, y, sample_weight : objects
         As given to fit.
@@ -164,19 +155,14 @@ def train(estimator, X, y, sample_weight, noun):
         The same object.
     """
     validation = None
-    if getattr(estimator, "early_stopping", False):
+    if estimator.early_stopping:
         validation = Validation(estimator, X, y, sample_weight)
         X, y, sample_weight = validation.rest
     problem = prepare(estimator, X, y, sample_weight)
     state = _warm_state(estimator, problem)
     solver = procedure(problem.solver, problem.model, state)
     callbacks = PassCallbacks(
-        estimator,
-        getattr(solver, "max_iter", None),
-        problem.attributes,
-        X,
-        y,
-        validation=validation,
+        estimator, solver.max_iter, problem.attributes, X, y, validation=validation
     )
     try:
         result = solver.solve(
@@ -195,8 +181,8 @@ def train(estimator, X, y, sample_weight, noun):
         raise
     set_attributes(estimator, problem, result, validation)
     callbacks.close()
-    remedy = getattr(problem.solver, "remedy", "")
-    report_result(result, noun, remedy, regularized=problem.alpha > 0)
+    remedy, regularized = problem.solver.remedy, problem.alpha > 0
+    report_result(result, noun, remedy, regularized=regularized)
     return estimator
 
 
@@ -211,12 +197,11 @@ def set_attributes(estimator, problem, result, validation=None):
         "history_": result.history,
         "solver_": problem.solver,
     }
-    if getattr(estimator, "warm_start", False):
+    if estimator.warm_start:
         attributes["_warm"] = problem.spec, result.dual_state
     if validation is not None:
         attributes["validation_scores_"] = np.array(validation.scores)
-    if hasattr(estimator, "_further"):
-        attributes.update(estimator._further(problem, result))
+    attributes.update(estimator._further(problem, result))
     replace_attributes(estimator, attributes)
 
 
@@ -234,8 +219,8 @@ def replace_attributes(estimator, attributes):
 
 def _warm_state(estimator, problem):
     """State of the last fit, if a warm start is asked for and the state still fits."""
-    warm = getattr(estimator, "_warm", None)
-    if warm is None or not getattr(estimator, "warm_start", False):
+    warm = estimator._warm
+    if warm is None or not estimator.warm_start:
         return None
     if "completion" in problem.model.oracles:  # each round starts afresh
         return None

@@ -16,7 +16,51 @@ from sksstruct.utils.validation import (
 )
 
 
-class Validation:
+class EarlyStopping:
+    """Scores every pass on data that were set aside, and says when to stop.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has `n_iter_no_change`.
+    scored : estimator
+        Gets the fitted attributes of each pass; `score_held_out` reads them.
+
+    Attributes
+    ----------
+    scores : list of float
+        The score after each pass.
+    """
+
+    def __init__(self, estimator, scored):
+        self.scored, self.scores = scored, []
+        self._patience = estimator.n_iter_no_change
+
+    def score_held_out(self):
+        """The score of what was set aside."""
+        raise NotImplementedError
+
+    def __call__(self, attributes):
+        """Score fitted attributes; return a `Status` once scores no longer rise."""
+        for name, value in attributes.items():
+            setattr(self.scored, name, value)
+        self.scores.append(float(self.score_held_out()))
+        before = self.scores[: -self._patience]
+        if before and max(self.scores[-self._patience :]) <= max(before):
+            return Status.EARLY
+        return None
+
+
+def source_of_splits(estimator):
+    """Randomness that sets data aside."""
+    rng = check_random_state(estimator.random_state)
+    if isinstance(estimator.random_state, np.random.RandomState):
+        return rng
+    # the solver's own order must not depend on whether there is a validation
+    return np.random.RandomState(rng.randint(2**31 - 1))
+
+
+class Validation(EarlyStopping):
     """A part of the training sequences that is only scored.
 
     Sequences without positions or of weight zero are not set aside, and neither are
@@ -33,8 +77,6 @@ class Validation:
     ----------
     rest : tuple
         X, y and sample_weight to train on.
-    scores : list of float
-        The score after each pass.
 
     Raises
     ------
@@ -51,9 +93,7 @@ class Validation:
         weight = check_sequence_weight(sample_weight, len(packed))
         if None in labels:
             raise ValueError("early_stopping needs every label of y to be known")
-        self._tagger = copy.copy(estimator)
-        self._patience = estimator.n_iter_no_change
-        self.scores = []
+        super().__init__(estimator, copy.copy(estimator))
         bounds = packed.offsets.tolist()
         rows = [labels[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         held_out = _chosen(estimator, packed.lengths, rows, weight)
@@ -69,23 +109,12 @@ class Validation:
         ]
         self.rest, self._held_out = parts
 
-    def __call__(self, attributes):
-        """Score fitted attributes; return a `Status` once scores no longer rise."""
-        for name, value in attributes.items():
-            setattr(self._tagger, name, value)
-        self.scores.append(float(self._tagger.score(*self._held_out)))
-        before = self.scores[: -self._patience]
-        if before and max(self.scores[-self._patience :]) <= max(before):
-            return Status.EARLY
-        return None
+    def score_held_out(self):
+        return self.scored.score(*self._held_out)
 
 
 def _chosen(estimator, lengths, rows, weight):
     """Indices of the sequences to set aside."""
-    rng = check_random_state(estimator.random_state)
-    if not isinstance(estimator.random_state, np.random.RandomState):
-        # the solver's own order must not depend on whether there is a validation
-        rng = np.random.RandomState(rng.randint(2**31 - 1))
     eligible = lengths > 0
     if weight is not None:
         eligible &= weight > 0
@@ -95,7 +124,7 @@ def _chosen(estimator, lengths, rows, weight):
             "early_stopping needs two sequences with positions and positive weight"
         )
     share = estimator.validation_fraction
-    split = ShuffleSplit(1, test_size=share, random_state=rng)
+    split = ShuffleSplit(1, test_size=share, random_state=source_of_splits(estimator))
     train, held_out = (eligible[part] for part in next(split.split(eligible)))
     # all labels are learned, whatever the split
     seen = {label for i in train for label in rows[i]}

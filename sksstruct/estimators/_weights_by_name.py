@@ -41,7 +41,7 @@ class WeightsByName:
         Features are named as in `state_features_`.
         """
         check_is_fitted(self, "coef_")
-        if not hasattr(self, "transition_coef_"):
+        if "transition_coef_" not in vars(self):
             raise AttributeError("pair_features_: there are no transition_features")
         features, names = self._feature_names(), self.classes_.tolist()
         table = self.transition_coef_.tocoo()
@@ -58,7 +58,7 @@ class WeightsByName:
         Features are named by ``feature_names_in_``, or ``x0``, ``x1``, ...
         """
         check_is_fitted(self, "coef_")
-        if hasattr(self, "score_parameters_"):
+        if "score_parameters_" in vars(self):
             raise AttributeError("state_features_: the score is no sum over features")
         features, names = self._feature_names(), self.classes_.tolist()
         table = sparse.coo_array(self.coef_)
@@ -69,7 +69,7 @@ class WeightsByName:
 
     def _feature_names(self):
         """Names of the features, made up where there are none."""
-        features = getattr(self, "feature_names_in_", None)
-        if features is None:
-            features = [f"x{j}" for j in range(self.n_features_in_)]
-        return features
+        names = vars(self).get("_names_in")
+        if names is None:
+            return [f"x{j}" for j in range(self.n_features_in_)]
+        return names.to_array()

@@ -394,14 +394,11 @@ class ChainCRF(
         stream["mean_length"] = spec.mean_length_
         stream["mean_square"] = spec.mean_square_
         stream["intercept_scaling"] = spec.intercept_scaling_
-        further = {
+        return {
+            **super()._further(problem, result),
             "dual_loss_": result.dual_loss,
             "_stream": stream,
         }
-        surrogate = spec.surrogate_
-        if surrogate is not None and surrogate.smoothing == "l2":
-            further["topk_exact_"] = result.exact
-        return further
 
     def partial_fit(
         self,

@@ -11,7 +11,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.estimators._fitted import TrainedBinary
+from sksstruct.estimators._fitted import Trained
 from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.models.binary.binary import BinaryModel
@@ -35,7 +35,7 @@ from sksstruct.utils.typing import MatrixLike, with_callbacks
 )
 @dataclass(eq=False, repr=False)
 class LinearSSVC(
-    TrainedBinary, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
+    Trained, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
 ):
     """Linear support vector classifier for two classes.
 

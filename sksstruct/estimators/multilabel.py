@@ -36,7 +36,7 @@ FEW_LABELS = 12
 
 def _is_likelihood(estimator):
     """A check for `available_if`: whether there are probabilities."""
-    loss = getattr(estimator, "_loss", estimator.loss)
+    loss = estimator._loss or estimator.loss
     if loss != "log":
         raise AttributeError(f"predict_proba needs loss='log', got loss={loss!r}")
     return True

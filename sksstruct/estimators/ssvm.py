@@ -202,7 +202,9 @@ class SSVMClassifier(
 
     @property
     def _is_flat(self):
-        return self.model == "multiclass" or getattr(self.model, "is_flat", False)
+        if isinstance(self.model, StructuredModel):
+            return self.model.is_flat
+        return isinstance(self.model, str) and self.model == "multiclass"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -246,6 +248,7 @@ class SSVMClassifier(
                 f"class_weight is for multiclass models; the loss of {model!r} is its "
                 "own parameter"
             )
+        model._class_weight = self.class_weight
         check_loss(self.loss, model)
         if self.score_function is not None:
             self.score_function.check()
@@ -267,12 +270,6 @@ class SSVMClassifier(
             "_loss": self.loss,
             **spec._attributes(weights, views),
         }
-
-    def _further(self, problem, result):
-        surrogate = problem.model.surrogate
-        if surrogate is not None and surrogate.smoothing == "l2":
-            return {"topk_exact_": result.exact}
-        return {}
 
     # ---- prediction ----
 

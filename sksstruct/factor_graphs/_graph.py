@@ -241,6 +241,15 @@ class FactorGraph(Versioned):
         for t, factors in _by_table(self.factor_tables):
             yield t, factors, np.array([scopes[f] for f in factors])
 
+    def _listed(self):
+        """Yield scope, table and weight of all edges, then of all larger factors."""
+        weights = self.edge_weights
+        ones = np.ones(self.n_edges) if weights is None else weights
+        for scope, t, weight in zip(self.edges, self.edge_tables, ones, strict=True):
+            yield scope, self.tables[t], weight
+        for scope, t in zip(self.factor_scopes, self.factor_tables, strict=True):
+            yield scope, self.tables[t], 1.0
+
     def _freeze(self):
         for value in (*vars(self).values(), *self.factor_scopes):
             if isinstance(value, np.ndarray):

@@ -64,10 +64,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
     separator: str = "="
 
     _parameter_constraints = {
-        "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
-        "alternate_sign": ["boolean"],
-        "dtype": "no_validation",
-        "separator": [str],
+        "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")]
     }
 
     def __sklearn_tags__(self):

@@ -15,7 +15,7 @@ from sksstruct.feature_extraction._collect import collect
 from sksstruct.feature_extraction._vocabulary import Vocabulary
 from sksstruct.utils._layout import StoredRows
 from sksstruct.utils._names import FeatureNames
-from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils._param_validation import Constrained, Interval, validate_params
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import FeatureSequences, with_callbacks
@@ -26,7 +26,7 @@ _BLOCK = 1000
 _COUNTED = 2**22
 
 
-class SequenceFeatures(TransformerMixin, Versioned, BaseEstimator):
+class SequenceFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
     """Base of the transformers of sequences of features.
 
     Subclasses have the parameters `dtype` and `separator`.
@@ -116,11 +116,7 @@ class SequenceVectorizer(
     dtype: type[np.float32] | type[np.float64] = np.float64
     separator: str = "="
 
-    _parameter_constraints = {
-        "min_count": [Interval(Real, 1, None, closed="left")],
-        "dtype": "no_validation",
-        "separator": [str],
-    }
+    _parameter_constraints = {"min_count": [Interval(Real, 1, None, closed="left")]}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

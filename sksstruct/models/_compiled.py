@@ -1,5 +1,6 @@
 """Common parts of the compiled models of lists of inputs."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,16 @@ class CompiledModel(StructuredModel):
     y_true, example_weights, rows)``, which binds the model: ``rows`` stand for the
     features of the first block of weights, and for its bias, if they are given.
     ``_rows(X)`` stacks these features, ``_offsets(X)`` says where those of each example
-    begin, and ``_n_columns`` is the number of scores of a row. Where there are marginal
-    probabilities, ``_marginals_of(model, i, means)`` turns what the exp oracle of the
-    bound model returns for its i-th example into an array for the user.
+    begin, and ``_n_columns`` is the number of scores of a row; both are defined here
+    for inputs that are arrays, or of which ``_features(x)`` is one, with an axis of
+    features at last. Where there are marginal probabilities, ``_marginals_of(model, i,
+    means)`` turns what the exp oracle of the bound model returns for its i-th example
+    into an array for the user.
     """
+
+    # Numbers of features, and the labels, once they are known; None if there are none.
+    n_features_: int | None = None
+    classes_: np.ndarray | None = None
 
     def prepare(self, X: Any, Y: Any) -> None:
         X, Y = as_pairs(X, Y)
@@ -69,6 +76,25 @@ class CompiledModel(StructuredModel):
         """Learn from checked inputs, and from outputs; return the checked outputs."""
         raise NotImplementedError
 
+    def _learn_size(self, sizes, what):
+        """Learn the number of features, which must be the same for all inputs."""
+        sizes = set(sizes)
+        if len(sizes) > 1:
+            raise ValueError(f"X has {what} of {sorted(sizes)} features")
+        self.n_features_ = sizes.pop()
+
+    def _features(self, x):
+        """The features of a checked input."""
+        return x
+
+    def _rows(self, X):
+        rows = [self._features(x) for x in X]
+        return np.concatenate([each.reshape(-1, each.shape[-1]) for each in rows])
+
+    def _offsets(self, X):
+        sizes = [math.prod(self._features(x).shape[:-1]) for x in X]
+        return np.concatenate([[0], np.cumsum(sizes)])
+
     def _outputs(self, X, y):
         return [
             self._output(a, b, f"y[{i}]")
@@ -97,11 +123,11 @@ class CompiledModel(StructuredModel):
             None,
         )
 
-    # None where no rows of features can be scored by anything else
-    _rows = None
+    # The number of scores of a row; None: nothing else can score rows of features.
+    _n_columns: Any = None
 
     def _set_score(self, score_function):
-        if self._rows is None:
+        if type(self)._n_columns is None:
             super()._set_score(score_function)
         self._score_function = score_function
 
@@ -168,6 +194,10 @@ class CompiledModel(StructuredModel):
             **{f"{k}_": v.copy() for k, v in named.items()},
             **fitted_score(self._score_function, parameters),
         }
+
+    def _attributes(self, weights, views=None):
+        classes = {} if self.classes_ is None else {"classes_": self.classes_}
+        return {**classes, **self._views(self._empty(), weights)}
 
     def _predict_topk(self, X, weights, k):
         found = [self._topk(x, weights, k) for x in X]

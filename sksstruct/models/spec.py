@@ -1,6 +1,7 @@
 """An estimator's view of a model: parameters, data in, attributes out."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -8,8 +9,6 @@ from scipy import sparse
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
 
-# Options for scikit-learn's validation of a matrix of samples.
-ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
 # What alpha="auto" is multiplied by, in units of the mean squared norm of the rows of
 # features: about 1 for those of texts, for which the numbers were chosen.
 FACTOR_OF_SQUARE = 0.075
@@ -78,9 +77,12 @@ class ModelSpec:
     `_bind`, and, after a solver has found weights, `_attributes`.
     """
 
+    # What parameters may be, as of `validate_params`; empty: the model checks itself.
+    _parameter_constraints: ClassVar[dict] = {}
+
     def check(self) -> None:
         """Raise an error if a parameter is not valid."""
-        if hasattr(self, "_parameter_constraints"):
+        if self._parameter_constraints:
             validate_params(self)
 
     def _read(self, X, y, sample_weight, seen):

@@ -67,6 +67,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
     # How what parts of the data teach is merged, as in `Facts`, where it need not be
     # equal; a "mean" is of the examples, "later" left out. None: it needs all data.
     _from_parts: ClassVar[dict[str, Any] | None] = {}
+    # scikit-learn's parameter, which the estimator has, of models that are flat.
+    _class_weight = None
     # The score function that takes the place of the first block of weights, or None.
     _score_function = None
 

@@ -1,4 +1,4 @@
-"""Axes and labels of lines, and their description, for all displays."""
+"""What all displays have: axes, labels of lines, and what is said of them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,12 @@ else:
 
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
+    "axes": """
+ax_ : matplotlib Axes
+    Axes with the picture.
+figure_ : matplotlib Figure
+    Figure with the axes.
+""",
     "ax": """
 ax : matplotlib Axes, default=None
     Axes to draw on. None: new axes.
@@ -27,20 +33,33 @@ name : str, default=None
 **kwargs : dict
     Passed to matplotlib's ``plot``.
 """,
+    "imshow": """
+**kwargs : dict
+    Passed to matplotlib's ``imshow``.
+""",
+    "options": """
+**kwargs : dict
+    Passed to `plot`.
+""",
 }
 
 
-def axes_for(display, ax):
-    """The axes to draw a display on, new ones if None; the display keeps them."""
-    # imported only when something is drawn
-    import matplotlib.pyplot as plt
+class Display:
+    """Base of the displays, which are dataclasses of what they show."""
 
-    if ax is None:
-        _, ax = plt.subplots()
-    display.ax_, display.figure_ = ax, ax.figure
-    return ax
+    ax_: Axes
+    figure_: Figure
 
+    def _axes(self, ax):
+        """The axes to draw on, new ones if None; the display keeps them."""
+        # imported only when something is drawn
+        import matplotlib.pyplot as plt
 
-def line_options(display, name, options):
-    """Options of lines, labeled with the given name or the name of the display."""
-    return {"label": display.name if name is None else name, **options}
+        if ax is None:
+            _, ax = plt.subplots()
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+    def _line_options(self, name, options):
+        """Options of lines, labeled with the given name or that of the display."""
+        return {"label": self.name if name is None else name, **options}

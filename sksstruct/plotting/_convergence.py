@@ -1,12 +1,13 @@
 """How an objective decreased, or a gap closed, during a fit."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, Axes, Figure, axes_for, line_options
+from sksstruct.plotting._axes import TEXTS, Axes, Display
 from sksstruct.utils._doc import fill_doc
 
 _LABELS = {
@@ -22,7 +23,8 @@ _X, _Y = ("seconds", "oracle_calls", "pass"), ("gap", "primal", "dual", "subopti
 
 
 @fill_doc(TEXTS)
-class ConvergenceDisplay:
+@dataclass(eq=False, repr=False)
+class ConvergenceDisplay(Display):
     """Convergence of a training run.
 
     It is recommended to use `from_estimator` to create one.
@@ -44,10 +46,7 @@ class ConvergenceDisplay:
     ----------
     line_ : matplotlib Artist
         The line.
-    ax_ : matplotlib Axes
-        Axes with the line.
-    figure_ : matplotlib Figure
-        Figure with the axes.
+    %(axes)s
 
     See Also
     --------
@@ -64,23 +63,12 @@ class ConvergenceDisplay:
     'oracle calls'
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        history: dict[str, np.ndarray],
-        *,
-        x: Literal["seconds", "oracle_calls", "pass"] = "seconds",
-        y: Literal["gap", "primal", "dual", "suboptimality"] = "gap",
-        optimum: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.history = history
-        self.x = x
-        self.y = y
-        self.optimum = optimum
-        self.name = name
+    history: dict[str, np.ndarray]
+    _: KW_ONLY
+    x: Literal["seconds", "oracle_calls", "pass"] = "seconds"
+    y: Literal["gap", "primal", "dual", "suboptimality"] = "gap"
+    optimum: float | None = None
+    name: str | None = None
 
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any
@@ -104,7 +92,7 @@ class ConvergenceDisplay:
                 raise ValueError(f"{argument} must be one of {names}, got {value!r}")
         if (self.y == "suboptimality") != (self.optimum is not None):
             raise ValueError("y='suboptimality' needs optimum, which nothing else uses")
-        ax = axes_for(self, ax)
+        ax = self._axes(ax)
         values = np.asarray(
             self.history["primal" if self.y == "suboptimality" else self.y], float
         )
@@ -115,7 +103,7 @@ class ConvergenceDisplay:
         if self.y in ("gap", "suboptimality"):
             shown &= values > 0
             ax.set_yscale("log")
-        kwargs = line_options(self, name, kwargs)
+        kwargs = self._line_options(name, kwargs)
         # matplotlib's short name of the same option
         if "ds" not in kwargs:
             kwargs.setdefault("drawstyle", "steps-post")

@@ -1,47 +1,66 @@
 """What displays of tables, and of fitted pipelines, share."""
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Display
+from sksstruct.utils._doc import fill_doc
 
-def heat_map(ax, values, names, *, cmap, colorbar, label, **options):
-    """Draw a table of scores, its colors being symmetric about zero.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        Axes to draw on.
-    values : ndarray of shape (n_rows, n_columns)
-        The table; nan and infinite entries stay white.
-    names : tuple of list of str or None
-        Names of the rows and of the columns.
-    cmap : str or matplotlib Colormap
-        Colors; the middle one stands for zero.
-    colorbar : bool
-        Whether to draw a scale beside the heat map.
-    label : str
-        What the scale shows.
-    **options : dict
-        Passed to ``imshow``.
+@fill_doc(TEXTS)
+class HeatMap(Display):
+    """Base of the displays of scores of pairs of labels, with their `names`.
 
-    Returns
-    -------
-    image : matplotlib AxesImage
-        The heat map.
+    Class attributes
+    ----------------
+    _captions : tuple of str
+        What the columns, the rows and the color bar show.
     """
-    finite = np.where(np.isfinite(values), values, np.nan)
-    limit = np.nanmax(np.abs(finite), initial=0.0) or 1.0
-    image = ax.imshow(
-        finite, **{"cmap": cmap, "vmin": -limit, "vmax": limit, **options}
-    )
-    rows, columns = names
-    if rows is not None:
-        ax.set_yticks(np.arange(len(rows)), rows)
-    if columns is not None:
-        ax.set_xticks(np.arange(len(columns)), columns, rotation=90)
-    if colorbar:
-        ax.figure.colorbar(image, ax=ax, label=label)
-    return image
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        cmap: str | Colormap = "RdBu_r",
+        colorbar: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the heat map.
+
+        Parameters
+        ----------
+        %(ax)s
+        cmap : str or matplotlib Colormap, default="RdBu_r"
+            Color map. Its center stands for zero.
+        colorbar : bool, default=True
+            Whether to draw a color bar.
+        %(imshow)s
+
+        Returns
+        -------
+        display : object of this class
+            The display itself.
+        """
+        ax, values = self._axes(ax), self._scores()
+        finite = np.where(np.isfinite(values), values, np.nan)
+        limit = np.nanmax(np.abs(finite), initial=0.0) or 1.0
+        options = {"cmap": cmap, "vmin": -limit, "vmax": limit, **kwargs}
+        self.image_ = ax.imshow(finite, **options)
+        columns, rows, scale = self._captions
+        if self.names is not None:
+            places = np.arange(len(self.names))
+            ax.set_yticks(places, self.names)
+            ax.set_xticks(places, self.names, rotation=90)
+        if colorbar:
+            ax.figure.colorbar(self.image_, ax=ax, label=scale)
+        ax.set(xlabel=columns, ylabel=rows)
+        return self
+
+    def _scores(self):
+        """The table; nan and infinite entries stay white."""
+        raise NotImplementedError
 
 
 def last_step(estimator):

@@ -1,19 +1,21 @@
 """Scores of pairs of labels as a heat map."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
-from sksstruct.plotting._heatmap import heat_map, last_step
+from sksstruct.plotting._axes import TEXTS, Axes
+from sksstruct.plotting._heatmap import HeatMap, last_step
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
-class InteractionsDisplay:
+@dataclass(eq=False, repr=False)
+class InteractionsDisplay(HeatMap):
     """Interactions of labels as a heat map.
 
     It is recommended to use `from_estimator` to create one.
@@ -29,10 +31,7 @@ class InteractionsDisplay:
     ----------
     image_ : matplotlib AxesImage
         The heat map, blue where labels exclude each other.
-    ax_ : matplotlib Axes
-        Axes with the heat map.
-    figure_ : matplotlib Figure
-        Figure with the axes.
+    %(axes)s
 
     See Also
     --------
@@ -49,51 +48,17 @@ class InteractionsDisplay:
     ['low', 'high']
     """
 
-    ax_: Axes
-    figure_: Figure
+    interactions: np.ndarray
+    _: KW_ONLY
+    names: Strings | None = None
 
-    def __init__(
-        self, interactions: np.ndarray, *, names: Strings | None = None
-    ) -> None:
-        self.interactions = interactions
-        self.names = names
+    _captions = ("label", "label", "score of both")
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        cmap: str | Colormap = "RdBu_r",
-        colorbar: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the heat map.
-
-        Parameters
-        ----------
-        %(ax)s
-        cmap : str or matplotlib Colormap, default="RdBu_r"
-            Color map. Its center stands for zero.
-        colorbar : bool, default=True
-            Whether to draw a color bar.
-        **kwargs : dict
-            Passed to matplotlib's ``imshow``.
-
-        Returns
-        -------
-        display : InteractionsDisplay
-            The display itself.
-        """
-        ax = axes_for(self, ax)
+    def _scores(self):
         # a label does not interact with itself
         values = np.array(self.interactions, dtype=np.float64)
         np.fill_diagonal(values, np.nan)
-        names = self.names, self.names
-        self.image_ = heat_map(
-            ax, values, names, cmap=cmap, colorbar=colorbar, label="score of both",
-            **kwargs,
-        )  # fmt: skip
-        ax.set(xlabel="label", ylabel="label")
-        return self
+        return values
 
     @classmethod
     def from_estimator(
@@ -113,8 +78,7 @@ class InteractionsDisplay:
         names : list of str, default=None
             Names of the labels, in the order of the columns of y.
         %(ax)s
-        **kwargs : dict
-            Passed to `plot`.
+        %(options)s
 
         Returns
         -------

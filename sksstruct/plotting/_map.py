@@ -1,15 +1,17 @@
 """Score and bound of a labeling while it is searched for."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from sksstruct.plotting._axes import TEXTS, Axes, Figure, MAPResult, axes_for
+from sksstruct.plotting._axes import TEXTS, Axes, Display, MAPResult
 from sksstruct.utils._doc import fill_doc
 
 
 @fill_doc(TEXTS)
-class MAPDisplay:
+@dataclass(eq=False, repr=False)
+class MAPDisplay(Display):
     """The best score and the lowest bound over time.
 
     It is recommended to use `from_result` to create one. The optimum lies between the
@@ -26,10 +28,7 @@ class MAPDisplay:
     ----------
     score_, bound_ : matplotlib Line2D
         The lines.
-    ax_ : matplotlib Axes
-        Axes with the lines.
-    figure_ : matplotlib Figure
-        Figure with the axes.
+    %(axes)s
 
     See Also
     --------
@@ -47,14 +46,9 @@ class MAPDisplay:
     >>> MAPDisplay.from_result(predictor.results_[0])  # doctest: +SKIP
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self, trace: dict[str, np.ndarray], *, name: str | None = None
-    ) -> None:
-        self.trace = trace
-        self.name = name
+    trace: dict[str, np.ndarray]
+    _: KW_ONLY
+    name: str | None = None
 
     def plot(
         self,
@@ -81,7 +75,7 @@ class MAPDisplay:
         """
         if x not in ("seconds", "iteration"):
             raise ValueError(f"x={x!r} is neither 'seconds' nor 'iteration'")
-        ax = axes_for(self, ax)
+        ax = self._axes(ax)
         name = self.name if name is None else name
         before = "" if name is None else f"{name}, "
         (self.score_,) = ax.step(

@@ -1,22 +1,17 @@
 """A regularization path: held-out score, gap, or cost against alpha."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import (
-    TEXTS,
-    Axes,
-    Figure,
-    SSVMPath,
-    axes_for,
-    line_options,
-)
+from sksstruct.plotting._axes import TEXTS, Axes, Display, SSVMPath
 from sksstruct.utils._doc import fill_doc
 
+Quantity = Literal["score", "gap", "objective", "oracle_calls", "n_iter", "seconds"]
 _LABELS = {
     "score": "held-out score",
     "gap": "duality gap",
@@ -28,7 +23,8 @@ _LABELS = {
 
 
 @fill_doc(TEXTS)
-class PathDisplay:
+@dataclass(eq=False, repr=False)
+class PathDisplay(Display):
     """Scores, gaps or costs along regularization paths.
 
     It is recommended to use `from_estimator` or `from_path` to create one.
@@ -53,10 +49,7 @@ default="score"
     ----------
     lines_ : list of matplotlib Artist
         The lines.
-    ax_ : matplotlib Axes
-        Axes with the lines.
-    figure_ : matplotlib Figure
-        Figure with the axes.
+    %(axes)s
 
     See Also
     --------
@@ -73,25 +66,12 @@ default="score"
     ('alpha', 'log')
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        paths: Sequence[SSVMPath],
-        *,
-        scores: tuple[np.ndarray, ...] | None = None,
-        best: float | None = None,
-        y: Literal[
-            "score", "gap", "objective", "oracle_calls", "n_iter", "seconds"
-        ] = "score",
-        name: str | None = None,
-    ) -> None:
-        self.paths = paths
-        self.scores = scores
-        self.best = best
-        self.y = y
-        self.name = name
+    paths: Sequence[SSVMPath]
+    _: KW_ONLY
+    scores: tuple[np.ndarray, ...] | None = None
+    best: float | None = None
+    y: Quantity = "score"
+    name: str | None = None
 
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any
@@ -114,8 +94,8 @@ default="score"
             raise ValueError(f"y must be one of {tuple(_LABELS)}, got {self.y!r}")
         if self.y == "score" and self.scores is None:
             raise ValueError("y='score' needs scores, as SSVMPathCV has them")
-        ax = axes_for(self, ax)
-        kwargs = line_options(self, name, kwargs)
+        ax = self._axes(ax)
+        kwargs = self._line_options(name, kwargs)
         ax.set_xscale("log")
         if self.y == "score":
             self._plot_scores(ax, kwargs)
@@ -204,9 +184,7 @@ default="score"
         cls,
         estimator: BaseEstimator,
         *,
-        y: Literal[
-            "score", "gap", "objective", "oracle_calls", "n_iter", "seconds"
-        ] = "score",
+        y: Quantity = "score",
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,

@@ -1,5 +1,6 @@
 """A tagged sequence: what was predicted, what is right, and how sure that is."""
 
+from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import Any, Self
 
@@ -7,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
+from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Display
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Items, Strings
 
@@ -23,7 +24,8 @@ _STYLES = {
 
 
 @fill_doc(TEXTS)
-class SequenceDisplay:
+@dataclass(eq=False, repr=False)
+class SequenceDisplay(Display):
     """Labels of one sequence, with the true ones and their probabilities.
 
     It is recommended to use `from_estimator` to create one. In notebooks it is shown as
@@ -46,10 +48,7 @@ class SequenceDisplay:
     ----------
     image_ : matplotlib AxesImage
         The probabilities as a heat map; white where there are none.
-    ax_ : matplotlib Axes
-        Axes with the picture.
-    figure_ : matplotlib Figure
-        Figure with the axes.
+    %(axes)s
 
     See Also
     --------
@@ -68,23 +67,12 @@ class SequenceDisplay:
     >>> display.plot()  # doctest: +SKIP
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        tokens: Strings,
-        predicted: Items,
-        *,
-        y: Items | None = None,
-        probabilities: np.ndarray | None = None,
-        classes: Items | None = None,
-    ) -> None:
-        self.tokens = tokens
-        self.predicted = predicted
-        self.y = y
-        self.probabilities = probabilities
-        self.classes = classes
+    tokens: Strings
+    predicted: Items
+    _: KW_ONLY
+    y: Items | None = None
+    probabilities: np.ndarray | None = None
+    classes: Items | None = None
 
     def plot(
         self, ax: Axes | None = None, *, cmap: str | Colormap = "Greys", **kwargs: Any
@@ -99,15 +87,14 @@ class SequenceDisplay:
         %(ax)s
         cmap : str or matplotlib Colormap, default="Greys"
             Colors of probabilities from 0 to 1.
-        **kwargs : dict
-            Passed to matplotlib's ``imshow``.
+        %(imshow)s
 
         Returns
         -------
         display : SequenceDisplay
             The display itself.
         """
-        ax = axes_for(self, ax)
+        ax = self._axes(ax)
         classes = self._classes()
         table = np.zeros((len(self.tokens), len(classes)))
         if self.probabilities is not None:

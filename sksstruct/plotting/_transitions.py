@@ -1,19 +1,21 @@
 """Scores of transitions between labels as a heat map."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
-from sksstruct.plotting._heatmap import heat_map, last_step
+from sksstruct.plotting._axes import TEXTS, Axes
+from sksstruct.plotting._heatmap import HeatMap, last_step
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
-class TransitionsDisplay:
+@dataclass(eq=False, repr=False)
+class TransitionsDisplay(HeatMap):
     """Heat map of transition scores, from the label of a row to that of a column.
 
     It is recommended to use `from_estimator` to create one.
@@ -29,10 +31,7 @@ class TransitionsDisplay:
     ----------
     image_ : matplotlib AxesImage
         The heat map; forbidden transitions are white.
-    ax_ : matplotlib Axes
-        Axes with the heat map.
-    figure_ : matplotlib Figure
-        Figure with the axes.
+    %(axes)s
 
     See Also
     --------
@@ -50,46 +49,13 @@ class TransitionsDisplay:
     ('from', 'to')
     """
 
-    ax_: Axes
-    figure_: Figure
+    transitions: np.ndarray
+    names: Strings
 
-    def __init__(self, transitions: np.ndarray, names: Strings) -> None:
-        self.transitions = transitions
-        self.names = names
+    _captions = ("to", "from", "score")
 
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        cmap: str | Colormap = "RdBu_r",
-        colorbar: bool = True,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the heat map.
-
-        Parameters
-        ----------
-        %(ax)s
-        cmap : str or matplotlib Colormap, default="RdBu_r"
-            Color map. Its center stands for zero.
-        colorbar : bool, default=True
-            Whether to draw a color bar.
-        **kwargs : dict
-            Passed to matplotlib's ``imshow``.
-
-        Returns
-        -------
-        display : TransitionsDisplay
-            The display itself.
-        """
-        ax = axes_for(self, ax)
-        names = self.names, self.names
-        self.image_ = heat_map(
-            ax, self.transitions, names, cmap=cmap, colorbar=colorbar, label="score",
-            **kwargs,
-        )  # fmt: skip
-        ax.set(xlabel="to", ylabel="from")
-        return self
+    def _scores(self):
+        return self.transitions
 
     @classmethod
     def from_estimator(
@@ -102,8 +68,7 @@ class TransitionsDisplay:
         estimator : ChainCRF or Pipeline
             A fitted tagger, or a pipeline that ends with one.
         %(ax)s
-        **kwargs : dict
-            Passed to `plot`.
+        %(options)s
 
         Returns
         -------

@@ -1,5 +1,6 @@
 """The features with the largest and the smallest weights for a label."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -7,14 +8,15 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, Axes, Figure, axes_for
+from sksstruct.plotting._axes import TEXTS, Axes, Display
 from sksstruct.plotting._heatmap import feature_names, last_step
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
-class WeightsDisplay:
+@dataclass(eq=False, repr=False)
+class WeightsDisplay(Display):
     """The largest and the smallest weights of features for one label, as bars.
 
     It is recommended to use `from_estimator` to create one.
@@ -32,10 +34,7 @@ class WeightsDisplay:
     ----------
     bars_ : matplotlib BarContainer
         The bars, the largest weight on top.
-    ax_ : matplotlib Axes
-        Axes with the bars.
-    figure_ : matplotlib Figure
-        Figure with the axes.
+    %(axes)s
 
     See Also
     --------
@@ -52,15 +51,10 @@ class WeightsDisplay:
     ['word=Ada', 'word=ran']
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self, weights: np.ndarray, names: Strings, *, label: Any = None
-    ) -> None:
-        self.weights = weights
-        self.names = names
-        self.label = label
+    weights: np.ndarray
+    names: Strings
+    _: KW_ONLY
+    label: Any = None
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the bars.
@@ -76,7 +70,7 @@ class WeightsDisplay:
         display : WeightsDisplay
             The display itself.
         """
-        ax = axes_for(self, ax)
+        ax = self._axes(ax)
         places = np.arange(len(self.weights))
         colors = np.where(np.asarray(self.weights) < 0, "tab:blue", "tab:red")
         options = {"color": colors, **kwargs}
@@ -114,8 +108,7 @@ class WeightsDisplay:
             Names of the features. None: those that the steps before give, or those of
             the training data.
         %(ax)s
-        **kwargs : dict
-            Passed to `plot`.
+        %(options)s
 
         Returns
         -------

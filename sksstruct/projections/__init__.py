@@ -1,9 +1,11 @@
 """Euclidean projections."""
 
 from sksstruct.projections._box import project_box_equality
-from sksstruct.projections._polytope import project_chain_polytope
 from sksstruct.projections._simplex import project_simplex
-from sksstruct.projections._tree_polytope import project_tree_polytope
+from sksstruct.projections._tree_polytope import (
+    project_chain_polytope,
+    project_tree_polytope,
+)
 
 __all__ = [
     "project_box_equality",

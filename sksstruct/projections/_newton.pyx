@@ -2,12 +2,15 @@
 
 The dual of a projection onto a polytope is convex and piecewise quadratic: Newton's
 method with a line search ends at the exact minimum, at which the gradient, by how much
-the constraints are violated, is zero. What the problem is, and how its Hessian is
-factorized, is the caller's.
+the constraints are violated, is zero.
 """
 
 from libc.math cimport fabs
 from libc.string cimport memcpy, memset
+
+from sksstruct.projections._multipliers cimport (
+    TreeProblem, evaluate, first_dual, newton_step,
+)
 
 cdef enum:
     # Newton's method ends after a few steps on most problems, and more on large ones:
@@ -28,20 +31,6 @@ cdef double MOST_DAMPING = 1e6
 cdef double ACCEPTABLE = 1e5
 
 
-cdef PiecewiseQuadratic piecewise_quadratic(
-    const void* problem, Evaluate evaluate, FindStep find_step, Py_ssize_t n_duals,
-    Py_ssize_t n_tables, double mass, double* memory
-) noexcept nogil:
-    """The dual of a projection of so many tables; memory is for 3 n_duals numbers."""
-    cdef PiecewiseQuadratic f
-    f.problem, f.evaluate, f.find_step = problem, evaluate, find_step
-    f.n_duals = n_duals
-    f.most_steps = MOST_STEPS + STEPS_PER_TABLE * n_tables
-    f.tolerance = TOLERANCE * mass
-    f.start, f.gradient, f.step = memory, memory + n_duals, memory + 2 * n_duals
-    return f
-
-
 cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
     """The largest absolute value."""
     cdef Py_ssize_t k
@@ -52,7 +41,7 @@ cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
     return worst
 
 
-cdef int search_line(const PiecewiseQuadratic* f, double* duals, double* out,
+cdef int search_line(const TreeProblem* tree, double* duals, double* out,
                      double* value, double* worst) noexcept nogil:
     """Halve the step until it improves the function, or the gradient, enough.
 
@@ -60,19 +49,19 @@ cdef int search_line(const PiecewiseQuadratic* f, double* duals, double* out,
     after. Returns the number of halvings; -1 if no length will do, duals and worst
     being what they were.
     """
-    cdef Py_ssize_t n = f.n_duals, k
+    cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), k
     cdef double before = value[0], slope = 0.0, length = 1.0, now
     cdef int halvings
     # how fast the function falls along the step
     for k in range(n):
-        slope += f.gradient[k] * f.step[k]
+        slope += tree.gradient[k] * tree.step[k]
     # start + length * step each time: going back by steps would pile up rounding
-    memcpy(f.start, duals, n * sizeof(double))
+    memcpy(tree.start, duals, n * sizeof(double))
     for halvings in range(MOST_HALVINGS):
         for k in range(n):
-            duals[k] = f.start[k] + length * f.step[k]
-        value[0] = f.evaluate(f.problem, duals, f.gradient, out)
-        now = largest(n, f.gradient)
+            duals[k] = tree.start[k] + length * tree.step[k]
+        value[0] = evaluate(tree, duals, tree.gradient, out)
+        now = largest(n, tree.gradient)
         # Armijo's condition. Close to the minimum, where the function changes by less
         # than its rounding, the gradient tells more.
         if value[0] <= before + 1e-4 * length * slope or (
@@ -81,26 +70,26 @@ cdef int search_line(const PiecewiseQuadratic* f, double* duals, double* out,
             return halvings
         length *= 0.5
     # The tables have to be those of the multipliers.
-    memcpy(duals, f.start, n * sizeof(double))
-    f.evaluate(f.problem, duals, f.gradient, out)
+    memcpy(duals, tree.start, n * sizeof(double))
+    evaluate(tree, duals, tree.gradient, out)
     return -1
 
 
-cdef double descend(const PiecewiseQuadratic* f, double* duals,
+cdef double descend(const TreeProblem* tree, double* duals,
                     double* out) noexcept nogil:
     """Minimize the function from given multipliers."""
-    cdef Py_ssize_t _
-    cdef double value, worst, damping = DAMPING
+    cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), _
+    cdef double value, worst, damping = DAMPING, tolerance = TOLERANCE * tree.mass
     cdef int halvings
-    value = f.evaluate(f.problem, duals, f.gradient, out)
-    worst = largest(f.n_duals, f.gradient)
-    for _ in range(f.most_steps):
-        if worst <= f.tolerance:
+    value = evaluate(tree, duals, tree.gradient, out)
+    worst = largest(n, tree.gradient)
+    for _ in range(MOST_STEPS + STEPS_PER_TABLE * tree.n_tables):
+        if worst <= tolerance:
             break
         # Where no table entry moves with a multiplier the Hessian is zero, and the
         # damping sets the length of the step: it follows what halving finds.
-        f.find_step(f.problem, out, damping, f.gradient, f.step)
-        halvings = search_line(f, duals, out, &value, &worst)
+        newton_step(tree, out, damping, tree.gradient, tree.step)
+        halvings = search_line(tree, duals, out, &value, &worst)
         # as close as rounding allows; the caller judges the violation
         if halvings < 0:
             break
@@ -111,16 +100,17 @@ cdef double descend(const PiecewiseQuadratic* f, double* duals,
     return worst
 
 
-cdef double minimize(const PiecewiseQuadratic* f, double* duals,
+cdef double minimize(const TreeProblem* tree, double* duals,
                      double* out) noexcept nogil:
     """Minimize the function; duals are where to start, and what was found.
 
     Returns the largest entry of the gradient.
     """
-    cdef double worst = descend(f, duals, out)
-    if worst <= ACCEPTABLE * f.tolerance:
+    cdef double worst = descend(tree, duals, out)
+    if worst <= ACCEPTABLE * TOLERANCE * tree.mass:
         return worst
     # Multipliers of a point that was far away are so large that the function is all
     # rounding there: zero is nearer.
-    memset(duals, 0, f.n_duals * sizeof(double))
-    return descend(f, duals, out)
+    memset(duals, 0,
+           first_dual(tree.n_tables, tree.n_states) * sizeof(double))
+    return descend(tree, duals, out)

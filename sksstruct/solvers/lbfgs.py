@@ -7,7 +7,6 @@ is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
@@ -19,7 +18,7 @@ from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
 from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
-from sksstruct.utils._param_validation import Interval
+from sksstruct.utils._param_validation import Count
 from sksstruct.utils.progress import Status
 
 # The first step, as a share of the one that would take a line to zero: a parabola that
@@ -78,13 +77,9 @@ class LBFGS(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    memory: int = 10
+    memory: Count = 10
 
     bounded = unregularized = True
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "memory": [Interval(Integral, 1, None, closed="left")],
-    }
 
     def _solve(self, model, alpha, options):
         loss, box = self.smooth_loss(model), Box.of(model)

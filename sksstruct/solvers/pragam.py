@@ -10,7 +10,6 @@ printed 2 / (k + 3) is smaller.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from sksstruct.solvers.core.base import SCALING, Solver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count, Positive
 from sksstruct.utils.progress import Status
 
 # Dual variables at a bound are fixed until the next restart if their slope exceeds this
@@ -74,20 +73,11 @@ class Pragam(Solver):
     max_iter: int = 10000
     tol: float = 3e-3
     _: KW_ONLY
-    lipschitz: float | Literal["adaptive"] = "adaptive"
+    lipschitz: Positive | Literal["adaptive"] = "adaptive"
     restart: bool = True
-    check_every: int = 10
+    check_every: Count = 10
 
     required_oracles = ("projection",)
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "lipschitz": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"adaptive"}),
-        ],
-        "restart": ["boolean"],
-        "check_every": [Interval(Integral, 1, None, closed="left")],
-    }
 
     def _solve(self, model, alpha, options):
         space = model.dual_space()

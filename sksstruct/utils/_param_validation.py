@@ -1,4 +1,12 @@
-"""The one place that touches scikit-learn's private parameter validation."""
+"""Constraints of parameters, as their annotations say, or are given beside them.
+
+The one place that touches scikit-learn's private parameter validation.
+"""
+
+import inspect
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 from sklearn.utils._param_validation import (
     Interval,
@@ -8,12 +16,71 @@ from sklearn.utils._param_validation import (
 )
 
 __all__ = [
+    "Constrained",
+    "Count",
     "Interval",
+    "NonNegative",
+    "NonNegativeInt",
     "Options",
+    "Positive",
     "StrOptions",
     "validate_parameter_constraints",
     "validate_params",
 ]
+
+# Numbers of a range, for annotations of parameters.
+Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
+NonNegativeInt = Annotated[int, Interval(Integral, 0, None, closed="left")]
+Positive = Annotated[float, Interval(Real, 0, None, closed="neither")]
+NonNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
+
+
+class Constrained:
+    """Mixin of dataclasses whose annotations are the constraints of their parameters.
+
+    A class adds to the constraints of its bases. What it gives as
+    `_parameter_constraints` goes before its annotations. A number without a range,
+    ``int`` or ``float``, needs one there or in a base.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {}
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        annotated = {
+            name: _constraints_of(hint)
+            for name, hint in inspect.get_annotations(cls).items()
+            if get_origin(hint) is not ClassVar
+        }
+        cls._parameter_constraints = {
+            **super(cls, cls)._parameter_constraints,
+            **{name: found for name, found in annotated.items() if found},
+            **vars(cls).get("_parameter_constraints", {}),
+        }
+
+
+def _constraints_of(hint):
+    """Constraints of an annotation; none if a part of it says too little."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    found = [_constraint_of(part) for part in parts]
+    return [] if ... in found else found
+
+
+def _constraint_of(part):
+    """The constraint of one alternative of an annotation, or ``...``."""
+    origin = get_origin(part)
+    if origin is Annotated:
+        return part.__metadata__[0]
+    if origin is Literal:
+        values = set(get_args(part))
+        is_text = all(isinstance(value, str) for value in values)
+        return StrOptions(values) if is_text else ...
+    if part in (None, NoneType):
+        return None
+    if part is bool:
+        return "boolean"
+    is_kind = isinstance(part, type) and part not in (int, float, Any)
+    return part if is_kind else ...
 
 
 def validate_params(estimator):

@@ -118,7 +118,6 @@
        const double *table, double *out))                                              \
     X(double, sks_row_raise,                                                           \
       (ptrdiff_t n, double score, double weight, const double *row, double *out))      \
-    X(double, sks_largest, (ptrdiff_t n, const double *scores))                        \
     X(void, sks_extremes,                                                              \
       (ptrdiff_t rows, ptrdiff_t cols, const double *table, double *row_high,          \
        double *col_high))

@@ -121,7 +121,7 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     double sks_row_raise "sks_table.sks_row_raise"(
         Py_ssize_t n, double score, double weight, const double* row,
         double* out) noexcept
-    double sks_largest "sks_table.sks_largest"(
+    double sks_largest "sks_table.sks_max"(
         Py_ssize_t n, const double* scores) noexcept
     void sks_extremes "sks_table.sks_extremes"(
         Py_ssize_t rows, Py_ssize_t cols, const double* table, double* row_high,

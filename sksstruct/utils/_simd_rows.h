@@ -7,30 +7,35 @@
 /* ---- max-product, and sums of rows ---- */
 
 /* out[b] += max_a prev[a] + table[a, b], a < n: one step of max-product. */
-SKS_INLINE void sks_maxplus_block(const int width, ptrdiff_t n, ptrdiff_t ld,
-                                  const double *SKS_RESTRICT prev,
-                                  const double *SKS_RESTRICT table,
-                                  double *SKS_RESTRICT out)
-{
-    double acc[32];
-    for (int j = 0; j < width; j++) acc[j] = prev[0] + table[j];
-    for (ptrdiff_t a = 1; a < n; a++) {
-        const double p = prev[a];
-        const double *row = table + a * ld;
-        for (int j = 0; j < width; j++) {
-            const double c = p + row[j];
-            acc[j] = c > acc[j] ? c : acc[j];
-        }
+#define SKS_MAXPLUS(name, real)                                                        \
+    SKS_INLINE void name##_block(const int width, ptrdiff_t n, ptrdiff_t ld,           \
+                                 const real *SKS_RESTRICT prev,                        \
+                                 const real *SKS_RESTRICT table,                       \
+                                 real *SKS_RESTRICT out)                               \
+    {                                                                                  \
+        real acc[32];                                                                  \
+        for (int j = 0; j < width; j++) acc[j] = prev[0] + table[j];                   \
+        for (ptrdiff_t a = 1; a < n; a++) {                                            \
+            const real p = prev[a];                                                    \
+            const real *row = table + a * ld;                                          \
+            for (int j = 0; j < width; j++) {                                          \
+                const real c = p + row[j];                                             \
+                acc[j] = c > acc[j] ? c : acc[j];                                      \
+            }                                                                          \
+        }                                                                              \
+        for (int j = 0; j < width; j++) out[j] += acc[j];                              \
+    }                                                                                  \
+    static void name(ptrdiff_t n, ptrdiff_t ld, const real *prev, const real *table,   \
+                     real *out)                                                        \
+    {                                                                                  \
+        SKS_BLOCKS(ld, name##_body);                                                   \
     }
-    for (int j = 0; j < width; j++) out[j] += acc[j];
-}
-#define SKS_BODY(width, b) sks_maxplus_block(width, n, ld, prev, table + (b), out + (b))
-static void sks_maxplus(ptrdiff_t n, ptrdiff_t ld, const double *prev,
-                        const double *table, double *out)
-{
-    SKS_BLOCKS(ld, SKS_BODY);
-}
-#undef SKS_BODY
+#define sks_maxplus_body(width, b) \
+    sks_maxplus_block(width, n, ld, prev, table + (b), out + (b))
+SKS_MAXPLUS(sks_maxplus, double)
+#define sks_single_maxplus_body(width, b) \
+    sks_single_maxplus_block(width, n, ld, prev, table + (b), out + (b))
+SKS_MAXPLUS(sks_single_maxplus, float)
 
 /* out[b] += scale * row[b] */
 #define SKS_BODY(width, b) \
@@ -46,16 +51,21 @@ static void sks_axpy(ptrdiff_t ld, double scale,
 /* ---- more of max-product: single rows of any length, and updates ---- */
 
 /* max x[b], b < n; -inf without any */
-static double sks_max(ptrdiff_t n, const double *x)
+static double sks_max(ptrdiff_t n, const double *SKS_RESTRICT x)
 {
     double best[8], top;
     ptrdiff_t b = 0;
-    for (int j = 0; j < 8; j++) best[j] = -INFINITY;
+    if (n < 8) {
+        top = n ? x[0] : -INFINITY;
+        for (b = 1; b < n; b++) top = SKS_MAX(x[b], top);
+        return top;
+    }
+    /* which begin with the block that may overlap */
+    for (int j = 0; j < 8; j++) best[j] = x[n - 8 + j];
     for (; b + 8 <= n; b += 8)
-        for (int j = 0; j < 8; j++) best[j] = x[b + j] > best[j] ? x[b + j] : best[j];
+        for (int j = 0; j < 8; j++) best[j] = SKS_MAX(x[b + j], best[j]);
     top = best[0];
-    for (int j = 1; j < 8; j++) top = best[j] > top ? best[j] : top;
-    for (; b < n; b++) top = x[b] > top ? x[b] : top;
+    for (int j = 1; j < 8; j++) top = SKS_MAX(best[j], top);
     return top;
 }
 

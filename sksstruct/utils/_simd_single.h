@@ -61,34 +61,6 @@ SKS_INLINE void sks_single_fma(const int width, float v, const float *row, float
 SKS_SINGLE(f32, float)
 SKS_SINGLE(f64, double)
 
-/* out[b] += max_a prev[a] + table[a, b], a < n: one step of max-product. */
-SKS_INLINE void sks_single_maxplus_block(const int width, ptrdiff_t n, ptrdiff_t ld,
-                                         const float *SKS_RESTRICT prev,
-                                         const float *SKS_RESTRICT table,
-                                         float *SKS_RESTRICT out)
-{
-    float acc[32];
-    for (int j = 0; j < width; j++) acc[j] = prev[0] + table[j];
-    for (ptrdiff_t a = 1; a < n; a++) {
-        const float p = prev[a];
-        const float *row = table + a * ld;
-        for (int j = 0; j < width; j++) {
-            const float c = p + row[j];
-            acc[j] = c > acc[j] ? c : acc[j];
-        }
-    }
-    for (int j = 0; j < width; j++) out[j] += acc[j];
-}
-#define SKS_BODY(width, b) \
-    sks_single_maxplus_block(width, n, ld, prev, table + (b), out + (b))
-static void sks_single_maxplus(ptrdiff_t n, ptrdiff_t ld,
-                               const float *prev, const float *table,
-                               float *out)
-{
-    SKS_BLOCKS(ld, SKS_BODY);
-}
-#undef SKS_BODY
-
 /* The first a of the largest x[a] + y[a]; y is -inf in the padding. */
 static ptrdiff_t sks_single_best(ptrdiff_t ld, const float *x,
                                  const float *y)

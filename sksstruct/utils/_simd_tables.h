@@ -87,24 +87,6 @@ static double sks_row_raise(ptrdiff_t n, double score, double weight,
     return low[0];
 }
 
-/* max_i scores[i] */
-static double sks_largest(ptrdiff_t n, const double *SKS_RESTRICT scores)
-{
-    double best[8], largest;
-    ptrdiff_t first = 0;
-    if (n < 8) {
-        largest = scores[0];
-        for (first = 1; first < n; first++) largest = SKS_MAX(scores[first], largest);
-        return largest;
-    }
-    for (int j = 0; j < 8; j++) best[j] = scores[n - 8 + j];
-    for (; first + 8 <= n; first += 8)
-        for (int j = 0; j < 8; j++) best[j] = SKS_MAX(scores[first + j], best[j]);
-    largest = best[0];
-    for (int j = 1; j < 8; j++) largest = SKS_MAX(best[j], largest);
-    return largest;
-}
-
 /* row_high[i] = max_j table[i, j], col_high[j] = max_i table[i, j] */
 static void sks_extremes(ptrdiff_t rows, ptrdiff_t cols,
                          const double *SKS_RESTRICT table,

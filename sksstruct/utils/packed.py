@@ -1,25 +1,28 @@
 """Ragged sequences, packed once: stacked rows and offsets."""
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sksstruct.utils._layout import StoredRows, is_mapped, object_array
+from sksstruct.utils._layout import StoredRows, is_mapped
 from sksstruct.utils._names import FeatureNames
-from sksstruct.utils.sparse_input import rows_between, sound_csr
+from sksstruct.utils._ragged import check_finite, stack_rows
+from sksstruct.utils.labels import PackedLabels
+from sksstruct.utils.shards import open_shard, save_parts
+from sksstruct.utils.sparse_input import canonical_csr, rows_between
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import (
-    Items,
     Labelings,
     MatrixLike,
     PathLike,
     SparseLike,
     Strings,
 )
+
+__all__ = ["PackedLabels", "PackedSequences", "compact_rows"]
 
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
 # the zeros, and the rows take less memory.
@@ -77,7 +80,7 @@ class PackedSequences(Versioned, Sequence):
     ) -> None:
         offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         if sparse.issparse(values):
-            values = _canonical_csr(values)
+            values = canonical_csr(values)
         else:
             values = np.asarray(values)
             if values.dtype.kind not in "biuf":
@@ -164,9 +167,6 @@ class PackedSequences(Versioned, Sequence):
         FileExistsError
             If there is something of that name.
         """
-        # not above: that module needs this one
-        from sksstruct.utils.shards import save_parts
-
         save_parts(path, [(self, y)])
 
     @staticmethod
@@ -201,8 +201,6 @@ class PackedSequences(Versioned, Sequence):
         ...     PackedSequences.open(f"{folder}/train")
         PackedSequences(3 sequences, 6 rows, 1 features, dense float64)
         """
-        from sksstruct.utils.shards import save_parts
-
         save_parts(path, parts)
 
     @overload
@@ -255,9 +253,7 @@ class PackedSequences(Versioned, Sequence):
         ...     X, y[0].tolist()
         (PackedSequences(2 sequences, 3 rows, 1 features, dense float64), ['a', 'b'])
         """
-        from sksstruct.utils.shards import open_shard
-
-        return open_shard(path, mmap, labels)
+        return open_shard(PackedSequences, path, mmap, labels)
 
     @property
     def is_sparse(self) -> bool:
@@ -277,9 +273,6 @@ class PackedSequences(Versioned, Sequence):
     def __array_function__(self, func, types, args, kwargs):
         """What `sklearn.pipeline.FeatureUnion` joins its parts with."""
         if func is np.concatenate and kwargs.get("axis", *args[1:2]) == 1:
-            # not above: that module needs this one
-            from sksstruct.utils._side_by_side import side_by_side
-
             return side_by_side(args[0])
         # all else is as if this method did not exist
         return func._implementation(*args, **kwargs)
@@ -391,104 +384,95 @@ def compact_rows(rows: np.ndarray | SparseLike) -> Any:
     return sparse.csr_array(rows)
 
 
-class PackedLabels(Sequence):
-    """Labels of many sequences as numbers in one array, which may be on disk.
-
-    A read-only sequence of arrays: ``y[i]`` has the labels of sequence i. Estimators
-    take it wherever they take a list of them; training makes no object of each label.
+def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
+    """Pack feature matrices of many sequences.
 
     Parameters
     ----------
-    codes : array-like of shape (n_rows,), int32
-        Numbers of the labels; -1 where a label is not known.
-    offsets : array-like of shape (n_sequences + 1,)
-        Sequence i has the labels ``offsets[i]:offsets[i + 1]``.
-    classes : sequence
-        The labels.
+    X : list of array-like or CSR of shape (n_positions, n_features), ndarray of shape \
+            (n_sequences, n_positions, n_features), or PackedSequences
+        Features.
+    n_features : int, default=None
+        Number of features expected.
+    all_empty : bool, default=False
+        Whether it is enough to have sequences without positions.
+    name : str, default="X"
+        Name of the argument in errors.
 
-    Attributes
-    ----------
-    codes, offsets : ndarray
-        As given.
-    classes : ndarray of object
-        The labels.
+    Returns
+    -------
+    packed : PackedSequences
+        float32 if all items are, else float64. Items are stacked, not kept. A sequence
+        may have no positions, and then be ``[]``.
 
-    Examples
-    --------
-    >>> from sksstruct.utils.packed import PackedLabels
-    >>> y = PackedLabels([0, 1, 1, 0], offsets=[0, 1, 4], classes=["low", "high"])
-    >>> [labels.tolist() for labels in y]
-    [['low'], ['high', 'high', 'low']]
+    Raises
+    ------
+    TypeError
+        If X, or an item, is of a kind that cannot hold features.
+    ValueError
+        If X is empty, or an item has the wrong number of dimensions or features, or
+        holds NaN or infinity.
     """
+    packed = X
+    if not isinstance(X, PackedSequences):
+        packed = PackedSequences.from_lengths(*stack_rows(X, n_features, name))
+    if not len(packed):
+        raise ValueError(f"{name} is empty: at least one sequence is required")
+    if not all_empty and not packed.offsets[-1]:
+        raise ValueError(f"{name} has no positions: every sequence is empty")
+    check_finite(packed, name)
+    if n_features is not None and packed.n_features != n_features:
+        raise ValueError(
+            f"{name} has {packed.n_features} features in each row, but {n_features} "
+            "features were seen in fit"
+        )
+    return packed
 
-    def __init__(self, codes: ArrayLike, offsets: ArrayLike, classes: Items) -> None:
-        self.codes = np.ascontiguousarray(codes, dtype=np.int32)
-        self.offsets = np.ascontiguousarray(offsets, dtype=np.intp)
-        self.classes = object_array(list(classes))
-        n, n_classes = len(self.codes), len(self.classes)
-        if n != self.offsets[-1]:
-            raise ValueError(f"y has {n} labels, but X has {self.offsets[-1]} rows")
-        if n and not -1 <= self.codes.min() <= self.codes.max() < n_classes:
-            raise ValueError(f"numbers of labels must be from -1 to {n_classes - 1}")
 
-    def check_lengths(self, lengths: np.ndarray) -> None:
-        """Raise an error if sequences have other lengths.
+def side_by_side(parts):
+    """Sequences whose rows are the rows of all parts, one after the other.
 
-        Parameters
-        ----------
-        lengths : ndarray of shape (n_sequences,)
-            Number of positions of each sequence.
-        """
-        if len(self) != len(lengths):
+    Parameters
+    ----------
+    parts : list of {PackedSequences, list of matrix}
+        Features of the same sequences. One at least has names, or is sparse, or is a
+        `PackedSequences`.
+
+    Returns
+    -------
+    packed : PackedSequences
+        As CSR if a part is. If a part has names, features without names are named as
+        their columns are numbered, ``x0`` and so on, and names that an earlier part has
+        too begin with the number of their part, ``1__``.
+
+    Raises
+    ------
+    ValueError
+        If parts differ in the number of sequences, or of positions.
+    """
+    parts = [
+        check_sequences(part, all_empty=True, name=f"part {k} of X")
+        for k, part in enumerate(parts)
+    ]
+    first = parts[0]
+    for k, part in enumerate(parts):
+        if len(part) != len(first):
             raise ValueError(
-                f"y has {len(self)} sequences, but X has {len(lengths)} sequences"
+                f"part {k} of X has {len(part)} sequences, part 0 has {len(first)}"
             )
-        wrong = np.flatnonzero(np.diff(self.offsets) != lengths)
+        wrong = np.flatnonzero(part.lengths != first.lengths)
         if len(wrong):
             i = wrong[0]
-            n = self.offsets[i + 1] - self.offsets[i]
             raise ValueError(
-                f"y[{i}] has {n} labels, but X[{i}] has {lengths[i]} positions"
+                f"part {k} of X has {part.lengths[i]} positions in sequence {i}, part "
+                f"0 has {first.lengths[i]}"
             )
-
-    def __len__(self):
-        return len(self.offsets) - 1
-
-    def __repr__(self):
-        return (
-            f"PackedLabels({len(self)} sequences, {len(self.codes)} labels, "
-            f"{len(self.classes)} classes)"
-        )
-
-    def __getitem__(self, key):
-        if isinstance(key, slice):
-            return [self[i] for i in range(*key.indices(len(self)))]
-        key = int(key)
-        if not -len(self) <= key < len(self):
-            raise IndexError(f"sequence {key} of {len(self)}")
-        key %= len(self)
-        codes = self.codes[self.offsets[key] : self.offsets[key + 1]]
-        # the last one is None, which -1 stands for
-        return object_array([*self.classes, None])[codes]
-
-
-def _canonical_csr(values):
-    """CSR array with sorted, unique, 32-bit indices and float values.
-
-    Shares memory with an input that already has this form.
-    """
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"values must be real numbers, got {values.dtype}")
-    if values.ndim != 2:
-        raise ValueError(f"values must be 2-D, got {values.ndim}-D")
-    if values.dtype not in (np.float32, np.float64):
-        values = values.astype(np.float64)
-    sound = sound_csr(values, "values")
-    # the constructor copies arrays that are less than half of others, say of a file
-    is_array = isinstance(sound, sparse.csr_array)
-    out = copy(sound) if is_array else sparse.csr_array(sound)
-    if not out.has_canonical_format:
-        if values.format == "csr" and np.may_share_memory(out.data, values.data):
-            out = out.copy()
-        out.sum_duplicates()
-    return out
+    values = [part.values for part in parts]
+    if any(part.is_sparse for part in parts):
+        values = sparse.hstack([sparse.csr_array(v) for v in values], format="csr")
+    else:
+        values = np.hstack(values)
+    names = FeatureNames.joined(
+        [p.n_features if p.feature_names is None else p.feature_names for p in parts]
+    )
+    return PackedSequences(values, first.offsets, names)

@@ -13,8 +13,7 @@ from uuid import uuid4
 import numpy as np
 from scipy import sparse
 
-from sksstruct.utils.packed import PackedLabels, PackedSequences
-from sksstruct.utils.validation import LabelEncoder, check_labels
+from sksstruct.utils.labels import LabelEncoder, PackedLabels, check_labels
 
 FORMAT, VERSION = "sksstruct.PackedSequences", 1
 # Labels that JSON keeps as they are.
@@ -229,8 +228,8 @@ def _codes(y, lengths):
     return codes, classes
 
 
-def open_shard(path, mmap=True, labels=False):
-    """Read `PackedSequences.open(path)`."""
+def open_shard(pack, path, mmap=True, labels=False):
+    """Read `PackedSequences.open(path)`, the class being what packs rows."""
     path = Path(path)
     header = _header(path)
     arrays = {name: _array(path, name, header, mmap) for name in header["arrays"]}
@@ -253,7 +252,7 @@ def open_shard(path, mmap=True, labels=False):
             (arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape
         )
     try:
-        X = PackedSequences(values, arrays["offsets"], names)
+        X = pack(values, arrays["offsets"], names)
         if not labels:
             return X
         if "labels" in arrays:

@@ -5,6 +5,8 @@ arrays were changed, and its own conversions read wherever they point. What is r
 here is sound: a row for each pointer, columns within the matrix, 32-bit column indices.
 """
 
+from copy import copy
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
@@ -179,4 +181,26 @@ def rows_between(X, first, last):
     # what is true of all rows need not be found anew
     if X.has_canonical_format:
         out.has_canonical_format = True
+    return out
+
+
+def canonical_csr(values):
+    """CSR array with sorted, unique, 32-bit indices and float values.
+
+    Shares memory with an input that already has this form.
+    """
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"values must be real numbers, got {values.dtype}")
+    if values.ndim != 2:
+        raise ValueError(f"values must be 2-D, got {values.ndim}-D")
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float64)
+    sound = sound_csr(values, "values")
+    # the constructor copies arrays that are less than half of others, say of a file
+    is_array = isinstance(sound, sparse.csr_array)
+    out = copy(sound) if is_array else sparse.csr_array(sound)
+    if not out.has_canonical_format:
+        if values.format == "csr" and np.may_share_memory(out.data, values.data):
+            out = out.copy()
+        out.sum_duplicates()
     return out

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sksstruct.inference.cuts._roof_dual import RoofDual
+from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.datasets import load_multilabel
@@ -116,9 +116,9 @@ def test_labels_that_the_relaxation_leaves_open():
     table[[0, 0, 1], [1, 2, 2]] = -6.0
     unaries = 8 * rng.standard_normal((40, n_labels))
     unaries[:, :3] = 2 + rng.standard_normal((40, 3))
-    some = RoofDual(pairs, n_labels)
-    scores = table[pairs[:, 0], pairs[:, 1]]
-    halves = [(some.solve(unary, scores)[0] == 0.5).sum() for unary in unaries]
+    graph = LabelPairs(pairs, n_labels)
+    graph.set_scores(table[pairs[:, 0], pairs[:, 1]])
+    halves = (ReducedRoofDual(graph).solve_all(unaries) == 1).sum(axis=1)
     # some samples with open labels beside fixed ones
     assert any(0 < count < n_labels for count in halves)
     every = np.array(list(product((0, 1), repeat=n_labels)))

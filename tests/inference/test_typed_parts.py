@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from placements import placements
-from sksstruct.inference.parts._typed import TypedPartsTree
 
 from sksstruct.inference import max_marginals, max_product, parts_max_product
+from sksstruct.inference.parts._parts import PartsTree
 
 NUMBERS = {
     "offsets": [-2.0, -0.5, 0.0, 1.0],
@@ -65,7 +65,7 @@ def score_of(unary, edges, tables, cells, types):
 def test_equals_enumeration(problem):
     unary, tables = as_tables(*problem)
     edges, bias = problem[1], problem[5]
-    positions, types, score = TypedPartsTree(*problem).solve()
+    positions, types, score = PartsTree(*problem).max_product()
     best = max(
         score_of(unary, edges, tables, cells, chosen)
         for cells in itertools.product(range(unary.shape[1]), repeat=len(unary))
@@ -83,7 +83,7 @@ def test_max_marginals(problem):
     unary, tables = as_tables(*problem)
     if not len(problem[1]):
         tables = np.zeros((0, 1, unary.shape[1], unary.shape[1]))
-    found = TypedPartsTree(*problem).max_marginals()
+    found = PartsTree(*problem).max_marginals()
     expected = max_marginals(list(unary), problem[1], tables.max(axis=1))
     np.testing.assert_array_equal(found.reshape(unary.shape), expected)
 
@@ -95,7 +95,7 @@ def test_larger_trees(problem):
     unary, tables = as_tables(*problem)
     if not len(problem[1]):
         tables = np.zeros((0, 1, unary.shape[1], unary.shape[1]))
-    _, _, score = TypedPartsTree(*problem).solve()
+    _, _, score = PartsTree(*problem).max_product()
     assert score == max_product(list(unary), problem[1], tables.max(axis=1))[1]
 
 
@@ -104,9 +104,9 @@ def test_one_type_is_none():
     unary, edges = rng.normal(size=(4, 9, 7)), np.array([(0, 1), (2, 1), (1, 3)])
     offsets, linear = rng.normal(size=(2, 3, 1, 2))
     quadratic = rng.uniform(size=(3, 1, 2))
-    positions, types, score = TypedPartsTree(
+    positions, types, score = PartsTree(
         unary, edges, offsets, quadratic, linear, np.zeros((3, 1))
-    ).solve()
+    ).max_product()
     plain = parts_max_product(
         unary, edges, offsets[:, 0], quadratic[:, 0], linear[:, 0]
     )
@@ -118,9 +118,7 @@ def test_one_type_is_none():
 def test_ties_go_to_the_first_type():
     unary = np.zeros((2, 3, 3))
     springs = np.zeros((1, 3, 2)), np.ones((1, 3, 2)), np.zeros((1, 3, 2))
-    tree = TypedPartsTree(unary, np.array([(1, 0)]), *springs, np.zeros((1, 3)))
-    assert tree.solve()[1].tolist() == [0]
-    tree = TypedPartsTree(
-        unary, np.array([(1, 0)]), *springs, np.array([[-1.0, 0.5, 0.5]])
-    )
-    assert tree.solve()[1].tolist() == [1]
+    tree = PartsTree(unary, np.array([(1, 0)]), *springs, np.zeros((1, 3)))
+    assert tree.max_product()[1].tolist() == [0]
+    tree = PartsTree(unary, np.array([(1, 0)]), *springs, np.array([[-1.0, 0.5, 0.5]]))
+    assert tree.max_product()[1].tolist() == [1]

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 
 from sksstruct.inference import max_product
 from sksstruct.projections import project_chain_polytope, project_tree_polytope
-from sksstruct.projections._polytope import n_multipliers, project_all
 from sksstruct.projections._tree_polytope import LocalPolytopes
 
 
@@ -192,8 +191,7 @@ def test_bad_input(m, edges, match):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
-@pytest.mark.parametrize("chains", [False, True])
-def test_interrupts_are_seen_between_projections(chains):
+def test_interrupts_are_seen_between_projections():
     n, states = 400, 8
     rng = np.random.RandomState(0)
     m = 10 * rng.normal(size=(n * 30, states, states))
@@ -201,7 +199,6 @@ def test_interrupts_are_seen_between_projections(chains):
     path = np.column_stack([np.arange(30), np.arange(1, 31)])
     edges = np.concatenate([path + 31 * k for k in range(n)])
     polytopes = LocalPolytopes(31 * n, edges, states)
-    duals = np.zeros(n * n_multipliers(30, states))
 
     def stop(*_):
         raise TimeoutError
@@ -210,10 +207,7 @@ def test_interrupts_are_seen_between_projections(chains):
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
         with pytest.raises(TimeoutError):
-            if chains:
-                project_all(states, np.full(n, 30), np.ones(n), m, duals, out)
-            else:
-                polytopes.project(m, np.ones(n), out)
+            polytopes.project(m, np.ones(n), out)
             # never so soon, unless the machine is a hundred times as fast
             raise AssertionError("the projections ended before the timer")
     finally:

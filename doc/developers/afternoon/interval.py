@@ -36,14 +36,11 @@ class IntervalModel(CompiledModel):
     # ---- what users give, checked ----
 
     def _learn(self, X, y, weight):
-        sizes = {x.shape[1] for x in X}
-        if len(sizes) > 1:
-            raise ValueError(f"X has sequences of {sorted(sizes)} features")
-        self.n_features_ = sizes.pop()
+        self._learn_size((x.shape[1] for x in X), "sequences")
         return self._outputs(X, y)
 
     def _input(self, x, name):
-        x = check_features(x, name, 2, getattr(self, "n_features_", None))
+        x = check_features(x, name, 2, self.n_features_)
         if not len(x):
             raise ValueError(f"{name} has no positions")
         return x
@@ -61,12 +58,11 @@ class IntervalModel(CompiledModel):
     # ---- what is compiled, and back ----
 
     def _bound(self, X, y_true, example_weights):
-        lengths = np.array([len(x) for x in X])
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        block = np.concatenate(X), offsets, 1, self.fit_intercept
+        longest = max(len(x) for x in X)
+        block = self._rows(X), self._offsets(X), 1, self.fit_intercept
         labels = None if y_true is None else np.concatenate(y_true)
         sizes = np.full(len(X), 2)
-        return BoundInterval([block], sizes, labels, example_weights, lengths.max())
+        return BoundInterval([block], sizes, labels, example_weights, longest)
 
     def _labeling(self, x, y):
         return y
@@ -74,9 +70,8 @@ class IntervalModel(CompiledModel):
     def _shown(self, x, labeling):
         return tuple(labeling.tolist())
 
-    def _attributes(self, weights, views=None):
-        x = np.zeros((1, self.n_features_))
-        return self._views(self._bound([x], None, None), weights)
+    def _smallest(self):
+        return np.zeros((1, self.n_features_))
 
     # ---- what any model has ----
 

@@ -35,6 +35,8 @@ cdef class LabelPairs:
     cdef void load(self, const double* pair_scores) noexcept nogil
     cdef void add_up(self) noexcept nogil
     cdef void put(self, Py_ssize_t pair, double score) noexcept nogil
+    cdef void enumerate(self, const double* unary, const double* pair,
+                        double* fields, int32_t* states) noexcept nogil
 
 
 cdef class ReducedRoofDual(FlowTrees):
@@ -61,11 +63,17 @@ cdef class ReducedRoofDual(FlowTrees):
     cdef int _shrink_core(self, const int32_t* states) except -1 nogil
     cdef int _list_pairs(self, const int32_t* states) except -1 nogil
     cdef int _cut_attracting(self) except -1 nogil
-    cdef int _begin_graph(self, Py_ssize_t n_nodes) except -1 nogil
-    cdef int _end_graph(self) except -1 nogil
     cdef int _cut_core(self, int32_t* states) except -1 nogil
     cdef bint _flips_gain(self) noexcept nogil
-    cdef int _set_capacities(self) except -1 nogil
+    cdef int _form_graph(self, bint doubled) except -1 nogil
     cdef void _join(self, Py_ssize_t tail, Py_ssize_t head,
                     double capacity) noexcept nogil
     cdef int _make_room(self, Py_ssize_t n_arcs) except -1 nogil
+
+
+cdef inline int32_t together(int32_t first, int32_t second,
+                             double score) noexcept nogil:
+    """s of a pair in halves: the most where it attracts, else the least."""
+    if score > 0.0:
+        return first if first < second else second
+    return first + second - 2 if first + second > 2 else 0

@@ -1,8 +1,23 @@
-"""The LP relaxation of `_roof_dual.pyx`, with a cut of only those labels that need one.
+"""Labels that are on or off and pairs of them that score together.
 
-At any labeling z, let b_j be what label j loses by flipping alone, and v'_jk what
-flipping both j and k adds to that: v_jk if both are off or both are on in z, -v_jk
-else. In terms of flips x the problem is that of `_roof_dual.pyx` again,
+The LP relaxation of the best labeling is
+
+    max  sum_j c_j y_j + sum_e v_e s_e,   max(0, y_j + y_k - 1) <= s_e <= min(y_j, y_k)
+
+over y in [0, 1]^n, where label j scores c_j (`unary`) and a pair e = (j, k) scores v_e
+(`pair`). The vertices of this polytope are half-integral, and a minimum cut in a graph
+of twice the labels finds the best one: label j has a node j for y_j and a node j' for
+1 - y_j, number n + j. A pair that attracts joins nodes of the same kind, one that
+repels those of different kinds (Hammer, Hansen and Simeone, "Roof duality,
+complementation and persistency in quadratic 0-1 optimization", Mathematical Programming
+28, 1984; Boros and Hammer, "Pseudo-Boolean optimization", 2002). Labels whose two nodes
+are on the same side of the cut are one half. The others have their value in some best
+labeling (persistency), and where there is no half the answer is exact: always if every
+pair attracts. States 0, 1 and 2 stand for 0, 1/2 and 1.
+
+Only labels that need a cut are in it. At any labeling z, let b_j be what label j loses
+by flipping alone, and v'_jk what flipping both j and k adds to that: v_jk if both are
+off or both are on in z, -v_jk else. In terms of flips x the problem is the same again,
 
     max  - sum_j b_j x_j + sum_e v'_e s_e
 
@@ -22,7 +37,6 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
 from sksstruct.inference.cuts._maxflow cimport FlowArc, FlowTrees
-from sksstruct.inference.cuts._roof_dual cimport together
 from sksstruct.utils._memory cimport reserve
 
 from sksstruct.inference._checks import check_edges, check_scores
@@ -33,6 +47,8 @@ from sksstruct.inference.cuts._maxflow import ARC
 cdef int MOST_ROUNDS = 20
 # A point of the core must be better than no flips by this part of what it adds up.
 cdef double ROUNDING = 1e-13
+# Beyond this many labels 2^n labelings are too many to try them all.
+cdef int MOST_LABELS = 20
 
 
 cdef class LabelPairs:
@@ -81,12 +97,7 @@ cdef class LabelPairs:
             Score of each pair if both of its labels are on.
         """
         cdef const double[::1] scores
-        pair_scores = np.ascontiguousarray(check_scores("pairwise", pair_scores, 1))
-        if pair_scores.shape != (self.n_pairs,):
-            raise ValueError(
-                f"pairwise must have shape {(self.n_pairs,)}, got {pair_scores.shape}")
-        if not np.isfinite(pair_scores).all():
-            raise ValueError("scores must be finite")
+        pair_scores = check_finite("pairwise", pair_scores, (self.n_pairs,))
         scores = np.append(pair_scores, 0.0)
         self.load(&scores[0])
 
@@ -126,6 +137,74 @@ cdef class LabelPairs:
         # what is not attraction is repulsion
         graph.repulsion[label] += attraction - (score - old)
         graph.repulsion[other] += attraction - (score - old)
+
+    def best_labels(self, unary, pairwise):
+        """Find the best labeling for given scores by enumeration.
+
+        Parameters
+        ----------
+        unary : array-like of shape (n_labels,)
+            Score of each label if it is on.
+        pairwise : array-like of shape (n_pairs,)
+            Score of each pair if both of its labels are on.
+
+        Returns
+        -------
+        y : ndarray of shape (n_labels,), int32
+            0 or 1 for each label.
+        """
+        if self.n_labels > MOST_LABELS:
+            raise ValueError(
+                f"{self.n_labels} labels have too many labelings to try them all")
+        unary = check_finite("unary", unary, (self.n_labels,))
+        pairwise = check_finite("pairwise", pairwise, (self.n_pairs,))
+        cdef const double[::1] scores = unary
+        # one more, so that there is always a first one
+        cdef const double[::1] pair_scores = np.append(pairwise, 0.0)
+        cdef int32_t[::1] states = np.zeros(self.n_labels, dtype=np.int32)
+        cdef double[::1] fields = np.empty(self.n_labels)
+        with nogil:
+            self.enumerate(&scores[0], &pair_scores[0], &fields[0], &states[0])
+        return np.asarray(states) // 2
+
+    cdef void enumerate(self, const double* unary, const double* pair,
+                        double* fields, int32_t* states) noexcept nogil:
+        """The best labeling, by visiting all of them with one change at a time.
+
+        fields (n_labels,) is scratch: what the score gains when a label is switched on.
+        """
+        cdef PairLists graph = self.lists
+        cdef Py_ssize_t label, place, code, best_code = 0, gray = 0
+        cdef double score = 0.0, best = 0.0, sign
+        # all labels off at first, which scores 0
+        for label in range(graph.n_labels):
+            fields[label] = unary[label]
+        # Gray codes: the label that changes is the lowest bit set in the count.
+        for code in range(1, 1 << graph.n_labels):
+            label = 0
+            while not (code >> label) & 1:
+                label += 1
+            gray ^= 1 << label
+            sign = 1.0 if (gray >> label) & 1 else -1.0
+            # With fields kept a labeling costs no more than its label has partners.
+            score += sign * fields[label]
+            for place in range(graph.first_partner[label],
+                               graph.first_partner[label + 1]):
+                fields[graph.partner[place]] += sign * pair[graph.partner_pair[place]]
+            if score > best:
+                best, best_code = score, gray
+        for label in range(graph.n_labels):
+            states[label] = <int32_t> (2 * ((best_code >> label) & 1))
+
+
+def check_finite(name, scores, shape):
+    """Return finite scores of a shape."""
+    scores = np.ascontiguousarray(check_scores(name, scores, len(shape)))
+    if scores.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {scores.shape}")
+    if not np.isfinite(scores).all():
+        raise ValueError("scores must be finite")
+    return scores
 
 
 cdef class ReducedRoofDual(FlowTrees):
@@ -169,12 +248,7 @@ cdef class ReducedRoofDual(FlowTrees):
         value : float
             Its score, an upper bound on the scores of all labelings.
         """
-        unary = np.ascontiguousarray(check_scores("unary", unary, 1))
-        if unary.shape != (self.graph.n_labels,):
-            raise ValueError(
-                f"unary must have shape {(self.graph.n_labels,)}, got {unary.shape}")
-        if not np.isfinite(unary).all():
-            raise ValueError("scores must be finite")
+        unary = check_finite("unary", unary, (self.graph.n_labels,))
         start = unary > 0.0 if start is None else np.asarray(start)
         cdef const double[::1] scores = unary
         cdef int32_t[::1] states = 2 * start.astype(np.int32)
@@ -375,19 +449,7 @@ cdef class ReducedRoofDual(FlowTrees):
         """
         cdef Py_ssize_t k, n = 0, n_pairs = 0
         cdef CorePair* item
-        self._begin_graph(self._n_core)
-        for k in range(self._n_core_pairs):
-            item = &self._core_pairs[k]
-            if item.score > 0.0:
-                self._first[item.first + 1] += 1
-                self._first[item.second + 1] += 1
-                # v x_j x_k = v x_j - v x_j (1 - x_k)
-                self._terminal[item.first] += 0.5 * item.score
-        self._end_graph()
-        for k in range(self._n_core_pairs):
-            item = &self._core_pairs[k]
-            if item.score > 0.0:
-                self._join(item.first, item.second, 0.5 * item.score)
+        self._form_graph(False)
         self._start()
         self._maximize()
         self.n_cut += self._n_core
@@ -413,11 +475,12 @@ cdef class ReducedRoofDual(FlowTrees):
         """Flip labels of the core by a minimum cut, wholly or by half."""
         cdef Py_ssize_t k, n = self._n_core
         cdef int32_t label
-        self._set_capacities()
+        self._form_graph(True)
         self._start()
         self._maximize()
         for k in range(n):
-            # a label's two nodes, as in `_roof_dual.pyx`
+            # Node k on the source's side says 1, node k' says 0; where both or none of
+            # them are, it is one half.
             self._flip[k] = <int32_t> (
                 1 + self._from_source(k) - self._from_source(n + k))
         # where flips only tie, halves among them would be for nothing
@@ -446,54 +509,49 @@ cdef class ReducedRoofDual(FlowTrees):
             size += fabs(change)
         return gain > ROUNDING * size
 
-    cdef int _set_capacities(self) except -1 nogil:
-        """Form the doubled graph of the core, each capacity half of what counts twice.
+    cdef int _form_graph(self, bint doubled) except -1 nogil:
+        """Form the graph of the core, each capacity half of what counts twice.
 
-        Pairs that attract join nodes of the same kind, others those of different kinds:
-        two edges for each pair, with capacity in one direction.
+        Doubled, it has two nodes for each label: pairs that attract join nodes of the
+        same kind, others those of different kinds; two edges for each pair, with
+        capacity in one direction. Otherwise only pairs that attract have an edge.
         """
         cdef Py_ssize_t k, n = self._n_core
         cdef CorePair* item
-        self._begin_graph(2 * n)
+        self._n = 2 * n if doubled else n
+        for k in range(self._n + 1):
+            self._first[k] = 0
+        # what labels lose by flipping
+        for k in range(n):
+            self._terminal[k] = -0.5 * self._budget[self._core[k]]
         for k in range(self._n_core_pairs):
             item = &self._core_pairs[k]
-            # one arc at each of the nodes of both labels
-            self._first[item.first + 1] += 1
-            self._first[item.second + 1] += 1
-            self._first[n + item.first + 1] += 1
-            self._first[n + item.second + 1] += 1
+            # one arc at each of the nodes of both labels, counted at the node after
+            if doubled or item.score > 0.0:
+                self._first[item.first + 1] += 1
+                self._first[item.second + 1] += 1
+            if doubled:
+                self._first[n + item.first + 1] += 1
+                self._first[n + item.second + 1] += 1
             if item.score > 0.0:
+                # v x_j x_k = v x_j - v x_j (1 - x_k)
                 self._terminal[item.first] += 0.5 * item.score
-        self._end_graph()
+        for k in range(self._n):
+            self._first[k + 1] += self._first[k]
+            self._next[k] = self._first[k]
+        self._make_room(self._first[self._n])
         for k in range(self._n_core_pairs):
             item = &self._core_pairs[k]
             if item.score > 0.0:
                 self._join(item.first, item.second, 0.5 * item.score)
-                self._join(n + item.second, n + item.first, 0.5 * item.score)
-            else:
+                if doubled:
+                    self._join(n + item.second, n + item.first, 0.5 * item.score)
+            elif doubled:
                 self._join(item.first, n + item.second, -0.5 * item.score)
                 self._join(item.second, n + item.first, -0.5 * item.score)
-        for k in range(n):
+        for k in range(n if doubled else 0):
             self._terminal[n + k] = -self._terminal[k]
         return 0
-
-    cdef int _begin_graph(self, Py_ssize_t n_nodes) except -1 nogil:
-        """Create nodes without arcs; the first hold what labels lose by flipping."""
-        cdef Py_ssize_t k
-        self._n = n_nodes
-        for k in range(n_nodes + 1):
-            self._first[k] = 0
-        for k in range(self._n_core):
-            self._terminal[k] = -0.5 * self._budget[self._core[k]]
-        return 0
-
-    cdef int _end_graph(self) except -1 nogil:
-        """Make room for the arcs that were counted, at the node after theirs."""
-        cdef Py_ssize_t k
-        for k in range(self._n):
-            self._first[k + 1] += self._first[k]
-            self._next[k] = self._first[k]
-        return self._make_room(self._first[self._n])
 
     cdef void _join(self, Py_ssize_t tail, Py_ssize_t head,
                     double capacity) noexcept nogil:

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable
+from sksstruct.inference.lp.core._decode import set_marginals
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.exact.search import ExactSearch, build_seconds
 from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
@@ -12,7 +12,6 @@ from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
 from sksstruct.inference.lp.local_search._rounds import RoundSearch
 from sksstruct.inference.lp.local_search._search import LocalSearch
 from sksstruct.inference.lp.local_search._violations import ViolationsFirst
-from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.tightening.tighten import Tightening
 from sksstruct.utils.progress import Status
@@ -104,10 +103,9 @@ class Auto(MAPSolver):
     }
 
     def _run(self, run):
-        problem, graph = run.problem, run.problem.graph
-        start = [int(np.argmax(graph.unary(v))) for v in range(graph.n_variables)]
-        run.offer(np.array(start, dtype=np.int32))
-        many = problem.max_states == 2 and graph.n_edges > _MANY_EDGES
+        problem = run.problem
+        run.offer(problem.best_states())
+        many = problem.max_states == 2 and problem.n_edges > _MANY_EDGES
         if not many and self._eliminate(run):
             return
         beliefs = self._bound(run, many)
@@ -120,10 +118,8 @@ class Auto(MAPSolver):
                 run.note("local search" + (" in turns with it" if exact else ""))
                 rounds.search(self.effort, exact)
             run.status = run.status or status
-        if run.status is Status.OPTIMAL:
-            run.marginals = by_variable(problem, problem.indicator(run.labeling))
-        elif run.marginals is None:
-            run.marginals = by_variable(problem, ties(problem, np.array(beliefs)))
+        if run.status is Status.OPTIMAL or run.marginals is None:
+            set_marginals(run, np.array(beliefs))
 
     def _eliminate(self, run):
         """Solve a graph of small width; False where the width is large."""
@@ -133,7 +129,7 @@ class Auto(MAPSolver):
         run.note("elimination of all variables: the graph is narrow")
         run.offer(search.labeling)
         run.report(bound=run.score)
-        run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
+        set_marginals(run)
         return True
 
     def _violations(self, run):
@@ -154,10 +150,9 @@ class Auto(MAPSolver):
         seconds = build_seconds(run.problem.graph)
         if seconds <= _BUILD_SECONDS and rounds.keep_up(seconds):
             return None
-        left = np.inf if run.time_limit is None else run.time_limit - run.seconds()
         # where the rounds come first, a later limit must not be what puts them off
         share = 1.0 if rounds.begun else _BUILD_SHARE
-        if seconds > min(_BUILD_SECONDS, share * left):
+        if seconds > min(_BUILD_SECONDS, share * run.left()):
             run.note(f"no branch and bound, which would take {seconds:.1f} s to set up")
             return None
         run.note("branch and bound")
@@ -204,8 +199,7 @@ class Auto(MAPSolver):
     def _tighten(self, run, rounds):
         """Rounds of clusters while they close enough of the gap."""
         tightening = Tightening(run)
-        left = np.inf if run.time_limit is None else run.time_limit - run.seconds()
-        end = run.seconds() + _TIGHTEN_SHARE * left
+        end = run.seconds() + _TIGHTEN_SHARE * run.left()
         gap, step = np.inf, 0.0
         while tightening.work < _TIGHTEN_WORK and run.seconds() < end:
             if tightening.advance() or rounds.keep_up():

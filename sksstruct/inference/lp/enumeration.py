@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable
+from sksstruct.inference.lp.core._decode import set_marginals
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.utils.progress import Status
 
@@ -49,7 +49,7 @@ class Enumeration(MAPSolver):
         run.offer(np.array(best, dtype=np.int32))
         run.report(bound=run.score)
         run.status = Status.OPTIMAL
-        run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
+        set_marginals(run)
 
 
 def _all_scores(graph, penalty):
@@ -58,14 +58,8 @@ def _all_scores(graph, penalty):
     total = np.zeros(shape)
     for v in range(graph.n_variables):
         total += _spread(graph.unary(v), [v], shape)
-    weights = graph.edge_weights
-    for e, scope in enumerate(graph.edges):
-        table = graph.tables[graph.edge_tables[e]].dense()
-        if weights is not None:
-            table = table * weights[e]
-        total += _spread(table, scope, shape)
-    for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-        table = graph.tables[t].dense()
+    for scope, table, weight in graph._listed():
+        table = weight * table.dense()
         # conditions have -inf written out; the other tables are finite already, and may
         # be lower
         if penalty:

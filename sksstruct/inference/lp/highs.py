@@ -254,7 +254,7 @@ def program(graph, late=lambda: False):
     """
     first = graph.first_state
     n = int(first[-1])
-    factors = _factors(graph)
+    factors = list(graph._listed())
     sizes = [int(np.prod(t.shape)) for _, t, _ in factors if not _is_logic(t)]
     columns = n + sum(sizes)
     if columns > _MAX_COLUMNS:
@@ -276,21 +276,6 @@ def program(graph, late=lambda: False):
         _add_marginals(parts, index, first[scope])
         at += index.size
     return np.concatenate(costs), *parts.build(at)
-
-
-def _factors(graph):
-    """Scope, table and weight of all edges, then of all larger factors."""
-    weights = graph.edge_weights
-    if weights is None:
-        weights = np.ones(graph.n_edges)
-    edges = [
-        (scope, graph.tables[t], w)
-        for scope, t, w in zip(graph.edges, graph.edge_tables, weights, strict=True)
-    ]
-    return edges + [
-        (scope, graph.tables[t], 1.0)
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
-    ]
 
 
 def _is_logic(table):

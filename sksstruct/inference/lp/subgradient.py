@@ -44,7 +44,7 @@ class Subgradient(MAPSolver):
 
     def _run(self, run):
         graph = run.problem.graph
-        tables = _weighted_tables(graph)
+        tables = [weight * table.dense() for _, table, weight in graph._listed()]
         multipliers = [tuple(np.zeros(size) for size in t.shape) for t in tables]
         mean, step = np.zeros(len(graph.unaries)), None
         for k in range(self.max_iter):
@@ -66,17 +66,6 @@ class Subgradient(MAPSolver):
             if run.report(bound=bound):
                 break
         run.marginals = by_variable(run.problem, mean)
-
-
-def _weighted_tables(graph):
-    """The table of each edge, times its weight."""
-    weights = graph.edge_weights
-    if weights is None:
-        weights = np.ones(graph.n_edges)
-    return [
-        weight * graph.tables[t].dense()
-        for t, weight in zip(graph.edge_tables, weights, strict=True)
-    ]
 
 
 def _beliefs(graph, multipliers):

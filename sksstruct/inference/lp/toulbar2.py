@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable
+from sksstruct.inference.lp.core._decode import set_marginals
 from sksstruct.inference.lp.core.solver import TEXTS, MAPSolver
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.progress import Status
@@ -76,9 +76,7 @@ class Toulbar2(MAPSolver):
             )
 
     def _run(self, run):
-        graph = run.problem.graph
-        start = [int(np.argmax(graph.unary(v))) for v in range(graph.n_variables)]
-        run.offer(np.array(start, dtype=np.int32))
+        run.offer(run.problem.best_states())
         costs = _Costs(run.problem, self.tol)
         with tempfile.TemporaryDirectory() as folder:
             answer, stopped = _ask(run, costs, Path(folder))
@@ -97,7 +95,7 @@ class Toulbar2(MAPSolver):
         run.report(bound=costs.score(proved))
         if run.status is not Status.OPTIMAL:
             run.status = status or Status.STALLED
-        run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
+        set_marginals(run)
 
 
 def _ask(run, costs, folder):
@@ -180,14 +178,9 @@ def _factors(problem):
     graph = problem.graph
     for v in range(graph.n_variables):
         yield [v], graph.unary(v)
-    weights = (
-        np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
-    )
-    for scope, t, weight in zip(graph.edges, graph.edge_tables, weights, strict=True):
-        yield scope, weight * graph.tables[t].dense()
-    for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+    for scope, table, weight in graph._listed():
         # conditions have -inf, all other tables are finite already, and may be lower
-        values = graph.tables[t].dense()
+        values = weight * table.dense()
         yield scope, np.where(values > -np.inf, values, problem.penalty)
 
 

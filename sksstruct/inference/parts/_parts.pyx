@@ -11,19 +11,29 @@ n parabolas costs O(n), where a table would cost n^2 (generalized distance trans
 Felzenszwalb and Huttenlocher, "Distance transforms of sampled functions", 2012,
 Algorithm 1, with maxima for minima).
 
+Edges may have several types of springs. The type t of an edge is found together with
+the positions, and scores
+
+    bias[e, t] + first[e, t, l_u] + second[e, t, l_v] + linear . d - quadratic . d^2
+
+with the offset, linear and quadratic of (e, t). A message is the highest of those of
+the types, at each position of the receiver: one distance transform for each.
+
 Ties: each root takes its first position in the order of rows, then of columns. A part's
 position, given its parent's, is that of the parabola that comes first in a row, then
-in a column, up to rounding.
+in a column, up to rounding. Of types it is the first.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
+from sksstruct.inference.trees._messages cimport best_state
 from sksstruct.inference.trees._tree cimport Tree
 
 from sksstruct.inference._checks import check_scores, check_sums
@@ -128,9 +138,19 @@ cdef class PartsTree(Tree):
     """Checked scores of positions and deformations on a tree.
 
     Cells number the positions row by row.
+
+    Parameters
+    ----------
+    unary, edges, offsets, quadratic, linear : array-like
+        See `parts_max_product`; with types the last three are of shape (n_edges,
+        n_types, 2).
+    bias : ndarray of shape (n_edges, n_types), default=None
+        Scores of types; None: edges have no types.
+    ends : ndarray of shape (n_edges, n_types, 2, height, width), default=None
+        Scores of types at the position of the first and of the second part of an edge.
     """
 
-    def __init__(self, unary, edges, offsets, quadratic, linear):
+    def __init__(self, unary, edges, offsets, quadratic, linear, bias=None, ends=None):
         unary = np.ascontiguousarray(check_scores("unary", unary, ndim=3))
         if not unary.size:
             raise ValueError(
@@ -140,10 +160,14 @@ cdef class PartsTree(Tree):
         self.height, self.width = unary.shape[1], unary.shape[2]
         self._cells = self.height * self.width
         self._unary = unary
-        offsets = self._by_edge("offsets", offsets)
-        quadratic = self._by_edge("quadratic", quadratic)
-        linear = self._by_edge("linear", linear)
-        self._offsets, self._quadratic, self._linear = offsets, quadratic, linear
+        # of an edge without types these count as one
+        shape = len(self.edges), 1 if bias is None else bias.shape[1], 2
+        given = shape[::2] if bias is None else shape
+        offsets = self._by_edge("offsets", offsets, given)
+        quadratic = self._by_edge("quadratic", quadratic, given)
+        linear = self._by_edge("linear", linear, given)
+        self._offsets, self._quadratic, self._linear = (
+            offsets.reshape(shape), quadratic.reshape(shape), linear.reshape(shape))
         # After the shapes of all three, which tell better where a mistake is.
         negative = np.argwhere(quadratic < 0)
         if len(negative):
@@ -166,10 +190,15 @@ cdef class PartsTree(Tree):
         self._argument = np.empty(longest, dtype=np.int32)
         self._hull_sender = np.empty(longest, dtype=np.int32)
         self._hull_start = np.empty(longest)
+        self.n_types = 0 if bias is None else bias.shape[1]
+        if self.n_types:
+            self._bias, self._grids = bias, np.empty((3, self._cells))
+        self._has_ends = ends is not None
+        if self._has_ends:
+            self._end_scores = ends.reshape(*ends.shape[:3], self._cells)
 
-    def _by_edge(self, name, values):
+    def _by_edge(self, name, values, shape):
         """Broadcast values to one number for rows and one for columns of each edge."""
-        shape = len(self.edges), 2
         # -inf and +inf would make NaN of products and differences; of the two, scores
         # may be -inf, so that it is refused here
         values = check_scores(name, 0.0 if values is None else values)
@@ -185,30 +214,78 @@ cdef class PartsTree(Tree):
             raise ValueError(f"{name} has an entry that is -inf")
         return np.ascontiguousarray(values)
 
-    cdef Deformation _deformation(self, Py_ssize_t child, bint up,
+    @cython.final
+    cdef Deformation _deformation(self, Py_ssize_t child, Py_ssize_t t, bint up,
                                   Py_ssize_t axis) noexcept nogil:
-        """How the edge of a child scores rows (axis 0) or columns (1) of a message."""
+        """How the edge of a child, of type t, scores rows (axis 0) or columns (1)."""
         cdef Py_ssize_t edge = self._edge[child]
         # d counts from the first of the edge to the second
         cdef bint along = (self._ends[edge, 1] == child) != up
         cdef double sign = 1.0 if along else -1.0
         cdef Deformation deformation
-        deformation.quadratic = self._quadratic[edge, axis]
-        deformation.linear = sign * self._linear[edge, axis]
-        deformation.offset = sign * self._offsets[edge, axis]
+        deformation.quadratic = self._quadratic[edge, t, axis]
+        deformation.linear = sign * self._linear[edge, t, axis]
+        deformation.offset = sign * self._offsets[edge, t, axis]
         return deformation
 
+    @cython.final
     cdef void _deform(self, Py_ssize_t child, bint up, const double* values,
                       double* out, int32_t* where) noexcept nogil:
         """Add the message along the edge of a child, to its parent (up) or from it.
+
+        It is the highest of those of the types. where, if not NULL, gets for each type
+        what `_transform` writes, and after these the best type for each position of the
+        receiver, if there are types.
+        """
+        cdef Py_ssize_t edge = self._edge[child], cells = self._cells, t, cell
+        # the end of the edge that sends: the child's if the message goes up
+        cdef Py_ssize_t end = (self._ends[edge, 1] == child) == up
+        cdef double* sent
+        cdef double* message
+        cdef double* best
+        cdef int32_t* best_type = NULL
+        cdef int32_t* position = NULL
+        if not self.n_types:
+            self._transform(child, 0, up, values, out, where)
+            return
+        sent, message, best = &self._grids[0, 0], &self._grids[1, 0], &self._grids[2, 0]
+        if where != NULL:
+            best_type = where + self.n_types * 2 * cells
+            memset(best_type, 0, cells * sizeof(int32_t))
+        for cell in range(cells):
+            sent[cell], best[cell] = values[cell], -INFINITY
+        for t in range(self.n_types):
+            for cell in range(cells):
+                message[cell] = self._bias[edge, t]
+            if self._has_ends:
+                # of the receiver's end to the message, of the sender's to what is sent
+                for cell in range(cells):
+                    message[cell] += self._end_scores[edge, t, 1 - end, cell]
+                    sent[cell] = values[cell] + self._end_scores[edge, t, end, cell]
+            if where != NULL:
+                position = where + t * 2 * cells
+            self._transform(child, t, up, sent, message, position)
+            for cell in range(cells):
+                # strictly: the first of ties
+                if message[cell] > best[cell]:
+                    best[cell] = message[cell]
+                    if where != NULL:
+                        best_type[cell] = <int32_t> t
+        add_row(cells, best, out)
+
+    @cython.final
+    cdef void _transform(self, Py_ssize_t child, Py_ssize_t t, bint up,
+                         const double* values, double* out,
+                         int32_t* where) noexcept nogil:
+        """Add the distance transform along the edge of a child, of type t.
 
         where, if not NULL, gets the best sender's position for each receiver's: its
         row for the receiver's cell, and after these, its column for the sender's row
         and receiver's column.
         """
         cdef Py_ssize_t height = self.height, width = self.width, row, column
-        cdef Deformation in_rows = self._deformation(child, up, 1)
-        cdef Deformation in_columns = self._deformation(child, up, 0)
+        cdef Deformation in_rows = self._deformation(child, t, up, 1)
+        cdef Deformation in_columns = self._deformation(child, t, up, 0)
         cdef Hull hull
         hull.sender, hull.start = &self._hull_sender[0], &self._hull_start[0]
         # The score is a sum over both coordinates, so that the maximum over positions
@@ -232,48 +309,51 @@ cdef class PartsTree(Tree):
                     where[row * width + column] = self._argument[row]
 
     def max_product(self):
-        """Find the best positions and their score."""
-        cdef Py_ssize_t k, child, parent
-        cdef double[:, ::1] belief = np.array(self._unary).reshape(-1, self._cells)
-        cdef int32_t[:, ::1] where = np.zeros(
-            (self.n_variables, 2 * self._cells), dtype=np.int32)
+        """Find the best positions, (n_parts, 2), types, if any, and their score."""
+        cdef Py_ssize_t n = self.n_variables, k, child, parent
+        cdef double[:, ::1] belief = np.array(self._unary).reshape(n, self._cells)
+        # of each type two numbers for a cell, and the best type
+        per_cell = 2 * self.n_types + 1 if self.n_types else 2
+        cdef int32_t[:, ::1] where = np.zeros((n, per_cell * self._cells), np.int32)
         cdef double score
-        positions = np.zeros((self.n_variables, 2), dtype=np.int32)
+        positions = np.zeros((n, 2), dtype=np.int32)
+        types = np.zeros(len(self.edges) if self.n_types else 0, dtype=np.int32)
         cdef int32_t[:, ::1] found = positions
+        cdef int32_t[::1] found_types = types
         with nogil:
             # children before parents, whose beliefs their messages complete
-            for k in range(self.n_variables, 0, -1):
+            for k in range(n, 0, -1):
                 child = self._order[k]
                 parent = self._parent[child]
                 if parent != self.root:
                     self._deform(child, True, &belief[child, 0], &belief[parent, 0],
                                  &where[child, 0])
-            score = self._place(belief, where, found)
-        return positions, score
+            score = self._place(belief, where, found, found_types)
+        return positions, types, score
 
+    @cython.final
     cdef double _place(self, const double[:, ::1] belief, const int32_t[:, ::1] where,
-                       int32_t[:, ::1] found) noexcept nogil:
-        """Choose positions from the roots down; returns the score of the best ones."""
-        cdef Py_ssize_t width = self.width, k, part, parent, cell, best
+                       int32_t[:, ::1] found, int32_t[::1] types) noexcept nogil:
+        """Choose positions and types from the roots down; returns their score."""
+        cdef Py_ssize_t width = self.width, k, part, parent, cell, t = 0
         cdef double score = 0.0
         for k in range(1, self.n_variables + 1):
             part = self._order[k]
             parent = self._parent[part]
             if parent == self.root:
-                best = 0
-                for cell in range(self._cells):
-                    # strictly: the first of ties
-                    if belief[part, cell] > belief[part, best]:
-                        best = cell
-                score += belief[part, best]
-                found[part, 0] = <int32_t> (best // width)
-                found[part, 1] = <int32_t> (best % width)
-            else:
-                # the row first: the best column depends on it
-                cell = found[parent, 0] * width + found[parent, 1]
-                found[part, 0] = where[part, cell]
-                cell = found[part, 0] * width + found[parent, 1]
-                found[part, 1] = where[part, self._cells + cell]
+                cell = best_state(self._cells, &belief[part, 0])
+                score += belief[part, cell]
+                found[part, 0] = <int32_t> (cell // width)
+                found[part, 1] = <int32_t> (cell % width)
+                continue
+            cell = found[parent, 0] * width + found[parent, 1]
+            if self.n_types:
+                t = where[part, 2 * self.n_types * self._cells + cell]
+                types[self._edge[part]] = <int32_t> t
+            # the row first: the best column depends on it
+            found[part, 0] = where[part, 2 * t * self._cells + cell]
+            cell = found[part, 0] * width + found[parent, 1]
+            found[part, 1] = where[part, (2 * t + 1) * self._cells + cell]
         return score
 
     def max_marginals(self):
@@ -297,6 +377,7 @@ cdef class PartsTree(Tree):
                 self._send_down(self._order[k], message, belief, sums)
         return out.reshape(n, self.height, self.width)
 
+    @cython.final
     cdef void _send_up(self, double[:, ::1] up, double[:, ::1] message,
                        double[::1] best) noexcept nogil:
         """Send messages to all parents; best gets the score of the tree of each root.
@@ -316,6 +397,7 @@ cdef class PartsTree(Tree):
                 if up[part, cell] > best[part]:
                     best[part] = up[part, cell]
 
+    @cython.final
     cdef void _add_other_trees(self, Py_ssize_t root, const double[::1] best,
                                double[:, ::1] belief) noexcept nogil:
         """Add the other trees at their best to the scores of a root."""
@@ -329,6 +411,7 @@ cdef class PartsTree(Tree):
         for cell in range(self._cells):
             belief[root, cell] += total
 
+    @cython.final
     cdef void _send_down(self, Py_ssize_t parent, const double[:, ::1] message,
                          double[:, ::1] belief, double[:, ::1] sums) noexcept nogil:
         """Complete the belief of a part, and send to each child what the others say.
@@ -430,8 +513,8 @@ def parts_max_product(unary, edges, offsets, quadratic, linear=None):
     >>> result.labeling.tolist(), result.score
     ([[1, 0], [1, 3]], 9.0)
     """
-    return Placement(
-        *PartsTree(unary, edges, offsets, quadratic, linear).max_product())
+    found = PartsTree(unary, edges, offsets, quadratic, linear).max_product()
+    return Placement(found[0], found[2])
 
 
 def parts_max_marginals(unary, edges, offsets, quadratic, linear=None):

@@ -518,9 +518,9 @@ def parts_sum_product(unary, edges, offsets, quadratic, linear=None):
     cdef double value
     for edge in range(n_edges):
         for axis in range(2):
-            springs[edge].offset[axis] = tree._offsets[edge, axis]
-            springs[edge].linear[axis] = tree._linear[edge, axis]
-            springs[edge].quadratic[axis] = tree._quadratic[edge, axis]
+            springs[edge].offset[axis] = tree._offsets[edge, 0, axis]
+            springs[edge].linear[axis] = tree._linear[edge, 0, axis]
+            springs[edge].quadratic[axis] = tree._quadratic[edge, 0, axis]
     with nogil:
         value = sum_product(tree, height, width, springs, &values[0, 0, 0],
                             &scratch[0], &moments[0, 0])

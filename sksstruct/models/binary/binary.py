@@ -2,19 +2,14 @@
 
 from dataclasses import KW_ONLY, dataclass
 
-import numpy as np
-from scipy import sparse
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import type_of_target
 
 from sksstruct.models.binary._binary import BoundBinary
-from sksstruct.models.spec import ROWS, ModelSpec
-from sksstruct.utils.sparse_input import validate_rows
-from sksstruct.utils.validation import check_example_weight
+from sksstruct.models.rows import ClassesModel
 
 
 @dataclass(eq=False, repr=False)
-class BinaryModel(ModelSpec):
+class BinaryModel(ClassesModel):
     """A linear score of the second of two classes.
 
     Parameters
@@ -35,31 +30,18 @@ class BinaryModel(ModelSpec):
 
     auto_alpha = 1e-4
 
-    def _read(self, X, y, sample_weight, seen):
-        X, y = validate_rows(seen, X, y, **ROWS)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+    @property
+    def _class_weight(self):
+        return self.class_weight
+
+    def _learn(self, X, y):
+        labels = super()._learn(X, y)
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
                 f"{type_of_target(y)}."
             )
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has 1 class, {self.classes_.tolist()[0]!r}: training needs 2"
-            )
-
-        def factors(weight):
-            return compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y, sample_weight=weight
-            )[labels]
-
-        keep, weight = check_example_weight(sample_weight, len(y), factors)
-        if len(keep) < len(y):
-            X, labels = X[keep], labels[keep]
-        if sparse.issparse(X) and not X.has_sorted_indices:
-            X = X.sorted_indices()
-        return self._over_scale(X, weight), labels, weight
+        return labels
 
     def _bind(self, examples):
         free = self.fit_intercept and not self.penalize_intercept

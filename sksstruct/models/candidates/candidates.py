@@ -77,7 +77,7 @@ class CandidatesModel(CompiledModel):
             x, boxes = x
             boxes = check_features(boxes, f"{name}: boxes", 2, 4)
         axes = "(n_candidates, n_features)"
-        x = check_features(x, name, 2, getattr(self, "n_features_", None), axes)
+        x = check_features(x, name, 2, self.n_features_, axes)
         if not len(x):
             raise ValueError(f"{name} has no candidates")
         if boxes is not None:
@@ -96,9 +96,7 @@ class CandidatesModel(CompiledModel):
         return x, boxes
 
     def _learn(self, X, y, weight):
-        sizes = {x[0].shape[1] for x in X}
-        if len(sizes) > 1:
-            raise ValueError(f"X has candidates of {sorted(sizes)} features")
+        self._learn_size((x[0].shape[1] for x in X), "candidates")
         labels = [_split(each)[1] for each in y]
         missing = [label is _NONE for label in labels]
         if any(missing) != all(missing):
@@ -109,11 +107,13 @@ class CandidatesModel(CompiledModel):
             self.classes_ = LabelEncoder.from_labels(
                 check_labels([labels], [len(labels)])
             ).classes_
-        self.n_features_ = sizes.pop()
         return self._outputs(X, y)
 
+    def _features(self, x):
+        return x[0]
+
     @property
-    def _n_labels(self):
+    def _n_columns(self):
         return 1 if self.classes_ is None else len(self.classes_)
 
     def _output(self, x, y, name):
@@ -145,16 +145,6 @@ class CandidatesModel(CompiledModel):
         value = index if self.overlap == "none" else tuple(x[1][index].tolist())
         return value if self.classes_ is None else (value, self.classes_[number])
 
-    @property
-    def _n_columns(self):
-        return self._n_labels
-
-    def _offsets(self, X):
-        return np.concatenate([[0], np.cumsum([len(x[0]) for x in X])])
-
-    def _rows(self, X):
-        return np.concatenate([x[0] for x in X])
-
     def _bound(self, X, y_true, example_weights, rows=None):
         overlaps = labels = None
         if y_true is not None:
@@ -165,8 +155,8 @@ class CandidatesModel(CompiledModel):
         block = (
             self._rows(X) if rows is None else rows,
             self._offsets(X),
-            self._n_labels,
-            self.fit_intercept and self._n_labels > 1 and rows is None,
+            self._n_columns,
+            self.fit_intercept and self._n_columns > 1 and rows is None,
         )
         return BoundCandidates(
             [block],
@@ -203,15 +193,11 @@ class CandidatesModel(CompiledModel):
 
     def labelings(self, x: Any) -> Iterable:
         n = len(self._input(x, "x")[0])
-        pairs = np.indices((n, self._n_labels)).reshape(2, -1).T
+        pairs = np.indices((n, self._n_columns)).reshape(2, -1).T
         return (self._shown(x, pair) for pair in pairs)
 
     def _smallest(self):
         return np.zeros((1, self.n_features_)), np.array([[0.0, 0.0, 1.0, 1.0]])
-
-    def _attributes(self, weights, views=None):
-        out = self._views(self._empty(), weights)
-        return out if self.classes_ is None else {"classes_": self.classes_, **out}
 
 
 _NONE = object()

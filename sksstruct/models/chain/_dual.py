@@ -1,21 +1,17 @@
 """The dual of a chain model: tables of neighboring labels, in the local polytope.
 
-Saha et al. (2009), Appendix E.1, with D(x) as `DualSpace` states it. The variables of
-an example are p_i times its edge means, one table for each pair of neighbors, or p_i
-times the node means of a single position. Potentials of nodes are part of the tables:
-those of the first position are added to the rows of the first table, those of every
-other position to the columns of the table that ends there. Weights of features on pairs
-of labels, if there are any, are further potentials of the tables.
+Potentials of nodes are part of the tables: those of the first position are added to the
+rows of the first table, those of every other position to the columns of the table that
+ends there. Weights of features on pairs of labels, if there are any, are further
+potentials of the tables.
 """
 
 import numpy as np
 
-from sksstruct.models.protocols.dual_space import DualSpace, decoded_risk
-from sksstruct.projections._polytope import n_multipliers, project_all
-from sksstruct.projections._simplex import project_rows
+from sksstruct.models.protocols.polytope_dual import PolytopeDual
 
 
-class ChainDual(DualSpace):
+class ChainDual(PolytopeDual):
     """Dual variables of a chain model.
 
     Parameters
@@ -24,74 +20,33 @@ class ChainDual(DualSpace):
         Model with its data.
     """
 
+    too_large = "sequences as long as these"
+
     def __init__(self, model):
-        self.model, self.values = model, model.packed.values
-        self.scale = model.feature_scale
-        labels, costs = model.labels, model.costs
-        self.n_labels = k = model.n_labels
-        self.cost = model.n_examples
-        starts, sizes = model.starts, model.sizes
-        self.first, self.last = starts[:-1], starts[1:] - 1
-        long = sizes > 1
-        # positions that end a table, the tables that start an example, single positions
-        ends = np.ones(starts[-1], dtype=bool)
+        self.first, self.last = model.starts[:-1], model.starts[1:] - 1
+        # all positions but the first ones end a table
+        ends = np.ones(model.starts[-1], dtype=bool)
         ends[self.first] = False
-        self.second = np.flatnonzero(ends)
-        edges = sizes[long] - 1
-        self.heads = np.concatenate([[0], np.cumsum(edges)])[: len(edges)]
-        self.long_first = self.first[long]
-        self.single = self.first[~long]
-        self.edges = edges.astype(np.intp)
-        self.mass = model.example_weights[long]
-        self.single_mass = model.example_weights[~long]
-        self.n_tables = len(self.second)
-        self.shape = (self.n_tables, k, k)
-        self.duals = np.zeros(sum(n_multipliers(e, k) for e in edges.tolist()))
-        p = np.repeat(model.example_weights, sizes)
-        one_hot = np.zeros((starts[-1], k))
-        one_hot[np.arange(starts[-1]), labels] = 1.0
-        self.losses = costs[:, None] * (1.0 - one_hot)
-        self.observed = p[:, None] * one_hot
-        tables = np.zeros(self.shape)
-        before, after = labels[self.second - 1], labels[self.second]
-        tables[np.arange(self.n_tables), before, after] = p[self.second]
-        self.center = np.concatenate(
-            [tables.ravel(), self.observed[self.single].ravel()]
-        )
-        self.pairs = tables.sum(axis=0)
+        second = np.flatnonzero(ends)
+        edges = np.column_stack([second - 1, second])
+        super().__init__(model, model.labels, model.costs, edges)
+        self.values, self.scale = model.packed.values, model.feature_scale
+        self.pairs = self.observed_tables.sum(axis=0)
         self.pair_features = model.pair_features
         self.observed_pairs = 0.0
         if self.pair_features is not None:
-            self.observed_pairs = self._combine_pairs(tables)
-
-    def _split(self, x):
-        n = self.n_tables * self.n_labels**2
-        return x[:n].reshape(self.shape), x[n:].reshape(-1, self.n_labels)
-
-    def _nodes(self, tables, single):
-        """Node means, times p_i."""
-        nodes = np.empty_like(self.observed)
-        nodes[self.second] = tables.sum(axis=1)
-        nodes[self.long_first] = tables[self.heads].sum(axis=2)
-        nodes[self.single] = single
-        return nodes
-
-    def _padded(self, tables):
-        """A row for each table, in the layout of the weights."""
-        out = np.zeros((len(tables), self.n_labels, self.model.ld))
-        out[:, :, : self.n_labels] = tables
-        return out.reshape(len(tables), self.n_labels * self.model.ld)
+            self.observed_pairs = self._combine_pairs(self.observed_tables)
 
     def _combine_pairs(self, tables):
         """Tables times the features that have weights on pairs of labels."""
         out = np.zeros(self.model.n_pair_weights)
-        self.pair_features.combine_all(self.second, self._padded(tables), out)
+        self.pair_features.combine_all(self.nodes[1], self._padded(tables), out)
         return out
 
     def combine(self, x):
         model = self.model
-        tables, single = self._split(x)
-        change = self.observed - self._nodes(tables, single)
+        tables = self._split(x)[0]
+        change = self.observed - self._nodes(x)
         d = model.n_features
         w = np.zeros(model.n_weights)
         part = w.reshape(-1, model.ld)[:, : self.n_labels]
@@ -119,30 +74,12 @@ class ChainDual(DualSpace):
             scores[self.first] += mask[0]
             scores[self.last] += mask[1]
             pairs = pairs + mask[2:]
-        tables = pairs + scores[self.second][:, None, :]
+        tables = pairs + scores[self.nodes[1]][:, None, :]
         if self.pair_features is not None:
             rows = self._padded(np.zeros(self.shape))
             given = w[model.first_pair :][: model.n_pair_weights]
-            self.pair_features.score_all(self.second, given, rows)
+            self.pair_features.score_all(self.nodes[1], given, rows)
             rows = rows.reshape(*self.shape[:2], model.ld)
             tables += rows[:, :, : self.n_labels]
-        tables[self.heads] += scores[self.long_first][:, :, None]
-        return np.concatenate([tables.ravel(), scores[self.single].ravel()])
-
-    def loss(self, x):
-        return float((self.losses * self._nodes(*self._split(x))).sum())
-
-    def project(self, x):
-        out = np.empty_like(x)
-        tables, single = self._split(np.ascontiguousarray(x))
-        projected, points = self._split(out)
-        if len(tables):
-            project_all(
-                self.n_labels, self.edges, self.mass, tables, self.duals, projected
-            )
-        project_rows(single, self.single_mass, points)
-        return out
-
-    def risk(self, w, slopes):
-        # the maximum over labelings is not that of the tables
-        return decoded_risk(self.model, w)
+        tables[self.tables[0]] += scores[self.nodes[0]][:, :, None]
+        return self._join(tables, scores[self.alone])

@@ -1,6 +1,7 @@
 """Constraints given as labels, turned into masks of potentials."""
 
 import copy
+from collections.abc import Iterable, Sized
 
 import numpy as np
 from scipy import sparse
@@ -242,7 +243,7 @@ def forbidden_labels(known, excluded, index, offsets):
     for name, rows in (("known", known), ("excluded", excluded)):
         if rows is None:
             continue
-        if isinstance(rows, str) or not hasattr(rows, "__len__"):
+        if isinstance(rows, str) or not isinstance(rows, Sized):
             raise TypeError(f"{name} must be a list with an entry for each sequence")
         if len(rows) != len(offsets) - 1:
             raise ValueError(
@@ -252,7 +253,7 @@ def forbidden_labels(known, excluded, index, offsets):
         for i, row in enumerate(rows):
             if row is None:
                 continue
-            if isinstance(row, str) or not hasattr(row, "__len__"):
+            if isinstance(row, str) or not isinstance(row, Sized):
                 raise TypeError(
                     f"{name}[{i}] must be None or a list with an entry for each "
                     f"position, got {row!r:.80}"
@@ -269,7 +270,7 @@ def forbidden_labels(known, excluded, index, offsets):
                     code = _code(entry, index, f"known[{i}]")
                     forbidden[offsets[i] + t] |= np.arange(len(index)) != code
                 else:
-                    if isinstance(entry, str) or not hasattr(entry, "__iter__"):
+                    if isinstance(entry, str) or not isinstance(entry, Iterable):
                         raise TypeError(
                             f"excluded[{i}][{t}] must be None or a collection of "
                             f"labels, got {entry!r:.80}"

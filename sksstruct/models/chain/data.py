@@ -71,17 +71,15 @@ class TrainingData:
         weight = check_sequence_weight(sample_weight, len(packed), all_zero=True)
         if weight is None:
             weight = np.ones(len(packed))
-        packed, numbers = packed.without_empty()
-        weight = weight[numbers]
-        return cls(packed, labels, known, weight, classes, float(len(packed)), numbers)
+        return cls.of_labels(packed, labels, known, weight, classes, all_zero=True)
 
     @classmethod
-    def of_labels(cls, packed, labels, known, weight, classes):
+    def of_labels(cls, packed, labels, known, weight, classes, all_zero=False):
         """Data with labels that are encoded already; empty sequences are left out."""
         packed, numbers = packed.without_empty()
         if weight is not None:
             weight = weight[numbers]
-            if not weight.any():
+            if not weight.any() and not all_zero:
                 raise ValueError(
                     "sample_weight is zero for every sequence that has positions"
                 )

@@ -37,6 +37,8 @@ class IncompleteChain:
     """
 
     oracle_bounds = None
+    # none in the runs of observed labels
+    unknown = None
 
     def __init__(self, data, bind, mask, pairs):
         self.data, self.mask, self.pairs = data, mask, pairs

@@ -1,34 +1,21 @@
-"""The dual of a forest model: tables of the edges, in the local polytopes of the trees.
-
-Saha et al. (2009), Appendix E.3, where the clique tree is that of the edges, with D(x)
-as `DualSpace` states it. The variables of an example are p_i times its edge means, one
-table for each edge, and p_i times the node means of the nodes that have no edge. The
-scores of every other node are part of the table of one of its edges: they are added to
-its rows, or to its columns.
-"""
+"""The dual of a forest model, whose edges have scores of all pairs of labels or one."""
 
 import numpy as np
 from scipy import sparse
 
-from sksstruct.models.protocols.dual_space import decoded_risk
-from sksstruct.models.tables._dual import TableDual
-from sksstruct.projections._simplex import project_rows
-from sksstruct.projections._tree_polytope import LocalPolytopes
+from sksstruct.models.protocols.polytope_dual import PolytopeDual
+from sksstruct.models.tables._dual import block_scores, combine_blocks
 
 
-class ForestDual(TableDual):
+class ForestDual(PolytopeDual):
     """Dual variables of graphs without cycles.
 
     Parameters
     ----------
     model : BoundGraph
         Model with its data.
-    labels : ndarray of shape (n_nodes,)
-        Observed labels.
-    costs : ndarray of shape (n_nodes,)
-        Loss of missing the label of each node.
-    edges : ndarray of shape (n_edges, 2)
-        Pairs of nodes, numbered among those of all graphs.
+    labels, costs, edges : ndarray
+        See `PolytopeDual`.
     row : ndarray of shape (n_edges,) or None
         The row of features of each edge; None: its own.
     potts : bool
@@ -36,68 +23,26 @@ class ForestDual(TableDual):
     """
 
     def __init__(self, model, labels, costs, edges, row, potts):
-        super().__init__(model)
-        self.n_labels, self.potts, self.row = model.n_labels, potts, row
-        n_edges = len(edges)
-        self.shape = n_edges, self.n_labels, self.n_labels
-        weight = np.repeat(model.example_weights, model.sizes)
-        self.polytopes = LocalPolytopes(len(labels), edges, self.n_labels)
-        self.mass = weight[self.polytopes.node]
-        self._place_nodes(len(labels), edges)
-        self.alone_mass = weight[self.alone]
-        one_hot = np.eye(self.n_labels)[labels]
-        self.losses = costs[:, None] * (1.0 - one_hot)
-        self.observed = weight[:, None] * one_hot
-        self.observed_tables = np.zeros(self.shape)
-        ends = labels[edges[:, 0]], labels[edges[:, 1]]
-        self.observed_tables[np.arange(n_edges), *ends] = weight[edges[:, 0]]
-        self.center = self._join(self.observed_tables, self.observed[self.alone])
+        super().__init__(model, labels, costs, edges)
+        self.potts, self.row = potts, row
         if row is not None:
-            ones, shape = np.ones(n_edges), (model.n_examples, n_edges)
-            self.sum_by_row = sparse.csr_array((ones, (row, np.arange(n_edges))), shape)
-
-    def _place_nodes(self, n_nodes, edges):
-        """Find the table that the scores of each node are part of, and its side."""
-        table, side = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=np.intp)
-        for end in range(2):
-            nodes = edges[:, end]
-            table[nodes], side[nodes] = np.arange(len(edges)), end
-        self.alone = np.flatnonzero(table < 0)
-        self.nodes = [np.flatnonzero((table >= 0) & (side == end)) for end in range(2)]
-        self.tables = [table[nodes] for nodes in self.nodes]
-
-    def _join(self, tables, alone):
-        return np.concatenate([tables.ravel(), alone.ravel()])
-
-    def _split(self, x):
-        n = int(np.prod(self.shape))
-        return x[:n].reshape(self.shape), x[n:].reshape(-1, self.n_labels)
-
-    def _nodes(self, x):
-        """Node means, times p_i."""
-        tables, alone = self._split(x)
-        nodes = np.empty_like(self.observed)
-        nodes[self.nodes[0]] = tables[self.tables[0]].sum(axis=2)
-        nodes[self.nodes[1]] = tables[self.tables[1]].sum(axis=1)
-        nodes[self.alone] = alone
-        return nodes
+            ones, shape = np.ones(len(edges)), (model.n_examples, len(edges))
+            entries = ones, (row, np.arange(len(edges)))
+            self.sum_by_row = sparse.csr_array(entries, shape)
 
     def combine(self, x):
         change = self.observed_tables - self._split(x)[0]
         if self.potts:
             rows = np.trace(change, axis1=1, axis2=2)[:, None]
         else:
-            # in the layout of the weights, whose rows are padded
-            rows = np.zeros((*self.shape[:2], self.model.ld))
-            rows[:, :, : self.n_labels] = change
-            rows = rows.reshape(len(rows), -1)
+            rows = self._padded(change)
         if self.row is not None:
             rows = self.sum_by_row @ rows
-        return self._combine([self.observed - self._nodes(x), rows])
+        return combine_blocks(self.model, [self.observed - self._nodes(x), rows])
 
     def slopes(self, w):
-        scores = self._scores(w, 0) + self.losses
-        rows = self._scores(w, 1)
+        scores = block_scores(self.model, w, 0) + self.losses
+        rows = block_scores(self.model, w, 1)
         if self.potts:
             rows = rows[:, :, None] * np.eye(self.n_labels)
         else:
@@ -107,23 +52,3 @@ class ForestDual(TableDual):
         tables[self.tables[0]] += scores[self.nodes[0]][:, :, None]
         tables[self.tables[1]] += scores[self.nodes[1]][:, None, :]
         return self._join(tables, scores[self.alone])
-
-    def loss(self, x):
-        return float((self.losses * self._nodes(x)).sum())
-
-    def project(self, x):
-        out = np.empty_like(x)
-        tables, alone = self._split(np.ascontiguousarray(x))
-        projected, points = self._split(out)
-        violation = self.polytopes.project(tables, self.mass, projected)
-        if violation > 1e-6:
-            raise ValueError(
-                "training broke down: a projection onto the local polytope is off by "
-                f"{violation:.1e}; use another solver for trees as large as these"
-            )
-        project_rows(alone, self.alone_mass, points)
-        return out
-
-    def risk(self, w, slopes):
-        # the maximum over labelings is not that of the tables
-        return decoded_risk(self.model, w)

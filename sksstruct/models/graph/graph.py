@@ -129,6 +129,8 @@ class GraphModel(CompiledModel):
         "_counts_": "sum",
         "_cycles_": "sum",
     }
+    # what is known of the training data, once there are any
+    n_edges_ = inference_ = mean_size_ = None
     # not of a part: others may have other labels, and cycles
     _settles = True
 
@@ -139,17 +141,17 @@ class GraphModel(CompiledModel):
 
     def bounds(self) -> dict | None:
         # with the training data "auto" may turn out to be "cut"
-        cut = getattr(self, "inference_", self.inference) == "cut"
+        cut = (self.inference_ or self.inference) == "cut"
         return {"edge_coef": (0.0, None)} if cut else None
 
     # ---- inputs and outputs ----
 
     def _input(self, x, name):
-        known = getattr(self, "n_edges_", None)
-        graph = check_graph(x, name, getattr(self, "n_features_", None), known)
+        known = self.n_edges_
+        graph = check_graph(x, name, self.n_features_, known)
         if graph.edge_features is None and known is not None:
             raise ValueError(f"{name} has no edge features, {known} were expected")
-        if hasattr(self, "inference_"):
+        if self.inference_ is not None:
             self._check_graph(graph, name)
         return graph
 
@@ -278,9 +280,8 @@ class GraphModel(CompiledModel):
     def _n_columns(self):
         return len(self.classes_)
 
-    def _offsets(self, X):
-        sizes = [x.node_features.shape[0] for x in X]
-        return np.concatenate([[0], np.cumsum(sizes)])
+    def _features(self, x):
+        return x.node_features
 
     def _rows(self, X):
         return stack([x.node_features for x in X])
@@ -358,9 +359,7 @@ class GraphModel(CompiledModel):
             for a, b, weight in zip(y, y_hat, weights, strict=True)
             if a != b
         ]
-        return sum(missed) / divisor(
-            self.loss_normalization, size, getattr(self, "mean_size_", None)
-        )
+        return sum(missed) / divisor(self.loss_normalization, size, self.mean_size_)
 
     def _loss_at(self, x, y, y_hat):
         return self.loss(y, y_hat, Graph(*x).node_weights)
@@ -375,9 +374,6 @@ class GraphModel(CompiledModel):
         nodes, edges = np.zeros((1, self.n_features_)), np.zeros((0, 2), dtype=np.intp)
         rows = None if self.n_edges_ is None else np.zeros((0, self.n_edges_))
         return Graph(nodes, edges, rows)
-
-    def _attributes(self, weights, views=None):
-        return {"classes_": self.classes_, **self._views(self._empty(), weights)}
 
 
 def _node_weights(X):

@@ -86,6 +86,8 @@ def graph_factors(graphs, *, potts):
 class BoundRelaxedGraph(BoundPython):
     """A `RelaxedGraphModel` bound to data: an oracle in Python, and factors."""
 
+    _factors = None
+
     @property
     def oracles(self):
         return (*super().oracles, "factors")
@@ -93,7 +95,7 @@ class BoundRelaxedGraph(BoundPython):
     def factors(self):
         """Return the nodes, edges and cliques as a `FactorModel`."""
         # once for all who ask: the weights are theirs
-        if not hasattr(self, "_factors"):
+        if self._factors is None:
             graphs = labeled_graphs(self.spec, self.X, self.Y, self.example_weights)
             self._factors = graph_factors(graphs, potts=self.spec.pairwise == "potts")
         return self._factors

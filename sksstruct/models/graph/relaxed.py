@@ -1,7 +1,7 @@
 """Graphs with cycles and any number of labels, through the LP relaxation."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -110,17 +110,18 @@ class RelaxedGraphModel(StructuredModel):
         "normalize": ["boolean"],
     }
 
+    # what is known of the training data, once there are any
+    n_features_ = n_edges_ = orders_ = mean_size_ = cast(Any, None)
+
     # ---- inputs ----
 
     def _parts(self, x, name="x"):
-        graph = check_graph(
-            x, name, getattr(self, "n_features_", None), getattr(self, "n_edges_", None)
-        )
+        graph = check_graph(x, name, self.n_features_, self.n_edges_)
         rows = graph.edge_features
         if rows is None:
             rows = np.ones((len(graph.edges), 1))
-            known = getattr(self, "n_edges_", 1)
-            if known != 1:
+            known = self.n_edges_
+            if known not in (None, 1):
                 raise ValueError(f"{name} has 1 edge features, {known} were expected")
         nodes, rows = (
             part.toarray() if sparse.issparse(part) else part
@@ -128,7 +129,7 @@ class RelaxedGraphModel(StructuredModel):
         )
         cliques = [] if graph.cliques is None else graph.cliques
         orders = [rows.shape[1] for rows in cliques]
-        if orders != getattr(self, "orders_", orders):
+        if self.orders_ is not None and orders != self.orders_:
             raise ValueError(
                 f"{name} has cliques of the orders {orders}, {self.orders_} were "
                 "expected"
@@ -337,8 +338,8 @@ class RelaxedGraphModel(StructuredModel):
         if node_weights is None:
             node_weights = np.ones(n_nodes)
         weights = np.asarray(node_weights, dtype=np.float64)
-        mean = getattr(self, "mean_size_", None)
-        return weights, divisor(self.loss_normalization, weights.sum(), mean)
+        size = weights.sum()
+        return weights, divisor(self.loss_normalization, size, self.mean_size_)
 
     def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
         y_true = self._marginals(y)

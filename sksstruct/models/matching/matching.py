@@ -88,10 +88,11 @@ class MatchingModel(CompiledModel):
         "loss_normalization": NORMALIZATIONS,
     }
     _from_parts = {"mean_size_": "mean"}
+    mean_size_ = None
 
     def _input(self, x, name):
         axes = "(n_rows, n_columns, n_features)"
-        x = check_features(x, name, 3, getattr(self, "n_features_", None), axes)
+        x = check_features(x, name, 3, self.n_features_, axes)
         if self.complete and x.shape[0] > x.shape[1]:
             raise ValueError(
                 f"{name} has {x.shape[0]} rows and {x.shape[1]} columns: complete=True "
@@ -102,10 +103,7 @@ class MatchingModel(CompiledModel):
         return x
 
     def _learn(self, X, y, weight):
-        sizes = {x.shape[2] for x in X}
-        if len(sizes) > 1:
-            raise ValueError(f"X has pairs of {sorted(sizes)} features")
-        self.n_features_ = sizes.pop()
+        self._learn_size((x.shape[2] for x in X), "pairs")
         links = self._outputs(X, y)
         sizes = [
             _size(self._labeling(x, each)) for x, each in zip(X, links, strict=True)
@@ -139,13 +137,6 @@ class MatchingModel(CompiledModel):
 
     _n_columns = 1
 
-    def _offsets(self, X):
-        pairs = [x.shape[0] * x.shape[1] for x in X]
-        return np.concatenate([[0], np.cumsum(pairs)])
-
-    def _rows(self, X):
-        return np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
-
     def _bound(self, X, y_true, example_weights, rows=None):
         shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
         labels = costs = constants = None
@@ -175,9 +166,7 @@ class MatchingModel(CompiledModel):
     def _costs(self, links, target):
         """Change of the loss by matching each pair, and the loss of matching none."""
         rows = np.flatnonzero(target >= 0)
-        size = divisor(
-            self.loss_normalization, _size(target), getattr(self, "mean_size_", None)
-        )
+        size = divisor(self.loss_normalization, _size(target), self.mean_size_)
         pairs = np.where(links == 0, self.false_cost / size, 0.0)
         pairs[rows, target[rows]] = -self.miss_cost / size
         return pairs, self.miss_cost * len(rows) / size
@@ -221,9 +210,6 @@ class MatchingModel(CompiledModel):
 
     def _smallest(self):
         return np.zeros((1, 1, self.n_features_))
-
-    def _attributes(self, weights, views=None):
-        return self._views(self._empty(), weights)
 
 
 def _size(target):

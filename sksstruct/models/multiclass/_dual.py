@@ -6,11 +6,12 @@ The variables of a sample are p_i times a distribution over the classes, with D(
 
 import numpy as np
 
-from sksstruct.models.tables._dual import TableDual
+from sksstruct.models.protocols.dual_space import DualSpace
+from sksstruct.models.tables._dual import block_scores, combine_blocks
 from sksstruct.projections._simplex import project_rows
 
 
-class MulticlassDual(TableDual):
+class MulticlassDual(DualSpace):
     """Dual variables of a multiclass model.
 
     Parameters
@@ -24,7 +25,7 @@ class MulticlassDual(TableDual):
     """
 
     def __init__(self, model, labels, losses):
-        super().__init__(model)
+        self.model, self.cost = model, model.n_examples
         self.samples, self.labels = np.arange(model.n_examples), labels
         self.mass = model.example_weights
         observed = np.zeros((model.n_examples, model.n_classes))
@@ -34,10 +35,11 @@ class MulticlassDual(TableDual):
         self.center = self.observed.ravel()
 
     def combine(self, x):
-        return self._combine([self.observed - x.reshape(self.observed.shape)])
+        change = self.observed - x.reshape(self.observed.shape)
+        return combine_blocks(self.model, [change])
 
     def slopes(self, w):
-        return (self._scores(w, 0) + self.losses).ravel()
+        return (block_scores(self.model, w, 0) + self.losses).ravel()
 
     def loss(self, x):
         return float(self.losses.ravel() @ x)

@@ -2,32 +2,28 @@
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y
+from sklearn.utils.validation import check_array, check_X_y
 
 from sksstruct.models.facts import Facts
 from sksstruct.models.multiclass._multiclass import BoundMulticlass
+from sksstruct.models.rows import ClassesModel
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss
-from sksstruct.models.spec import ROWS, row_squares
+from sksstruct.models.spec import row_squares
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils.packed import compact_rows
-from sksstruct.utils.sparse_input import sound_csr, validate_rows
-from sksstruct.utils.validation import check_example_weight
+from sksstruct.utils.sparse_input import validate_rows
 
 
 @dataclass(eq=False, repr=False)
-class MulticlassModel(StructuredModel):
+class MulticlassModel(ClassesModel, StructuredModel):
     """One class for each row of a 2-D array of features.
 
     The score of class k is ``coef_[k] . x + intercept_[k]``. The structured hinge of
@@ -66,29 +62,14 @@ class MulticlassModel(StructuredModel):
     fit_intercept: bool = True
 
     is_flat = True
-    # scikit-learn's parameter of the estimator, where the data come in parts
-    _class_weight = None
     _loss_parameters = ("costs",)
     _parameter_constraints = {
         "costs": ["array-like", None],
         "fit_intercept": ["boolean"],
     }
 
-    def _read(self, X, y, sample_weight, seen):
-        X, y = validate_rows(seen, X, y, **ROWS)
-        labels = self._learn(X.shape[1], y)
-        # scikit-learn's class_weight is a parameter of the estimator
-        keep, weight = check_example_weight(
-            sample_weight,
-            len(labels),
-            partial(self._sample_factors, getattr(seen, "class_weight", None), labels),
-        )
-        if len(keep) < len(labels):
-            X, labels = X[keep], labels[keep]
-        return self._over_scale(X, weight), labels, weight
-
     def _facts(self, X, y, sample_weight, number):
-        X, y, weight = _checked_part(X, y, sample_weight)
+        X, y, weight = self._checked_part(X, y, sample_weight)
         classes, labels = np.unique(y, return_inverse=True)
         counts = np.bincount(labels, weights=weight)
         squares = np.bincount(labels, weights=weight * row_squares(X))
@@ -105,10 +86,9 @@ class MulticlassModel(StructuredModel):
 
     def _learn_facts(self, facts):
         classes = np.array(sorted(facts.counts))
-        self._learn(facts.n_features, classes)
+        self._learn(np.empty((0, facts.n_features)), classes)
         self._total = facts.total
-        self._factors = self._sample_factors(
-            self._class_weight,
+        self._factors = self._factors_of(
             np.arange(len(classes)),
             np.array([facts.counts[label] for label in classes.tolist()]),
         )
@@ -123,52 +103,34 @@ class MulticlassModel(StructuredModel):
             self.mean_square_ = (self._factors @ squares) / (self._factors @ counts)
 
     def _read_part(self, X, y, sample_weight):
-        X, y, weight = _checked_part(X, y, sample_weight)
+        X, y, weight = self._checked_part(X, y, sample_weight)
         labels = np.searchsorted(self.classes_, y)
         weight = weight * self._factors[labels]
-        keep = np.flatnonzero(weight)
-        X = X if len(keep) == len(y) else X[keep]
-        if self.follows_scale:
-            X = X / self.intercept_scaling_
-        return X, labels[keep], weight[keep] / self._total
+        return self._examples_of_part(X, labels, weight, self._total)
 
     def prepare(self, X: Any, Y: Any) -> None:
-        X, Y = check_X_y(X, Y, dtype=np.float64)
-        self._learn(X.shape[1], Y)
+        self._learn(*check_X_y(X, Y, dtype=np.float64))
 
-    def _learn(self, n_features, y):
-        """Learn classes and costs; return the class of each sample as a number."""
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes < 2:
-            raise ValueError(
-                f"y has 1 class, {self.classes_.tolist()[0]!r}: training needs 2"
-            )
-        if self.costs is None:
-            self.costs_ = None
-        else:
-            costs = check_array(self.costs, dtype=np.float64, input_name="costs")
-            if costs.shape != (n_classes, n_classes):
-                raise ValueError(
-                    f"costs has shape {costs.shape}, y has {n_classes} classes"
-                )
-            if (costs < 0).any() or np.diag(costs).any():
-                raise ValueError(
-                    "costs must not be negative, and must be zero on the diagonal"
-                )
-            self.costs_ = costs
-        self.n_features_ = n_features
+    def _learn(self, X, y):
+        labels = super()._learn(X, y)
+        self._learn_costs()
+        self.n_features_ = X.shape[1]
         return labels
 
-    def _sample_factors(self, class_weight, labels, sample_weight):
-        """Factor of each sample for scikit-learn's ``class_weight``."""
-        return compute_class_weight(
-            class_weight,
-            classes=self.classes_,
-            y=self.classes_[labels],
-            sample_weight=sample_weight,
-        )[labels]
+    def _learn_costs(self):
+        n_classes, self.costs_ = len(self.classes_), None
+        if self.costs is None:
+            return
+        costs = check_array(self.costs, dtype=np.float64, input_name="costs")
+        if costs.shape != (n_classes, n_classes):
+            raise ValueError(
+                f"costs has shape {costs.shape}, y has {n_classes} classes"
+            )
+        if (costs < 0).any() or np.diag(costs).any():
+            raise ValueError(
+                "costs must not be negative, and must be zero on the diagonal"
+            )
+        self.costs_ = costs
 
     def _check_input(self, X, estimator):
         return validate_rows(
@@ -177,9 +139,6 @@ class MulticlassModel(StructuredModel):
 
     def _bind(self, examples):
         X, labels, weight = examples
-        if hasattr(X, "has_canonical_format") and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
         n_classes = len(self.classes_)
         if self._score_function is None:
             X = compact_rows(X)
@@ -290,17 +249,6 @@ class MulticlassModel(StructuredModel):
         if not len(found):
             raise ValueError(f"{y!r} is not one of the classes {self.classes_}")
         return int(found[0])
-
-
-def _checked_part(X, y, sample_weight):
-    """A part of the data, and its weights as given."""
-    if sparse.issparse(X):
-        X = sound_csr(X)
-    X, y = check_X_y(X, y, **ROWS)
-    weight = _check_sample_weight(
-        sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=True
-    )
-    return X, y, weight
 
 
 def _padded(values):

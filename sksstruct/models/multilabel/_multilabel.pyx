@@ -27,7 +27,6 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 from sksstruct.inference.cuts._reduced_roof cimport LabelPairs, ReducedRoofDual
-from sksstruct.inference.cuts._roof_dual cimport RoofDual
 from sksstruct.models.protocols._bound_model cimport Workspace, in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
@@ -45,18 +44,16 @@ def count_words(n_pairs, exact):
 cdef class MultilabelWorkspace(TableWorkspace):
     """Scratch of one thread, for tables and for the oracle."""
 
-    # the one that enumerates, or the one that relaxes, whose scores of pairs are those
-    # of the last example
-    cdef RoofDual solver
+    # for enumeration, or with scores of the last example for the one that relaxes
+    cdef LabelPairs pairs
     cdef ReducedRoofDual relaxed
     # scores of labels and then of pairs, and what enumeration keeps up to date
     cdef double[::1] scores, fields
 
     def __init__(self, BoundMultilabel model, training=True):
-        if model.exact:
-            self.solver = RoofDual(model.pairs, model.n_labels)
-        else:
-            self.relaxed = ReducedRoofDual(LabelPairs(model.pairs, model.n_labels))
+        self.pairs = LabelPairs(model.pairs, model.n_labels)
+        if not model.exact:
+            self.relaxed = ReducedRoofDual(self.pairs)
         # one more than needed: the pairs, if there are none, begin at some address too
         self.scores = np.empty(model.n_labels + model.n_pairs + 1)
         self.fields = np.empty(model.n_labels)
@@ -219,10 +216,10 @@ cdef class BoundMultilabel(BoundTable):
         for pair in range(self.n_pairs):
             pair_scores[pair] = 2.0 * ws.theta[self._pair_start + pair]
         if self.exact:
-            workspace.solver.enumerate(
+            workspace.pairs.enumerate(
                 label_scores, pair_scores, &workspace.fields[0], y)
         else:
-            workspace.relaxed.graph.load(pair_scores)
+            workspace.pairs.load(pair_scores)
             for j in range(self.n_labels):
                 y[j] = 2 if label_scores[j] > 0.0 else 0
             workspace.relaxed.relax(label_scores, y)

@@ -6,11 +6,9 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_X_y
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
-from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models.facts import Facts
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
@@ -20,16 +18,16 @@ from sksstruct.models.multilabel._pairs import (
     joint_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
-from sksstruct.models.spec import ROWS, ModelSpec, row_squares
+from sksstruct.models.rows import ROWS, RowsModel
+from sksstruct.models.spec import row_squares
 from sksstruct.utils.parallel import run_in_chunks
-from sksstruct.utils.sparse_input import rows_between, sound_csr, validate_rows
-from sksstruct.utils.validation import check_example_weight
+from sksstruct.utils.sparse_input import rows_between
 
 # Largest number of labels left open by the relaxation that are enumerated.
 MOST_OPEN = 16
 
 
-class MultilabelModel(ModelSpec):
+class MultilabelModel(RowsModel):
     """Scores of labels, and of pairs of them.
 
     Parameters
@@ -52,6 +50,8 @@ class MultilabelModel(ModelSpec):
         The value of the pairs' feature.
     """
 
+    _options = {**ROWS, "multi_output": True}
+
     def __init__(
         self,
         *,
@@ -70,25 +70,30 @@ class MultilabelModel(ModelSpec):
 
     def _read(self, X, y, sample_weight, seen):
         _refuse_sets(y)
-        X, y = validate_rows(seen, X, y, **ROWS, multi_output=True)
-        if sparse.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        return super()._read(X, y, sample_weight, seen)
+
+    def _learn(self, X, y):
         self._sparse_output = sparse.issparse(y)
         Y, self._values = columns_of(y)
         n_labels = Y.shape[1]
         self.classes_ = np.arange(n_labels) if self._values is None else self._values
         self.label_pairs_ = check_pairs(self.pairs, n_labels, partial(joint_counts, Y))
         self._exact = self.enumerates(n_labels)
-        keep, weight = check_example_weight(sample_weight, len(Y))
-        if len(keep) < len(Y):
-            X, Y = X[keep], Y[keep]
-            if self._values is not None and len(np.unique(Y)) < 2:
-                raise ValueError(
-                    "y has 1 class where sample_weight is positive: training needs 2"
-                )
+        return Y
+
+    def _weigh(self, Y, weight):
+        if self._values is not None and len(np.unique(Y)) < 2:
+            raise ValueError(
+                "y has 1 class where sample_weight is positive: training needs 2"
+            )
         self._costs = label_costs(self.class_weight, Y, weight, self._values)
-        return self._over_scale(X, weight), Y, weight
+
+    def _checked_part(self, X, y, sample_weight):
+        X, y, weight = super()._checked_part(X, y, sample_weight)
+        Y, values = columns_of(y)
+        if values is not None:
+            raise ValueError("y must be a label indicator with a column for each label")
+        return X, Y, weight
 
     def _facts(self, X, y, sample_weight, number):
         if self.loss != "structured_hinge":
@@ -102,7 +107,7 @@ class MultilabelModel(ModelSpec):
                 "number, such as interaction_scaling_ of MultilabelPairwise fitted to "
                 "one part"
             )
-        X, Y, weight = _checked_part(X, y, sample_weight)
+        X, Y, weight = self._checked_part(X, y, sample_weight)
         learned = {"the number of labels": ("equal", Y.shape[1])}
         learned["squares"] = "sum", float((weight * row_squares(X)).sum())
         if counts_pairs(self.pairs, Y.shape[1]):
@@ -129,13 +134,8 @@ class MultilabelModel(ModelSpec):
             self.mean_square_ = learned["squares"] / facts.total
 
     def _read_part(self, X, y, sample_weight):
-        X, Y, weight = _checked_part(X, y, sample_weight)
-        keep = np.flatnonzero(weight)
-        if len(keep) < len(Y):
-            X, Y = X[keep], Y[keep]
-        if self.follows_scale:
-            X = X / self.intercept_scaling_
-        return X, Y, weight[keep] / self._total
+        part = self._checked_part(X, y, sample_weight)
+        return self._examples_of_part(*part, self._total)
 
     def _layout(self):
         """The model bound to one sample, whose `views` name blocks of weights."""
@@ -217,22 +217,6 @@ class MultilabelModel(ModelSpec):
         if not self.fit_intercept:
             return np.ascontiguousarray(coef), np.zeros(len(coef)), table
         return np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy(), table
-
-
-def _checked_part(X, y, sample_weight):
-    """A part of the data, and its weights as given."""
-    X = sound_csr(X) if sparse.issparse(X) else X
-    X, y = check_X_y(X, y, **ROWS, multi_output=True)
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    Y, values = columns_of(y)
-    if values is not None:
-        raise ValueError("y must be a label indicator with a column for each label")
-    weight = _check_sample_weight(
-        sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=True
-    )
-    return X, Y, weight
 
 
 def with_ones(X):
@@ -347,12 +331,11 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
 
     def run(first, last):
         if exact or by_gdmm:
-            solver = RoofDual(pairs, n_labels) if exact and not by_gdmm else None
             for i in range(first, last):
                 if by_gdmm:
                     labels[i] = _by_gdmm(unaries[i], pairs, scores)
                 else:
-                    labels[i] = solver.solve(unaries[i], scores, exact=True)[0]
+                    labels[i] = graph.best_labels(unaries[i], scores)
             return
         halves = ReducedRoofDual(graph).solve_all(unaries[first:last])
         labels[first:last] = halves // 2
@@ -377,7 +360,7 @@ def _decide_open(y, open_, unary, pairs, scores, interactions):
     inside = (ends >= 0).all(axis=1)
     ends, scores = ends[inside], scores[inside]
     if len(open_) <= MOST_OPEN:
-        return RoofDual(ends, len(open_)).solve(inner, scores, exact=True)[0]
+        return LabelPairs(ends, len(open_)).best_labels(inner, scores)
     return _by_gdmm(inner, ends, scores)
 
 

@@ -1,21 +1,29 @@
 """Parts on a grid: a position for each part, and springs between them.
 
-Score of positions l_p of the parts p, with features F of every position, and with
-d_e = (l_v - l_u - offset_e) / scale_e for an edge e = (u, v), by rows and by columns
-(Osokin et al., 2016, I.4):
+Score of positions l_p of the parts p and of types t_e of the edges, with features F of
+every position, and with d_e = (l_v - l_u - offset_{e,t}) / scale_e for an edge
+e = (u, v) of type t, by rows and by columns (Osokin et al., 2016, I.4):
 
-    sum_p F[l_p] . W[:, p] + bias[p]  +  sum_e linear_e . d_e - quadratic_e . d_e^2
+    sum_p F[l_p] . W[:, p] + bias[p]
+        + sum_e linear_{e,t} . d_e - quadratic_{e,t} . d_e^2 + bias_{e,t}
+        + sum_e F[l_u] . V[:, (e, t, 0)] + F[l_v] . V[:, (e, t, 1)]
 
-quadratic >= 0, so that messages are distance transforms. The loss is the mean over the
-parts of min(1, |l_p - truth_p|^2 / unit^2).
+quadratic >= 0, so that messages are distance transforms. The last line is there if
+types depend on the image; edges without types have none of it, and no bias_{e,t}. The
+loss is the mean over the parts of min(1, |l_p - truth_p|^2 / unit^2).
 
-A labeling is the position of each part, row * width + column. The table has a row for
-each position and a column for each part; rows are `ld` apart, the parts and a padding.
+A labeling is the position of each part, row * width + column, and then the type of each
+edge, if there are types. The first table has a row for each position and a column for
+each part; rows are `ld` apart, the parts and a padding. A second one, for V, has two
+columns for each type of each edge.
+
 The features of a spring depend on the labeling: its keys, one for each displacement of
-an edge, lie beyond the table. Displacements are between 1 - height and height - 1, and
-1 - width and width - 1; keys count them from zero, edge by edge, the rows first. The
-four weights of an edge (linear by rows and by columns, then quadratic) lie beyond those
-of the block, and each is a row of its own. An axis is 0 for rows, 1 for columns.
+a spring, lie beyond the tables. Springs, one for each type of an edge, are numbered
+edge by edge. Displacements are between 1 - height and height - 1, and 1 - width and
+width - 1; keys count them from zero, spring by spring, the rows first. The weights of a
+spring (linear by rows and by columns, then quadratic, then the bias of its type) lie
+beyond those of the blocks, and each is a row of its own. An axis is 0 for rows, 1 for
+columns.
 """
 
 cimport cython
@@ -30,16 +38,29 @@ from sksstruct.inference.parts._sums cimport (
     Spring, grid_ld, scratch_size, sum_product,
 )
 from sksstruct.inference.trees._tree cimport Tree
-from sksstruct.models.parts._placements cimport BoundPlacements
 from sksstruct.models.protocols._bound_model cimport Workspace, in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
-from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
+from sksstruct.inference import bmmf
+from sksstruct.inference.parts._parts import PartsTree
+
+
+cdef inline double miss(BoundParts model, Py_ssize_t i, Py_ssize_t part,
+                        Py_ssize_t position) noexcept nogil:
+    """Return what a part at some position adds to the loss."""
+    cdef Py_ssize_t width = model._shapes[i, 1]
+    cdef Py_ssize_t observed = model._y_true[model._starts[i] + part]
+    cdef double row = position // width - observed // width
+    cdef double column = position % width - observed % width
+    cdef double square = (row * row + column * column) / (
+        model._units[i] * model._units[i])
+    # a part that is lost costs the same wherever it is
+    return (square if square < 1.0 else 1.0) / model.n_parts
 
 
 # final: nobody derives from it
 @cython.final
-cdef class BoundParts(BoundPlacements):
+cdef class BoundParts(BoundTable):
     """Parts bound to data.
 
     Parameters
@@ -48,106 +69,195 @@ cdef class BoundParts(BoundPlacements):
         Heights and widths.
     edges : ndarray of shape (n_edges, 2), intp
         Pairs of parts.
-    offsets, scales : ndarray of shape (n_edges, 2)
-        Mean displacements, and units of the remaining displacements, for rows and for
-        columns.
+    offsets : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
+        Mean displacements, of each type if edges have types, for rows and for columns.
+    scales : ndarray of shape (n_edges, 2)
+        Units of the remaining displacements.
     units : ndarray of shape (n_examples,) or None
         Distances at which a part counts as lost; None for prediction.
     """
 
-    oracles = ("max", "topk", "exp")
-    cdef const Py_ssize_t[:, ::1] _edges
+    cdef const Py_ssize_t[:, ::1] _shapes, _edges
+    cdef const double[::1] _units
+    # of each spring
     cdef const double[:, ::1] _offsets, _scales
+    cdef readonly Py_ssize_t n_parts, ld
     cdef Py_ssize_t first_spring
+    # weights of a spring
+    cdef Py_ssize_t _n_own
+    # whether edges have types; each of these is a spring then
+    cdef bint _typed
+    cdef Py_ssize_t _n_types, _n_springs
     cdef Tree _tree
     # the same for oracles that are not compiled, and for estimators
-    cdef readonly object edges, offsets, scales
+    cdef readonly object shapes, edges, offsets, scales
 
-    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys,
-                  other_keys, other_weights, *, shapes, edges, offsets, scales, **_):
-        self._edges = edges
-        self._offsets, self._scales = offsets, scales
-        self.edges, self.offsets, self.scales = edges, offsets, scales
-        self.first_spring = self.n_weights - 4 * len(edges)
+    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, other_keys,
+                  other_weights, *, shapes, edges, offsets, scales, units):
+        self.n_parts, self.ld = blocks[0][2], self._blocks[0].ld
+        self._shapes = self.shapes = shapes
+        self._edges = self.edges = edges
+        self.offsets, self.scales = offsets, scales
+        self._typed = offsets.ndim == 3
+        self._n_types = offsets.shape[1] if self._typed else 1
+        self._n_springs, self._n_own = len(edges) * self._n_types, 4 + self._typed
+        self._offsets = offsets.reshape(self._n_springs, 2)
+        self._scales = np.repeat(scales, self._n_types, axis=0)
+        self.first_spring = self.n_weights - self._n_own * self._n_springs
         self._tree = Tree(self.n_parts, edges)
-        # the largest image need not be the one that takes most memory
-        self.belief_size = max(
-            self._sums_memory(height, width)
-            for height, width in np.unique(shapes, axis=0))
-        self._structure.append(edges)
-        self._n_springs = len(edges)
+        # positions are numbered by the widths, and tables may be as long with others
+        self._structure += [shapes, edges]
+        if self._typed:
+            # types are those of their offsets
+            self._structure.append(offsets)
+        else:
+            # the largest image need not be the one that takes most memory
+            self.belief_size = max(
+                self._sums_memory(height, width)
+                for height, width in np.unique(shapes, axis=0))
+        if self._labeled:
+            self._units = units
+
+    @property
+    def oracles(self):
+        return ("max",) if self._typed else ("max", "topk", "exp")
+
+    @property
+    def oracle_note(self):
+        if not self._typed:
+            return None
+        return (
+            "parts with n_types > 1 have the max oracle only: sums and the k best "
+            "labelings would have to go through the types of all edges")
 
     def springs(self, w):
-        """Return linear and quadratic weights, (n_edges, 2) each, as views."""
-        table = w[self.first_spring:].reshape(-1, 2, 2)
-        return table[:, 0], table[:, 1]
+        """Return views of the linear and quadratic weights, and of the bias or None.
+
+        The first two are of shape (n_edges, 2); with types (n_edges, n_types, 2).
+        """
+        shape = self.offsets.shape[:self.offsets.ndim - 1]
+        table = w[self.first_spring:].reshape(*shape, self._n_own)
+        bias = table[..., 4] if self._typed else None
+        return table[..., :2], table[..., 2:4], bias
 
     def views(self, w):
-        linear, quadratic = self.springs(w)
+        linear, quadratic, bias = self.springs(w)
         # the table's, and those beyond it
-        return {**BoundTable.views(self, w), "linear": linear, "quadratic": quadratic}
+        views = {**BoundTable.views(self, w), "linear": linear, "quadratic": quadratic}
+        if self._typed:
+            views["type_intercept"] = bias
+        if self._layout.n_blocks > 1:
+            coef = self.block(w, 1)[0].T
+            views["type_coef"] = coef.reshape(*bias.shape, 2, coef.shape[1])
+        return views
 
-    # ---- springs: keys and rows of weights beyond those of the table ----
+    # ---- springs: keys and rows of weights beyond those of the tables ----
 
-    cdef inline Py_ssize_t _edge_of(self, Py_ssize_t i, Py_ssize_t key,
-                                    double* displacement) noexcept nogil:
-        """Return the edge of a key, and write d_e, by rows and by columns."""
+    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
+        # a key for each displacement
+        return self._n_springs * (
+            (2 * self._shapes[i, 0] - 1) * (2 * self._shapes[i, 1] - 1))
+
+    cdef inline Py_ssize_t _spring_of(self, Py_ssize_t i, Py_ssize_t key,
+                                      double* displacement) noexcept nogil:
+        """Return the spring of a key, and write d_e, by rows and by columns."""
         cdef Py_ssize_t n_rows = 2 * self._shapes[i, 0] - 1
         cdef Py_ssize_t n_columns = 2 * self._shapes[i, 1] - 1
-        cdef Py_ssize_t edge = key // (n_rows * n_columns)
+        cdef Py_ssize_t number = key // (n_rows * n_columns)
         # the middle of either axis stands for no displacement at all
-        cdef Py_ssize_t row = key // n_columns - edge * n_rows - n_rows // 2
+        cdef Py_ssize_t row = key // n_columns - number * n_rows - n_rows // 2
         cdef Py_ssize_t column = key % n_columns - n_columns // 2
-        displacement[0] = (row - self._offsets[edge, 0]) / self._scales[edge, 0]
-        displacement[1] = (column - self._offsets[edge, 1]) / self._scales[edge, 1]
-        return edge
+        displacement[0] = (row - self._offsets[number, 0]) / self._scales[number, 0]
+        displacement[1] = (column - self._offsets[number, 1]) / self._scales[number, 1]
+        return number
 
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* weights) noexcept nogil:
         cdef double[2] moved
-        cdef Py_ssize_t axis, edge = self._edge_of(i, key, moved)
-        cdef const double* spring = weights + self.first_spring + 4 * edge
-        cdef double value = 0.0
+        cdef Py_ssize_t axis, number = self._spring_of(i, key, moved)
+        cdef const double* own = weights + self.first_spring + self._n_own * number
+        cdef double value = own[4] if self._typed else 0.0
         for axis in range(2):
-            value += (spring[axis] * moved[axis]
-                      - spring[2 + axis] * moved[axis] * moved[axis])
+            value += (own[axis] * moved[axis]
+                      - own[2 + axis] * moved[axis] * moved[axis])
         return value
 
     cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
                        double change) except -1 nogil:
         cdef double[2] moved
-        cdef Py_ssize_t axis, edge = self._edge_of(i, key, moved)
-        # the last rows of weights are those of the springs, four for each edge
-        cdef Py_ssize_t row = self.n_rows - 4 * self._edges.shape[0] + 4 * edge
-        cdef double* spring = ws.g + self.first_spring + 4 * edge
+        cdef Py_ssize_t axis, number = self._spring_of(i, key, moved)
+        # the last rows of weights are those of the springs
+        cdef Py_ssize_t row = self.n_rows + self._n_own * (number - self._n_springs)
+        cdef double* own = ws.g + self.first_spring + self._n_own * number
         for axis in range(2):
-            spring[axis] += change * moved[axis]
-            spring[2 + axis] -= change * moved[axis] * moved[axis]
-        for axis in range(4):
+            own[axis] += change * moved[axis]
+            own[2 + axis] -= change * moved[axis] * moved[axis]
+        if self._typed:
+            own[4] += change
+        for axis in range(self._n_own):
             self.touch_row(ws, row + axis)
         return 0
 
-    # ---- labelings ----
+    # ---- labelings and their losses ----
 
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
-        return in_range(self.n_parts, y, 0, self._n_positions(i))
+        return (in_range(self.n_parts, y, 0, self._n_positions(i))
+                and (not self._typed or in_range(
+                    self._edges.shape[0], y + self.n_parts, 0, self._n_types)))
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
-        cdef Py_ssize_t part, edge, row, column
-        cdef Py_ssize_t n_edges = self._edges.shape[0], end = height * width * self.ld
-        # no key twice: parts have columns of their own, and edges ranges of keys
+        cdef Py_ssize_t part, edge, number, row, column, u, v, second
+        cdef Py_ssize_t end = height * width * self.ld, count = self.n_parts
+        # no key twice: parts have columns of their own, and springs ranges of keys
         for part in range(self.n_parts):
             keys[part] = <int32_t> (y[part] * self.ld + part)
-        for edge in range(n_edges):
-            row = y[self._edges[edge, 1]] // width - y[self._edges[edge, 0]] // width
-            column = y[self._edges[edge, 1]] % width - y[self._edges[edge, 0]] % width
-            # the inverse of `_edge_of`, counted from the end of the table
-            row += edge * (2 * height - 1) + height - 1
-            keys[self.n_parts + edge] = <int32_t> (
+        # types have columns of their own, too, one for each end
+        if self._layout.n_blocks > 1:
+            second = self._blocks[1].ld
+            for edge in range(self._edges.shape[0]):
+                number = self._spring(edge, y)
+                u, v = y[self._edges[edge, 0]], y[self._edges[edge, 1]]
+                keys[count] = <int32_t> (end + u * second + 2 * number)
+                keys[count + 1] = <int32_t> (end + v * second + 2 * number + 1)
+                count += 2
+            end += height * width * second
+        for edge in range(self._edges.shape[0]):
+            number = self._spring(edge, y)
+            u, v = y[self._edges[edge, 0]], y[self._edges[edge, 1]]
+            row, column = v // width - u // width, v % width - u % width
+            # the inverse of `_spring_of`, counted from the end of the tables
+            row += number * (2 * height - 1) + height - 1
+            keys[count] = <int32_t> (
                 end + row * (2 * width - 1) + column + width - 1)
-        return self.n_parts + n_edges
+            count += 1
+        return count
+
+    cdef inline Py_ssize_t _spring(self, Py_ssize_t edge,
+                                   const int32_t* y) noexcept nogil:
+        """Return the number of the spring that an edge has in a labeling."""
+        return self._n_types * edge + (y[self.n_parts + edge] if self._typed else 0)
+
+    cdef Py_ssize_t _n_positions(self, Py_ssize_t i) noexcept nogil:
+        """Return the number of positions of an image."""
+        return self._shapes[i, 0] * self._shapes[i, 1]
+
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
+        cdef Py_ssize_t position, part
+        for position in range(self._n_positions(i)):
+            for part in range(self.n_parts):
+                ws.theta[position * self.ld + part] += (
+                    scale * miss(self, i, part, position))
+        return 0
+
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        cdef Py_ssize_t part
+        value[0] = 0.0
+        for part in range(self.n_parts):
+            value[0] += miss(self, i, part, y[part])
+        return 0
 
     # ---- oracles ----
 
@@ -230,32 +340,62 @@ cdef class BoundParts(BoundPlacements):
     def _problem(self, TableWorkspace workspace, Py_ssize_t i):
         """Return scores of positions, (n_parts, height, width), and the springs."""
         height, width = self._shapes[i, 0], self._shapes[i, 1]
-        table = workspace.theta[:height * width * self.ld]
-        table = table.reshape(height, width, self.ld)[:, :, :self.n_parts]
+        end = height * width * self.ld
+        table = workspace.theta[:end].reshape(height, width, self.ld)
         # an image for each part, where tables have a row for each position
-        unary = np.ascontiguousarray(table.transpose(2, 0, 1))
-        linear, quadratic = self.springs(workspace._held)
+        unary = np.ascontiguousarray(table[:, :, :self.n_parts].transpose(2, 0, 1))
+        linear, quadratic, bias = self.springs(workspace._held)
+        scales, ends = self.scales, None
+        if self._typed:
+            scales, bias = scales[:, None], np.ascontiguousarray(bias)
+        if self._layout.n_blocks > 1:
+            n_columns, ld = self._blocks[1].n_columns, self._blocks[1].ld
+            table = workspace.theta[end:end + height * width * ld]
+            table = table.reshape(height * width, ld)[:, :n_columns]
+            ends = np.ascontiguousarray(table.T).reshape(*bias.shape, 2, height, width)
         # in positions: the weights are of displacements in units
-        springs = (self.edges, self.offsets, quadratic / self.scales ** 2,
-                   linear / self.scales)
-        return unary, springs
+        return unary, (self.edges, self.offsets, quadratic / scales ** 2,
+                       linear / scales, bias, ends)
 
     def find(self, TableWorkspace workspace, Py_ssize_t i):
         unary, springs = self._problem(workspace, i)
-        rows, columns = parts_max_product(unary, *springs).labeling.T
-        return (rows * unary.shape[2] + columns).astype(np.int32)
+        positions, types, _ = PartsTree(unary, *springs).max_product()
+        cells = positions[:, 0] * unary.shape[2] + positions[:, 1]
+        return np.concatenate([cells, types]).astype(np.int32)
 
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        """Return the k best placements, each with its best types.
+
+        With types these are not the k best labelings, which smoothing by l2 would need.
+        """
         unary, springs = self._problem(workspace, i)
 
         # the search takes parts for variables, and their positions for states
         def max_marginals(scores):
-            scores = scores.reshape(unary.shape)
-            return parts_max_marginals(scores, *springs).reshape(len(unary), -1)
+            tree = PartsTree(scores.reshape(unary.shape), *springs)
+            return tree.max_marginals().reshape(len(unary), -1)
 
         def max_product(scores):
-            found, score = parts_max_product(scores.reshape(unary.shape), *springs)
+            tree = PartsTree(scores.reshape(unary.shape), *springs)
+            found, _, score = tree.max_product()
             return found[:, 0] * unary.shape[2] + found[:, 1], score
 
-        return bmmf(max_marginals, unary.reshape(len(unary), -1), k,
-                    max_product=max_product)[0]
+        placements = bmmf(max_marginals, unary.reshape(len(unary), -1), k,
+                          max_product=None if self._typed else max_product)[0]
+        if not self._typed:
+            return placements
+        types = [self._best_types(cells, unary.shape[2], *springs[1:])
+                 for cells in placements]
+        return np.concatenate([placements, types], axis=1)
+
+    def _best_types(self, cells, width, offsets, quadratic, linear, bias, ends):
+        """Return the first best type of each edge at given positions."""
+        places = np.stack(np.divmod(cells, width), axis=1)
+        u, v = self.edges.T
+        moved = (places[v] - places[u])[:, None] - offsets
+        scores = bias + (linear * moved - quadratic * moved ** 2).sum(axis=2)
+        if ends is not None:
+            edge, (rows, columns) = np.arange(len(u)), places.T
+            scores += ends[edge, :, 0, rows[u], columns[u]]
+            scores += ends[edge, :, 1, rows[v], columns[v]]
+        return scores.argmax(axis=1)

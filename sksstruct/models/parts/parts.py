@@ -14,7 +14,6 @@ from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.parts._parts import BoundParts
-from sksstruct.models.parts._typed_parts import BoundTypedParts
 from sksstruct.utils._param_validation import Interval
 
 
@@ -118,16 +117,13 @@ class PartsModel(CompiledModel):
 
     def _input(self, x, name):
         axes = "(height, width, n_features)"
-        x = check_features(x, name, 3, getattr(self, "n_features_", None), axes)
+        x = check_features(x, name, 3, self.n_features_, axes)
         if not x.shape[0] or not x.shape[1]:
             raise ValueError(f"{name} has no positions")
         return x
 
     def _learn(self, X, y, weight):
-        sizes = {x.shape[2] for x in X}
-        if len(sizes) > 1:
-            raise ValueError(f"X has positions of {sorted(sizes)} features")
-        n_features = sizes.pop()
+        self._learn_size((x.shape[2] for x in X), "positions")
         self.n_parts_ = len(y[0]) if np.iterable(y[0]) else 1
         if not self.n_parts_:
             raise ValueError("y[0] has no parts")
@@ -141,7 +137,6 @@ class PartsModel(CompiledModel):
             self._positions(a, b, f"y[{i}]")
             for i, (a, b) in enumerate(zip(X, y, strict=True))
         ]
-        self.n_features_ = n_features
         moves = np.array([z[self.edges_[:, 1]] - z[self.edges_[:, 0]] for z in y])
         if self.n_types == 1:
             self.offsets_ = np.average(moves, axis=0, weights=weight)
@@ -257,13 +252,6 @@ class PartsModel(CompiledModel):
     def _n_columns(self):
         return self.n_parts_
 
-    def _offsets(self, X):
-        cells = [x.shape[0] * x.shape[1] for x in X]
-        return np.concatenate([[0], np.cumsum(cells)])
-
-    def _rows(self, X):
-        return np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
-
     def _bound(self, X, y_true, example_weights, rows=None):
         shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
         labels = units = None
@@ -287,7 +275,7 @@ class PartsModel(CompiledModel):
             blocks.append((features, offsets, 2 * n_springs, False))
             most_keys += 2 * n_edges
         # labelings have types, and these have a bias
-        model = (BoundTypedParts if typed else BoundParts)(
+        model = BoundParts(
             blocks,
             np.full(len(X), self.n_parts_ + typed * n_edges),
             labels,
@@ -325,9 +313,6 @@ class PartsModel(CompiledModel):
             states += [range(self.n_types)] * len(self.edges_)
         for labeling in itertools.product(*states):
             yield self._shown(x, np.array(labeling, dtype=np.int32))
-
-    def _attributes(self, weights, views=None):
-        return self._views(self._empty(), weights)
 
     def _smallest(self):
         return np.zeros((1, 1, self.n_features_))

@@ -132,6 +132,12 @@ cdef class BoundModel:
     # Whether features are on disk, so that what solvers keep for each position should
     # be there, too.
     on_disk = False
+    # Weights that exist, if they are not all, and labels that were not observed.
+    support = unknown = None
+    # Length of the rows of weights of one feature.
+    ld = 8
+    # Whether labelings are objects of Python, which `memory` and `recall` number.
+    has_memory = False
     # Visits with the oracle cost so many times what visits of known labelings cost.
     oracle_cost = 2.0
 
@@ -156,7 +162,7 @@ cdef class BoundModel:
         # what estimators have set since the model was bound
         model.surrogate, model.likelihood = self.surrogate, self.likelihood
         # weights exist where all examples, and not only these, have shown them
-        if getattr(self, "support", None) is not None:
+        if self.support is not None:
             model.support = self.support
         return model
 

@@ -119,6 +119,8 @@ cdef class BoundPython(BoundModel):
         # numbers of outputs mean nothing to another problem
         return self._token
 
+    has_memory = True
+
     def memory(self):
         """Return the outputs that the numbers denote, for another object."""
         return {

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.random import RandomState
 from scipy import sparse
 
-from sksstruct.models.scores.score import ScoreFunction
+from sksstruct.models.scores.score import LinearizedScore
 from sksstruct.utils._param_validation import validate_params
 
 
 @dataclass(eq=False, repr=False)
-class JAXScore(ScoreFunction):
+class JAXScore(LinearizedScore):
     """Scores by a function of JAX, which also multiplies with its Jacobian.
 
     Needs JAX, ``pip install sksstruct[jax]``. Arrays have JAX's precision: single,
@@ -142,35 +142,6 @@ class JAXScore(ScoreFunction):
             return np.asarray(vjp(w, X, rows), dtype=np.float64)
 
         return scores(value(w, X)), times_vector, vector_times
-
-    def value(
-        self,
-        w: np.ndarray,
-        X: Any,
-        n_labels: int,
-        offsets: np.ndarray | None = None,
-    ) -> np.ndarray:
-        return self.linearize(w, X, n_labels, offsets)[0]
-
-    def jvp(
-        self,
-        w: np.ndarray,
-        X: Any,
-        n_labels: int,
-        direction: np.ndarray,
-        offsets: np.ndarray | None = None,
-    ) -> np.ndarray:
-        return self.linearize(w, X, n_labels, offsets)[1](direction)
-
-    def vjp(
-        self,
-        w: np.ndarray,
-        X: Any,
-        n_labels: int,
-        cotangent: np.ndarray,
-        offsets: np.ndarray | None = None,
-    ) -> np.ndarray:
-        return self.linearize(w, X, n_labels, offsets)[2](cotangent)
 
 
 def _jax():

@@ -9,9 +9,24 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, validate_params
 
+_TEXTS = {
+    "parameters": """
+w : ndarray of shape (n_parameters,)
+    Flat parameters, those at which a Jacobian is taken.
+""",
+    "rows": """
+X : ndarray or CSR array of shape (n_rows, n_features)
+    Features.
+n_labels : int
+    Scores of a row, one for each label.
+""",
+}
 
+
+@fill_doc(_TEXTS)
 class ScoreFunction(BaseEstimator):
     """Base class of nonlinear scores, for chains and other models.
 
@@ -83,12 +98,8 @@ class ScoreFunction(BaseEstimator):
 
         Parameters
         ----------
-        w : ndarray of shape (n_parameters,)
-            Flat parameters.
-        X : ndarray or CSR array of shape (n_rows, n_features)
-            Features.
-        n_labels : int
-            Scores of a row, one for each label.
+        %(parameters)s
+        %(rows)s
 
         Returns
         -------
@@ -108,12 +119,8 @@ class ScoreFunction(BaseEstimator):
 
         Parameters
         ----------
-        w : ndarray of shape (n_parameters,)
-            Parameters at which the Jacobian is taken.
-        X : ndarray or CSR array of shape (n_rows, n_features)
-            Features.
-        n_labels : int
-            Scores of a row, one for each label.
+        %(parameters)s
+        %(rows)s
         direction : ndarray of shape (n_parameters,)
             Change of the parameters.
 
@@ -135,12 +142,8 @@ class ScoreFunction(BaseEstimator):
 
         Parameters
         ----------
-        w : ndarray of shape (n_parameters,)
-            Parameters at which the Jacobian is taken.
-        X : ndarray or CSR array of shape (n_rows, n_features)
-            Features.
-        n_labels : int
-            Scores of a row, one for each label.
+        %(parameters)s
+        %(rows)s
         cotangent : ndarray of shape (n_rows, n_labels)
             Coefficients of the scores.
 
@@ -158,12 +161,8 @@ class ScoreFunction(BaseEstimator):
 
         Parameters
         ----------
-        w : ndarray of shape (n_parameters,)
-            Flat parameters.
-        X : ndarray or CSR array of shape (n_rows, n_features)
-            Features.
-        n_labels : int
-            Scores of a row, one for each label.
+        %(parameters)s
+        %(rows)s
         **offsets : ndarray
             ``offsets``, if they are needed.
 
@@ -181,8 +180,41 @@ class ScoreFunction(BaseEstimator):
         )
 
 
+class LinearizedScore(ScoreFunction):
+    """A score function that defines `linearize`, of which all else is a part."""
+
+    def value(
+        self, w: np.ndarray, X: Any, n_labels: int, offsets: np.ndarray | None = None
+    ) -> np.ndarray:
+        return self._linearized(w, X, n_labels, offsets)[0]
+
+    def jvp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        direction: np.ndarray,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
+        return self._linearized(w, X, n_labels, offsets)[1](direction)
+
+    def vjp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        cotangent: np.ndarray,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
+        return self._linearized(w, X, n_labels, offsets)[2](cotangent)
+
+    def _linearized(self, w, X, n_labels, offsets):
+        given = {} if offsets is None else {"offsets": offsets}
+        return self.linearize(w, X, n_labels, **given)
+
+
 @dataclass(eq=False, repr=False)
-class ELUScore(ScoreFunction):
+class ELUScore(LinearizedScore):
     """Two layers: a linear map, exponential linear units, and a linear map.
 
     The scores of features x are ``W2 elu(W1 x + b1) + b2``, in NumPy.
@@ -245,27 +277,11 @@ class ELUScore(ScoreFunction):
         low = np.exp(np.minimum(a, 0.0))
         return np.where(a > 0.0, a, low - 1.0), np.where(a > 0.0, 1.0, low)
 
-    def value(self, w: np.ndarray, X: Any, n_labels: int) -> np.ndarray:
+    def value(  # type: ignore[override]
+        self, w: np.ndarray, X: Any, n_labels: int
+    ) -> np.ndarray:
         first, bias, second, last = self._split(w, X.shape[1], n_labels)
         return self._hidden(first, bias, X)[0] @ second + last
-
-    def jvp(
-        self,
-        w: np.ndarray,
-        X: Any,
-        n_labels: int,
-        direction: np.ndarray,
-    ) -> np.ndarray:
-        return self.linearize(w, X, n_labels)[1](direction)
-
-    def vjp(
-        self,
-        w: np.ndarray,
-        X: Any,
-        n_labels: int,
-        cotangent: np.ndarray,
-    ) -> np.ndarray:
-        return self.linearize(w, X, n_labels)[2](cotangent)
 
     def linearize(  # type: ignore[override]
         self, w: np.ndarray, X: Any, n_labels: int

@@ -68,10 +68,11 @@ class ScoredLoss(NonlinearLoss):
         self._weights, self._bind = example_weights, bind
         # its oracles, and the layout of other weights, are those of all
         self._first = self._part(np.arange(1))
-        self.offered, self.offer_note = (
-            self._first.model.oracles,
-            self._first.model.oracle_note,
-        )
+
+    @property
+    def of_scores(self):
+        """The model of one example whose weights are the scores."""
+        return self._first.model
 
     @property
     def nonsmooth(self):
@@ -107,21 +108,22 @@ class ScoredLoss(NonlinearLoss):
 
     def _kind(self, smoothing):
         """The smoothing of a hinge, by an oracle that there is."""
+        model = self.of_scores
         offered = {
             kind
             for kind, oracle in (("entropy", "exp"), ("l2", "topk"))
-            if oracle in self.offered
+            if oracle in model.oracles
         }
         if smoothing == "auto" and offered:
-            by_topk = self._first.model.prefers_topk or "entropy" not in offered
+            by_topk = model.prefers_topk or "entropy" not in offered
             return "l2" if by_topk else "entropy"
         if smoothing not in offered:
             error = ValueError(
                 f"smoothing={smoothing!r} needs an oracle that this model does not "
-                f"have; it has {', '.join(self.offered)}"
+                f"have; it has {', '.join(model.oracles)}"
             )
-            if self.offer_note is not None:
-                error.add_note(self.offer_note)
+            if model.oracle_note is not None:
+                error.add_note(model.oracle_note)
             raise error
         return smoothing
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.random import RandomState
 from scipy import sparse
 
-from sksstruct.models.scores.score import ScoreFunction
+from sksstruct.models.scores.score import LinearizedScore
 from sksstruct.utils._param_validation import validate_params
 
 
 @dataclass(eq=False, repr=False)
-class TorchScore(ScoreFunction):
+class TorchScore(LinearizedScore):
     """Scores by a module of PyTorch, in double precision, on the processor.
 
     Needs PyTorch. Sparse rows become dense, a part of the examples at a time. The
@@ -141,26 +141,6 @@ class TorchScore(ScoreFunction):
     ) -> np.ndarray:
         with _torch().no_grad():
             return self._scores(w, X, n_labels, offsets)[1].numpy()
-
-    def jvp(
-        self,
-        w: np.ndarray,
-        X: Any,
-        n_labels: int,
-        direction: np.ndarray,
-        offsets: np.ndarray | None = None,
-    ) -> np.ndarray:
-        return self.linearize(w, X, n_labels, offsets)[1](direction)
-
-    def vjp(
-        self,
-        w: np.ndarray,
-        X: Any,
-        n_labels: int,
-        cotangent: np.ndarray,
-        offsets: np.ndarray | None = None,
-    ) -> np.ndarray:
-        return self.linearize(w, X, n_labels, offsets)[2](cotangent)
 
 
 def _torch():

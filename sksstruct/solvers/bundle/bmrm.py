@@ -8,7 +8,6 @@ et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count
 
 # Number of passes in which the lower bound may fail to rise.
 _IDLE = 10
@@ -74,14 +73,9 @@ class BMRM(Solver):
     tol: float = 3e-3
     _: KW_ONLY
     inner: Literal["qp", "line_search"] = "qp"
-    drop_after: int | None = 50
+    drop_after: Count | None = 50
 
     bounded = True
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "inner": [StrOptions({"qp", "line_search"})],
-        "drop_after": [Interval(Integral, 1, None, closed="left"), None],
-    }
 
     def _solve(self, model, alpha, options):
         risk = Risk(model, options.n_jobs)
@@ -92,7 +86,7 @@ class BMRM(Solver):
         if self.inner == "qp":
             bundle = Bundle(alpha, risk.nonnegative, self.drop_after, box)
         else:
-            bundle = Segment(alpha, risk.nonnegative, box)
+            bundle = SegmentDual(alpha, risk.nonnegative, box)
         loop = Loop(self, alpha, options)
         w = aligned_zeros(risk.n_weights)
         if box is not None:
@@ -226,7 +220,7 @@ def _entries(plane, index, n_weights):
     return row[index]
 
 
-class Segment:
+class SegmentDual:
     """The minimum on the segment from the last minimum to the newest plane."""
 
     def __init__(self, alpha, zero, box=None):

@@ -66,7 +66,6 @@ class CuttingPlane(Solver):
 
     bounded = True
     _parameter_constraints = {
-        **Solver._parameter_constraints,
         "inner_tol": [Interval(Real, 0, 1, closed="neither")],
         "max_cached": [Interval(Integral, 2, None, closed="left")],
     }

@@ -3,16 +3,21 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel, WeightsFull
 from sksstruct.solvers.core.result import SolverResult
-from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils._param_validation import (
+    Constrained,
+    Count,
+    NonNegative,
+    validate_params,
+)
 from sksstruct.utils.entries import Entries
 from sksstruct.utils.parallel import one_blas_thread
 
@@ -81,7 +86,29 @@ class Options:
         return Entries(self.dual_state, "an earlier fit").array("weights", (n_weights,))
 
 
-class Solver(BaseEstimator):
+class SolverRun:
+    """Base of the runs of solvers: one call of `Solver.solve`.
+
+    Parameters
+    ----------
+    solver : Solver
+        Its parameters are read.
+    model : BoundModel or other bound model
+        Model with its data.
+    alpha : float
+        Regularization.
+    options : Options
+        How the problem is to be solved.
+    """
+
+    def __init__(self, solver, model, alpha, options):
+        self.solver, self.model, self.alpha = solver, model, alpha
+        self.n_jobs = options.n_jobs
+        # the order of visits
+        self.rng = check_random_state(options.random_state)
+
+
+class Solver(Constrained, BaseEstimator):
     """Base of all solvers: subclasses implement ``_solve(model, alpha, options)``.
 
     A solver calls the oracles of a bound model. It states here which ones it needs, and
@@ -112,10 +139,9 @@ class Solver(BaseEstimator):
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     bounded = unregularized = in_parts = False
-    _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
+    # None for a procedure that counts no passes of its own
+    max_iter: Count = None  # type: ignore[assignment]
+    tol: NonNegative
 
     def check(self) -> None:
         """Raise an error if a parameter, or a combination, is not valid."""

@@ -10,6 +10,9 @@ from sksstruct.utils.progress import Progress, Status
 # the share of tol by which the objective must have fallen.
 PERIOD, FALL = 10, 0.1
 
+# With check_every="auto" the next check comes after so many times the passes so far.
+_GROWTH = 1.25
+
 # Objectives below this are zero but for rounding errors of losses.
 _LEAST_SCALE = 1e-12
 
@@ -272,6 +275,26 @@ class Loop(Progress):
 
     def _reported_weights(self):
         return self.weights.copy()
+
+
+def later_check(loop, every):
+    """The pass after which a gap is computed that takes about as long as a pass.
+
+    Parameters
+    ----------
+    loop : Loop
+        The passes so far.
+    every : int or "auto"
+        Passes between two computations; "auto": a share of all passes so far.
+
+    Returns
+    -------
+    number : float
+        The next pass of at least this number.
+    """
+    if every != "auto":
+        return loop.n_iter + every
+    return max(loop.n_iter + 1, _GROWTH * loop.n_iter)
 
 
 def next_check(loop, every):

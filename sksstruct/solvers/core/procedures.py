@@ -53,8 +53,6 @@ class Procedure(Solver):
         Solver of the problems.
     """
 
-    _parameter_constraints = {}
-
     def __init__(self, solver):
         self.solver = solver
         self.started = time.perf_counter()
@@ -74,7 +72,7 @@ class Procedure(Solver):
     @property
     def max_iter(self):
         """Passes in all, if that is known."""
-        return getattr(self.solver, "max_iter", None)
+        return self.solver.max_iter
 
     def _call(self, solver, model, alpha, options, passes, state=None):
         """Solve one of the problems after so many passes on others."""

@@ -17,7 +17,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
-from sksstruct.inference.cuts._roof_dual cimport together
+from sksstruct.inference.cuts._reduced_roof cimport together
 
 # Steps of false position; the left end of the interval is always a gain.
 cdef int MOST_STEPS = 12

@@ -1,7 +1,6 @@
 """Block-coordinate ascent: training label sets whose labels interact in pairs."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
 # The first passes leave out pairs, which makes them many times quicker: until the gaps
@@ -72,16 +71,9 @@ class BCA(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    check_every: int | Literal["auto"] = "auto"
+    check_every: Count | Literal["auto"] = "auto"
 
     required_oracles = ("label_sets",)
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
 
     def layout(self, model: BoundModel) -> Any:
         return model.factors()

@@ -9,7 +9,6 @@ is a certificate.
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +37,7 @@ from sksstruct.solvers.dual_decomposition._restart import (
     signature,
 )
 from sksstruct.solvers.dual_decomposition._state import GDMMState
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count, NonNegativeInt, Positive
 
 # rho begins at this multiple of the mean curvature C_i of a pair, and then follows the
 # residuals: the relative primal one is kept at _BALANCE times the relative dual one.
@@ -90,28 +89,14 @@ class FactorSolver(Solver):
     _: KW_ONLY
     update: Literal["auto", "bcfw", "afw", "bgcd"] = "auto"
     oracle: Literal["sublinear", "scan"] = "sublinear"
-    partitions: int | Literal["auto"] = "auto"
-    rho: float | Literal["auto"] = "auto"
-    check_every: int | Literal["auto"] = "auto"
+    partitions: Count | Literal["auto"] = "auto"
+    rho: Positive | Literal["auto"] = "auto"
+    check_every: Count | Literal["auto"] = "auto"
 
     # steps beyond those of the published algorithms: see `GDMM`
     inner_steps = cached_passes = 0
 
     required_oracles = ("factors",)
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "update": [StrOptions({"auto", "bcfw", "afw", "bgcd"})],
-        "oracle": [StrOptions({"sublinear", "scan"})],
-        "partitions": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "rho": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
 
     def layout(self, model: BoundModel) -> Any:
         # weights are those of the factors, which need not have those of all pairs
@@ -225,19 +210,9 @@ class GDMM(FactorSolver):
     """
 
     _: KW_ONLY
-    eta: float = 1.0
-    inner_steps: int = 1
-    cached_passes: int | Literal["auto"] = "auto"  # type: ignore[assignment]
-
-    _parameter_constraints = {
-        **FactorSolver._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither")],
-        "inner_steps": [Interval(Integral, 0, None, closed="left")],
-        "cached_passes": [
-            Interval(Integral, 0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
+    eta: Positive = 1.0
+    inner_steps: NonNegativeInt = 1
+    cached_passes: NonNegativeInt | Literal["auto"] = "auto"  # type: ignore[assignment]
 
     def _run_type(self, is_binary):
         return BinaryGDMMRun if is_binary else GDMMRun

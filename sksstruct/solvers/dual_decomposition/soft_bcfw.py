@@ -11,7 +11,6 @@ that of the structured support vector machine, and the more passes it takes.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Literal
 
 from sksstruct.models.protocols._bound_model import BoundModel
@@ -20,7 +19,7 @@ from sksstruct.solvers.dual_decomposition.gdmm import (
     FactorSolver,
     GDMMRun,
 )
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Positive
 
 
 @dataclass(eq=False, repr=False)
@@ -66,15 +65,10 @@ class SoftBCFW(FactorSolver):
     """
 
     _: KW_ONLY
-    rho: float = 10.0
+    rho: Positive = 10.0
     update: Literal["auto", "bcfw", "bgcd"] = "auto"
     oracle: Literal["sublinear", "scan"] = "scan"
 
-    _parameter_constraints = {
-        **FactorSolver._parameter_constraints,
-        "rho": [Interval(Real, 0, None, closed="neither")],
-        "update": [StrOptions({"auto", "bcfw", "bgcd"})],
-    }
     # the multipliers do not move
     eta = 0.0
 

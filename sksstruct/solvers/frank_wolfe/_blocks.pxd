@@ -95,43 +95,11 @@ cdef class Blocks:
     # of a mixture minus a labeling, in the order of the block's keys
     cdef double[::1] difference
 
-    cdef Py_ssize_t _n_entries(self, Py_ssize_t i) noexcept nogil
-    cdef int _add_observed(self, Py_ssize_t i) except -1
-    cdef int _apply_difference(self, Py_ssize_t i) except -1
-    cdef int _put_weight_on(self, Py_ssize_t i, const int32_t* y) except -1
-    cdef int _mix_with_observed(self, Py_ssize_t i, double share) except -1
-    cdef double _restore_block(self, Py_ssize_t i, Py_ssize_t count,
-                               const int32_t* keys,
-                               const double* values) except? -1.0
-
-    cdef int _fill_means(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
-                         const double* values) except -1
-    cdef int _fill_labelings(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
-                             const double* values) except -1
-    cdef int _resume_grams(self, const Py_ssize_t[::1] capacities,
-                           const Py_ssize_t[::1] sizes,
-                           const double[::1] grams) except -1
-
     cdef Py_ssize_t _find(self, Block* block, Py_ssize_t size,
                           const int32_t* y) noexcept nogil
     cdef int _append(self, Py_ssize_t i, const int32_t* y) except -1 nogil
-    cdef int _widen(self, Block* block, Py_ssize_t size) except -1 nogil
-    cdef int _set_capacity(self, Block* block, Py_ssize_t size,
-                           Py_ssize_t capacity) except -1 nogil
-    cdef int _grow_scratch(self, Py_ssize_t capacity) except -1
     cdef int _extend_gram(self, Py_ssize_t i) except -1 nogil
     cdef int _drop(self, Py_ssize_t i) except -1 nogil
-    cdef void _drop_all_inactive(self, Block* block, Py_ssize_t size) noexcept nogil
-    cdef Py_ssize_t _lowest_inactive(self, Block* block) noexcept nogil
-    cdef void _remove(self, Block* block, Py_ssize_t size,
-                      Py_ssize_t gone) noexcept nogil
-    cdef void _replace_in_gram(self, Block* block, Py_ssize_t gone,
-                               Py_ssize_t last) noexcept nogil
 
-    cdef int _reserve_keys(self, Block* block, Py_ssize_t needed) except -1 nogil
     cdef int _restart_means(self, Block* block, Py_ssize_t count) except -1 nogil
-    cdef int _add_keys(self, Block* block, Py_ssize_t count,
-                       double step) except -1 nogil
-    cdef void _find_keys(self, Block* block) noexcept nogil
-    cdef Py_ssize_t _entry(self, Block* block, int32_t key) noexcept nogil
     cdef int _subtract_keys(self, Block* block, Py_ssize_t count) except -1 nogil

@@ -78,7 +78,7 @@ cdef class Blocks:
             self.difference = np.zeros(model.max_keys)
         for i in range(self.n_blocks):
             model.y_true(i, &self.decoded[0])
-            self._put_weight_on(i, &self.decoded[0])
+            _put_weight_on(self, i, &self.decoded[0])
 
     def __dealloc__(self):
         # the arrays of the blocks go with the arena
@@ -91,7 +91,7 @@ cdef class Blocks:
         cdef Py_ssize_t i, first_key = 0, first_value = 0
         cdef Block* block
         # flat: a state of many blocks is pickled and compared in a few pieces
-        counts = np.array([self._n_entries(i) for i in range(self.n_blocks)],
+        counts = np.array([_n_entries(self, i) for i in range(self.n_blocks)],
                           dtype=np.intp)
         lengths = counts if self.use_means else counts * self.model.sizes
         cdef const Py_ssize_t[::1] count = counts, length = lengths
@@ -120,82 +120,33 @@ cdef class Blocks:
 
         Raises ValueError if the state is not accepted.
         """
-        cdef const int32_t[::1] keys
-        cdef const double[::1] values
-        cdef const Py_ssize_t[::1] counts
-        cdef Py_ssize_t i, first_key = 0, first_value = 0
-        counts, keys, values = read_mixtures(state, self.model, self.use_means)
+        cdef Py_ssize_t i
+        self._fill(*read_mixtures(state, self.model, self.use_means))
         # averages are of the iterates from here on
         self.iterate = 0.0
         # At w = 0 the value of a mixture is its loss.
         self.workspace.read(np.zeros_like(self.weights.w))
         for i in range(self.n_blocks):
-            self._add_observed(i)
-            self.losses[i] = self._restore_block(
-                i, counts[i], &keys[first_key], &values[first_value])
-            self._apply_difference(i)
-            first_key += counts[i] * (1 if self.use_means else self.model._sizes[i])
-            first_value += counts[i]
+            _add_observed(self, i)
+            self.losses[i] = _subtract_block(self, i)
+            _apply_difference(self, i)
         self.workspace.read(self.weights.w)
         self.loss = float(self.model.example_weights @ self.losses_)
 
-    cdef Py_ssize_t _n_entries(self, Py_ssize_t i) noexcept nogil:
-        """Return the number of keys, or of labelings, of a block."""
-        return self.blocks[i].n_keys if self.use_means else self.blocks[i].n_labelings
-
-    cdef double _restore_block(self, Py_ssize_t i, Py_ssize_t count,
-                               const int32_t* keys,
-                               const double* values) except? -1.0:
-        """Fill a block with keys or labelings and their weights; return its loss.
-
-        They are subtracted from the change that is being prepared.
-        """
-        cdef Block* block = &self.blocks[i]
-        cdef double value = 0.0
-        cdef Py_ssize_t j
-        if self.use_means:
-            self._fill_means(i, count, keys, values)
-            # which evaluates them on the way
-            self.model.add_mean(self.workspace, i, count, block.keys, block.values,
-                                -1.0, &value)
-            return value
-        self._fill_labelings(i, count, keys, values)
-        for j in range(count):
-            value += block.weight[j] * block.loss[j]
-            self.model.add_labeling(self.workspace, i, keys, -block.weight[j])
-            keys += self.model._sizes[i]
-        return value
-
-    cdef int _fill_means(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
-                         const double* values) except -1:
-        """Fill a block with keys and values."""
-        cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t k
-        self._reserve_keys(block, count)
-        memcpy(block.keys, keys, count * sizeof(int32_t))
-        memcpy(block.values, values, count * sizeof(double))
-        block.n_keys = count
-        # those of a state from elsewhere may be in any order
-        sort_keys(block, 0)
-        for k in range(1, count):
-            if block.keys[k] == block.keys[k - 1]:
-                raise ValueError(
-                    f"the state of dual variables is damaged: example {i} has the key "
-                    f"{block.keys[k]} twice")
-        return 0
-
-    cdef int _fill_labelings(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
-                             const double* values) except -1:
-        """Fill a block with labelings and their weights."""
-        cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t j
-        block.n_labelings = block.n_gram = 0
-        for j in range(count):
-            # the loss anew: a later fit may have other costs of labels
-            self._append(i, keys)
-            block.weight[j] = values[j]
-            keys += self.model._sizes[i]
-        return 0
+    def _fill(self, const Py_ssize_t[::1] counts, const int32_t[::1] keys,
+              const double[::1] values):
+        """Fill all blocks with what `read_mixtures` returned."""
+        cdef Py_ssize_t i, first_key = 0, first_value = 0
+        for i in range(self.n_blocks):
+            if self.use_means:
+                _fill_means(
+                    self, i, counts[i], &keys[first_key], &values[first_value])
+                first_key += counts[i]
+            else:
+                _fill_labelings(
+                    self, i, counts[i], &keys[first_key], &values[first_value])
+                first_key += counts[i] * self.model._sizes[i]
+            first_value += counts[i]
 
     # ---- the same run, going on elsewhere ----
 
@@ -234,30 +185,18 @@ cdef class Blocks:
 
     def resume(self, state):
         """Continue from a snapshot with the same bits; the weights do not change."""
-        cdef const int32_t[::1] keys
-        cdef const double[::1] values
-        cdef const Py_ssize_t[::1] counts
-        cdef Py_ssize_t i, first_key = 0, first_value = 0
-        counts, keys, values = read_mixtures(state, self.model, self.use_means)
+        mixtures = read_mixtures(state, self.model, self.use_means)
         losses, loss = read_sums(state, self.n_blocks)
         if not self.use_means:
-            promises, capacities, sizes, grams = read_grams(state, np.asarray(counts))
-        for i in range(self.n_blocks):
-            if self.use_means:
-                self._fill_means(i, counts[i], &keys[first_key], &values[first_value])
-            else:
-                self._fill_labelings(
-                    i, counts[i], &keys[first_key], &values[first_value])
-            first_key += counts[i] * (1 if self.use_means else self.model._sizes[i])
-            first_value += counts[i]
+            promises, *grams = read_grams(state, mixtures[0])
+        self._fill(*mixtures)
         self.losses_[:], self.loss = losses, loss
         if not self.use_means:
             self.promises_[:] = promises
-            self._resume_grams(capacities, sizes, grams)
+            self._resume_grams(*grams)
 
-    cdef int _resume_grams(self, const Py_ssize_t[::1] capacities,
-                           const Py_ssize_t[::1] sizes,
-                           const double[::1] grams) except -1:
+    def _resume_grams(self, const Py_ssize_t[::1] capacities,
+                      const Py_ssize_t[::1] sizes, const double[::1] grams):
         """Make room for as many labelings as there was, and fill Gram matrices."""
         cdef Py_ssize_t i, j, width, first = 0
         cdef Block* block
@@ -265,7 +204,7 @@ cdef class Blocks:
             block, width = &self.blocks[i], capacities[i]
             # where room runs out Gram matrices are formed anew
             if width > block.capacity:
-                self._set_capacity(block, self.model._sizes[i], width)
+                _set_capacity(self, block, self.model._sizes[i], width)
             # it is the length of the rows below
             width = block.capacity
             if sizes[i] == 0:
@@ -276,22 +215,8 @@ cdef class Blocks:
                 memcpy(block.gram + j * width, &grams[first],
                        sizes[i] * sizeof(double))
                 first += sizes[i]
-        return 0
 
     # ---- starting points ----
-
-    cdef int _add_observed(self, Py_ssize_t i) except -1:
-        """Load an example, and add mu_i(y_i) to the change that is being prepared."""
-        self.model.potentials(self.workspace, i)
-        self.model.y_true(i, &self.decoded[0])
-        return self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
-
-    cdef int _apply_difference(self, Py_ssize_t i) except -1:
-        """Add what a block contributes to w, the change being mu_i(y_i) - mu_i."""
-        # a starting point is no iterate: nothing for the average
-        return self.model.apply_change(
-            self.workspace, i, self.weights,
-            self.model._example_weights[i] / self.alpha, 0.0)
 
     def start_at(self, const int32_t[::1] labelings):
         """Put all weight on one labeling of each block; the weights must be zero."""
@@ -300,26 +225,13 @@ cdef class Blocks:
         for i in range(self.n_blocks):
             y = &labelings[self.model._starts[i]]
             self.model.loss(i, y, &self.losses[i])
-            self._add_observed(i)
+            _add_observed(self, i)
             self.model.add_labeling(self.workspace, i, y, -1.0)
-            self._apply_difference(i)
-            self._put_weight_on(i, y)
+            _apply_difference(self, i)
+            _put_weight_on(self, i, y)
         self.loss = float(self.model.example_weights @ self.losses_)
         # one call for each labeling, made by whoever found them
         self.oracle_calls += self.n_blocks
-
-    cdef int _put_weight_on(self, Py_ssize_t i, const int32_t* y) except -1:
-        """Make a block consist of one labeling."""
-        cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t count
-        if self.use_means:
-            count = self.model.indicator(i, y, &self.keys[0])
-            return self._restart_means(block, count)
-        # the capacity stays, and so does the memory
-        block.n_labelings = block.n_gram = 0
-        self._append(i, y)
-        block.weight[0] = 1.0
-        return 0
 
     def rescale(self, double share, double alpha):
         """Continue at another alpha, with a share of the duals and the rest on y_i.
@@ -336,31 +248,12 @@ cdef class Blocks:
             self.losses[i] *= share
             # an observed labeling of weight zero is not appended for nothing
             if share != 1.0:
-                self._mix_with_observed(i, share)
+                _mix_with_observed(self, i, share)
         self.loss *= share
         # v is linear in the duals, and mu_i(y_i) contributes nothing to it
         self.weights.set(self.weights.v * (share * self.alpha / alpha))
         self.workspace.read(self.weights.w)
         self.alpha = alpha
-
-    cdef int _mix_with_observed(self, Py_ssize_t i, double share) except -1:
-        """Multiply a block by a share, and put the rest of the weight on y_i."""
-        cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t j, count
-        self.model.y_true(i, &self.decoded[0])
-        if self.use_means:
-            count = self.model.indicator(i, &self.decoded[0], &self.keys[0])
-            for j in range(block.n_keys):
-                block.values[j] *= share
-            return self._add_keys(block, count, 1.0 - share)
-        # a weight of zero stays zero: cached labelings are kept for later visits
-        for j in range(block.n_labelings):
-            block.weight[j] *= share
-        j = self._find(block, self.model._sizes[i], &self.decoded[0])
-        if j == block.n_labelings:
-            self._append(i, &self.decoded[0])
-        block.weight[j] += 1.0 - share
-        return 0
 
     # ---- keeping labelings ----
 
@@ -399,48 +292,12 @@ cdef class Blocks:
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], j = block.n_labelings
         if j == block.capacity:
-            self._widen(block, size)
+            _widen(self, block, size)
         memcpy(block.labelings + j * size, y, size * sizeof(int32_t))
         block.weight[j] = 0.0
         # kept: every change of the weights asks for the losses of all labelings
         self.model.loss(i, y, &block.loss[j])
         block.n_labelings += 1
-        return 0
-
-    cdef int _widen(self, Block* block, Py_ssize_t size) except -1 nogil:
-        """Double the capacity for labelings."""
-        # The arena holds what is given up: doubled, that is no more than what is used.
-        return self._set_capacity(
-            block, size, 2 * block.n_labelings if block.n_labelings else FIRST)
-
-    cdef int _set_capacity(self, Block* block, Py_ssize_t size,
-                           Py_ssize_t capacity) except -1 nogil:
-        """Make room for more labelings."""
-        cdef Py_ssize_t count = block.n_labelings
-        block.labelings = <int32_t*> self.arena.grow(
-            block.labelings, count * size * sizeof(int32_t),
-            capacity * size * sizeof(int32_t))
-        block.weight = <double*> self.arena.grow(
-            block.weight, count * sizeof(double), capacity * sizeof(double))
-        block.loss = <double*> self.arena.grow(
-            block.loss, count * sizeof(double), capacity * sizeof(double))
-        # rows of the Gram matrix get longer: it is formed again when asked for
-        block.n_gram = 0
-        block.gram = NULL
-        block.capacity = capacity
-        if capacity > self.value.shape[0]:
-            with gil:
-                self._grow_scratch(capacity)
-        return 0
-
-    cdef int _grow_scratch(self, Py_ssize_t capacity) except -1:
-        """Lengthen the scratch of a visit; the values of labelings so far stay."""
-        # the visit that appends a labeling has evaluated the others before
-        value = np.zeros(capacity)
-        value[:self.value.shape[0]] = self.value
-        self.value = value
-        self.old_weight = np.zeros(capacity)
-        self.mixture = np.zeros(capacity)
         return 0
 
     cdef int _extend_gram(self, Py_ssize_t i) except -1 nogil:
@@ -470,119 +327,23 @@ cdef class Blocks:
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], lowest
         if not self.cache:
-            self._drop_all_inactive(block, size)
+            _drop_all_inactive(self, block, size)
             return 0
         # the values are those of this visit: low ones are unlikely to be the best soon
         while block.n_labelings > self.max_cached:
-            lowest = self._lowest_inactive(block)
+            lowest = _lowest_inactive(self, block)
             # active labelings are kept, however many there are
             if lowest < 0:
                 return 0
-            self._remove(block, size, lowest)
+            _remove(self, block, size, lowest)
         return 0
-
-    cdef void _drop_all_inactive(self, Block* block, Py_ssize_t size) noexcept nogil:
-        """Forget all labelings of weight zero."""
-        cdef Py_ssize_t j = 0
-        while j < block.n_labelings:
-            # another labeling takes the place of one that goes: look there again
-            if block.weight[j] <= 0.0:
-                self._remove(block, size, j)
-            else:
-                j += 1
-
-    cdef Py_ssize_t _lowest_inactive(self, Block* block) noexcept nogil:
-        """Return the labeling of lowest value among those of weight zero, or -1."""
-        cdef Py_ssize_t j, lowest = -1
-        for j in range(block.n_labelings):
-            if block.weight[j] <= 0.0 and (
-                    lowest < 0 or self.value[j] < self.value[lowest]):
-                lowest = j
-        return lowest
-
-    cdef void _remove(self, Block* block, Py_ssize_t size,
-                      Py_ssize_t gone) noexcept nogil:
-        """Put the last labeling in place of one that goes."""
-        # The order of labelings means nothing, so that one copy is enough.
-        cdef Py_ssize_t last = block.n_labelings - 1
-        if gone != last:
-            memcpy(block.labelings + gone * size, block.labelings + last * size,
-                   size * sizeof(int32_t))
-            block.weight[gone] = block.weight[last]
-            block.loss[gone] = block.loss[last]
-            self.value[gone] = self.value[last]
-            if block.n_gram == block.n_labelings:
-                self._replace_in_gram(block, gone, last)
-            elif block.n_gram > gone:
-                # the last labeling has no row yet, so what stands there is unknown
-                block.n_gram = gone
-        block.n_labelings = last
-        # its row and column go with it
-        if block.n_gram > last:
-            block.n_gram = last
-
-    cdef void _replace_in_gram(self, Block* block, Py_ssize_t gone,
-                               Py_ssize_t last) noexcept nogil:
-        """Overwrite a row and column of the Gram matrix with the last ones."""
-        cdef Py_ssize_t k, width = block.capacity
-        for k in range(block.n_labelings):
-            block.gram[gone * width + k] = block.gram[last * width + k]
-        for k in range(block.n_labelings):
-            block.gram[k * width + gone] = block.gram[k * width + last]
-        # where row and column meet, the loops wrote a product with what has gone
-        block.gram[gone * width + gone] = block.gram[last * width + last]
 
     # ---- mean parameters ----
-
-    cdef int _reserve_keys(self, Block* block, Py_ssize_t needed) except -1 nogil:
-        """Grow a block to a capacity of at least `needed` keys."""
-        cdef Py_ssize_t capacity = block.key_capacity
-        if needed <= capacity:
-            return 0
-        # at least doubled, for the same reason as labelings
-        capacity = needed if needed > 2 * capacity else 2 * capacity
-        block.keys = <int32_t*> self.arena.grow(
-            block.keys, block.n_keys * sizeof(int32_t), capacity * sizeof(int32_t))
-        block.values = <double*> self.arena.grow(
-            block.values, block.n_keys * sizeof(double), capacity * sizeof(double))
-        block.key_capacity = capacity
-        return 0
 
     cdef int _restart_means(self, Block* block, Py_ssize_t count) except -1 nogil:
         """Make the mixture the labeling whose keys are in self.keys."""
         block.n_keys = 0
-        return self._add_keys(block, count, 1.0)
-
-    cdef int _add_keys(self, Block* block, Py_ssize_t count,
-                       double step) except -1 nogil:
-        """Add step to the mean parameters of the first `count` of self.keys."""
-        cdef Py_ssize_t n_keys = block.n_keys, k
-        # at once, as if all keys were new: the loop below must not fail
-        self._reserve_keys(block, n_keys + count)
-        self._find_keys(block)
-        for k in range(count):
-            block.values[self._entry(block, self.keys[k])] += step
-        sort_keys(block, n_keys)
-        return 0
-
-    cdef void _find_keys(self, Block* block) noexcept nogil:
-        """Note where each key of a block stands."""
-        cdef Py_ssize_t entry
-        # An inverse list finds a key in one access, without sorting either list. What
-        # others wrote to it stays: an entry counts if the block has the key there.
-        for entry in range(block.n_keys):
-            self.place[block.keys[entry]] = <int32_t> entry
-
-    cdef Py_ssize_t _entry(self, Block* block, int32_t key) noexcept nogil:
-        """Return where a key stands; one that is new is appended, with value zero."""
-        cdef Py_ssize_t entry = self.place[key]
-        if entry < block.n_keys and block.keys[entry] == key:
-            return entry
-        entry = block.n_keys
-        block.n_keys += 1
-        block.keys[entry], block.values[entry] = key, 0.0
-        self.place[key] = <int32_t> entry
-        return entry
+        return _add_keys(self, block, count, 1.0)
 
     cdef int _subtract_keys(self, Block* block, Py_ssize_t count) except -1 nogil:
         """Write the block minus the first `count` of self.keys to the difference.
@@ -590,19 +351,269 @@ cdef class Blocks:
         Keys that are new are appended to the block, with value zero.
         """
         cdef Py_ssize_t n_keys = block.n_keys, k
-        self._reserve_keys(block, n_keys + count)
+        _reserve_keys(self, block, n_keys + count)
         if self.difference.shape[0] < block.key_capacity:
             with gil:
                 self.difference = np.zeros(2 * block.key_capacity)
-        self._find_keys(block)
+        _find_keys(self, block)
         for k in range(count):
-            self._entry(block, self.keys[k])
+            _entry(self, block, self.keys[k])
         # new ones move the others
         if block.n_keys > n_keys:
             sort_keys(block, n_keys)
-            self._find_keys(block)
+            _find_keys(self, block)
         memcpy(&self.difference[0], block.values, block.n_keys * sizeof(double))
         # a key that the labeling has twice counts twice
         for k in range(count):
             self.difference[self.place[self.keys[k]]] -= 1.0
         return 0
+
+
+# ---- what the methods are made of ----
+
+cdef Py_ssize_t _n_entries(Blocks self, Py_ssize_t i) noexcept nogil:
+    """Return the number of keys, or of labelings, of a block."""
+    return self.blocks[i].n_keys if self.use_means else self.blocks[i].n_labelings
+
+
+cdef double _subtract_block(Blocks self, Py_ssize_t i) except? -1.0:
+    """Subtract a block from the change that is being prepared; return its loss."""
+    cdef Block* block = &self.blocks[i]
+    cdef double value = 0.0
+    cdef Py_ssize_t j
+    if self.use_means:
+        # which evaluates them on the way
+        self.model.add_mean(self.workspace, i, block.n_keys, block.keys,
+                            block.values, -1.0, &value)
+        return value
+    for j in range(block.n_labelings):
+        value += block.weight[j] * block.loss[j]
+        self.model.add_labeling(
+            self.workspace, i, block.labelings + j * self.model._sizes[i],
+            -block.weight[j])
+    return value
+
+
+cdef int _fill_means(Blocks self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
+                     const double* values) except -1:
+    """Fill a block with keys and values."""
+    cdef Block* block = &self.blocks[i]
+    cdef Py_ssize_t k
+    _reserve_keys(self, block, count)
+    memcpy(block.keys, keys, count * sizeof(int32_t))
+    memcpy(block.values, values, count * sizeof(double))
+    block.n_keys = count
+    # those of a state from elsewhere may be in any order
+    sort_keys(block, 0)
+    for k in range(1, count):
+        if block.keys[k] == block.keys[k - 1]:
+            raise ValueError(
+                f"the state of dual variables is damaged: example {i} has the key "
+                f"{block.keys[k]} twice")
+    return 0
+
+
+cdef int _fill_labelings(Blocks self, Py_ssize_t i, Py_ssize_t count,
+                         const int32_t* keys, const double* values) except -1:
+    """Fill a block with labelings and their weights."""
+    cdef Block* block = &self.blocks[i]
+    cdef Py_ssize_t j
+    block.n_labelings = block.n_gram = 0
+    for j in range(count):
+        # the loss anew: a later fit may have other costs of labels
+        self._append(i, keys)
+        block.weight[j] = values[j]
+        keys += self.model._sizes[i]
+    return 0
+
+
+cdef int _add_observed(Blocks self, Py_ssize_t i) except -1:
+    """Load an example, and add mu_i(y_i) to the change that is being prepared."""
+    self.model.potentials(self.workspace, i)
+    self.model.y_true(i, &self.decoded[0])
+    return self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
+
+
+cdef int _apply_difference(Blocks self, Py_ssize_t i) except -1:
+    """Add what a block contributes to w, the change being mu_i(y_i) - mu_i."""
+    # a starting point is no iterate: nothing for the average
+    return self.model.apply_change(
+        self.workspace, i, self.weights,
+        self.model._example_weights[i] / self.alpha, 0.0)
+
+
+cdef int _put_weight_on(Blocks self, Py_ssize_t i, const int32_t* y) except -1:
+    """Make a block consist of one labeling."""
+    cdef Block* block = &self.blocks[i]
+    cdef Py_ssize_t count
+    if self.use_means:
+        count = self.model.indicator(i, y, &self.keys[0])
+        return self._restart_means(block, count)
+    # the capacity stays, and so does the memory
+    block.n_labelings = block.n_gram = 0
+    self._append(i, y)
+    block.weight[0] = 1.0
+    return 0
+
+
+cdef int _mix_with_observed(Blocks self, Py_ssize_t i, double share) except -1:
+    """Multiply a block by a share, and put the rest of the weight on y_i."""
+    cdef Block* block = &self.blocks[i]
+    cdef Py_ssize_t j, count
+    self.model.y_true(i, &self.decoded[0])
+    if self.use_means:
+        count = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+        for j in range(block.n_keys):
+            block.values[j] *= share
+        return _add_keys(self, block, count, 1.0 - share)
+    # a weight of zero stays zero: cached labelings are kept for later visits
+    for j in range(block.n_labelings):
+        block.weight[j] *= share
+    j = self._find(block, self.model._sizes[i], &self.decoded[0])
+    if j == block.n_labelings:
+        self._append(i, &self.decoded[0])
+    block.weight[j] += 1.0 - share
+    return 0
+
+
+cdef int _widen(Blocks self, Block* block, Py_ssize_t size) except -1 nogil:
+    """Double the capacity for labelings."""
+    # The arena holds what is given up: doubled, that is no more than what is used.
+    return _set_capacity(
+        self, block, size, 2 * block.n_labelings if block.n_labelings else FIRST)
+
+
+cdef int _set_capacity(Blocks self, Block* block, Py_ssize_t size,
+                       Py_ssize_t capacity) except -1 nogil:
+    """Make room for more labelings."""
+    cdef Py_ssize_t count = block.n_labelings
+    block.labelings = <int32_t*> self.arena.grow(
+        block.labelings, count * size * sizeof(int32_t),
+        capacity * size * sizeof(int32_t))
+    block.weight = <double*> self.arena.grow(
+        block.weight, count * sizeof(double), capacity * sizeof(double))
+    block.loss = <double*> self.arena.grow(
+        block.loss, count * sizeof(double), capacity * sizeof(double))
+    # rows of the Gram matrix get longer: it is formed again when asked for
+    block.n_gram = 0
+    block.gram = NULL
+    block.capacity = capacity
+    if capacity > self.value.shape[0]:
+        with gil:
+            _grow_scratch(self, capacity)
+    return 0
+
+
+cdef int _grow_scratch(Blocks self, Py_ssize_t capacity) except -1:
+    """Lengthen the scratch of a visit; the values of labelings so far stay."""
+    # the visit that appends a labeling has evaluated the others before
+    value = np.zeros(capacity)
+    value[:self.value.shape[0]] = self.value
+    self.value = value
+    self.old_weight = np.zeros(capacity)
+    self.mixture = np.zeros(capacity)
+    return 0
+
+
+cdef void _drop_all_inactive(Blocks self, Block* block, Py_ssize_t size) noexcept nogil:
+    """Forget all labelings of weight zero."""
+    cdef Py_ssize_t j = 0
+    while j < block.n_labelings:
+        # another labeling takes the place of one that goes: look there again
+        if block.weight[j] <= 0.0:
+            _remove(self, block, size, j)
+        else:
+            j += 1
+
+
+cdef Py_ssize_t _lowest_inactive(Blocks self, Block* block) noexcept nogil:
+    """Return the labeling of lowest value among those of weight zero, or -1."""
+    cdef Py_ssize_t j, lowest = -1
+    for j in range(block.n_labelings):
+        if block.weight[j] <= 0.0 and (
+                lowest < 0 or self.value[j] < self.value[lowest]):
+            lowest = j
+    return lowest
+
+
+cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
+                  Py_ssize_t gone) noexcept nogil:
+    """Put the last labeling in place of one that goes."""
+    # The order of labelings means nothing, so that one copy is enough.
+    cdef Py_ssize_t last = block.n_labelings - 1
+    if gone != last:
+        memcpy(block.labelings + gone * size, block.labelings + last * size,
+               size * sizeof(int32_t))
+        block.weight[gone] = block.weight[last]
+        block.loss[gone] = block.loss[last]
+        self.value[gone] = self.value[last]
+        if block.n_gram == block.n_labelings:
+            _replace_in_gram(self, block, gone, last)
+        elif block.n_gram > gone:
+            # the last labeling has no row yet, so what stands there is unknown
+            block.n_gram = gone
+    block.n_labelings = last
+    # its row and column go with it
+    if block.n_gram > last:
+        block.n_gram = last
+
+
+cdef void _replace_in_gram(Blocks self, Block* block, Py_ssize_t gone,
+                           Py_ssize_t last) noexcept nogil:
+    """Overwrite a row and column of the Gram matrix with the last ones."""
+    cdef Py_ssize_t k, width = block.capacity
+    for k in range(block.n_labelings):
+        block.gram[gone * width + k] = block.gram[last * width + k]
+    for k in range(block.n_labelings):
+        block.gram[k * width + gone] = block.gram[k * width + last]
+    # where row and column meet, the loops wrote a product with what has gone
+    block.gram[gone * width + gone] = block.gram[last * width + last]
+
+
+cdef int _reserve_keys(Blocks self, Block* block, Py_ssize_t needed) except -1 nogil:
+    """Grow a block to a capacity of at least `needed` keys."""
+    cdef Py_ssize_t capacity = block.key_capacity
+    if needed <= capacity:
+        return 0
+    # at least doubled, for the same reason as labelings
+    capacity = needed if needed > 2 * capacity else 2 * capacity
+    block.keys = <int32_t*> self.arena.grow(
+        block.keys, block.n_keys * sizeof(int32_t), capacity * sizeof(int32_t))
+    block.values = <double*> self.arena.grow(
+        block.values, block.n_keys * sizeof(double), capacity * sizeof(double))
+    block.key_capacity = capacity
+    return 0
+
+
+cdef int _add_keys(Blocks self, Block* block, Py_ssize_t count,
+                   double step) except -1 nogil:
+    """Add step to the mean parameters of the first `count` of self.keys."""
+    cdef Py_ssize_t n_keys = block.n_keys, k
+    # at once, as if all keys were new: the loop below must not fail
+    _reserve_keys(self, block, n_keys + count)
+    _find_keys(self, block)
+    for k in range(count):
+        block.values[_entry(self, block, self.keys[k])] += step
+    sort_keys(block, n_keys)
+    return 0
+
+
+cdef void _find_keys(Blocks self, Block* block) noexcept nogil:
+    """Note where each key of a block stands."""
+    cdef Py_ssize_t entry
+    # An inverse list finds a key in one access, without sorting either list. What
+    # others wrote to it stays: an entry counts if the block has the key there.
+    for entry in range(block.n_keys):
+        self.place[block.keys[entry]] = <int32_t> entry
+
+
+cdef Py_ssize_t _entry(Blocks self, Block* block, int32_t key) noexcept nogil:
+    """Return where a key stands; one that is new is appended, with value zero."""
+    cdef Py_ssize_t entry = self.place[key]
+    if entry < block.n_keys and block.keys[entry] == key:
+        return entry
+    entry = block.n_keys
+    block.n_keys += 1
+    block.keys[entry], block.values[entry] = key, 0.0
+    self.place[key] = <int32_t> entry
+    return entry

@@ -50,10 +50,6 @@ class FrankWolfe(Solver):
     bounds: dict | None = None
 
     bounded = True
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "bounds": [dict, None],
-    }
 
     def _solve(self, model, alpha, options):
         weights = Weights(model.n_weights, box=model.box(self.bounds))

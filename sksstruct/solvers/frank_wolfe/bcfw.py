@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -17,8 +17,17 @@ from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
 from sksstruct.solvers.frank_wolfe.exported import fits
 from sksstruct.solvers.frank_wolfe.passes import Passes
-from sksstruct.utils._param_validation import Interval, Options, StrOptions
+from sksstruct.utils._param_validation import (
+    Count,
+    Interval,
+    NonNegative,
+    NonNegativeInt,
+    Options,
+)
 from sksstruct.utils.parallel import run_in_chunks
+
+# A number that the kernels count to in 32 bits.
+Small = Annotated[int, Interval(Integral, 1, 2**31, closed="left")]
 
 
 @dataclass(eq=False, repr=False)
@@ -113,37 +122,20 @@ class BCFW(Solver):
     step: Literal["pairwise", "away", "fw"] = "pairwise"
     cache: bool = True
     averaging: bool | Literal["suffix"] = "suffix"
-    check_every: int | Literal["auto"] = "auto"
+    check_every: Count | Literal["auto"] = "auto"
     cache_factor: float = float("inf")
-    cache_nu: float = 0.01
-    max_cached: int = 6
-    inner_steps: int = 5
-    cached_passes: int | Literal["auto"] = "auto"
+    cache_nu: NonNegative = 0.01
+    max_cached: Small = 6
+    inner_steps: Small = 5
+    cached_passes: NonNegativeInt | Literal["auto"] = "auto"
     bounds: dict | None = None
 
     bounded = True
     _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "sampling": [StrOptions({"gap", "uniform", "permutation"})],
-        "step": [StrOptions({"fw", "pairwise", "away"})],
-        "cache": ["boolean"],
-        "averaging": ["boolean", StrOptions({"suffix"})],
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
         "cache_factor": [
             Interval(Real, 0, None, closed="left"),
             Options(Real, {np.inf}),
         ],
-        "cache_nu": [Interval(Real, 0, None, closed="left")],
-        "max_cached": [Interval(Integral, 1, 2**31, closed="left")],
-        "inner_steps": [Interval(Integral, 1, 2**31, closed="left")],
-        "cached_passes": [
-            Interval(Integral, 0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "bounds": [dict, None],
     }
 
     @classmethod

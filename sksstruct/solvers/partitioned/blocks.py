@@ -12,7 +12,7 @@ call does is a function of the state of the block, the arguments, and nothing el
 
 import copy
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -106,6 +106,8 @@ class Lender:
     def lend(self, v=None, number=0, changed=None):
         """Weights that nobody else has until the end of the context.
 
+        Whoever changes them puts them back, where they have marks.
+
         Parameters
         ----------
         v : ndarray, default=None
@@ -119,32 +121,36 @@ class Lender:
         self._changed.pop(number - _REMEMBERED, None)
         # a list is enough: both calls are atomic
         try:
-            lent = self._free.pop()
+            weights, held = self._free.pop()
         except IndexError:
-            lent = self._make()
+            weights, held = self._make()
         try:
             if v is not None:
-                self._copy(v, lent, number)
-            yield lent
+                before, held = held, -1
+                self._copy(v, weights, before, number)
+            yield weights
+            if v is not None and weights.marks is not None:
+                held = number
         finally:
-            self._free.append(lent)
+            # they stay unknown where visits are not finished
+            self._free.append((weights, held))
 
     def _make(self):
-        """Weights that mark what is changed, where there are many."""
+        """Weights that mark what is changed, where there are many; their round.
+
+        This is 0 for weights of zero, and -1 for those of none.
+        """
         outline = self.outline
         weights = outline.weights()
         if outline.n_weights >= _FEW_WEIGHTS and weights.w is weights.v:
             weights.mark_rows(outline.width)
-            return Lent(weights)
-        return Lent(weights, -1)
+            return weights, 0
+        return weights, -1
 
-    def _copy(self, v, lent, number):
-        """Bring lent weights to the values of a round."""
-        weights, before = lent.weights, lent.number
+    def _copy(self, v, weights, before, number):
+        """Bring the weights of one round to the values of another."""
         first = max(before, number - _REMEMBERED)
         behind = [self._changed.get(k) for k in range(first + 1, number + 1)]
-        # they stay unknown where visits are not finished
-        lent.number = -1
         if not first == before <= number or None in behind:
             weights.set(v)
             if weights.marks is not None:
@@ -152,23 +158,6 @@ class Lender:
         else:
             for places in behind:
                 copy_lines(v, weights.v, places.lines)
-
-
-@dataclass
-class Lent:
-    """Weights of a `Lender`.
-
-    Parameters
-    ----------
-    weights : Weights
-        The weights.
-    number : int, default=0
-        The round whose weights they are; 0 if they are zero, and -1 if they are of
-        none.
-    """
-
-    weights: Weights
-    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -227,22 +216,6 @@ class Step:
     visits: int
     complete: bool
     squares: float = 0.0
-
-
-@dataclass
-class Check:
-    """What a sweep of the oracle over one block found.
-
-    Parameters
-    ----------
-    risk : float
-        sum_i p_i times the loss of example i.
-    gap : float
-        Sum of the gaps of its examples; nan if they were not asked for.
-    """
-
-    risk: float
-    gap: float = field(default=np.nan)
 
 
 class Block:
@@ -304,8 +277,7 @@ class Block:
         change : ndarray or SparseChange
             dv_b.
         """
-        with self.lender.lend(v, turn.round, changed) as lent:
-            weights = lent.weights
+        with self.lender.lend(v, turn.round, changed) as weights:
             step = self._visit(weights, self.alpha / sigma, turn)
             if weights.marks is None:
                 # a vector of its own: what was lent is used again
@@ -313,7 +285,6 @@ class Block:
             else:
                 width = self.lender.outline.width
                 change = marked(weights, v, 1.0 / sigma, width)
-                lent.number = turn.round
         if isinstance(change, SparseChange):
             step.squares = change.squares
         else:
@@ -329,12 +300,12 @@ class Block:
         return float(np.einsum("i,i->", self.model.example_weights, values))
 
     def check(self, w):
-        """Losses and gaps at the truncated weights w.
+        """Losses and gaps at the truncated weights w; visits by gap go by these.
 
         Returns
         -------
-        check : Check
-            Their sums.
+        risk, gap : float
+            sum_i p_i times the loss of example i, and the sum of the gaps.
         """
         raise NotImplementedError
 
@@ -423,8 +394,8 @@ class HingeBlock(Block):
     def __init__(self, solver, model, number, alpha, lender):
         super().__init__(solver, model, number, alpha, lender)
         self.gaps, self.hinge = np.empty((2, model.n_examples))
-        with lender.lend() as lent:
-            self.kernel = solver._kernel(model, lent.weights, alpha)
+        with lender.lend() as weights:
+            self.kernel = solver._kernel(model, weights, alpha)
 
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples
@@ -448,28 +419,24 @@ class HingeBlock(Block):
         return Step(kernel.loss, kernel.gain, calls, visits, not run.needs_gaps)
 
     def check(self, w):
-        """Losses and gaps at the truncated weights w; visits by gap go by these."""
         workspace = self.model.workspace(w, training=False)
         n = self.model.n_examples
         self.kernel.check(workspace, 0, n, self.hinge, self.gaps)
         self.kernel.set_gaps(self.gaps)
-        return Check(self._mean(self.hinge), float(self.gaps.sum()))
+        return self._mean(self.hinge), float(self.gaps.sum())
 
     def value(self, w):
-        """Losses at the truncated weights w; the state stays as it is."""
         workspace = self.model.workspace(w, training=False)
         self.model.hinge(workspace, 0, self.model.n_examples, self.hinge)
         return self._mean(self.hinge)
 
     def state(self):
-        """All that later calls depend on."""
         state = self.kernel.snapshot()
-        if hasattr(self.model, "memory"):
+        if self.model.has_memory:
             state["memory"] = self.model.memory()
         return state
 
     def restore(self, state):
-        """Go on from a state, with the same bits."""
         if "memory" in state:
             self.model.recall(state["memory"])
         self.kernel.resume(state)
@@ -485,8 +452,8 @@ class EntropyBlock(Block):
 
     def _begin(self, state):
         self.dual = self.model.entropy_dual(self.model.surrogate, state)
-        with self.lender.lend() as lent:
-            self.kernel = DualAscentKernel(self.dual, lent.weights, self.alpha)
+        with self.lender.lend() as weights:
+            self.kernel = DualAscentKernel(self.dual, weights, self.alpha)
 
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples
@@ -502,19 +469,16 @@ class EntropyBlock(Block):
         return Step(loss, kernel.gain, calls, last - first, complete)
 
     def check(self, w):
-        """Losses and gaps at the truncated weights w; visits by gap go by these."""
         workspace = self.model.workspace(w, training=False)
         self.dual.check(workspace, 0, self.model.n_examples, self.losses, self.gaps)
         gaps = self.model.example_weights * self.gaps
         self.kernel.set_gaps(gaps)
-        return Check(self._mean(self.losses), float(gaps.sum()))
+        return self._mean(self.losses), float(gaps.sum())
 
     def state(self):
-        """All that later calls depend on."""
         return copy.deepcopy({"dual": self.dual.state(), **self.kernel.snapshot()})
 
     def restore(self, state):
-        """Go on from a state, with the same bits."""
         state = copy.deepcopy(state)
         dual = Entries(state, "a block").part("dual").state
         if not self.model.fits_entropy_dual(dual, self.model.surrogate):

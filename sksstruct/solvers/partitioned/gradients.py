@@ -9,7 +9,6 @@ these gradients instead of from the data: with the same bits, and in little time
 """
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,25 +17,6 @@ from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, run_lbfgs
 from sksstruct.solvers.partitioned.changes import TreeSum, compress, dense
 from sksstruct.solvers.partitioned.checkpoint import warn_unwritten
 from sksstruct.utils._layout import aligned_zeros
-
-
-@dataclass
-class Slope:
-    """What a sweep found in one block, besides the gradient.
-
-    Parameters
-    ----------
-    loss : float
-        sum_i p_i f_i(w).
-    n_exact : int
-        Number of the examples whose loss is exact.
-    convex : bool
-        Whether the losses are convex.
-    """
-
-    loss: float
-    n_exact: int
-    convex: bool
 
 
 class GradientBlock:
@@ -63,8 +43,9 @@ class GradientBlock:
 
         Returns
         -------
-        slope : Slope
-            The loss.
+        slope : tuple of (float, int, bool)
+            sum_i p_i f_i(w), the number of the examples whose loss is exact, and
+            whether the losses are convex.
         gradient : ndarray or SparseChange
             The gradient.
         """
@@ -78,8 +59,7 @@ class GradientBlock:
         # one thread: blocks are what threads share
         value = loss.value_and_gradient(w, gradient, 1)
         n_exact = int(np.count_nonzero(loss.exact))
-        slope = Slope(value, n_exact, loss.convex)
-        return slope, compress(gradient)
+        return (value, n_exact, loss.convex), compress(gradient)
 
 
 class SummedLoss:
@@ -130,11 +110,12 @@ class SummedLoss:
             if not lost:
                 break
             executor.rebuild(lost)
-        slopes = [values[number] for number in range(n_blocks)]
+        slopes = (values[number] for number in range(n_blocks))
+        losses, n_exact, convex = zip(*slopes, strict=True)
         return (
-            float(sum(slope.loss for slope in slopes)),
-            sum(slope.n_exact for slope in slopes) / self.model.n_examples,
-            all(slope.convex for slope in slopes),
+            float(sum(losses)),
+            sum(n_exact) / self.model.n_examples,
+            all(convex),
             dense(total.total()),
         )
 

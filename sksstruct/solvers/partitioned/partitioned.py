@@ -28,7 +28,7 @@ from sksstruct.solvers.partitioned.gradients import Record, minimize_sum
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count
 from sksstruct.utils.entries import Entries
 from sksstruct.utils.parallel import one_blas_thread
 
@@ -138,12 +138,12 @@ class Partitioned(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    solver: Solver | None = None
-    blocks: int | Literal["auto"] = "auto"
-    rounds: int | Literal["auto"] = "auto"
+    solver: BCFW | SDCA | LBFGS | None = None
+    blocks: Count | Literal["auto"] = "auto"
+    rounds: Count | Literal["auto"] = "auto"
     scaling: Literal["adaptive", "safe"] = "adaptive"
-    check_every: int | Literal["auto"] = "auto"
-    keep_every: int = 5
+    check_every: Count | Literal["auto"] = "auto"
+    keep_every: Count = 5
     checkpoint: str | PathLike | None = None
     resume: bool = False
     executor: Executor | None = None
@@ -152,24 +152,8 @@ class Partitioned(Solver):
     losses = ("hinge", "smooth")
     penalties = ("l2", "elasticnet")
     bounded = in_parts = True
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "solver": [BCFW, SDCA, LBFGS, None],
-        "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "rounds": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "scaling": [StrOptions({"adaptive", "safe"})],
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "keep_every": [Interval(Integral, 1, None, closed="left")],
-        "checkpoint": [str, PathLike, None],
-        "resume": ["boolean"],
-        "executor": [Executor, None],
-    }
 
     def check(self) -> None:
-        """Raise an error if a parameter, of this or the solver of blocks, is wrong."""
         super().check()
         if self.solver is not None:
             self.solver.check()
@@ -193,20 +177,13 @@ class Partitioned(Solver):
         return BCFW() if surrogate is None else SDCA()
 
     def check_model(self, model: BoundModel) -> None:
-        """Raise an error if blocks of a model cannot be trained.
-
-        Parameters
-        ----------
-        model : BoundModel
-            Model with its data.
-        """
         self.local(model.surrogate).check_model(model)
         if "completion" in model.oracles:
             raise ValueError(
                 "Partitioned cannot complete missing labels: for the "
                 "hinge, use solver='auto'"
             )
-        if self.checkpoint is not None and hasattr(model, "memory"):
+        if self.checkpoint is not None and model.has_memory:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r}: {type(model.spec).__name__} has "
                 "outputs that are objects of Python, which no checkpoint can hold; "
@@ -214,13 +191,6 @@ class Partitioned(Solver):
             )
 
     def check_alpha(self, alpha: float) -> None:
-        """Raise an error if there is no regularization, and blocks need it.
-
-        Parameters
-        ----------
-        alpha : float
-            Regularization.
-        """
         if self.solver is None:
             super().check_alpha(alpha)
         else:
@@ -231,13 +201,6 @@ class Partitioned(Solver):
         return isinstance(self.solver, LBFGS) and self.solver.accepts(dual_state, model)
 
     def check_penalty(self, l1: float) -> None:
-        """Raise an error if there is an l1 penalty, and blocks cannot have one.
-
-        Parameters
-        ----------
-        l1 : float
-            Strength of the penalty ``l1 |w|_1``.
-        """
         if self.solver is not None:
             self.solver.check_penalty(l1)
 
@@ -277,16 +240,16 @@ class Partitioned(Solver):
         outline : Outline
         """
         local = self.local(model.surrogate)
+        bounds = local.bounds if isinstance(local, BCFW) else None
         return Outline(
             model.n_examples,
             model.n_weights,
             model.surrogate,
-            # rows of weights of one feature, in chains
-            getattr(model, "ld", 8),
+            model.ld,
             model.oracle_cost,
-            box=model.box(getattr(local, "bounds", None)),
+            box=model.box(bounds),
             threshold=l1 / alpha if l1 else 0.0,
-            support=getattr(model, "support", None),
+            support=model.support,
             lean=model.on_disk,
         )
 

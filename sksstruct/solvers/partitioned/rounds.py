@@ -174,7 +174,7 @@ class Rounds:
             w = w.copy()
         checks = self._change("check", w)
         self.calls += self.outline.n_examples
-        return sum(each.risk for each in checks), sum(each.gap for each in checks)
+        return sum(risk for risk, _ in checks), sum(gap for _, gap in checks)
 
     def value(self, w):
         """Sum of losses at other weights."""

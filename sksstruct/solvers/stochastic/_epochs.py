@@ -72,10 +72,7 @@ class Epochs(Order):
         loss.keep_anchors = True
         self._kernel = VarianceReducedKernel(loss, weights, box)
         self._direction = aligned_zeros(len(self.w))
-        self._outside = None
-        if loss.support is not None:
-            self._outside = np.ones(len(self.w), dtype=bool)
-            self._outside[loss.support] = False
+        self._outside = missing_weights(loss)
 
     def set_smoothing(self, mu):
         """Smooth by mu from now on."""
@@ -177,23 +174,56 @@ def calibrate(epochs, ridge, at_zero=True):
             return np.inf
         return epochs.value_and_gradient() + ridge / 2 * size
 
-    best_rate = min(rate, most)
-    best = value(best_rate)
-    for factor in (4.0, 0.25) if np.isfinite(best) else (0.25,):
-        first = best_rate
-        for _ in range(30):
-            rate = min(best_rate * factor, most)
-            if rate == best_rate:
-                break
-            now = value(rate)
-            if now >= best and np.isfinite(best):
-                break
-            best, best_rate = now, rate
-        if best_rate != first:
-            break
+    rate, _ = try_rates(value, min(rate, most), most, (4.0, 0.25), 30)
     w[:] = given
     # the length that gains most at first is too long near the optimum
-    return best_rate / 2.0
+    return rate / 2.0
+
+
+def try_rates(value, rate, most, factors, trials):
+    """The step length with the lowest value, going up and down while that helps.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(rate)``, inf for lengths that are much too long.
+    rate, most : float
+        The first length, and the largest one.
+    factors : tuple of float
+        A longer and a shorter length, as multiples, in the order in which they are
+        tried; the second only if the first did not help.
+    trials : int
+        Largest number of trials with each of them.
+
+    Returns
+    -------
+    rate, best : float
+        The length, and its value.
+    """
+    best = value(rate)
+    # without a value, longer ones have none either
+    for factor in [f for f in factors if f < 1.0 or np.isfinite(best)]:
+        first = rate
+        for _ in range(trials):
+            other = min(rate * factor, most)
+            if other == rate:
+                break
+            now = value(other)
+            if now >= best and np.isfinite(best):
+                break
+            best, rate = now, other
+        if rate != first:
+            break
+    return rate, best
+
+
+def missing_weights(loss):
+    """A mask of the weights that do not exist; None if all do."""
+    if loss.support is None:
+        return None
+    outside = np.ones(loss.model.n_weights, dtype=bool)
+    outside[loss.support] = False
+    return outside
 
 
 def check_convex(loss):

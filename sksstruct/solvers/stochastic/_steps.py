@@ -9,6 +9,8 @@ objective rises again was too long, by step length or by noise.
 
 import numpy as np
 
+from sksstruct.solvers.stochastic._epochs import try_rates
+
 # Examples whose visits try a length: this share, but not fewer; and those that tell
 # how long a step may be at all.
 _SHARE, _LEAST, _FEW = 0.05, 50, 10
@@ -129,20 +131,8 @@ def first_length(epochs, ridge):
     begin()
     before = risk() + ridge / 2 * float(start @ start)
     rate = min(max(before, 1e-12) / squares if squares else np.inf, most)
-    guess = rate
-    best = value(rate)
-    for factor in (1.0 / _FACTOR, _FACTOR):
-        first = rate
-        for _ in range(_MOST_TRIALS):
-            longer = min(rate * factor, most)
-            if longer == rate:
-                break
-            now = value(longer)
-            if now >= best and np.isfinite(best):
-                break
-            best, rate = now, longer
-        if rate != first:
-            break
+    guess, factors = rate, (1.0 / _FACTOR, _FACTOR)
+    rate, best = try_rates(value, guess, most, factors, _MOST_TRIALS)
     w[:] = given
     # where no length helps, as few visits may not, the shortest is not the best
     return rate if best < before else _SAFE_PART * guess

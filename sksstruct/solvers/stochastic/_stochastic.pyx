@@ -94,6 +94,10 @@ cdef class AveragedIterate:
     ----------
     weights : Weights
         Initial weights, with or without memory for the average; without a box.
+    model : BoundModel
+        The model with its data.
+    alpha : float
+        Regularization.
     box : Box, default=None
         Bounds of some weights, to which each step is truncated.
 
@@ -104,6 +108,9 @@ cdef class AveragedIterate:
     """
 
     cdef Weights iterate
+    cdef BoundModel model
+    cdef Workspace workspace
+    cdef double alpha
     cdef readonly double steps
     # s and S; the sum of the weights a_t; the weighted sum of the iterates before S
     # last began
@@ -111,8 +118,9 @@ cdef class AveragedIterate:
     cdef object put_aside
     cdef Bounds box
 
-    def __cinit__(self, weights, *args, box=None):
-        self.iterate = weights
+    def __init__(self, Weights weights, BoundModel model, double alpha, box=None):
+        self.iterate, self.model, self.alpha = weights, model, alpha
+        self.workspace = model.workspace(weights.w)
         self.box = None
         if box is not None:
             self.box = Bounds(box, 1)
@@ -120,6 +128,18 @@ cdef class AveragedIterate:
             self.box.project(weights, 1.0, 0.0)
         self.scale = 1.0
         self.put_aside = 0.0
+
+    cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
+        """Take a step on one example."""
+        raise NotImplementedError
+
+    def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
+        """Take a step of the given rate on each of the given examples."""
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(order.shape[0]):
+                prefetch(self.model, order, k)
+                self._visit(order[k], rates[k])
 
     cdef int _shrink(self, double factor) except -1 nogil:
         """Multiply the weights by a factor, if it is positive, and else by zero."""
@@ -178,18 +198,17 @@ cdef class AveragedIterate:
 # final, as the other kernels: private methods are called directly
 @cython.final
 cdef class SubgradientKernel(AveragedIterate):
-    """Stochastic subgradient steps on the structured hinge.
+    """Stochastic subgradient steps on the structured hinge:
 
-    The iterates have the weights 1, 2, 3, ... in the average.
+        w <- (1 - rate alpha) w + rate n p_i A_i^T (mu_i(y_i) - mu_i(y))
+
+    where y is the result of the max oracle. The iterates have the weights 1, 2, 3, ...
+    in the average.
 
     Parameters
     ----------
-    weights : Weights
+    weights, model, alpha, box : objects
         As in `AveragedIterate`.
-    model : BoundModel
-        The model with its data.
-    alpha : float
-        Regularization.
 
     Attributes
     ----------
@@ -197,35 +216,16 @@ cdef class SubgradientKernel(AveragedIterate):
         Sum of n p_i L_i(y) over the steps.
     """
 
-    cdef BoundModel model
-    cdef Workspace workspace
-    cdef double alpha
     cdef readonly double loss
     # labelings of the example that is visited
     cdef int32_t[::1] decoded, observed
 
-    def __cinit__(self, Weights weights, BoundModel model, double alpha, box=None):
-        self.model = model
-        self.workspace = model.workspace(weights.w)
-        self.alpha = alpha
+    def __init__(self, Weights weights, BoundModel model, double alpha, box=None):
+        AveragedIterate.__init__(self, weights, model, alpha, box)
         self.decoded = np.zeros(model.max_size, dtype=np.int32)
         self.observed = np.zeros(model.max_size, dtype=np.int32)
 
-    def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
-        """Take a step of the given rate on each of the given examples:
-
-            w <- (1 - rate alpha) w + rate n p_i A_i^T (mu_i(y_i) - mu_i(y))
-
-        where y is the result of the max oracle.
-        """
-        cdef Py_ssize_t k
-        with nogil:
-            for k in range(order.shape[0]):
-                prefetch(self.model, order, k)
-                self._visit(order[k], rates[k])
-
     cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
-        """Take a step on one example."""
         # examples are drawn evenly, whatever their weights
         cdef double share = self.model.n_examples * self.model._example_weights[i]
         # before the weights shrink: the subgradient is that at the old ones
@@ -260,38 +260,27 @@ cdef class GradientKernel(AveragedIterate):
 
     Parameters
     ----------
-    weights : Weights
-        As in `AveragedIterate`.
     loss : SmoothLoss
         The losses.
-    alpha : float
-        Regularization.
+    weights, alpha, box : objects
+        As in `AveragedIterate`.
     """
 
     cdef SmoothLoss smooth
-    cdef BoundModel model
-    cdef Workspace workspace
-    cdef double alpha
 
-    def __cinit__(self, Weights weights, SmoothLoss loss, double alpha, box=None):
-        self.smooth, self.model, self.alpha = loss, loss.model, alpha
-        self.workspace = loss.model.workspace(weights.w)
+    def __init__(self, Weights weights, SmoothLoss loss, double alpha, box=None):
+        AveragedIterate.__init__(self, weights, loss.model, alpha, box)
+        self.smooth = loss
 
     def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
-        """Take a step of the given rate on each of the given examples."""
-        cdef Py_ssize_t k
         # changes of v are divided by the factors that these make
         if len(rates) and not np.max(rates) * self.alpha < 1.0:
             raise ValueError(
                 f"a step of {np.max(rates)} is too long for an alpha of {self.alpha}")
         self.smooth.start_visits(False)
-        with nogil:
-            for k in range(order.shape[0]):
-                prefetch(self.model, order, k)
-                self._visit(order[k], rates[k])
+        AveragedIterate.visit(self, order, rates)
 
     cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
-        """Take a step on one example."""
         # examples are drawn evenly, whatever their weights
         cdef double share = self.model.n_examples * self.model._example_weights[i]
         self.smooth.mean_change(self.workspace, i, self.scale, False)

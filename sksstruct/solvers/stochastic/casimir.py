@@ -8,14 +8,12 @@ and gives the dual value E - |g|^2 / (2 alpha).
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from sksstruct.solvers.bundle.bmrm import Segment
-from sksstruct.solvers.core.base import SCALING, GradientSolver, example
+from sksstruct.solvers.bundle.bmrm import SegmentDual
+from sksstruct.solvers.core.base import SCALING, GradientSolver, SolverRun, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import Loop
@@ -30,7 +28,7 @@ from sksstruct.solvers.stochastic._epochs import (
 )
 from sksstruct.solvers.stochastic._steps import StepLength, first_length
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count, Positive
 
 # A decreasing smoothing starts where it may change the objective by this share of it:
 # as much only where all labelings are equal, which is no matter for few labelings.
@@ -127,31 +125,16 @@ class Casimir(GradientSolver):
     _: KW_ONLY
     schedule: Literal["adaptive", "constant"] = "adaptive"
     smoothing: Literal["entropy", "l2"] = "l2"
-    k: int = 5
-    mu: float | None = None
-    kappa: float | None = None
-    learning_rate: float | Literal["auto"] = "auto"
+    k: Count = 5
+    mu: Positive | None = None
+    kappa: Positive | None = None
+    learning_rate: Positive | Literal["auto"] = "auto"
     start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
     inner: Literal["budget", "accuracy"] = "budget"
-    budget: float = 1.0
+    budget: Positive = 1.0
 
     bounded = unregularized = True
     losses = ("hinge", "smooth")
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "schedule": [StrOptions({"adaptive", "constant"})],
-        "smoothing": [StrOptions({"entropy", "l2"})],
-        "k": [Interval(Integral, 1, None, closed="left")],
-        "mu": [Interval(Real, 0, None, closed="neither"), None],
-        "kappa": [Interval(Real, 0, None, closed="neither"), None],
-        "learning_rate": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"auto"}),
-        ],
-        "start": [StrOptions({"prox_center", "extrapolation", "previous"})],
-        "inner": [StrOptions({"budget", "accuracy"})],
-        "budget": [Interval(Real, 0, None, closed="neither")],
-    }
 
     def _solve(self, model, alpha, options):
         loss = self.smooth_loss(model)
@@ -159,15 +142,14 @@ class Casimir(GradientSolver):
         return CasimirRun(self, loss, alpha, options).run()
 
 
-class CasimirRun:
+class CasimirRun(SolverRun):
     """One call of `Casimir.solve`: proximal point steps, and when to shorten them."""
 
     def __init__(self, solver, loss, alpha, options):
-        self.solver, self.loss, self.alpha = solver, loss, alpha
-        self.model = model = loss.model
-        rng = check_random_state(options.random_state)
-        hinge, self.box = loss.nonsmooth, Box.of(model)
-        self.epochs = Epochs(loss, rng, options.n_jobs, average=hinge, box=self.box)
+        model = loss.model
+        super().__init__(solver, model, alpha, options)
+        self.loss, self.box, hinge = loss, Box.of(model), loss.nonsmooth
+        self.epochs = Epochs(loss, self.rng, self.n_jobs, average=hinge, box=self.box)
         self.w = self.epochs.w
         start = options.start(model.n_weights)
         if start is not None:
@@ -179,7 +161,7 @@ class CasimirRun:
             self.risk = Risk(model, options.n_jobs)
             self.loop.scale = self._at_zero()
             # the expected mean parameters of every gradient are dual variables
-            self.duals = Segment(alpha, True, self.box)
+            self.duals = SegmentDual(alpha, True, self.box)
             mu = self._first_smoothing()
             loss.set_smoothing(mu)
         self.value, self.idle = np.inf, 0

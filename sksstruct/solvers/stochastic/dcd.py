@@ -5,18 +5,14 @@ other, each exactly.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Literal
 
 from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
-from sksstruct.solvers.core.loop import Loop
-from sksstruct.utils._param_validation import Interval, StrOptions
-
-# With check_every="auto" the next check comes after so many times the passes so far.
-GROWTH = 1.25
+from sksstruct.solvers.core.loop import Loop, later_check
+from sksstruct.utils._param_validation import Count
 
 
 @dataclass(eq=False, repr=False)
@@ -60,16 +56,9 @@ class DCD(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    check_every: int | Literal["auto"] = "auto"
+    check_every: Count | Literal["auto"] = "auto"
 
     required_oracles = ("coordinates",)
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state = dual_state.get("coordinates")
@@ -85,11 +74,7 @@ class DCD(Solver):
         def look():
             nonlocal next_check
             loop.report(dual.primal(options.n_jobs), dual.w, dual.value())
-            next_check = loop.n_iter + 1
-            if self.check_every == "auto":
-                next_check = max(next_check, GROWTH * loop.n_iter)
-            else:
-                next_check += self.check_every - 1
+            next_check = later_check(loop, self.check_every)
 
         def one_pass():
             n_changed = dual.visit(rng)

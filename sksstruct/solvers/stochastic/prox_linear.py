@@ -6,20 +6,18 @@ L-BFGS, or to Casimir-SVRG as in the paper.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
-from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.base import Solver, SolverRun
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import Order, calibrate
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count, Positive
 
 # The smoothing starts where it may change the objective by this share of it.
 FIRST_BIAS = 0.1
@@ -106,37 +104,19 @@ class ProxLinear(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    eta: float | Literal["auto"] = "auto"
+    eta: Positive | Literal["auto"] = "auto"
     smoothing: Literal["auto", "entropy", "l2"] = "auto"
-    k: int = 10
-    mu: float | None = None
+    k: Count = 10
+    mu: Positive | None = None
     schedule: Literal["adaptive", "constant"] = "adaptive"
     inner: Literal["lbfgs", "casimir"] = "lbfgs"
-    inner_iter: int | Literal["auto"] = "auto"
-    learning_rate: float | Literal["auto"] = "auto"
+    inner_iter: Count | Literal["auto"] = "auto"
+    learning_rate: Positive | Literal["auto"] = "auto"
     start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
 
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
     bounded = unregularized = True
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "smoothing": [StrOptions({"auto", "entropy", "l2"})],
-        "k": [Interval(Integral, 1, None, closed="left")],
-        "mu": [Interval(Real, 0, None, closed="neither"), None],
-        "schedule": [StrOptions({"adaptive", "constant"})],
-        "inner": [StrOptions(set(INNER_ITER))],
-        "inner_iter": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "learning_rate": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"auto"}),
-        ],
-        "start": [StrOptions({"prox_center", "extrapolation", "previous"})],
-    }
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         weights = dual_state.get("weights")
@@ -146,14 +126,13 @@ class ProxLinear(Solver):
         return ProxLinearRun(self, model, alpha, options).run()
 
 
-class ProxLinearRun:
+class ProxLinearRun(SolverRun):
     """One call of `ProxLinear.solve`: the outer loop, Algorithm 5."""
 
     def __init__(self, solver, problem, alpha, options):
-        self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
+        super().__init__(solver, problem, alpha, options)
         fine = solver.inner == "casimir"
         self.loss = problem.nonlinear_loss(solver.smoothing, solver.k, fine=fine)
-        self.rng = check_random_state(options.random_state)
         self.w = self.loss.initial_weights(self.rng)
         start = options.start(problem.n_weights)
         if start is not None:

@@ -10,26 +10,22 @@ gaps at every step.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Literal
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
-from sksstruct.solvers.core.base import GradientSolver, example
-from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
+from sksstruct.solvers.core.loop import Loop, later_check
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
 # Passes in order before examples are drawn by gap: the second visit of an example is
 # the first whose gain says how far it is from its optimum.
 IN_ORDER = 2
-# With check_every="auto" the next check comes after so many times the passes so far.
-GROWTH = 1.25
 # "auto" stands for another solver where the dual variables would take more than this.
 MOST_BYTES = 2 * 2**30
 # and where there are fewer examples or weights than this. Passes over few examples cost
@@ -90,19 +86,11 @@ class SDCA(GradientSolver):
     tol: float = 3e-3
     _: KW_ONLY
     sampling: Literal["gap", "permutation"] = "gap"
-    check_every: int | Literal["auto"] = "auto"
+    check_every: Count | Literal["auto"] = "auto"
 
     required_oracles = ("exp",)
     remedy = "Or try solver='lbfgs'."
     penalties = ("l2", "elasticnet")
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "sampling": [StrOptions({"gap", "permutation"})],
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
 
     @classmethod
     def suits(
@@ -153,32 +141,19 @@ class SDCA(GradientSolver):
 
 def _observed(model):
     """Whether all labels of the training data were observed."""
-    return getattr(model, "unknown", None) is None
+    return model.unknown is None
 
 
-class Ascent:
-    """A run of `SDCA`: passes, certificates, and the state that they share.
-
-    Parameters
-    ----------
-    solver : SDCA
-        Its parameters are read.
-    model : BoundModel
-        The model with its data.
-    alpha : float
-        Regularization.
-    options : Options
-        How the problem is to be solved.
-    """
+class Ascent(SolverRun):
+    """A run of `SDCA`: passes, certificates, and the state that they share."""
 
     def __init__(self, solver, model, alpha, options):
-        self.solver, self.model, self.alpha, self.l1 = solver, model, alpha, options.l1
-        self.n_jobs = options.n_jobs
-        self.rng = check_random_state(options.random_state)
+        super().__init__(solver, model, alpha, options)
+        self.l1 = options.l1
         self.weights = Weights(
             model.n_weights,
             threshold=options.l1 / alpha,
-            support=getattr(model, "support", None),
+            support=model.support,
         )
         state = options.dual_state and options.dual_state["entropy_dual"]
         if state and not model.fits_entropy_dual(state, model.surrogate):
@@ -244,7 +219,4 @@ class Ascent:
         if self.l1:
             penalty += self.l1 * float(np.abs(w).sum())
         self.loop.report(float(shares @ self.losses) + penalty, w, self.dual_value())
-        if self.solver.check_every == "auto":
-            self.next_check = max(self.loop.n_iter + 1, GROWTH * self.loop.n_iter)
-        else:
-            self.next_check = self.loop.n_iter + self.solver.check_every
+        self.next_check = later_check(self.loop, self.solver.check_every)

@@ -10,23 +10,25 @@ number is a power of two.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Literal
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
-from sksstruct.solvers.core.base import GradientSolver, example
+from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import PERIOD, Loop
-from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, check_convex
+from sksstruct.solvers.stochastic._epochs import (
+    LEAST_VISITS,
+    check_convex,
+    missing_weights,
+)
 from sksstruct.solvers.stochastic._stochastic import GradientKernel
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Positive
 from sksstruct.utils.progress import Status
 
 # Step lengths are tried on this share of the examples, each so many times the last one,
@@ -82,16 +84,11 @@ class SGD(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    eta0: float | Literal["auto"] = "auto"
+    eta0: Positive | Literal["auto"] = "auto"
     averaging: bool = True
 
     bounded = unregularized = True
     required_oracles = (*GradientSolver.required_oracles, "nonlinear")
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "eta0": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "averaging": ["boolean"],
-    }
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         if "nonlinear" in model.oracles:
@@ -123,51 +120,36 @@ class DescentLoop(Loop):
         return 0.0 <= gained <= self.target
 
 
-class Descent:
-    """A run of `SGD`: step lengths, passes, and objectives.
+class Descent(SolverRun):
+    """A run of `SGD`: step lengths, passes, and objectives."""
 
-    Parameters
-    ----------
-    solver : SGD
-        Its parameters are read.
-    model : BoundModel
-        The model with its data.
-    alpha : float
-        Regularization.
-    options : Options
-        How the problem is to be solved.
-    """
+    box = outside = None
 
     def __init__(self, solver, model, alpha, options):
-        self._begin(solver, alpha, options)
+        super().__init__(solver, model, alpha, options)
+        self.loop = DescentLoop(solver, alpha, options)
+        # no step goes beyond the origin
+        self.longest = 0.5 / alpha if alpha > 0.0 else np.inf
+        self.prepare(options.start(model.n_weights))
+        self.kernel = self.new_kernel()
+
+    def prepare(self, start):
+        """Set the loss, and the weights to start from, which may be given."""
+        model = self.model
         # visits of a pass, and what each costs
         self.n, self.calls = model.n_examples, 1
-        self.loss = solver.smooth_loss(model)
+        self.loss = self.solver.smooth_loss(model)
         check_convex(self.loss)
         self.gradient = aligned_zeros(model.n_weights)
-        self.outside = None
-        if self.loss.support is not None:
-            self.outside = np.ones(model.n_weights, dtype=bool)
-            self.outside[self.loss.support] = False
+        self.outside = missing_weights(self.loss)
         self.start = aligned_zeros(model.n_weights)
-        start = options.start(model.n_weights)
         if start is not None:
             self.start[:] = start
             self.existing(self.start)
         self.box = Box.of(self.loss.model)
         if self.box is not None:
             self.box.clip(self.start)
-        self.certificate = Certificate(alpha, self.box)
-        self.kernel = self.new_kernel()
-
-    box = None
-
-    def _begin(self, solver, alpha, options):
-        self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
-        self.rng = check_random_state(options.random_state)
-        self.loop = DescentLoop(solver, alpha, options)
-        # no step goes beyond the origin
-        self.longest = 0.5 / alpha if alpha > 0.0 else np.inf
+        self.certificate = Certificate(self.alpha, self.box)
 
     def existing(self, w):
         """Set weights that do not exist to zero, in place, and return all."""
@@ -275,17 +257,14 @@ class Descent:
 class NonlinearDescent(Descent):
     """A run of `SGD` on scores that are not linear: visits are those of parts."""
 
-    def __init__(self, solver, problem, alpha, options):
-        self._begin(solver, alpha, options)
+    def prepare(self, start):
         # the best labeling alone has the subgradient of the hinge
-        self.loss = problem.nonlinear_loss("l2", 1)
-        self.n = problem.n_parts
-        self.calls = -(-problem.n_examples // problem.n_parts)
-        self.start, self.outside = self.loss.initial_weights(self.rng), None
-        start = options.start(problem.n_weights)
+        self.loss = self.model.nonlinear_loss("l2", 1)
+        self.n = self.model.n_parts
+        self.calls = -(-self.model.n_examples // self.n)
+        self.start = self.loss.initial_weights(self.rng)
         if start is not None:
             self.start = start.copy()
-        self.kernel = self.new_kernel()
 
     def new_kernel(self):
         return PartKernel(self.start, self.loss, self.alpha, self.n_jobs)

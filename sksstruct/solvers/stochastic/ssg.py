@@ -9,7 +9,6 @@ The average is 2/(t (t + 1)) sum_k k w_k (Pillutla et al., 2018, Section 7.2).
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._stochastic import SubgradientKernel
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Count, Positive
 
 
 @fill_doc(example('solver="ssg", random_state=0'))
@@ -82,22 +81,13 @@ class SSG(Solver):
     tol: float = 3e-3
     _: KW_ONLY
     step_size: Literal["pegasos", "constant_then_decay"] = "pegasos"
-    eta0: float | None = None
-    t0: int | None = None
+    eta0: Positive | None = None
+    t0: Count | None = None
     averaging: bool = True
     sampling: Literal["permutation", "uniform"] = "permutation"
-    check_every: int = 1
+    check_every: Count = 1
 
     bounded = True
-    _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "step_size": [StrOptions({"pegasos", "constant_then_decay"})],
-        "eta0": [Interval(Real, 0, None, closed="neither"), None],
-        "t0": [Interval(Integral, 1, None, closed="left"), None],
-        "averaging": ["boolean"],
-        "sampling": [StrOptions({"permutation", "uniform"})],
-        "check_every": [Interval(Integral, 1, None, closed="left")],
-    }
 
     def _rates(self, steps, alpha, n):
         """Lengths of steps number `steps`, the first being 1."""

@@ -6,7 +6,6 @@ dual value.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -24,7 +23,7 @@ from sksstruct.solvers.stochastic._epochs import (
     report_smooth,
 )
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import Positive
 
 
 @fill_doc(example('loss="log", solver="svrg"'))
@@ -77,20 +76,11 @@ class SVRG(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    learning_rate: float | Literal["auto"] = "auto"
-    epoch_size: float = 2.0
+    learning_rate: Positive | Literal["auto"] = "auto"
+    epoch_size: Positive = 2.0
     first_pass: bool = True
 
     bounded = unregularized = True
-    _parameter_constraints = {
-        **GradientSolver._parameter_constraints,
-        "learning_rate": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"auto"}),
-        ],
-        "epoch_size": [Interval(Real, 0, None, closed="neither")],
-        "first_pass": ["boolean"],
-    }
 
     def _solve(self, model, alpha, options):
         loss = self.smooth_loss(model)

@@ -4,7 +4,10 @@ import numpy as np
 
 from sksstruct.inference.lp.core._rounding import round_marginals
 from sksstruct.inference.lp.local_search._search import LocalSearch
+from sksstruct.utils.progress import Status
 
+# Scores that differ by less, relative to the largest one, tie.
+_TIE = 1e-6
 # Number of forests that improve each labeling: most of the gain comes from the first.
 _FORESTS = 2
 # Windows over promising states: the largest number of states of a variable, and of
@@ -88,3 +91,45 @@ def decode(run, marginals):
 def by_variable(problem, flat):
     """A flat vector over states, cut into variables."""
     return np.split(np.asarray(flat), np.asarray(problem.graph.first_state)[1:-1])
+
+
+def set_marginals(run, beliefs=None):
+    """Set the marginals of a run: those of its labeling where that is optimal.
+
+    Parameters
+    ----------
+    run : MAPRun
+        Has a status and a labeling.
+    beliefs : ndarray of shape (n_states.sum(),), default=None
+        Scores of the states, whose `ties` are the marginals of any other run. None:
+        those of its labeling, whatever the status.
+    """
+    problem = run.problem
+    if beliefs is None or run.status is Status.OPTIMAL:
+        flat = problem.indicator(run.labeling)
+    else:
+        flat = ties(problem, beliefs)
+    run.marginals = by_variable(problem, flat)
+
+
+def ties(problem, beliefs):
+    """Even shares for the best states of each variable, up to rounding.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    beliefs : ndarray of shape (n_states.sum(),)
+        Scores of the states.
+
+    Returns
+    -------
+    marginals : ndarray of shape (n_states.sum(),)
+        Distributions over the states of the variables.
+    """
+    beliefs, sizes = np.asarray(beliefs), problem.graph.n_states
+    first = problem.graph.first_state[:-1]
+    scale = max(1.0, float(np.abs(beliefs).max(initial=0.0)))
+    least = np.maximum.reduceat(beliefs, first) - _TIE * scale
+    tied = beliefs >= np.repeat(least, sizes)
+    return tied / np.repeat(np.add.reduceat(tied, first, dtype=np.float64), sizes)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic
+from sksstruct.inference.lp.core._index import places_by
 
 
 class Forced:
@@ -75,16 +76,13 @@ class Forced:
     def _index(self):
         """Edges and factors of each variable."""
         graph = self._graph
-        n = graph.n_variables
-        ends = graph.edges.reshape(-1)
-        self._edge_order = np.argsort(ends, kind="stable") // 2
-        self._edge_first = np.searchsorted(np.sort(ends), np.arange(n + 1))
-        scope = np.concatenate([*graph.factor_scopes, np.zeros(0, dtype=np.intp)])
-        owner = np.repeat(
-            np.arange(graph.n_factors), [len(s) for s in graph.factor_scopes]
-        )
-        self._factor_order = owner[np.argsort(scope, kind="stable")]
-        self._factor_first = np.searchsorted(np.sort(scope), np.arange(n + 1))
+        n, scopes = graph.n_variables, graph.factor_scopes
+        self._edge_first, places = places_by(graph.edges.ravel(), n)
+        self._edge_order = places // 2
+        scope = np.concatenate([*scopes, np.zeros(0, dtype=np.intp)])
+        self._factor_first, places = places_by(scope, n)
+        owner = np.repeat(np.arange(graph.n_factors), [len(s) for s in scopes])
+        self._factor_order = owner[places]
 
     def _absorb_edges(self, fixed):
         """Move scores of edges of variables to their other ends, or to the offset."""

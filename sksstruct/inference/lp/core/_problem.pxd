@@ -8,24 +8,23 @@ from sksstruct.inference.lp.core._tables cimport Scratch, TableSpec, entry_of
 cdef class MAPProblem:
     cdef readonly object graph
     # "higher" are factors of three or more variables
-    cdef readonly Py_ssize_t n_variables, n_edges, n_higher, max_states
+    cdef readonly Py_ssize_t n_variables, n_edges, n_higher, n_factors, max_states
     cdef readonly double penalty
     # variables: number of states, first state in flat vectors, scores of all states
     cdef const int32_t[::1] states
     cdef const Py_ssize_t[::1] first
     cdef double[::1] unary
-    # edges: two ends, a table and a weight each; those of a variable, one by one
-    # (parallel edges stay apart)
+    # factors, edges before larger ones: variables from scope_first[f] to
+    # scope_first[f + 1], and a table; edges have two ends and a weight as well
+    cdef Py_ssize_t[::1] scope_first
+    cdef int32_t[::1] scope, table_of
     cdef const int32_t[:, ::1] ends
-    cdef const int32_t[::1] table_of
     cdef const double[::1] weights
     cdef bint weighted
-    cdef Py_ssize_t[::1] adj_first
-    cdef int32_t[::1] adj_edge
-    # factors of three or more variables: scopes, tables; those of a variable
-    cdef Py_ssize_t[::1] scope_first, scope
-    cdef int32_t[::1] higher_table
-    cdef Py_ssize_t[::1] in_first, in_factor
+    # what a variable takes part in (parallel edges stay apart), and its places there in
+    # `scope`: edges from in_first[v] to in_larger[v], larger factors to in_first[v + 1]
+    cdef Py_ssize_t[::1] in_first, in_larger
+    cdef int32_t[::1] in_factor, in_place
     # one for each table of the graph, whoever shares it, and what keeps their arrays
     cdef TableSpec* specs
     cdef list _owners
@@ -61,9 +60,16 @@ cdef class MAPProblem:
                          double* out) noexcept nogil
     cdef void message(self, Py_ssize_t edge, bint backward, const double* incoming,
                       double* out) noexcept nogil
-    cdef double score(self, const int32_t* labeling) noexcept nogil
     cdef double higher_entry(self, Py_ssize_t factor,
                              const int32_t* labeling) noexcept nogil
+
+    cdef inline double entry_at(self, Py_ssize_t factor,
+                                const int32_t* labeling) noexcept nogil:
+        """Score of a factor of any size."""
+        if factor < self.n_edges:
+            return self.entry(factor, labeling[self.ends[factor, 0]],
+                              labeling[self.ends[factor, 1]])
+        return self.higher_entry(factor, labeling)
 
 
 cdef inline Py_ssize_t other_end(MAPProblem problem, Py_ssize_t edge,
@@ -82,19 +88,27 @@ cdef inline double entry_from(MAPProblem problem, Py_ssize_t edge, Py_ssize_t va
     return problem.entry(edge, other, state)
 
 
-# ---- factors by number: edges before larger ones ----
-
 cdef inline Py_ssize_t arity_of(MAPProblem problem, Py_ssize_t factor) noexcept nogil:
     """Number of variables of a factor."""
-    cdef Py_ssize_t higher = factor - problem.n_edges
-    if higher < 0:
-        return 2
-    return problem.scope_first[higher + 1] - problem.scope_first[higher]
+    return problem.scope_first[factor + 1] - problem.scope_first[factor]
 
 
 cdef inline Py_ssize_t variable_at(MAPProblem problem, Py_ssize_t factor,
                                    Py_ssize_t place) noexcept nogil:
     """The variable at a place of the scope of a factor."""
-    if factor < problem.n_edges:
-        return problem.ends[factor, place]
-    return problem.scope[problem.scope_first[factor - problem.n_edges] + place]
+    return problem.scope[problem.scope_first[factor] + place]
+
+
+cdef inline bint next_states(MAPProblem problem, Py_ssize_t first, Py_ssize_t n,
+                             Py_ssize_t* states) noexcept nogil:
+    """Go on to the next states of n variables of a scope; False: these were the last.
+
+    They count like digits, the last variable fastest, as entries of tables do.
+    """
+    cdef Py_ssize_t i
+    for i in range(n - 1, -1, -1):
+        states[i] += 1
+        if states[i] < problem.states[problem.scope[first + i]]:
+            return True
+        states[i] = 0
+    return False

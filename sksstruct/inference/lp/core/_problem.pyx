@@ -3,7 +3,8 @@
 Variables 0, ..., n_variables - 1 have their states one after the other in flat vectors,
 from first[v] to first[v + 1]. An edge has two ends, a table that it may share with
 others, and a weight; factors of three or more variables ("higher") have a scope and a
-table. What a table scores, and how messages go through it, is in `_tables`.
+table. Factors of any size are numbered together, edges first. What a table scores, and
+how messages go through it, is in `_tables`.
 """
 
 import numpy as np
@@ -16,6 +17,7 @@ from libc.stdlib cimport calloc, free
 from sksstruct.inference.lp.core._tables cimport (
     DENSE, POTTS, entry_of, holds, send, specify,
 )
+from sksstruct.inference.lp.core._index import offsets, places_by
 from sksstruct.utils._memory cimport resize
 
 cdef extern from "sksstruct/utils/_clock.h" nogil:
@@ -48,7 +50,7 @@ cdef class MAPProblem:
         self.max_states = int(graph.n_states.max(initial=1))
         # a copy, as views that are not const take no arrays that are read-only
         self.unary = np.array(graph.unaries)
-        self.ends, self.table_of = graph.edges, graph.edge_tables
+        self.ends = graph.edges
         self.weighted = graph.edge_weights is not None
         # a view has to show something, which nobody reads without weights
         self.weights = graph.edge_weights if self.weighted else np.ones(1)
@@ -64,45 +66,23 @@ cdef class MAPProblem:
         for table in range(len(graph.tables)):
             specify(&self.specs[table], graph.tables[table], uses[table], self._owners)
         self._deadline = INFINITY
-        # the other way round: what every variable takes part in
-        self._index_edges()
         self._index_factors()
 
-    def _index_edges(self):
-        """List the edges of each variable, in the order of the edges."""
-        cdef Py_ssize_t edge, side, variable
-        cdef Py_ssize_t[::1] position = np.zeros(self.n_variables + 1, dtype=np.intp)
-        self.adj_first = np.zeros(self.n_variables + 1, dtype=np.intp)
-        self.adj_edge = np.empty(2 * self.n_edges, dtype=np.int32)
-        # degrees, one place on, so that their sums are where each variable begins
-        for edge in range(self.n_edges):
-            for side in range(2):
-                self.adj_first[self.ends[edge, side] + 1] += 1
-        for variable in range(self.n_variables):
-            self.adj_first[variable + 1] += self.adj_first[variable]
-            position[variable] = self.adj_first[variable]
-        # sums over the edges of a variable are rounded in this order everywhere
-        for edge in range(self.n_edges):
-            for side in range(2):
-                variable = self.ends[edge, side]
-                self.adj_edge[position[variable]] = edge
-                position[variable] += 1
-
     def _index_factors(self):
-        """Flatten the scopes of larger factors; list the factors of each variable."""
+        """Flatten the scopes of all factors; list the factors of each variable."""
         graph = self.graph
-        # flat, as kernels know no lists: a scope is scope[scope_first[f]:...]
-        sizes = [len(scope) for scope in graph.factor_scopes]
-        self.scope_first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        scopes = np.concatenate([*graph.factor_scopes, []]).astype(np.intp)
-        self.scope = scopes
-        self.higher_table = np.array(graph.factor_tables)
-        # a stable sort leaves the factors of a variable in the order of the factors
-        order = np.argsort(scopes, kind="stable")
-        counts = np.bincount(scopes, minlength=self.n_variables)
-        self.in_first = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-        factor = np.repeat(np.arange(self.n_higher), sizes)
-        self.in_factor = factor[order].astype(np.intp)
+        sizes = [np.full(self.n_edges, 2), [len(s) for s in graph.factor_scopes]]
+        sizes = np.concatenate(sizes).astype(np.intp)
+        scope = np.concatenate([graph.edges.ravel(), *graph.factor_scopes])
+        self.n_factors, self.scope_first = len(sizes), offsets(sizes)
+        self.scope = scope = scope.astype(np.int32)
+        self.table_of = np.concatenate([graph.edge_tables, graph.factor_tables])
+        # sums over the factors of a variable are rounded in this order everywhere
+        first, places = places_by(scope, self.n_variables)
+        factors = np.repeat(np.arange(self.n_factors, dtype=np.int32), sizes)
+        self.in_first, self.in_place, self.in_factor = first, places, factors[places]
+        n_edges = np.bincount(graph.edges.ravel(), minlength=self.n_variables)
+        self.in_larger = first[:self.n_variables] + n_edges
 
     def __dealloc__(self):
         free(self.specs)
@@ -138,7 +118,7 @@ cdef class MAPProblem:
     cdef double higher_entry(self, Py_ssize_t factor,
                              const int32_t* labeling) noexcept nogil:
         """Score of a factor of three or more variables."""
-        cdef const TableSpec* table = &self.specs[self.higher_table[factor]]
+        cdef const TableSpec* table = &self.specs[self.table_of[factor]]
         cdef Py_ssize_t begin = self.scope_first[factor]
         cdef Py_ssize_t end = self.scope_first[factor + 1]
         cdef Py_ssize_t k, variable, at = 0, n_true = 0, last = 0
@@ -154,17 +134,6 @@ cdef class MAPProblem:
             n_true += last
         return 0.0 if holds(table, n_true, last) else self.penalty
 
-    cdef double score(self, const int32_t* labeling) noexcept nogil:
-        """Score of a labeling without the factors of three or more variables."""
-        cdef Py_ssize_t variable, edge
-        cdef double total = 0.0
-        for variable in range(self.n_variables):
-            total += self.unary[self.first[variable] + labeling[variable]]
-        for edge in range(self.n_edges):
-            total += self.entry(edge, labeling[self.ends[edge, 0]],
-                                labeling[self.ends[edge, 1]])
-        return total
-
     def labeling_score(self, labeling):
         """Return the score of a labeling.
 
@@ -178,16 +147,17 @@ cdef class MAPProblem:
         score : float
             Its score, with penalties instead of -inf.
         """
-        cdef Py_ssize_t factor
+        cdef Py_ssize_t variable, factor
         cdef const int32_t[::1] states = np.ascontiguousarray(labeling, dtype=np.int32)
-        cdef double total
+        cdef double total = 0.0
         # an empty array has no first state to point at
         if not self.n_variables:
             return 0.0
         with nogil:
-            total = self.score(&states[0])
-            for factor in range(self.n_higher):
-                total += self.higher_entry(factor, &states[0])
+            for variable in range(self.n_variables):
+                total += self.unary[self.first[variable] + states[variable]]
+            for factor in range(self.n_factors):
+                total += self.entry_at(factor, &states[0])
         return total
 
     # ---- messages ----
@@ -250,6 +220,29 @@ cdef class MAPProblem:
             raise ValueError("values must have an entry for each state")
         self.message(edge, backward, &incoming[0], &out[0])
         return np.asarray(out)
+
+    def best_states(self, scores=None):
+        """Return the best state of each variable by itself, of equals the first.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_states.sum(),), default=None
+            Scores of the states; None: those of the graph.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            States.
+        """
+        cdef const double[::1] flat = self.unary if scores is None else scores
+        cdef int32_t[::1] states = np.zeros(self.n_variables, dtype=np.int32)
+        cdef Py_ssize_t variable, k, first
+        for variable in range(self.n_variables):
+            first = self.first[variable]
+            for k in range(1, self.states[variable]):
+                if flat[first + k] > flat[first + states[variable]]:
+                    states[variable] = k
+        return np.asarray(states)
 
     def indicator(self, labeling):
         """Return the marginals of a labeling.

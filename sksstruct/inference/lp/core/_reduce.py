@@ -169,7 +169,7 @@ def _check_sums(graph):
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.abs(scores[scores > -np.inf]).sum()
         for table, count in zip(graph.tables, uses, strict=True):
-            low, high = _table_range(table)
+            low, high = table_range(table)
             total += count * max(-low, high)
     if not total < 1e299:
         raise ValueError("the scores are too large for floating-point sums")
@@ -199,7 +199,7 @@ def score_range(graph):
     finite = np.where(scores > -np.inf, scores, np.inf)
     lowest = np.minimum.reduceat(finite, first).sum()
     for table, (plus, minus) in zip(graph.tables, uses.T, strict=True):
-        low, high = _table_range(table)
+        low, high = table_range(table)
         lowest += plus * low + minus * high
         highest += plus * high + minus * low
     return lowest, highest
@@ -216,8 +216,19 @@ def _range(values):
     return low, values.max()
 
 
-def _table_range(table):
-    """Smallest and largest finite score of a table."""
+def table_range(table):
+    """Smallest and largest finite score of a table.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+
+    Returns
+    -------
+    low, high : float
+        The scores; zeros where none is finite.
+    """
     if isinstance(table, Logic):
         return 0.0, 0.0
     if isinstance(table, Potts):

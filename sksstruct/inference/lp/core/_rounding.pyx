@@ -41,19 +41,12 @@ def round_marginals(MAPProblem problem, const double[::1] marginals):
     rounded, conditional : ndarrays of shape (n_variables,), int32
         Labelings by plain and by conditional rounding.
     """
-    cdef Py_ssize_t variable, k, first, n = problem.n_variables
-    cdef int32_t[::1] states = np.zeros(n, dtype=np.int32)
+    rounded = problem.best_states(marginals)
     # the largest marginal of each variable
-    cdef double[::1] certainty = np.zeros(n)
-    for variable in range(n):
-        first = problem.first[variable]
-        for k in range(1, problem.states[variable]):
-            if marginals[first + k] > marginals[first + states[variable]]:
-                states[variable] = k
-        certainty[variable] = marginals[first + states[variable]]
-    rounded = np.asarray(states)
+    first = np.asarray(problem.first)[:problem.n_variables]
+    certainty = np.asarray(marginals)[first + rounded]
     # stable, so that ties are in the order of the variables wherever this runs
-    order = np.argsort(-np.asarray(certainty), kind="stable").astype(np.intp)
+    order = np.argsort(-certainty, kind="stable").astype(np.intp)
     return rounded, _round_conditionally(problem, marginals, order, rounded.copy())
 
 
@@ -107,8 +100,8 @@ cdef double _expected_score(MAPProblem problem, Rounding* rounding,
     """Expected score of a state given assigned variables and marginals of others."""
     cdef Py_ssize_t i, k, edge, other, other_state
     cdef double total = problem.unary[problem.first[variable] + state]
-    for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-        edge = problem.adj_edge[i]
+    for i in range(problem.in_first[variable], problem.in_larger[variable]):
+        edge = problem.in_factor[i]
         other = other_end(problem, edge, variable)
         if rounding.assigned[other]:
             total += entry_from(problem, edge, variable, state,
@@ -122,7 +115,7 @@ cdef double _expected_score(MAPProblem problem, Rounding* rounding,
                 problem, edge, variable, state, other_state)
     # an expectation over several variables would be a sum over their joint states: a
     # larger factor waits for the last of its variables
-    for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+    for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
         if _is_assigned(problem, rounding, problem.in_factor[i]):
             rounding.labeling[variable] = state
             total += problem.higher_entry(problem.in_factor[i], rounding.labeling)

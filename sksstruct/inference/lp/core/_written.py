@@ -21,10 +21,9 @@ def written_out(graph):
         Their scores, which may be shared and are not to be changed.
     """
     rows = [np.array(graph.unary(v)) for v in range(graph.n_variables)]
-    weights = graph.edge_weights
-    scopes = [*graph.edges, *graph.factor_scopes]
-    tables = [graph.tables[t].dense() for t in graph.edge_tables]
-    if weights is not None:
-        tables = [table * w for table, w in zip(tables, weights, strict=True)]
-    tables += [graph.tables[t].dense() for t in graph.factor_tables]
+    scopes, tables = [], []
+    for scope, table, weight in graph._listed():
+        scopes.append(scope)
+        # shared as long as nothing has to be multiplied
+        tables.append(table.dense() if weight == 1.0 else table.dense() * weight)
     return rows, scopes, tables

@@ -52,8 +52,7 @@ class MAPRun(Progress):
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
         self.stopped = False
-        if time_limit is not None:
-            problem.limit_time(time_limit - self.seconds())
+        problem.limit_time(self.left())
         self.plan = []
         # the kernel of message passing, for those who go on from there
         self.messages = None
@@ -66,6 +65,10 @@ class MAPRun(Progress):
     def seed(self):
         """A seed for a compiled generator."""
         return int(self.rng.randint(2**31 - 1))
+
+    def left(self):
+        """Seconds that are left; inf without a limit."""
+        return np.inf if self.time_limit is None else self.time_limit - self.seconds()
 
     def late(self):
         """Whether the time limit has passed."""
@@ -83,12 +86,11 @@ class MAPRun(Progress):
 
     def interrupt(self):
         """Note an interrupt, which may have come between any two steps."""
-        graph = self.problem.graph
-        best = [int(np.argmax(graph.unary(v))) for v in range(graph.n_variables)]
+        problem = self.problem
         # the labeling may be there, and its score not yet
-        kept = best if self.labeling is None else self.labeling
+        kept = problem.best_states() if self.labeling is None else self.labeling
         self.labeling, self.score = None, -np.inf
-        self.offer(np.array(kept, dtype=np.int32))
+        self.offer(kept)
         self.bound, self.marginals = max(self.bound, self.score), None
         self.status = Status.INTERRUPTED
 
@@ -138,6 +140,24 @@ class MAPRun(Progress):
         if self._is_line_due(row[1]):
             self.show((*row[:2], self.score + shift, self.bound + shift))
         return self.status is not None
+
+    def report_between(self, bound=None):
+        """Note progress between iterations, whose largest number does not matter.
+
+        Parameters
+        ----------
+        bound : float, default=None
+            An upper bound.
+
+        Returns
+        -------
+        stop : bool
+            Whether to stop.
+        """
+        most, self.max_iter = self.max_iter, np.inf
+        stop = self.report(bound=bound, step=0)
+        self.max_iter = most
+        return stop
 
     def _is_line_due(self, seconds):
         """Whether to print: at first and last, and each time half as late again."""

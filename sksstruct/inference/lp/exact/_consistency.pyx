@@ -259,13 +259,13 @@ cdef class Consistency(CostNetwork):
             if self.unary[first + value] > self.highest[variable]:
                 self.save(&self.highest[variable])
                 self.highest[variable] = self.unary[first + value]
-        # neighbors look for supports that cost nothing again
+        # values of its neighbors may have lost their full supports
         if self.size[variable] < before or risen:
             if not self.settle(variable):
                 return False
             enqueue(&self._risen, variable)
             enqueue(&self._doubtful, variable)
-        # and for supports at all, where values are gone
+        # where values are gone, other values may have lost all supports
         if self.size[variable] < before:
             enqueue(&self._lost, variable)
         return True

@@ -35,6 +35,8 @@ cdef class DepthFirst:
     cdef bint _go_back(self, Consistency network) except -1 nogil
     cdef void _blame(self, Consistency network, Py_ssize_t variable) noexcept nogil
     cdef Py_ssize_t _choose(self, Consistency network) noexcept nogil
+    cdef Py_ssize_t _fewest_values(self, Consistency network, Py_ssize_t begin,
+                                   Py_ssize_t end, bint core) noexcept nogil
     cdef Py_ssize_t _best_value(self, Consistency network,
                                 Py_ssize_t variable) noexcept nogil
     cdef Py_ssize_t _better_half(self, Consistency network, Py_ssize_t variable,

@@ -53,7 +53,7 @@ cdef class DepthFirst:
         self.network, self.found, self._grain = network, False, grain
         self._tail = Tail(network)
         self._hint = np.array(hint, dtype=np.int32)
-        # a factor counts at first as one that led to a dead end
+        # every variable begins with one dead end, and one more for each of its factors
         self._weight = 1.0 + np.diff(network.in_first)
         # every decision takes away as many values as it has, at least
         room = len(network.values) + network.n_variables + 1
@@ -230,8 +230,7 @@ cdef class DepthFirst:
 
     cdef Py_ssize_t _choose(self, Consistency network) noexcept nogil:
         """The variable to branch on; -1: the others are to be eliminated."""
-        cdef Py_ssize_t variable, best = -1, n_core = self._tail.peel(network)
-        cdef double cost, least = 0.0
+        cdef Py_ssize_t n_core = self._tail.peel(network)
         cdef bint any_one = n_core < 0
         # what is open has at most two neighbors each
         if n_core == 0:
@@ -239,14 +238,24 @@ cdef class DepthFirst:
         if self._last >= 0 and network.size[self._last] > 1 and (
                 any_one or self._tail.core[self._last]):
             return self._last
+        return self._fewest_values(network, 0, network.n_variables, not any_one)
+
+    cdef Py_ssize_t _fewest_values(self, Consistency network, Py_ssize_t begin,
+                                   Py_ssize_t end, bint core) noexcept nogil:
+        """The open variable with the fewest values for its weight; -1: there is none.
+
+        With `core` only those that are to be branched on.
+        """
+        cdef Py_ssize_t variable, best = -1
+        cdef double cost, least = 0.0
         # a look at all variables is work as well
-        network.work += network.n_variables >> 3
-        for variable in range(network.n_variables):
+        network.work += (end - begin) >> 3
+        for variable in range(begin, end):
             if network.size[variable] == 1:
                 continue
             # few values and many dead ends first; of equals the first one
             cost = network.size[variable] / self._weight[variable]
-            if (any_one or self._tail.core[variable]) and (best < 0 or cost < least):
+            if (best < 0 or cost < least) and (not core or self._tail.core[variable]):
                 best, least = variable, cost
         return best
 

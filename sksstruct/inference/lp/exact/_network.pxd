@@ -36,8 +36,8 @@ cdef class CostNetwork:
     cdef const int64_t** tables
     cdef list _owners
     # of a variable: its places in scopes, and the factors
-    cdef Py_ssize_t[::1] in_first, in_place
-    cdef int32_t[::1] in_factor
+    cdef Py_ssize_t[::1] in_first
+    cdef int32_t[::1] in_place, in_factor
     # what to undo
     cdef Saved* _trail
     cdef Py_ssize_t n_saved, _trail_capacity

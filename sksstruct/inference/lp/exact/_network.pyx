@@ -15,6 +15,7 @@ import numpy as np
 
 from libc.stdlib cimport free, malloc
 
+from sksstruct.inference.lp.core._index import offsets, places_by
 from sksstruct.utils._memory cimport reserve
 
 
@@ -52,7 +53,7 @@ cdef class CostNetwork:
         self.c0, self.limit = c0, limit
         self.begin, self.own_end, self.end = 0, len(sizes), len(sizes)
         self.top = 0
-        self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self.first = offsets(sizes)
         self.unary = np.concatenate([*unaries, []]).astype(np.int64)
         self.values = np.concatenate([np.arange(k) for k in sizes] + [[]]).astype(
             np.int32)
@@ -77,18 +78,15 @@ cdef class CostNetwork:
     def _index(self, scopes, sizes):
         """Flatten the scopes, and find the factors of each variable."""
         arity = np.array([len(scope) for scope in scopes], dtype=np.intp)
-        self.scope_first = np.concatenate([[0], np.cumsum(arity)]).astype(np.intp)
+        self.scope_first = offsets(arity)
         flat = np.array([v for scope in scopes for v in scope], dtype=np.intp)
         self.scope = flat.astype(np.int32)
-        self.delta_first = np.concatenate([[0], np.cumsum(sizes[flat])]).astype(np.intp)
+        self.delta_first = offsets(sizes[flat])
         self.delta = np.zeros(self.delta_first[len(flat)], dtype=np.int64)
         self.residue = np.zeros(self.delta_first[len(flat)], dtype=np.int32)
-        # a stable sort leaves the factors of a variable in their order
-        order = np.argsort(flat, kind="stable")
-        counts = np.bincount(flat, minlength=self.n_variables)
-        self.in_first = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-        self.in_place = order.astype(np.intp)
-        self.in_factor = np.repeat(np.arange(len(arity)), arity)[order].astype(np.int32)
+        self.in_first, places = places_by(flat, self.n_variables)
+        factors = np.repeat(np.arange(len(arity), dtype=np.int32), arity)
+        self.in_place, self.in_factor = places, factors[places]
         # scratch for one variable at a time
         most = int(sizes.max(initial=1))
         self.least, self.extra = np.zeros(most, np.int64), np.zeros(most, np.int64)

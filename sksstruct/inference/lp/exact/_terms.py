@@ -60,7 +60,8 @@ class Terms:
     def __init__(self, problem, score, tol, messages=None, bound=np.inf):
         self.top, self.merged = 0.0, {}
         rows, scopes, tables = written_out(problem.graph)
-        highest = self._highest([*rows, *tables])
+        # the score of a labeling that has the best of all terms, as they are given
+        highest = sum(float(term.max()) for term in (*rows, *tables))
         lowest = score - highest
         # messages that bound nothing have only spread the costs
         if highest - bound <= _LEAST_USE * (highest - score):
@@ -144,11 +145,6 @@ class Terms:
         self.unaries, self.tables = costs[: len(values)], costs[len(values) :]
         return True
 
-    @staticmethod
-    def _highest(terms):
-        """The score of a labeling that has the best of all terms, as they are given."""
-        return sum(float(term.max()) for term in terms)
-
     def _add(self, scope, table):
         """Add a table to those of the same variables."""
         order = np.argsort(scope, kind="stable")
@@ -172,24 +168,9 @@ class Terms:
         forbidden = scaled > 1.000001 * self.limit
         return np.where(forbidden, FORBIDDEN, np.floor(scaled)).astype(np.int64)
 
-    def cost(self, labeling):
-        """Cost of a labeling; at least FORBIDDEN where it is of no interest.
-
-        Parameters
-        ----------
-        labeling : ndarray of shape (n_variables,)
-            States.
-
-        Returns
-        -------
-        cost : int
-            Its cost.
-        """
-        return labeling_cost(self.unaries, self.scopes, self.tables, labeling)
-
 
 def labeling_cost(unaries, scopes, tables, labeling):
-    """Sum of the costs of a labeling."""
+    """Cost of a labeling; at least FORBIDDEN where it is of no interest."""
     total = sum(int(row[x]) for row, x in zip(unaries, labeling, strict=True))
     for scope, table in zip(scopes, tables, strict=True):
         total += int(table[tuple(labeling[v] for v in scope)])

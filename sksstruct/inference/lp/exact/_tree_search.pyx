@@ -18,6 +18,7 @@ import numpy as np
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from sksstruct.inference.lp.core._index import offsets
 from sksstruct.inference.lp.exact._consistency cimport Consistency
 from sksstruct.inference.lp.exact._depth_first cimport DepthFirst
 from sksstruct.inference.lp.exact._goods cimport Good, Goods
@@ -312,24 +313,13 @@ cdef class TreeSearch(DepthFirst):
 
     cdef Py_ssize_t _choose(self, Consistency network) noexcept nogil:
         """The variable of the cluster to branch on; -1: all are decided."""
-        cdef Py_ssize_t variable, best = -1
-        cdef double cost, least = 0.0
         if (network.begin <= self._last < network.own_end
                 and network.size[self._last] > 1):
             return self._last
-        network.work += (network.own_end - network.begin) >> 3
-        for variable in range(network.begin, network.own_end):
-            if network.size[variable] == 1:
-                continue
-            # as in a search without clusters
-            cost = network.size[variable] / self._weight[variable]
-            if best < 0 or cost < least:
-                best, least = variable, cost
-        return best
+        return self._fewest_values(network, network.begin, network.own_end, False)
 
 
 def _flatten(lists, dtype):
     """Return where each list begins, and all lists one after the other."""
-    first = np.concatenate([[0], np.cumsum([len(row) for row in lists])])
-    return first.astype(np.intp), np.array(
+    return offsets([len(row) for row in lists]), np.array(
         [x for row in lists for x in row], dtype=dtype)

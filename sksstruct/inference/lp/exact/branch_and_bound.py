@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from sksstruct.inference.lp.core._decode import by_variable, search_locally
+from sksstruct.inference.lp.core._decode import search_locally, set_marginals
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.exact.search import ExactSearch, check_entries
 from sksstruct.utils.progress import Status
@@ -67,10 +65,7 @@ class BranchAndBound(MAPSolver):
         check_entries(graph, "BranchAndBound")
 
     def _run(self, run):
-        problem = run.problem
-        graph = problem.graph
-        start = [int(np.argmax(graph.unary(v))) for v in range(graph.n_variables)]
-        search_locally(run, np.array(start, dtype=np.int32))
+        search_locally(run, run.problem.best_states())
         search = ExactSearch(run)
         while run.status is None and not search.closed:
             search.advance(_WORK)
@@ -78,4 +73,4 @@ class BranchAndBound(MAPSolver):
         # all that is left is rounding
         run.status = run.status or Status.STALLED
         if run.status is Status.OPTIMAL:
-            run.marginals = by_variable(problem, problem.indicator(run.labeling))
+            set_marginals(run)

@@ -7,7 +7,11 @@ import numpy as np
 
 from sksstruct.inference.lp.exact._clusters import make_component
 from sksstruct.inference.lp.exact._simplify import Simplified
-from sksstruct.inference.lp.exact._terms import Terms, consistent_root
+from sksstruct.inference.lp.exact._terms import (
+    Terms,
+    consistent_root,
+    labeling_cost,
+)
 from sksstruct.utils.progress import Status
 
 # Memory for an entry of a table, written out, at the most, and the share of the
@@ -171,19 +175,15 @@ class ExactSearch:
 
     def _skip_grain(self, labeling):
         """Look only for labelings that cost less than one, by a grain."""
-        cost = self._terms.cost(labeling)
-        self._limit = min(self._limit, cost - self._terms.grain + 1)
+        terms = self._terms
+        cost = labeling_cost(terms.unaries, terms.scopes, terms.tables, labeling)
+        self._limit = min(self._limit, cost - terms.grain + 1)
 
     def _report_bound(self, cost):
-        run = self.run
-        # what ends iterations is not what ends the search
-        most, run.max_iter = run.max_iter, np.inf
         # labelings at the limit have been left out
         bound = self._terms.top - min(cost, self._limit) / self._terms.scale
         self.bound = min(self.bound, bound)
-        stop = run.report(bound=bound, step=0)
-        run.max_iter = most
-        return stop
+        return self.run.report_between(bound)
 
     def _close(self):
         """Nothing below the limit is left."""

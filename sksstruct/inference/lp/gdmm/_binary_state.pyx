@@ -137,8 +137,8 @@ cdef class MAPBinaryGDMMState:
         self.n_variables += 1
         # so that an edge is left out only while one of its ends is
         found = []
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
             if (self._is_active[other_end(problem, edge, variable)]
                     and not self._edge_is_active[edge]):
                 found.append(edge)
@@ -375,8 +375,8 @@ cdef class MAPBinaryGDMMState:
         # with c_f x_u x_v, a neighbor gains or loses c_f by being on
         cdef double sign = -1.0 if states[variable] else 1.0
         states[variable] = 1 - states[variable]
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
             field[other_end(problem, edge, variable)] += sign * self._pair[edge]
 
     def value(self):

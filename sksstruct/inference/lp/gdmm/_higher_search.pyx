@@ -20,7 +20,7 @@ from libc.stdlib cimport free
 from sksstruct.inference.lp.core._tables cimport (
     BUDGET, DENSE, OR, OROUT, XOR, XOROUT,
 )
-from sksstruct.inference.lp.gdmm._slots cimport Active, first_end
+from sksstruct.inference.lp.gdmm._slots cimport Active
 from sksstruct.utils._memory cimport resize
 
 
@@ -49,7 +49,7 @@ cdef class HigherSearch:
         self._begin = np.full(n_tables, -1, dtype=np.intp)
         self._size = np.zeros(n_tables, dtype=np.intp)
         lists, total = [np.zeros(1, dtype=np.int32)], 1
-        for table in np.unique(np.asarray(problem.higher_table)):
+        for table in np.unique(np.asarray(problem.table_of)[problem.n_edges:]):
             if problem.specs[table].kind != DENSE:
                 continue
             values = problem.graph.tables[table].dense().reshape(-1)
@@ -65,7 +65,7 @@ cdef class HigherSearch:
 
     cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """Number of entries of a table; zero for a condition."""
-        return self._size[problem.higher_table[factor]]
+        return self._size[problem.table_of[factor]]
 
     cdef double run(self, SlotState state, MAPProblem problem, Py_ssize_t factor,
                     bint multipliers, const double* gradient, Py_ssize_t width,
@@ -74,14 +74,13 @@ cdef class HigherSearch:
 
         Gradients are by slot, in rows of `width`; with multipliers these instead.
         """
-        cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
         cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin, stride = 1
-        cdef Py_ssize_t end = first_end(problem, problem.n_edges + factor)
         cdef double slack = 0.0, best
         for i in range(arity - 1, -1, -1):
             variable = problem.scope[begin + i]
-            self._gradient[i] = (state._ends[end + i].mu if multipliers
+            self._gradient[i] = (state._ends[begin + i].mu if multipliers
                                  else gradient + i * width)
             self._slot[i] = &state._slot[problem.first[variable]]
             self._n_states[i], self._stride[i] = problem.states[variable], stride
@@ -103,10 +102,10 @@ cdef class HigherSearch:
                            double slack, Py_ssize_t* found,
                            double* score) noexcept nogil:
         """Look at the active entries, and then down the list of the table."""
-        cdef Py_ssize_t table = problem.higher_table[factor], i, k, entry
+        cdef Py_ssize_t table = problem.table_of[factor], i, k, entry
         cdef const double* entries = problem.specs[table].data
         cdef const int32_t* order = &self._order[self._begin[table]]
-        cdef const Active* active = &state._active[problem.n_edges + factor]
+        cdef const Active* active = &state._active[factor]
         cdef Py_ssize_t begin = problem.scope_first[factor], arity = active.arity
         cdef double descent, best = -INFINITY
         for k in range(active.count):

@@ -31,12 +31,10 @@ cdef class SlotState:
     cdef int32_t[::1] _n_slots, _capacity
     cdef int32_t** _state
     cdef double** _x
-    # edges before larger factors; the ends of a factor are side by side, and those at
-    # a variable are listed
+    # an end for each place in a scope
     cdef End* _ends
     cdef Active* _active
     cdef Py_ssize_t _n_variables, _n_factors, _n_ends
-    cdef Py_ssize_t[::1] _around_first, _around
     # scratch: by slot of the ends of a factor, and by slot or active entry
     cdef double[:, ::1] _gradient
     cdef double[::1] _work, _sorted
@@ -63,11 +61,3 @@ cdef inline Py_ssize_t find_entry(const Active* active,
         if i == active.arity:
             return k
     return -1
-
-
-cdef inline Py_ssize_t first_end(MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-    """The number of the first end of a factor."""
-    cdef Py_ssize_t higher = factor - problem.n_edges
-    if higher < 0:
-        return 2 * factor
-    return 2 * problem.n_edges + problem.scope_first[higher]

@@ -23,11 +23,11 @@ cdef class SlotState:
 
     def __cinit__(self, MAPProblem problem, lists, double rho):
         cdef Py_ssize_t variable, factor, n = problem.n_variables
-        cdef Py_ssize_t m = problem.n_edges + problem.n_higher
+        cdef Py_ssize_t m = problem.n_factors
         self.problem, self.rho = problem, rho
         # for __dealloc__, when the problem may be gone
         self._n_variables, self._n_factors = n, m
-        self._n_ends = first_end(problem, m)
+        self._n_ends = problem.scope_first[m]
         self._slot = np.full(problem.first[n], -1, dtype=np.int32)
         self._by_score = np.empty(problem.first[n], dtype=np.int32)
         unary = np.asarray(problem.unary)
@@ -49,7 +49,6 @@ cdef class SlotState:
         for factor in range(m):
             self._active[factor].arity = arity_of(problem, factor)
             arity = max(arity, self._active[factor].arity)
-        self._list_ends(problem)
         self._gradient = np.zeros((arity, 0))
         # more than most sweeps need, so that growing stays rare
         self._resize_scratch(64)
@@ -57,14 +56,6 @@ cdef class SlotState:
         for variable in range(n):
             self.add_slot(problem, variable, self._by_score[problem.first[variable]])
             self._x[variable][0] = 1.0
-
-    def _list_ends(self, MAPProblem problem):
-        """List the ends at each variable, first of edges, then of larger factors."""
-        owner = np.concatenate([np.asarray(problem.ends).reshape(-1),
-                                np.asarray(problem.scope)])
-        counts = np.bincount(owner, minlength=problem.n_variables)
-        self._around_first = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-        self._around = np.argsort(owner, kind="stable").astype(np.intp)
 
     def __dealloc__(self):
         cdef Py_ssize_t k
@@ -98,8 +89,8 @@ cdef class SlotState:
         # what is outside of the slots is zero, so a new one changes nothing
         self._state[variable][slot] = state
         self._x[variable][slot] = 0.0
-        for i in range(self._around_first[variable], self._around_first[variable + 1]):
-            end = &self._ends[self._around[i]]
+        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            end = &self._ends[problem.in_place[i]]
             end.mu[slot] = end.marginal[slot] = 0.0
         # last, as a slot that is counted has to be there
         self._slot[problem.first[variable] + state] = slot
@@ -113,8 +104,8 @@ cdef class SlotState:
         cdef End* end
         resize(<void**>&self._state[variable], capacity * sizeof(int32_t))
         resize(<void**>&self._x[variable], capacity * sizeof(double))
-        for i in range(self._around_first[variable], self._around_first[variable + 1]):
-            end = &self._ends[self._around[i]]
+        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            end = &self._ends[problem.in_place[i]]
             resize(<void**>&end.mu, capacity * sizeof(double))
             resize(<void**>&end.marginal, capacity * sizeof(double))
         self._cover(capacity)
@@ -243,7 +234,7 @@ cdef class SlotState:
             out.append(np.zeros(problem.states[variable]))
             for k in range(self._n_slots[variable]):
                 out[i][self._state[variable][k]] = (
-                    self._ends[first_end(problem, factor) + i].mu[k])
+                    self._ends[problem.scope_first[factor] + i].mu[k])
         return tuple(out)
 
     @property

@@ -28,7 +28,7 @@ from sksstruct.inference.lp.core._problem cimport MAPProblem, variable_at
 from sksstruct.inference.lp.gdmm._higher_search cimport HigherSearch
 from sksstruct.inference.lp.gdmm._search cimport EntrySearch, Search
 from sksstruct.inference.lp.gdmm._slots cimport (
-    Active, End, SlotState, find_entry, first_end,
+    Active, End, SlotState, find_entry,
 )
 from sksstruct.inference.lp.gdmm._toplists cimport Lists
 
@@ -108,18 +108,18 @@ cdef class MAPGDMMState(SlotState):
         for i in range(self._active[factor].arity):
             variable, gradient = variable_at(problem, factor, i), &self._gradient[i, 0]
             # all vectors of a variable have the same slots
-            end, x = &self._ends[first_end(problem, factor) + i], self._x[variable]
+            end, x = &self._ends[problem.scope_first[factor] + i], self._x[variable]
             for k in range(self._n_slots[variable]):
                 gradient[k] = self.rho * (end.marginal[k] - x[k]) + end.mu[k]
 
     cdef double _look_for_entry(self, MAPProblem problem, Py_ssize_t factor,
                                 bint multipliers) except? -1 nogil:
         """The largest descent, of the entry in `_found`; or with multipliers for it."""
-        cdef Py_ssize_t first = first_end(problem, factor)
+        cdef Py_ssize_t first = problem.scope_first[factor]
         cdef Search search
         if factor >= problem.n_edges:
-            return self._higher.run(self, problem, factor - problem.n_edges,
-                                    multipliers, &self._gradient[0, 0],
+            return self._higher.run(self, problem, factor, multipliers,
+                                    &self._gradient[0, 0],
                                     self._gradient.shape[1], &self._found[0],
                                     &self._found_score)
         if multipliers:
@@ -136,7 +136,7 @@ cdef class MAPGDMMState(SlotState):
                              Py_ssize_t factor) except -1 nogil:
         """Make the states found an active entry; the first one of a factor is 1."""
         cdef Active* active = &self._active[factor]
-        cdef Py_ssize_t i, variable, slot, first = first_end(problem, factor)
+        cdef Py_ssize_t i, variable, slot, first = problem.scope_first[factor]
         for i in range(active.arity):
             variable = variable_at(problem, factor, i)
             slot = self._slot[problem.first[variable] + self._found[i]]
@@ -202,7 +202,7 @@ cdef class MAPGDMMState(SlotState):
                      double sign) noexcept nogil:
         """Add the step in `_work` to the marginals M y of all ends, or take it back."""
         cdef const Active* active = &self._active[factor]
-        cdef const End* ends = &self._ends[first_end(problem, factor)]
+        cdef const End* ends = &self._ends[problem.scope_first[factor]]
         cdef const int32_t* slot = active.slot
         cdef Py_ssize_t k, i
         for k in range(active.count):
@@ -215,7 +215,7 @@ cdef class MAPGDMMState(SlotState):
         """|M step|^2 for the step in `_work`, which M y has in it."""
         # without another array: step' M' (M step), where M y before is in the gradient
         cdef const Active* active = &self._active[factor]
-        cdef const End* ends = &self._ends[first_end(problem, factor)]
+        cdef const End* ends = &self._ends[problem.scope_first[factor]]
         cdef const int32_t* slot = active.slot
         cdef Py_ssize_t k, i, j
         cdef double rho = self.rho, change, total = 0.0
@@ -274,8 +274,8 @@ cdef class MAPGDMMState(SlotState):
     cdef int _update_variable(self, MAPProblem problem, Py_ssize_t variable,
                               bint multipliers) except -1 nogil:
         """Search (7), projection (4) and multipliers (9) for one variable."""
-        cdef Py_ssize_t degree = (self._around_first[variable + 1]
-                                  - self._around_first[variable])
+        cdef Py_ssize_t degree = (problem.in_first[variable + 1]
+                                  - problem.in_first[variable])
         # without factors there is no mean to project, and the best state is right
         if degree == 0:
             return 0
@@ -327,8 +327,8 @@ cdef class MAPGDMMState(SlotState):
         # end by end, as the vectors of an end are contiguous
         for k in range(n):
             self._work[k] = problem.unary[problem.first[variable] + state[k]] / self.rho
-        for i in range(self._around_first[variable], self._around_first[variable + 1]):
-            end = &self._ends[self._around[i]]
+        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            end = &self._ends[problem.in_place[i]]
             for k in range(n):
                 self._work[k] += end.marginal[k] + end.mu[k] / self.rho
         for k in range(n):
@@ -342,8 +342,8 @@ cdef class MAPGDMMState(SlotState):
         cdef Py_ssize_t i, k
         cdef End* end
         cdef double difference
-        for i in range(self._around_first[variable], self._around_first[variable + 1]):
-            end = &self._ends[self._around[i]]
+        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            end = &self._ends[problem.in_place[i]]
             for k in range(self._n_slots[variable]):
                 difference = end.marginal[k] - x[k]
                 # squared here; the sweep takes the root of the sum
@@ -409,7 +409,7 @@ cdef class MAPGDMMState(SlotState):
         cdef Py_ssize_t i
         cdef double total = 64.0
         if factor >= problem.n_edges:
-            total += self._higher.n_entries(problem, factor - problem.n_edges)
+            total += self._higher.n_entries(problem, factor)
         for i in range(self._active[factor].arity):
             total += problem.states[variable_at(problem, factor, i)]
         return total
@@ -425,9 +425,9 @@ cdef class MAPGDMMState(SlotState):
         # states with slots one by one, as each has multipliers at every end
         for k in range(self._n_slots[variable]):
             score = unary[self._state[variable][k]]
-            for i in range(self._around_first[variable],
-                           self._around_first[variable + 1]):
-                score += self._ends[self._around[i]].mu[k]
+            for i in range(problem.in_first[variable],
+                           problem.in_first[variable + 1]):
+                score += self._ends[problem.in_place[i]].mu[k]
             if score > best:
                 best = score
         # of those without multipliers the first by score
@@ -450,9 +450,9 @@ cdef class MAPGDMMState(SlotState):
         cdef double difference, total = -self.value()
         # for tests: the blocks of a sweep have to lower it
         for variable in range(problem.n_variables):
-            for i in range(self._around_first[variable],
-                           self._around_first[variable + 1]):
-                end = &self._ends[self._around[i]]
+            for i in range(problem.in_first[variable],
+                           problem.in_first[variable + 1]):
+                end = &self._ends[problem.in_place[i]]
                 for k in range(self._n_slots[variable]):
                     difference = end.marginal[k] - self._x[variable][k]
                     total += (end.mu[k] * difference

@@ -76,13 +76,13 @@ cdef class Buckets:
             variable = window.variable[place]
             # every edge inside comes with its first end; variables, edges and factors
             # in this order, on which the rounding of sums depends
-            for i in range(problem.adj_first[variable],
-                           problem.adj_first[variable + 1]):
-                edge = problem.adj_edge[i]
+            for i in range(problem.in_first[variable],
+                           problem.in_larger[variable]):
+                edge = problem.in_factor[i]
                 if (problem.ends[edge, 0] == variable
                         and window.place[problem.ends[edge, 1]] >= 0):
                     self._load_edge(problem, window, order, edge)
-            for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
                 # and every larger factor with its first variable that is inside
                 factor = problem.in_factor[i]
                 if _first_inside(problem, window, factor) == variable:
@@ -101,8 +101,8 @@ cdef class Buckets:
         for k in range(size):
             state = candidate(window, problem, variable, k)
             out[k] = problem.unary[problem.first[variable] + state]
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
             other = other_end(problem, edge, variable)
             # edges inside have a part of their own
             if window.place[other] >= 0:

@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcmp
 
 from sksstruct.inference.lp.core._problem cimport (
-    MAPProblem, arity_of, other_end, variable_at,
+    MAPProblem, arity_of, variable_at,
 )
 
 # Cells of variables that have none, or none yet.
@@ -47,8 +47,8 @@ cdef class Cells:
         Where the states of each cell begin.
     labeling : ndarray of shape (first[-1],), int32
         Labels of each state of each cell. State 0 is that of the first labeling.
-    n_touched : ndarray of shape (n_edges + n_higher,), int32
-        Number of cells in the scope of each edge, and of each larger factor.
+    n_touched : ndarray of shape (n_factors,), int32
+        Number of cells in the scope of each factor, edges first.
     """
 
     cdef MAPProblem _problem
@@ -79,12 +79,11 @@ cdef class Cells:
         self.labeling = np.zeros(self.first[self.n_cells], dtype=np.int32)
         self._labeling = self.labeling
         self._find_states()
-        n_factors = problem.n_edges + problem.n_higher
-        self.n_touched = np.zeros(n_factors, dtype=np.int32)
+        self.n_touched = np.zeros(problem.n_factors, dtype=np.int32)
         self._n_touched = self.n_touched
         widest = np.diff(problem.scope_first).max(initial=2)
         self._touched = np.zeros(widest, dtype=np.int32)
-        self._count_touched(n_factors)
+        self._count_touched()
 
     # ---- the cells ----
 
@@ -123,10 +122,6 @@ cdef class Cells:
         while head < size:
             variable = self._scratch[head]
             head += 1
-            for i in range(problem.adj_first[variable],
-                           problem.adj_first[variable + 1]):
-                size = self._join(start, size, other_end(
-                    problem, problem.adj_edge[i], variable))
             for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
                 factor = problem.in_factor[i]
                 for k in range(problem.scope_first[factor],
@@ -192,10 +187,10 @@ cdef class Cells:
         _sort(self._touched, count)
         return count
 
-    cdef void _count_touched(self, Py_ssize_t n_factors) noexcept nogil:
+    cdef void _count_touched(self) noexcept nogil:
         """Count the cells of each factor."""
         cdef Py_ssize_t factor
-        for factor in range(n_factors):
+        for factor in range(self._problem.n_factors):
             self._n_touched[factor] = self._touch(factor)
 
     def scopes(self, factors, Py_ssize_t size):
@@ -242,7 +237,7 @@ cdef class Cells:
                 for k in range(self._first[cell], self._first[cell + 1]):
                     i = self._labelings[self._labeling[k], variable]
                     out[k] += problem.unary[problem.first[variable] + i]
-            for factor in range(problem.n_edges + problem.n_higher):
+            for factor in range(problem.n_factors):
                 if self._n_touched[factor] == 1:
                     self._touch(factor)
                     self._add(factor, 1, &out[self._first[self._touched[0]]])
@@ -288,13 +283,7 @@ cdef class Cells:
                 i = variable_at(self._problem, factor, k)
                 if self._cell[i] < 0:
                     self._scratch[i] = self._labelings[0, i]
-            if factor >= self._problem.n_edges:
-                out[entry] += self._problem.higher_entry(
-                    factor - self._problem.n_edges, &self._scratch[0])
-            else:
-                out[entry] += self._problem.entry(
-                    factor, self._scratch[self._problem.ends[factor, 0]],
-                    self._scratch[self._problem.ends[factor, 1]])
+            out[entry] += self._problem.entry_at(factor, &self._scratch[0])
 
     cdef Py_ssize_t _size(self, Py_ssize_t cell) noexcept nogil:
         """Number of states of a cell."""

@@ -12,6 +12,7 @@ from collections import deque
 import numpy as np
 
 from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp.core._index import offsets
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.local_search._cells import Cells
 from sksstruct.inference.lp.local_search._search import LocalSearch
@@ -55,7 +56,7 @@ class Crossover:
         parents = [run.labeling, labeling, *(self._kept[i] for i in chosen)]
         self._kept.append(np.array(labeling))
         child, n_cells = combined(
-            run.problem, np.array(parents), run.seed(), self._time_left()
+            run.problem, np.array(parents), run.seed(), run.left()
         )
         share = n_cells / run.problem.n_variables
         if child is None or share > _MANY_CELLS:
@@ -65,12 +66,8 @@ class Crossover:
         if child is not None:
             run.offer(child)
 
-    def _time_left(self):
-        run = self.run
-        return None if run.time_limit is None else run.time_limit - run.seconds()
 
-
-def combined(problem, labelings, seed, seconds=None):
+def combined(problem, labelings, seed, seconds=np.inf):
     """The best labeling of the parts of others, if the cells are not too many.
 
     Parameters
@@ -81,7 +78,7 @@ def combined(problem, labelings, seed, seconds=None):
         The labelings; the result has no lower score than the first one.
     seed : int
         Seed of the random choices.
-    seconds : float, default=None
+    seconds : float, default=inf
         Time that is left.
 
     Returns
@@ -99,8 +96,7 @@ def combined(problem, labelings, seed, seconds=None):
     if graph is None:
         return None, cells.n_cells
     small = MAPProblem(graph)
-    if seconds is not None:
-        small.limit_time(seconds)
+    small.limit_time(seconds)
     search = LocalSearch(small, np.zeros(cells.n_cells, dtype=np.int32), seed)
     if not search.solve(_EXACT):
         search.windows(_WINDOWS, cells.n_cells, _BUDGET)
@@ -124,7 +120,7 @@ def _graph_of(cells):
         n_entries = np.prod(sizes[scopes], axis=1, dtype=np.float64)
         if n_entries.max() > _MOST_ENTRIES:
             return None
-        begin = np.concatenate([[0], np.cumsum(n_entries)]).astype(np.intp)
+        begin = offsets(n_entries)
         entries = cells.tables(among, begin[which], begin[-1])
         parts = [
             part.reshape(sizes[scope])

@@ -25,7 +25,6 @@ cdef class Forest:
                         Py_ssize_t variable, double* out) noexcept nogil
     cdef double improve(self, MAPProblem problem, int32_t* labeling, int32_t* window,
                         Py_ssize_t size, uint64_t* random) noexcept nogil
-    cdef Py_ssize_t _find(self, Py_ssize_t variable) noexcept nogil
     cdef bint _closes_cycle(self, MAPProblem problem,
                             Py_ssize_t variable) noexcept nogil
     cdef void _take(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil

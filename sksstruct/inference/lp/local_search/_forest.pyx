@@ -13,6 +13,7 @@ cimport cython
 from libc.string cimport memcpy
 
 from sksstruct.inference.lp.core._problem cimport other_end
+from sksstruct.utils._sets cimport root_of
 
 # Parents of variables that are in the forest but not in the queue yet, and of roots.
 cdef enum:
@@ -28,7 +29,7 @@ cdef class Forest:
         cdef Py_ssize_t n = problem.n_variables
         self._taken, self._touched, self._touched_by = (
             np.zeros(n, dtype=np.int32) for _ in range(3))
-        self._factor_taken = np.zeros(problem.n_higher, dtype=np.int32)
+        self._factor_taken = np.zeros(problem.n_factors, dtype=np.int32)
         self._root, self._queue, self._parent, self._parent_edge = (
             np.empty(n, dtype=np.int32) for _ in range(4))
         # of all variables: a forest may have most of them
@@ -49,14 +50,14 @@ cdef class Forest:
         memcpy(out, &problem.unary[problem.first[variable]],
                problem.states[variable] * sizeof(double))
         # edges inside of the forest are left to messages
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
             other = other_end(problem, edge, variable)
             if self._taken[other] != self._move:
                 problem.add_states(edge, problem.ends[edge, 0] == variable,
                                    labeling[other], out)
         # scores of larger factors are functions of a labeling: write each state into it
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             for state in range(problem.states[variable]):
                 labeling[variable] = state
                 out[state] += problem.higher_entry(problem.in_factor[i], labeling)
@@ -84,29 +85,21 @@ cdef class Forest:
 
     # ---- the forest ----
 
-    cdef Py_ssize_t _find(self, Py_ssize_t variable) noexcept nogil:
-        """Root of the tree of a variable; paths get shorter on the way (union-find)."""
-        # roots are not of the least size: paths stay short by halving alone
-        while self._root[variable] != variable:
-            self._root[variable] = self._root[self._root[variable]]
-            variable = self._root[variable]
-        return variable
-
     cdef bint _closes_cycle(self, MAPProblem problem,
                             Py_ssize_t variable) noexcept nogil:
         """Whether a variable shares a factor with the forest or meets a tree twice."""
         cdef Py_ssize_t i, other, root
         # one variable of each larger factor: with more, messages would go through it
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             if self._factor_taken[problem.in_factor[i]] == self._move:
                 return True
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            other = other_end(problem, problem.adj_edge[i], variable)
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            other = other_end(problem, problem.in_factor[i], variable)
             if self._taken[other] != self._move:
                 continue
             # two neighbors in one tree, or one by two edges: a cycle through the
             # variable
-            root = self._find(other)
+            root = root_of(&self._root[0], other)
             if self._touched_by[root] == variable and self._touched[root] == self._move:
                 return True
             self._touched_by[root], self._touched[root] = variable, self._move
@@ -115,16 +108,16 @@ cdef class Forest:
     cdef void _take(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
         """Add a variable to the forest: it joins the trees of its neighbors."""
         cdef Py_ssize_t i, other
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             self._factor_taken[problem.in_factor[i]] = self._move
         self._taken[variable] = self._move
         # a tree of its own, which becomes the root of all trees that it joins
         self._root[variable] = variable
         self._parent[variable] = UNREACHED
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            other = other_end(problem, problem.adj_edge[i], variable)
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            other = other_end(problem, problem.in_factor[i], variable)
             if self._taken[other] == self._move:
-                self._root[self._find(other)] = variable
+                self._root[root_of(&self._root[0], other)] = variable
 
     cdef void _orient(self, MAPProblem problem, const int32_t* window,
                       Py_ssize_t size) noexcept nogil:
@@ -141,9 +134,9 @@ cdef class Forest:
             while head < self.size:
                 variable = self._queue[head]
                 head += 1
-                for k in range(problem.adj_first[variable],
-                               problem.adj_first[variable + 1]):
-                    edge = problem.adj_edge[k]
+                for k in range(problem.in_first[variable],
+                               problem.in_larger[variable]):
+                    edge = problem.in_factor[k]
                     other = other_end(problem, edge, variable)
                     if (self._taken[other] == self._move
                             and self._parent[other] == UNREACHED):

@@ -97,8 +97,7 @@ cdef class EliminationOrder:
             if self.rank[place] != WAITING:
                 continue
             variable = window.variable[place]
-            degree = (problem.adj_first[variable + 1] - problem.adj_first[variable]
-                      + problem.in_first[variable + 1] - problem.in_first[variable])
+            degree = problem.in_first[variable + 1] - problem.in_first[variable]
             # a bucket has limited room for the tables of one variable
             if (degree > 2 * MAX_NEIGHBORS
                     or not self._connect_edges(problem, window, place)
@@ -109,8 +108,8 @@ cdef class EliminationOrder:
                              Py_ssize_t place) noexcept nogil:
         """Link a place to earlier ones that share an edge; False: too many."""
         cdef Py_ssize_t i, other, variable = window.variable[place]
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            other = window.place[other_end(problem, problem.adj_edge[i], variable)]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            other = window.place[other_end(problem, problem.in_factor[i], variable)]
             # later places link themselves
             if not 0 <= other < place or self._link(place, other):
                 continue
@@ -124,7 +123,7 @@ cdef class EliminationOrder:
                                Py_ssize_t place) noexcept nogil:
         """Link a place to earlier ones that share a larger factor; False: too many."""
         cdef Py_ssize_t i, k, factor, other, variable = window.variable[place]
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             # a table has all of its variables: each is a neighbor of all others
             factor = problem.in_factor[i]
             for k in range(problem.scope_first[factor],

@@ -1,7 +1,5 @@
 """Iterated local search: rounds of annealing, crossover, and exact moves in windows."""
 
-import numpy as np
-
 from sksstruct.inference.lp.local_search._crossover import Crossover
 from sksstruct.inference.lp.local_search._search import LocalSearch
 
@@ -152,18 +150,10 @@ class RoundSearch:
         self._done += self._work
         better = run.score > before + 1e-9 * abs(before)
         self._idle = 0 if better else self._idle + self._work
-        stop = _report(run)
+        # the sweeps before the search may have used up the iterations, which are theirs
+        stop = run.report_between()
         self._seconds += run.seconds() - started
         return stop
-
-
-def _report(run):
-    """Note a round; whether to stop."""
-    # the sweeps before the search may have used up the iterations, which are theirs
-    most, run.max_iter = run.max_iter, np.inf
-    stop = run.report(step=0)
-    run.max_iter = most
-    return stop
 
 
 def _least_work(problem):
@@ -230,8 +220,7 @@ class _Rounds:
         run = self.run
         if run.time_limit is None or not self.rate:
             return work
-        left = run.time_limit - run.seconds()
-        return max(int(min(work, 0.9 * self.rate * left)), _CALLS)
+        return max(int(min(work, 0.9 * self.rate * run.left())), _CALLS)
 
     def anneal(self, work, labeling):
         """Anneal from hot to cold, in so many visits, from some or random states."""
@@ -259,7 +248,7 @@ class _Rounds:
 
     def combine(self):
         """Combine what annealing ended with with the best labeling and older ones."""
-        if self.run.problem.n_edges + self.run.problem.n_higher <= _MOST_FACTORS:
+        if self.run.problem.n_factors <= _MOST_FACTORS:
             self.crossover.combine(self.kernel.labeling)
 
     def _visits(self, visits):
@@ -267,7 +256,7 @@ class _Rounds:
         run = self.run
         if run.time_limit is None:
             return visits
-        left = min(run.time_limit - run.seconds(), _SECONDS)
+        left = min(run.left(), _SECONDS)
         return max(1, int(min(visits, self.rate * left if self.rate else _TRIAL)))
 
     def look_in_windows(self, work):

@@ -219,8 +219,7 @@ cdef class LocalSearch:
             for variable in range(problem.n_variables):
                 self._labeling[variable] = random_below(
                     &self._random, problem.states[variable])
-        self._best[:] = self._labeling
-        self.gain = self._present_gain = 0.0
+        self.forget()
 
     def forget(self):
         """Make the current labeling the best so far."""
@@ -277,16 +276,16 @@ cdef class LocalSearch:
         while head < size and size < limit:
             variable = self._window[head]
             head += 1
-            begin = problem.adj_first[variable]
-            degree = problem.adj_first[variable + 1] - begin
+            begin = problem.in_first[variable]
+            degree = problem.in_larger[variable] - begin
             # from a random edge on, so that full windows differ
             shift = random_below(&self._random, degree) if degree else 0
             for i in range(degree):
                 size = self._enter(other_end(
-                    problem, problem.adj_edge[begin + (i + shift) % degree], variable),
+                    problem, problem.in_factor[begin + (i + shift) % degree], variable),
                     size, limit)
             # larger factors connect their variables like edges do
-            for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
                 factor = problem.in_factor[i]
                 for k in range(problem.scope_first[factor],
                                problem.scope_first[factor + 1]):

@@ -4,7 +4,8 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from sksstruct.factor_graphs import DenseTable, Logic
+from sksstruct.factor_graphs import DenseTable
+from sksstruct.inference.lp.core._reduce import table_range
 from sksstruct.inference.lp.local_search._weighted import WeightedSearch
 
 # Entries of tables beyond which nobody looks for limits.
@@ -98,8 +99,8 @@ class Levels:
 
     Attributes
     ----------
-    highest : ndarray of shape (n_edges + n_higher,)
-        The best entry of each edge, and of each larger factor.
+    highest : ndarray of shape (n_factors,)
+        The best entry of each factor, edges first.
     limits : list of tuples (limit, unit)
         What an entry misses at least to be a violation, and the mean of what all others
         miss, 1 if they miss nothing; those with the most between them first.
@@ -108,8 +109,8 @@ class Levels:
     def __init__(self, problem):
         graph, self.limits = problem.graph, []
         weights = graph.edge_weights
-        # of each table: its best and worst entry, which a weight may swap
-        ends = np.array([_ends(table) for table in graph.tables]).reshape(-1, 2)
+        # of each table: its worst and best entry, which a weight may swap
+        ends = np.array([table_range(table) for table in graph.tables]).reshape(-1, 2)
         edges, higher = ends[graph.edge_tables], ends[graph.factor_tables]
         if weights is not None:
             edges = edges * np.reshape(weights, (-1, 1))
@@ -142,16 +143,6 @@ class Levels:
         if not self.limits and penalty and len(used) == 1:
             # constraints alone
             self.limits.append((-0.5 * penalty, 1.0))
-
-
-def _ends(table):
-    """Best and worst entry of a table."""
-    if isinstance(table, Logic):
-        return 0.0, 0.0
-    if isinstance(table, DenseTable):
-        return table.values.max(), table.values.min()
-    row = np.asarray(table.scores(0, np.arange(table.shape[1])))
-    return row.max(), row.min()
 
 
 def _missing(problem):

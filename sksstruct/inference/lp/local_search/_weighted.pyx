@@ -43,8 +43,8 @@ cdef class WeightedSearch:
         Where to start.
     seed : int
         Seed of the random choices.
-    highest : ndarray of shape (n_edges + n_higher,)
-        The best entry of each edge, and of each larger factor.
+    highest : ndarray of shape (n_factors,)
+        The best entry of each factor, edges first.
     limit : float
         Entries that are below the best one by more than this are violations.
     unit : float
@@ -91,7 +91,7 @@ cdef class WeightedSearch:
     def __init__(self, MAPProblem problem, labeling, seed, highest, limit, unit,
                  Py_ssize_t taboo=8):
         # scratch for all steps: none of them allocates
-        n, n_factors = problem.n_variables, problem.n_edges + problem.n_higher
+        n, n_factors = problem.n_variables, problem.n_factors
         self.problem = problem
         # any state but 0, and far apart for seeds that are close
         self._random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
@@ -173,28 +173,41 @@ cdef class WeightedSearch:
 
     cdef void _fill(self, MAPProblem problem) noexcept nogil:
         """Find out all effects and violations."""
-        cdef Py_ssize_t k, edge, v, factor, n_factors
-        n_factors = problem.n_edges + problem.n_higher
+        cdef Py_ssize_t k, v, factor
         self.n_violated = self._n_rising = 0
-        for factor in range(n_factors):
+        for factor in range(problem.n_factors):
             self._seat[factor] = -1
         for v in range(problem.n_variables):
             self._place[v] = -1
         # effects are sums: variables first, then edges, then larger factors
         for k in range(problem.first[problem.n_variables]):
             self._value[k] = problem.unary[k]
-        for edge in range(problem.n_edges):
-            for k in range(2):
-                self._add_edge(problem, edge, problem.ends[edge, k], 1.0)
-        for factor in range(problem.n_higher):
-            for k in range(problem.scope_first[factor],
-                           problem.scope_first[factor + 1]):
-                self._add_factor(problem, factor, problem.scope[k], 1.0)
+        for factor in range(problem.n_factors):
+            self._add_around(problem, factor, -1, 1.0)
         # the lists last, when all effects are known
-        for factor in range(n_factors):
+        for factor in range(problem.n_factors):
             self._check(problem, factor)
         for v in range(problem.n_variables):
             self._rank(problem, v)
+
+    cdef void _add_around(self, MAPProblem problem, Py_ssize_t factor,
+                          Py_ssize_t variable, double sign) noexcept nogil:
+        """Add the effects of a factor on all its variables but one (-1: on all)."""
+        cdef Py_ssize_t k, other
+        for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
+            other = problem.scope[k]
+            if other == variable:
+                continue
+            if factor < problem.n_edges:
+                self._add_edge(problem, factor, other, sign)
+            else:
+                self._add_factor(problem, factor, other, sign)
+
+    cdef void _rank_all(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """Find the best other states of all variables of a factor."""
+        cdef Py_ssize_t k
+        for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
+            self._rank(problem, problem.scope[k])
 
     cdef void _add_edge(self, MAPProblem problem, Py_ssize_t edge, Py_ssize_t other,
                         double sign) noexcept nogil:
@@ -221,20 +234,12 @@ cdef class WeightedSearch:
         for k in range(problem.states[other]):
             self._labeling[other] = k
             value[k] += sign * self._worth(
-                problem.n_edges + factor,
-                problem.higher_entry(factor, &self._labeling[0]))
+                factor, problem.higher_entry(factor, &self._labeling[0]))
         self._labeling[other] = present
-
-    cdef double _entry(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-        """The present entry of a factor."""
-        if factor < problem.n_edges:
-            return problem.entry(factor, self._labeling[problem.ends[factor, 0]],
-                                 self._labeling[problem.ends[factor, 1]])
-        return problem.higher_entry(factor - problem.n_edges, &self._labeling[0])
 
     cdef double _check(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """List a factor that is violated, or take it from the list; its entry."""
-        cdef double entry = self._entry(problem, factor)
+        cdef double entry = problem.entry_at(factor, &self._labeling[0])
         # by what it is missing, as in `_worth`
         cdef bint violated = self._highest[factor] - entry > self._limit
         cdef int32_t seat = self._seat[factor], last
@@ -280,37 +285,33 @@ cdef class WeightedSearch:
                       int32_t state) noexcept nogil:
         """Give a variable another state; the number of entries that were looked at."""
         cdef int32_t before = self._labeling[variable]
-        cdef Py_ssize_t first = problem.first[variable], i, k, edge, factor, at
+        cdef Py_ssize_t first = problem.first[variable], i, k, edge, factor
         cdef double used = problem.states[variable]
         self._time += 1
         # the way back is taboo from here on
         self._left[first + before] = self._time
         self._present_gain += problem.unary[first + state]
         self._present_gain -= problem.unary[first + before]
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
             self._follow_edge(problem, edge, variable, before, state)
             used += 3.0 * problem.states[other_end(problem, edge, variable)]
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             factor = problem.in_factor[i]
-            at = problem.n_edges + factor
             # out with the old state, in with the new one
-            self._present_gain -= self._entry(problem, at)
+            self._present_gain -= problem.higher_entry(factor, &self._labeling[0])
             for k in range(2):
-                self._around(problem, factor, variable, -1.0 if k == 0 else 1.0)
+                self._add_around(problem, factor, variable, -1.0 if k == 0 else 1.0)
                 self._labeling[variable] = state
-            self._present_gain += self._check(problem, at)
+            self._present_gain += self._check(problem, factor)
             self._labeling[variable] = before
         self._labeling[variable] = state
         # ranks last, when all effects are known
         self._rank(problem, variable)
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            self._rank(problem, other_end(problem, problem.adj_edge[i], variable))
-        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
-            factor = problem.in_factor[i]
-            for k in range(problem.scope_first[factor],
-                           problem.scope_first[factor + 1]):
-                self._rank(problem, problem.scope[k])
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            self._rank(problem, other_end(problem, problem.in_factor[i], variable))
+        for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
+            self._rank_all(problem, problem.in_factor[i])
         return used
 
     cdef void _follow_edge(self, MAPProblem problem, Py_ssize_t edge,
@@ -340,15 +341,6 @@ cdef class WeightedSearch:
         self._labeling[variable] = state
         self._check(problem, edge)
         self._labeling[variable] = before
-
-    cdef void _around(self, MAPProblem problem, Py_ssize_t factor,
-                      Py_ssize_t variable, double sign) noexcept nogil:
-        """Add the effects of a larger factor on all its variables but one."""
-        cdef Py_ssize_t k, other
-        for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
-            other = problem.scope[k]
-            if other != variable:
-                self._add_factor(problem, factor, other, sign)
 
     cdef Py_ssize_t _pick_rising(self, MAPProblem problem) noexcept nogil:
         """A variable whose best state gains much and is not taboo; -1: none."""
@@ -391,7 +383,7 @@ cdef class WeightedSearch:
             self._n_feasible += 1
             # the weights are higher than they have to be
             if self._n_feasible % FEASIBLE == 0:
-                for factor in range(problem.n_edges + problem.n_higher):
+                for factor in range(problem.n_factors):
                     self._weight[factor] *= SHRINK
                 self._fill(problem)
             # the least loss among some variables, whose way back is taboo
@@ -405,38 +397,16 @@ cdef class WeightedSearch:
             self._grow(problem, self._violated[k])
         # one of the variables of one of them
         factor = self._violated[random_below(&self._random, self.n_violated)]
-        if factor < problem.n_edges:
-            for k in range(2):
-                self._compare(problem, problem.ends[factor, k], best, target, &gain)
-            return
-        factor -= problem.n_edges
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             self._compare(problem, problem.scope[k], best, target, &gain)
 
     cdef void _grow(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """Let the weight of a factor grow."""
-        cdef Py_ssize_t k, side
-        cdef double sign
-        for side in range(2):
-            # its effects go out with the old weight and come in with the new one
-            sign = 1.0 if side else -1.0
-            if side:
-                self._weight[factor] += self._unit
-            if factor < problem.n_edges:
-                for k in range(2):
-                    self._add_edge(problem, factor, problem.ends[factor, k], sign)
-                continue
-            for k in range(problem.scope_first[factor - problem.n_edges],
-                           problem.scope_first[factor - problem.n_edges + 1]):
-                self._add_factor(
-                    problem, factor - problem.n_edges, problem.scope[k], sign)
-        if factor < problem.n_edges:
-            for k in range(2):
-                self._rank(problem, problem.ends[factor, k])
-            return
-        factor -= problem.n_edges
-        for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
-            self._rank(problem, problem.scope[k])
+        # its effects go out with the old weight and come in with the new one
+        self._add_around(problem, factor, -1, -1.0)
+        self._weight[factor] += self._unit
+        self._add_around(problem, factor, -1, 1.0)
+        self._rank_all(problem, factor)
 
     cdef void _compare(self, MAPProblem problem, Py_ssize_t variable,
                        Py_ssize_t* best, Py_ssize_t* target,

@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int32_t
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.inference.lp.core._tables cimport TableSpec
@@ -21,9 +22,10 @@ cdef class HigherFactors:
     cdef double[:, ::1] incoming, best
     # states of the variables of a table, one by one
     cdef Py_ssize_t[::1] _state
-    # of a condition: gains, their order, its inverse, and sums of the largest
+    # of a condition: gains, sums of the largest, their ranks, and a heap of literals
     cdef double[::1] _gain, _prefix
-    cdef Py_ssize_t[::1] _order, _rank
+    cdef Py_ssize_t[::1] _rank
+    cdef int32_t[::1] _items
 
     cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
     cdef void maximize(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
@@ -39,6 +41,4 @@ cdef class HigherFactors:
     cdef void _sum_up(self, Gains* gains) noexcept nogil
     cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
                                  double* off) noexcept nogil
-    cdef void _sift(self, Py_ssize_t i, Py_ssize_t n) noexcept nogil
-    cdef bint _follows(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil
     cdef void _sort(self, Py_ssize_t arity) noexcept nogil

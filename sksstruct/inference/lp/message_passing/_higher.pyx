@@ -14,11 +14,13 @@ import numpy as np
 
 cimport cython
 from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
 
-from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._problem cimport MAPProblem, next_states
 from sksstruct.inference.lp.core._tables cimport (
-    ATMOSTONE, BUDGET, DENSE, OR, OROUT, XOR, XOROUT, TableSpec,
+    ATMOSTONE, BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec,
 )
+from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push
 
 
 @cython.final
@@ -37,15 +39,15 @@ cdef class HigherFactors:
         self.best = np.zeros((arity, problem.max_states))
         # sums of 0, 1, ..., arity gains
         self._gain, self._prefix = np.empty(arity + 1), np.empty(arity + 1)
-        self._state, self._order, self._rank = (
-            np.empty(arity, dtype=np.intp) for _ in range(3))
+        self._state, self._rank = (np.empty(arity, dtype=np.intp) for _ in range(2))
+        self._items = np.empty(arity, dtype=np.int32)
 
     cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-        """Entries of the table of a larger factor; about the work of a condition."""
+        """Entries of the table of a factor; about the work of a condition."""
         cdef Py_ssize_t begin = problem.scope_first[factor], k
         cdef Py_ssize_t end = problem.scope_first[factor + 1]
         cdef double total = 1.0
-        if problem.specs[problem.higher_table[factor]].kind != DENSE:
+        if problem.specs[problem.table_of[factor]].kind == LOGIC:
             return 16.0 * (end - begin)
         for k in range(begin, end):
             total *= problem.states[problem.scope[k]]
@@ -55,7 +57,7 @@ cdef class HigherFactors:
         """Max-marginals of all variables of a factor, in `best`."""
         cdef Py_ssize_t arity = (problem.scope_first[factor + 1]
                                  - problem.scope_first[factor])
-        if problem.specs[problem.higher_table[factor]].kind == DENSE:
+        if problem.specs[problem.table_of[factor]].kind == DENSE:
             self._maximize_table(problem, factor, arity)
         else:
             self._maximize_condition(problem, factor, arity)
@@ -63,7 +65,7 @@ cdef class HigherFactors:
     cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable, which has incoming scores of zero."""
-        if problem.specs[problem.higher_table[factor]].kind == DENSE:
+        if problem.specs[problem.table_of[factor]].kind == DENSE:
             self._maximize_table_for(problem, factor, place)
         else:
             # closed forms know all of them at once
@@ -74,7 +76,7 @@ cdef class HigherFactors:
     cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a table plus what its variables have."""
-        cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, entry = 0
         cdef double total
         # from the first state of all variables on
@@ -90,22 +92,14 @@ cdef class HigherFactors:
             for i in range(arity):
                 if total > self.best[i, self._state[i]]:
                     self.best[i, self._state[i]] = total
-            # states count like digits, the last variable fastest, as entries do
             entry += 1
-            i = arity - 1
-            while i >= 0:
-                self._state[i] += 1
-                if self._state[i] < problem.states[problem.scope[begin + i]]:
-                    break
-                self._state[i] = 0
-                i -= 1
-            if i < 0:
+            if not next_states(problem, begin, arity, &self._state[0]):
                 return
 
     cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable of a table."""
-        cdef const double* entries = problem.specs[problem.higher_table[factor]].data
+        cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef Py_ssize_t last = problem.scope_first[factor + 1] - begin - 1
         cdef Py_ssize_t width = problem.states[problem.scope[begin + last]]
@@ -131,14 +125,7 @@ cdef class HigherFactors:
                 k = self._state[place]
                 best[k] = max(best[k], others + top)
             entries += width
-            i = last - 1
-            while i >= 0:
-                self._state[i] += 1
-                if self._state[i] < problem.states[problem.scope[begin + i]]:
-                    break
-                self._state[i] = 0
-                i -= 1
-            if i < 0:
+            if not next_states(problem, begin, last, &self._state[0]):
                 return
 
     # ---- conditions ----
@@ -146,7 +133,7 @@ cdef class HigherFactors:
     cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a condition plus what its variables have."""
-        cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t i, true_state
         cdef double on, off
         cdef Gains gains
@@ -223,41 +210,23 @@ cdef class HigherFactors:
         elif limit > 0:
             on[0] = gain + self._prefix[min(limit - 1, arity)]
 
-    cdef void _sift(self, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-        """Let an entry of the order sink in a heap of n, the least gain at the top."""
-        cdef Py_ssize_t below = 2 * i + 1, now = self._order[i]
-        while below < n:
-            if below + 1 < n and self._follows(self._order[below + 1],
-                                               self._order[below]):
-                below += 1
-            if not self._follows(self._order[below], now):
-                break
-            self._order[i] = self._order[below]
-            i, below = below, 2 * below + 1
-        self._order[i] = now
-
-    cdef inline bint _follows(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-        """Whether literal i is after k: less gain, or the later of equals."""
-        return (self._gain[i] < self._gain[k]
-                or (self._gain[i] == self._gain[k] and i > k))
-
     cdef void _sort(self, Py_ssize_t arity) noexcept nogil:
         """Rank the gains, largest first, and sum up the best that are positive."""
-        # in a heap with the least gain at the top
-        cdef Py_ssize_t i, k, last
-        for i in range(arity):
-            self._order[i] = i
-        for i in range(arity // 2 - 1, -1, -1):
-            self._sift(i, arity)
-        for k in range(arity - 1, 0, -1):
-            last = self._order[0]
-            self._order[0], self._order[k] = self._order[k], last
-            self._sift(0, k)
+        cdef Py_ssize_t k
+        cdef int32_t best
+        cdef Heap heap
+        cdef HeapOrder order
+        heap.items, heap.size = &self._items[0], 0
+        order.values, order.by_number, order.places = &self._gain[0], True, NULL
+        for k in range(arity):
+            push(&heap, &order, <int32_t>k)
         # a budget need not be used up, so that gains below zero count as zero
         self._prefix[0] = 0.0
         for k in range(arity):
-            self._rank[self._order[k]] = k
-            self._prefix[k + 1] = self._prefix[k] + max(0.0, self._gain[self._order[k]])
+            best = heap.items[0]
+            pop(&heap, &order)
+            self._rank[best] = k
+            self._prefix[k + 1] = self._prefix[k] + max(0.0, self._gain[best])
 
 
 cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,

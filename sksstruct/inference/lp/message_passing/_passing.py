@@ -5,9 +5,9 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from sksstruct.inference.lp.core._decode import (
-    by_variable,
     search_locally,
     search_promising,
+    set_marginals,
 )
 from sksstruct.inference.lp.core.solver import TEXTS as COMMON
 from sksstruct.inference.lp.core.solver import MAPSolver
@@ -17,8 +17,6 @@ from sksstruct.utils.progress import Status
 _FIRST_SEARCH = 8
 # The bound has stalled where it falls by less than this share of the gap.
 _LEAST_PROGRESS = 0.01
-# Scores that differ by less, relative to the largest one, tie.
-_TIE = 1e-6
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
     "sweeps": f"""
@@ -72,32 +70,5 @@ class MessagePassing(MAPSolver):
                     run.status = Status.STALLED
                     break
                 checkpoint = run.bound
-        if run.status is Status.OPTIMAL:
-            flat = run.problem.indicator(run.labeling)
-        else:
-            flat = ties(run.problem, messages.beliefs)
-        run.marginals = by_variable(run.problem, flat)
+        set_marginals(run, messages.beliefs)
         return messages.beliefs
-
-
-def ties(problem, beliefs):
-    """Even shares for the best states of each variable, up to rounding.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    beliefs : ndarray of shape (n_states.sum(),)
-        Scores of the states.
-
-    Returns
-    -------
-    marginals : ndarray of shape (n_states.sum(),)
-        Distributions over the states of the variables.
-    """
-    beliefs, sizes = np.asarray(beliefs), problem.graph.n_states
-    first = problem.graph.first_state[:-1]
-    scale = max(1.0, float(np.abs(beliefs).max(initial=0.0)))
-    least = np.maximum.reduceat(beliefs, first) - _TIE * scale
-    tied = beliefs >= np.repeat(least, sizes)
-    return tied / np.repeat(np.add.reduceat(tied, first, dtype=np.float64), sizes)

@@ -30,6 +30,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
+from sksstruct.inference.lp.core._index import offsets
 from sksstruct.inference.lp.core._problem cimport MAPProblem, entry_from, other_end
 from sksstruct.inference.lp.message_passing._higher cimport HigherFactors
 from sksstruct.inference.lp.message_passing._messages cimport Messages
@@ -64,43 +65,35 @@ cdef class TreeReweighted(Messages):
     # of larger factors: messages to each place of a scope, and first and last variables
     cdef HigherFactors _higher
     cdef double[::1] _taken
-    cdef Py_ssize_t[::1] _start_higher, _lowest, _highest
+    cdef Py_ssize_t[::1] _start_higher
+    cdef int32_t[::1] _lowest, _highest
 
     def __init__(self, MAPProblem problem):
         cdef Py_ssize_t n = problem.n_variables
         ends = np.asarray(problem.ends)
         # a message goes forward and then backward: room for the larger of both ends
         sizes = np.asarray(problem.states)[ends].max(axis=1, initial=0)
-        self._start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self._start = offsets(sizes)
         # no messages at first: the bound is that of the scores as they are
         self._messages = np.zeros(self._start[problem.n_edges])
         self._given = np.empty(problem.max_states)
         self._out = np.empty(problem.max_states)
-        # the neighbors of each node on either side: an edge counts at both of its ends
-        earlier = np.bincount(ends.max(axis=1, initial=0), minlength=n)[:n]
-        later = np.bincount(ends.min(axis=1, initial=n), minlength=n)[:n]
-        if problem.n_higher:
-            before, after = self._set_up_higher(problem)
-            earlier, later = earlier + before, later + after
-        self._share = 1.0 / np.maximum(np.maximum(earlier, later), 1)
         self._labeling = np.zeros(n, dtype=np.int32)
-
-    def _set_up_higher(self, MAPProblem problem):
-        """Allocate for larger factors; return two counts of them for each node.
-
-        These are the factors of the node in which it is not first, and not last.
-        """
-        scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
-        sizes = np.asarray(problem.states)[scope]
-        self._start_higher = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        self._taken = np.zeros(sizes.sum())
         self._higher = HigherFactors(problem)
-        lowest = np.minimum.reduceat(scope, first[:-1])
-        highest = np.maximum.reduceat(scope, first[:-1])
-        self._lowest, self._highest = lowest, highest
+        scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
+        # only larger factors have a message to each of their places
+        sizes = np.asarray(problem.states)[scope]
+        sizes[:2 * problem.n_edges] = 0
+        self._start_higher = offsets(sizes)
+        self._taken = np.zeros(sizes.sum())
+        first = first[:problem.n_factors]
+        self._lowest = np.minimum.reduceat(scope, first)
+        self._highest = np.maximum.reduceat(scope, first)
+        # in how many factors a node is not first, and not last
         degree = np.diff(np.asarray(problem.in_first))
-        return (degree - np.bincount(lowest, minlength=len(degree)),
-                degree - np.bincount(highest, minlength=len(degree)))
+        least = np.minimum(np.bincount(self._lowest, minlength=n),
+                           np.bincount(self._highest, minlength=n))
+        self._share = 1.0 / np.maximum(degree - least, 1)
 
     @property
     def labeling(self):
@@ -117,15 +110,12 @@ cdef class TreeReweighted(Messages):
             begin = self._start[edge]
             yield edge, int(variable == v), messages[
                 begin:begin + problem.states[variable]]
-        if not problem.n_higher:
-            return
         taken, starts = np.asarray(self._taken), np.asarray(self._start_higher)
         scopes = np.asarray(problem.scope_first)
-        for factor in range(problem.n_higher):
+        for factor in range(problem.n_edges, problem.n_factors):
             first = int(scopes[factor])
             for place in range(first, int(scopes[factor + 1])):
-                yield (problem.n_edges + factor, place - first,
-                       taken[starts[place]:starts[place + 1]])
+                yield factor, place - first, taken[starts[place]:starts[place + 1]]
 
     def begin(self, messages):
         """Set the messages to earlier nodes, which the first sweep reads.
@@ -149,9 +139,9 @@ cdef class TreeReweighted(Messages):
         for k in range(problem.n_variables):
             node = problem.n_variables - 1 - k if backward else k
             # about: other ends may have more states
-            degree = problem.adj_first[node + 1] - problem.adj_first[node]
+            degree = problem.in_larger[node] - problem.in_first[node]
             work = <double>degree * problem.states[node] * problem.states[node]
-            for i in range(problem.in_first[node], problem.in_first[node + 1]):
+            for i in range(problem.in_larger[node], problem.in_first[node + 1]):
                 work += self._higher.n_entries(problem, problem.in_factor[i])
             if problem.late(1.0 + work):
                 self.bound = INFINITY
@@ -180,8 +170,8 @@ cdef class TreeReweighted(Messages):
         memcpy(belief, &problem.unary[problem.first[node]], size * sizeof(double))
         memcpy(given, belief, size * sizeof(double))
         # earlier messages were sent in this sweep, later ones in the last: both count
-        for i in range(problem.adj_first[node], problem.adj_first[node + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[node], problem.in_larger[node]):
+            edge = problem.in_factor[i]
             other = other_end(problem, edge, node)
             message = &self._messages[self._start[edge]]
             for j in range(size):
@@ -218,8 +208,8 @@ cdef class TreeReweighted(Messages):
         cdef double* reduced = &self._given[0]
         cdef double* out = &self._out[0]
         cdef double* message
-        for i in range(problem.adj_first[node], problem.adj_first[node + 1]):
-            edge = problem.adj_edge[i]
+        for i in range(problem.in_first[node], problem.in_larger[node]):
+            edge = problem.in_factor[i]
             other = other_end(problem, edge, node)
             # an edge is scored when its second end has been read off
             if (other < node) != backward:
@@ -247,9 +237,8 @@ cdef class TreeReweighted(Messages):
         cdef double* given = &self._given[0]
         cdef const double* message
         cdef Py_ssize_t i, k, factor, place, n_later = 0
-        for i in range(problem.in_first[node], problem.in_first[node + 1]):
-            factor = problem.in_factor[i]
-            place = _place_of(problem, factor, node)
+        for i in range(problem.in_larger[node], problem.in_first[node + 1]):
+            factor, place = problem.in_factor[i], problem.in_place[i]
             if node != self._first_of(factor, backward):
                 self._pull(problem, factor, place, backward)
             message = &self._taken[self._start_higher[place]]
@@ -298,21 +287,11 @@ cdef class TreeReweighted(Messages):
         cdef const double* belief = &self._beliefs[problem.first[node]]
         cdef double* message
         cdef Py_ssize_t i, k, factor
-        for i in range(problem.in_first[node], problem.in_first[node + 1]):
+        for i in range(problem.in_larger[node], problem.in_first[node + 1]):
             factor = problem.in_factor[i]
             if node == self._first_of(factor, not backward):
                 self.score += problem.higher_entry(factor, &self._labeling[0])
                 continue
-            message = &self._taken[
-                self._start_higher[_place_of(problem, factor, node)]]
+            message = &self._taken[self._start_higher[problem.in_place[i]]]
             for k in range(problem.states[node]):
                 message[k] -= self._share[node] * belief[k]
-
-
-cdef inline Py_ssize_t _place_of(MAPProblem problem, Py_ssize_t factor,
-                                 Py_ssize_t variable) noexcept nogil:
-    """Where a variable is in the scope of a larger factor."""
-    cdef Py_ssize_t place = problem.scope_first[factor]
-    while problem.scope[place] != variable:
-        place += 1
-    return place

@@ -25,6 +25,7 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY, exp, fabs, log
 
+from sksstruct.inference.lp.core._index import offsets
 from sksstruct.inference.lp.core._problem cimport (
     MAPProblem, arity_of, variable_at,
 )
@@ -56,33 +57,26 @@ cdef class Beliefs:
 
     cdef MAPProblem problem
     cdef FactorSums _sums
-    cdef Py_ssize_t _n_factors
     cdef bint _maximize
     cdef const double[::1] _share
     cdef double[::1] _messages, _beliefs
-    # of the first message of each factor, and the order of the sweeps
+    # of the message to each place in a scope, and the order of the sweeps
     cdef Py_ssize_t[::1] _start, _order
     cdef public double damping
     cdef readonly double residual
 
     def __init__(self, MAPProblem problem, const double[::1] shares,
                  bint maximize=False):
-        cdef Py_ssize_t factor, i, size
         self.problem, self._share, self.damping = problem, shares, 0.0
         self._maximize = maximize
         self._sums = FactorSums(problem)
-        self._n_factors = problem.n_edges + problem.n_higher
-        self._start = np.zeros(self._n_factors + 1, dtype=np.intp)
+        scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
+        self._start = offsets(np.asarray(problem.states)[scope])
         # along the numbers of the variables, as they tend to be neighbors
-        keys = np.empty((2, self._n_factors), dtype=np.intp)
-        for factor in range(self._n_factors):
-            scope = [variable_at(problem, factor, i)
-                     for i in range(arity_of(problem, factor))]
-            keys[1, factor], keys[0, factor] = min(scope), max(scope)
-            size = sum([problem.states[i] for i in scope])
-            self._start[factor + 1] = self._start[factor] + size
-        self._order = np.lexsort(keys)
-        self._messages = np.zeros(self._start[self._n_factors])
+        first = first[:problem.n_factors]
+        self._order = np.lexsort(
+            [np.maximum.reduceat(scope, first), np.minimum.reduceat(scope, first)])
+        self._messages = np.zeros(self._start[len(scope)])
         self._beliefs = np.array(problem.unary)
         self.residual = INFINITY
 
@@ -106,7 +100,7 @@ cdef class Beliefs:
             The largest change.
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t k, n = self._n_factors
+        cdef Py_ssize_t k, n = self.problem.n_factors
         with nogil:
             self.residual = 0.0
             for k in range(n):
@@ -122,7 +116,7 @@ cdef class Beliefs:
         cdef Py_ssize_t factor, i, k, first, at = 0
         for k in range(problem.first[problem.n_variables]):
             self._beliefs[k] = problem.unary[k]
-        for factor in range(self._n_factors):
+        for factor in range(problem.n_factors):
             for i in range(arity_of(problem, factor)):
                 first = problem.first[variable_at(problem, factor, i)]
                 for k in range(problem.states[variable_at(problem, factor, i)]):
@@ -132,7 +126,8 @@ cdef class Beliefs:
     cdef double _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """New messages of a factor; about how much work they take."""
         cdef double share = self._share[factor]
-        cdef Py_ssize_t i, k, variable, size, at = self._start[factor]
+        cdef Py_ssize_t i, k, variable, size
+        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         cdef double top, old, new
         cdef double* belief
         self._gather(problem, factor)
@@ -158,7 +153,8 @@ cdef class Beliefs:
     cdef void _gather(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """The a_i of a factor."""
         cdef double share = self._share[factor]
-        cdef Py_ssize_t i, k, variable, size, at = self._start[factor]
+        cdef Py_ssize_t i, k, variable, size
+        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         cdef const double* belief
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
@@ -222,7 +218,7 @@ cdef class Beliefs:
         cdef Py_ssize_t factor, variable, i
         cdef double total = 0.0, share
         cdef double[::1] left = np.ones(problem.n_variables)
-        for factor in range(self._n_factors):
+        for factor in range(problem.n_factors):
             share = self._share[factor]
             self._gather(problem, factor)
             self._sums.run(problem, factor, share)
@@ -248,7 +244,7 @@ cdef class Beliefs:
         cdef Py_ssize_t factor, variable, i, k, at = 0
         cdef double total = 0.0
         with nogil:
-            for factor in range(self._n_factors):
+            for factor in range(problem.n_factors):
                 for i in range(arity_of(problem, factor)):
                     for k in range(problem.states[variable_at(problem, factor, i)]):
                         self._sums.incoming[i, k] = -self._messages[at]
@@ -299,7 +295,8 @@ cdef class Beliefs:
                          double[::1] score, signed char[::1] is_root) noexcept nogil:
         """Add the sum over all variables of a factor but one to this one."""
         cdef double share = self._share[factor]
-        cdef Py_ssize_t i, k, variable, size, at = self._start[factor], begin = 0
+        cdef Py_ssize_t i, k, variable, size, begin = 0
+        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
             size = problem.states[variable]

@@ -18,10 +18,10 @@ cimport cython
 from libc.math cimport INFINITY, exp, log
 
 from sksstruct.inference.lp.core._problem cimport (
-    MAPProblem, arity_of, variable_at,
+    MAPProblem, arity_of, next_states, variable_at,
 )
 from sksstruct.inference.lp.core._tables cimport (
-    BUDGET, DENSE, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
+    BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
 )
 from sksstruct.inference.lp.message_passing._higher cimport HigherFactors
 
@@ -42,7 +42,8 @@ cdef class FactorSums:
     def __cinit__(self, MAPProblem problem):
         arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=2))
         self._higher = HigherFactors(problem)
-        self.incoming = np.zeros((arity, problem.max_states))
+        # what variables have is where maxima look for it
+        self.incoming = self._higher.incoming
         self.out = np.zeros((arity, problem.max_states))
         self._state = np.zeros(arity, dtype=np.intp)
         self._gain = np.zeros(arity)
@@ -56,19 +57,16 @@ cdef class FactorSums:
 
     cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """About what a factor takes, in entries of a table."""
-        cdef Py_ssize_t higher = factor - problem.n_edges, arity, i
-        cdef const TableSpec* table
+        cdef Py_ssize_t arity = arity_of(problem, factor), i
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         # exponentials are dearer than entries
         cdef double total = 4.0
-        arity = arity_of(problem, factor)
-        if higher >= 0:
-            table = &problem.specs[problem.higher_table[higher]]
-            if table.kind != DENSE:
-                # conditions of many variables are never written out
-                total *= 4.0 * arity
-                if table.condition == BUDGET:
-                    total *= table.limit + 1.0
-                return total
+        if table.kind == LOGIC:
+            # conditions of many variables are never written out
+            total *= 4.0 * arity
+            if table.condition == BUDGET:
+                total *= table.limit + 1.0
+            return total
         for i in range(arity):
             total *= problem.states[variable_at(problem, factor, i)]
         return total * arity
@@ -76,15 +74,12 @@ cdef class FactorSums:
     cdef void run(self, MAPProblem problem, Py_ssize_t factor,
                   double share) noexcept nogil:
         """Sums of a factor, edges before larger ones, in `out`."""
-        cdef Py_ssize_t higher = factor - problem.n_edges, arity
-        if higher < 0:
+        if factor < problem.n_edges:
             self._edge(problem, factor, share)
-            return
-        arity = problem.scope_first[higher + 1] - problem.scope_first[higher]
-        if problem.specs[problem.higher_table[higher]].kind == DENSE:
-            self._table(problem, higher, arity, share)
+        elif problem.specs[problem.table_of[factor]].kind == DENSE:
+            self._table(problem, factor, arity_of(problem, factor), share)
         else:
-            self._condition(problem, higher, arity, share)
+            self._condition(problem, factor, arity_of(problem, factor), share)
 
     # ---- edges ----
 
@@ -136,13 +131,12 @@ cdef class FactorSums:
     cdef void _table(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
                      double share) noexcept nogil:
         """Sums of a table of three or more variables."""
-        cdef const double* entries = problem.specs[problem.higher_table[factor]].data
+        cdef const double* entries = problem.specs[problem.table_of[factor]].data
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef double total, term
         for i in range(arity):
             self._state[i] = 0
             for k in range(problem.states[problem.scope[begin + i]]):
-                self._higher.incoming[i, k] = self.incoming[i, k]
                 self.out[i, k] = 0.0
         # the largest term of each sum first
         self._higher.maximize(problem, factor)
@@ -156,16 +150,8 @@ cdef class FactorSums:
                 term = (total - self._higher.best[i, k]) / share
                 if term > NOTHING:
                     self.out[i, k] += exp(term)
-            # states count like digits, the last variable fastest, as entries do
             entries += 1
-            i = arity - 1
-            while i >= 0:
-                self._state[i] += 1
-                if self._state[i] < problem.states[problem.scope[begin + i]]:
-                    break
-                self._state[i] = 0
-                i -= 1
-            if i < 0:
+            if not next_states(problem, begin, arity, &self._state[0]):
                 break
         for i in range(arity):
             for k in range(problem.states[problem.scope[begin + i]]):
@@ -177,7 +163,7 @@ cdef class FactorSums:
     cdef void _condition(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
                          double share) noexcept nogil:
         """Sums of a condition; what cannot be is as bad as a penalty."""
-        cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
         # "at least one" has no upper limit: one stands for more as well
         cdef bint more = table.condition == OR or table.condition == OROUT
@@ -186,9 +172,6 @@ cdef class FactorSums:
         cdef double output, on, off, all_off = 0.0, scale = share
         # maxima have closed forms of their own
         if share == 0.0:
-            for i in range(arity):
-                for k in range(2):
-                    self._higher.incoming[i, k] = self.incoming[i, k]
             self._higher.maximize(problem, factor)
             for i in range(arity):
                 for k in range(2):

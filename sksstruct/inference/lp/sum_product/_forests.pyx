@@ -8,9 +8,12 @@ graph is in all of them.
 
 import numpy as np
 
+from libc.stdint cimport int32_t
+
 from sksstruct.inference.lp.core._problem cimport (
     MAPProblem, arity_of, variable_at,
 )
+from sksstruct.utils._sets cimport root_of
 
 
 def draw_forest(MAPProblem problem, const Py_ssize_t[::1] order):
@@ -31,39 +34,30 @@ def draw_forest(MAPProblem problem, const Py_ssize_t[::1] order):
         scope of the variable on the way to the root.
     """
     cdef Py_ssize_t k, factor, n = len(order)
-    cdef Py_ssize_t[::1] root = np.arange(problem.n_variables)
+    cdef int32_t[::1] root = np.arange(problem.n_variables, dtype=np.int32)
     cdef signed char[::1] inside = np.zeros(n, dtype=np.int8)
     with nogil:
         for k in range(n):
             factor = order[k]
-            if _connects(problem, factor, root):
+            if _connects(problem, factor, &root[0]):
                 inside[factor] = 1
     return _from_leaves(problem, inside)
 
 
 cdef bint _connects(MAPProblem problem, Py_ssize_t factor,
-                    Py_ssize_t[::1] root) noexcept nogil:
+                    int32_t* root) noexcept nogil:
     """Connect the variables of a factor; False if two of them are connected already."""
     cdef Py_ssize_t i, j, top, arity = arity_of(problem, factor)
     # quadratic in the number of variables, which is small; the roots are close by
     for i in range(arity):
-        top = _find(root, variable_at(problem, factor, i))
+        top = root_of(root, variable_at(problem, factor, i))
         for j in range(i):
-            if _find(root, variable_at(problem, factor, j)) == top:
+            if root_of(root, variable_at(problem, factor, j)) == top:
                 return False
-    top = _find(root, variable_at(problem, factor, 0))
+    top = root_of(root, variable_at(problem, factor, 0))
     for i in range(1, arity):
-        root[_find(root, variable_at(problem, factor, i))] = top
+        root[root_of(root, variable_at(problem, factor, i))] = top
     return True
-
-
-cdef inline Py_ssize_t _find(Py_ssize_t[::1] root, Py_ssize_t variable) noexcept nogil:
-    """The variable that stands for all that are connected with this one."""
-    while root[variable] != variable:
-        # half of the way is cut short for the next time
-        root[variable] = root[root[variable]]
-        variable = root[variable]
-    return variable
 
 
 cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
@@ -73,7 +67,7 @@ cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
     cdef signed char[::1] seen = np.zeros(n, dtype=np.int8)
     cdef Py_ssize_t[::1] factors = np.empty(size, dtype=np.intp)
     cdef Py_ssize_t[::1] parents = np.empty(size, dtype=np.intp)
-    cdef Py_ssize_t start, head = 0, tail = 0, variable, i, j, factor, n_in
+    cdef Py_ssize_t start, head = 0, tail = 0, variable, i, j, factor
     with nogil:
         for start in range(n):
             if seen[start]:
@@ -84,10 +78,9 @@ cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
             while head < tail:
                 variable = queue[head]
                 head += 1
-                n_in = problem.adj_first[variable + 1] - problem.adj_first[variable]
-                n_in += problem.in_first[variable + 1] - problem.in_first[variable]
-                for i in range(n_in):
-                    factor = _factor_around(problem, variable, i)
+                for i in range(problem.in_first[variable],
+                               problem.in_first[variable + 1]):
+                    factor = problem.in_factor[i]
                     if not inside[factor]:
                         continue
                     inside[factor] = 0
@@ -101,13 +94,3 @@ cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
                         queue[tail] = variable_at(problem, factor, j)
                         tail += 1
     return np.asarray(factors), np.asarray(parents)
-
-
-cdef inline Py_ssize_t _factor_around(MAPProblem problem, Py_ssize_t variable,
-                                      Py_ssize_t i) noexcept nogil:
-    """The i-th factor of a variable, edges first."""
-    cdef Py_ssize_t k = problem.adj_first[variable] + i
-    if k < problem.adj_first[variable + 1]:
-        return problem.adj_edge[k]
-    k += problem.in_first[variable] - problem.adj_first[variable + 1]
-    return problem.n_edges + problem.in_factor[k]

@@ -304,24 +304,17 @@ def _marginals(reduced, beliefs):
 
 def _factor_marginals(reduced, beliefs, shares, marginals):
     """Marginals of all edges and factors of the given graph."""
-    graph = reduced.given
-    weights = graph.edge_weights
     found = []
-    for k in range(graph.n_edges + graph.n_factors):
-        larger = k - graph.n_edges
-        if larger < 0:
-            scope, t = graph.edges[k], graph.edge_tables[k]
-        else:
-            scope, t = graph.factor_scopes[larger], graph.factor_tables[larger]
+    for k, (scope, table, weight) in enumerate(reduced.given._listed()):
         place = int(reduced.places[k])
         if place < 0:
             # one variable at most that is not forced
             found.append(_outer([marginals[v] for v in scope], np.multiply))
             continue
-        table = graph.tables[t].dense()
-        if larger < 0 and weights is not None:
+        table = table.dense()
+        if weight != 1.0:
             with np.errstate(invalid="ignore"):
-                table = np.where(table == -np.inf, -np.inf, table * weights[k])
+                table = np.where(table == -np.inf, -np.inf, table * weight)
         states = reduced.states[scope]
         at = tuple(slice(None) if x < 0 else x for x in states)
         scores = table[at] + _outer(beliefs.factor_scores(place), np.add)

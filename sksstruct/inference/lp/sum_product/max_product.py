@@ -5,10 +5,9 @@ from numbers import Real
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable, search_locally
+from sksstruct.inference.lp.core._decode import search_locally, set_marginals
 from sksstruct.inference.lp.core.solver import TEXTS as COMMON
 from sksstruct.inference.lp.core.solver import MAPSolver
-from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.sum_product._beliefs import Beliefs
 from sksstruct.inference.lp.sum_product._forests import draw_forest
 from sksstruct.utils._doc import fill_doc
@@ -55,14 +54,14 @@ class MaxProduct(MAPSolver):
 
     def _run(self, run):
         problem = run.problem
-        shares = np.ones(problem.n_edges + problem.n_higher)
+        shares = np.ones(problem.n_factors)
         beliefs = Beliefs(problem, shares, True)
         beliefs.damping = float(self.damping)
         forest = draw_forest(problem, np.arange(len(shares)))
         next_search = 4
         for k in range(self.max_iter):
             residual = beliefs.sweep(k % 2 == 1)
-            labeling = _best_states(problem, beliefs.beliefs)
+            labeling = problem.best_states(beliefs.beliefs)
             run.offer(labeling)
             settled, bound = residual <= self.tol, None
             if settled or k + 1 >= next_search:
@@ -80,13 +79,4 @@ class MaxProduct(MAPSolver):
             if settled:
                 run.status = Status.STALLED
                 break
-        flat = ties(problem, beliefs.beliefs)
-        if run.status is Status.OPTIMAL:
-            flat = problem.indicator(run.labeling)
-        run.marginals = by_variable(problem, flat)
-
-
-def _best_states(problem, beliefs):
-    """The best state of each variable by itself."""
-    parts = by_variable(problem, beliefs)
-    return np.array([int(np.argmax(part)) for part in parts], dtype=np.int32)
+        set_marginals(run, beliefs.beliefs)

@@ -1,3 +1,5 @@
+from libc.stdint cimport int32_t
+
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 
 
@@ -12,14 +14,16 @@ cdef class Clusters:
     cdef double[::1] tables
     cdef readonly dict place
     # of a variable: edges to earlier ones are side by side, those to later ones listed
-    cdef Py_ssize_t[::1] _lower, _upper, _upper_edge
+    cdef Py_ssize_t[::1] _lower, _upper
+    cdef int32_t[::1] _upper_edge
     # triplets: variables, edges, and the start of each of the three tables
     cdef readonly object triplets
     cdef Py_ssize_t[:, ::1] _parts
     cdef Py_ssize_t[::1] _start_message
     cdef double[::1] _messages
     # of an edge: the parts of triplets that it is
-    cdef Py_ssize_t[::1] _in, _in_place
+    cdef Py_ssize_t[::1] _in
+    cdef int32_t[::1] _in_place
     cdef double[::1] _row
     cdef readonly double bound
 
@@ -27,10 +31,8 @@ cdef class Clusters:
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil
     cdef void _take_first(self, Py_ssize_t edge, double* belief) noexcept nogil
     cdef void _take_second(self, Py_ssize_t edge, double* belief) noexcept nogil
-    cdef void _give_first(self, Py_ssize_t edge, const double* belief,
-                          double share) noexcept nogil
-    cdef void _give_second(self, Py_ssize_t edge, const double* belief,
-                           double share) noexcept nogil
+    cdef void _give(self, Py_ssize_t edge, bint second, const double* belief,
+                    double share) noexcept nogil
     cdef double _visit_edge(self, Py_ssize_t edge, bint backward) noexcept nogil
     cdef double _take_triplet(self, Py_ssize_t triplet, Py_ssize_t part,
                               double* table) noexcept nogil

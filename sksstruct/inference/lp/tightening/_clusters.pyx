@@ -20,6 +20,7 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY
 
+from sksstruct.inference.lp.core._index import offsets, places_by
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.utils._simd cimport sks_largest, sks_row_best
 
@@ -54,7 +55,7 @@ cdef class Clusters:
         # flat, as all scores are: kernels know no lists
         self.beliefs_ = np.concatenate(rows)
         self.states = np.array([len(row) for row in rows], dtype=np.intp)
-        self.first = np.concatenate([[0], np.cumsum(self.states)]).astype(np.intp)
+        self.first = offsets(self.states)
         # none at first: the relaxation of the edges
         self.triplets = np.zeros((0, 3), dtype=np.intp)
         self._messages = np.zeros(0)
@@ -71,16 +72,14 @@ cdef class Clusters:
         self.place = {key: edge for edge, key in enumerate(keys)}
         self.tables = np.concatenate([*(pairs[key].ravel() for key in keys), []])
         sizes = [pairs[key].size for key in keys]
-        self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self.start = offsets(sizes)
 
     def _index(self):
         """List the edges and triplets of each variable, and triplets of each edge."""
         n, ends = len(self.states), np.asarray(self.ends_)
         # edges to earlier variables are where they are, those to later ones listed
-        self._lower = np.searchsorted(ends[:, 1], np.arange(n + 1)).astype(np.intp)
-        order = np.argsort(ends[:, 0], kind="stable")
-        self._upper_edge = order.astype(np.intp)
-        self._upper = np.searchsorted(ends[order, 0], np.arange(n + 1)).astype(np.intp)
+        self._lower, _ = places_by(ends[:, 1], n)
+        self._upper, self._upper_edge = places_by(ends[:, 0], n)
         # the edges of triplet (a, b, c) in their order: (a, b), (a, c), (b, c)
         corners = self.triplets
         parts = [self.place[a, b] for t in corners.tolist()
@@ -89,16 +88,13 @@ cdef class Clusters:
         parts = np.array(parts, dtype=np.intp)
         self._parts = parts.reshape(-1, 3)
         sizes = np.diff(np.asarray(self.start))[parts]
-        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        self._start_message = start
+        self._start_message = start = offsets(sizes)
         # new triplets are last, and their tables are zero
         new = np.zeros(start[len(start) - 1])
         new[:self._messages.shape[0]] = self._messages
         self._messages = new
         # place 3 t + s of a list: part s of triplet t
-        self._in_place = np.argsort(parts, kind="stable").astype(np.intp)
-        self._in = np.searchsorted(
-            np.sort(parts), np.arange(len(ends) + 1)).astype(np.intp)
+        self._in, self._in_place = places_by(parts, len(ends))
 
     @property
     def beliefs(self):
@@ -226,12 +222,12 @@ cdef class Clusters:
             for i in range(self._upper[node], self._upper[node + 1]):
                 self._take_first(self._upper_edge[i], belief)
             for i in range(self._lower[node], self._lower[node + 1]):
-                self._give_second(i, belief, share)
+                self._give(i, True, belief, share)
         else:
             for i in range(self._lower[node], self._lower[node + 1]):
                 self._take_second(i, belief)
             for i in range(self._upper[node], self._upper[node + 1]):
-                self._give_first(self._upper_edge[i], belief, share)
+                self._give(self._upper_edge[i], False, belief, share)
         # what was given is gone
         for k in range(size):
             belief[k] -= n_give * (share * belief[k])
@@ -270,23 +266,14 @@ cdef class Clusters:
             for k in range(cols):
                 table[j * cols + k] -= top[k]
 
-    cdef void _give_first(self, Py_ssize_t edge, const double* belief,
-                          double share) noexcept nogil:
-        """Add a share of the scores of the first end to the rows of an edge."""
+    cdef void _give(self, Py_ssize_t edge, bint second, const double* belief,
+                    double share) noexcept nogil:
+        """Add a share of the scores of an end of an edge to its rows or columns."""
         cdef Py_ssize_t j, k, cols = self.states[self.ends_[edge, 1]]
         cdef double* table = &self.tables[self.start[edge]]
         for j in range(self.states[self.ends_[edge, 0]]):
             for k in range(cols):
-                table[j * cols + k] += share * belief[j]
-
-    cdef void _give_second(self, Py_ssize_t edge, const double* belief,
-                           double share) noexcept nogil:
-        """Add a share of the scores of the second end to the columns of an edge."""
-        cdef Py_ssize_t j, k, cols = self.states[self.ends_[edge, 1]]
-        cdef double* table = &self.tables[self.start[edge]]
-        for j in range(self.states[self.ends_[edge, 0]]):
-            for k in range(cols):
-                table[j * cols + k] += share * belief[k]
+                table[j * cols + k] += share * (belief[k] if second else belief[j])
 
     # ---- triplets ----
 

@@ -18,6 +18,7 @@ cimport cython
 from libc.math cimport INFINITY, fabs
 from libc.string cimport memset
 
+from sksstruct.inference.lp.core._index import places_by
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.inference.lp.tightening._clusters cimport Clusters
 from sksstruct.utils._simd cimport sks_extremes, sks_largest, sks_row_best
@@ -347,9 +348,7 @@ cdef class SignedGraph:
         ends, negative = self.ends[:n_weights], self.weights[:n_weights] < 0
         # each weight at either end
         both = np.concatenate([ends, ends[:, ::-1]])
-        order = np.argsort(both[:, 0], kind="stable")
-        self._first = np.searchsorted(
-            both[order, 0], np.arange(self.n_nodes + 1)).astype(np.intp)
+        self._first, order = places_by(both[:, 0], self.n_nodes)
         self._other = np.ascontiguousarray(both[order, 1])
         self._negative = np.concatenate([negative, negative])[order].astype(np.int8)
 
@@ -430,7 +429,7 @@ cdef void _weigh_edge(Clusters clusters, Py_ssize_t edge, const double[::1] tabl
     cdef const double* table = &tables[clusters.start[edge]]
     cdef double* rest = &high[2, 0]
     cdef double same, differ
-    # with the two best of a column, the best without any row is known
+    # leaving out a row, the largest entry of a column is its first or its second
     for k in range(cols):
         high[0, k] = high[1, k] = -INFINITY
         for j in range(rows):

@@ -111,18 +111,11 @@ class Tightening:
             clusters.sweep(True)
             bound = clusters.sweep() + self._constant
             self.work += 2.0 * clusters.sweep_work
-            if self._report(bound):
+            # what ends iterations is not what ends rounds of clusters
+            if run.report_between(bound):
                 return
             if before - clusters.bound <= _LEAST_PROGRESS * (run.bound - run.score):
                 return
-
-    def _report(self, bound=None):
-        """Note a bound; what ends iterations is not what ends rounds of clusters."""
-        run = self.run
-        most, run.max_iter = run.max_iter, np.inf
-        stop = run.report(bound=bound, step=0)
-        run.max_iter = most
-        return stop
 
     def beliefs(self):
         """Scores of all states, flat; large ones are promising."""
@@ -131,11 +124,9 @@ class Tightening:
     def _decode(self):
         """Search from the best states."""
         run, beliefs = self.run, self.beliefs()
-        first = run.problem.graph.first_state
-        best = [np.argmax(beliefs[a:b]) for a, b in zip(first, first[1:], strict=False)]
-        search = search_locally(run, np.array(best, dtype=np.int32))
+        search = search_locally(run, run.problem.best_states(beliefs))
         search_promising(run, search, beliefs)
-        self._report()
+        run.report_between()
 
     # ---- clusters ----
 

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable
+from sksstruct.inference.lp.core._decode import set_marginals
 from sksstruct.inference.lp.core.solver import TEXTS, MAPSolver
 from sksstruct.inference.lp.exact.search import check_entries
-from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.tightening.tighten import Tightening
 from sksstruct.utils._doc import fill_doc
@@ -63,7 +62,6 @@ class Tightened(MAPSolver):
         check_entries(graph, type(self).__name__)
 
     def _run(self, run):
-        problem = run.problem
         beliefs = np.array(TRWS(self.max_iter, self.tol)._run(run))
         if run.status is Status.STALLED and run.n_iter < self.max_iter:
             run.status, tightening = None, Tightening(run)
@@ -73,8 +71,4 @@ class Tightened(MAPSolver):
                 elif run.report():
                     break
             beliefs = tightening.beliefs()
-        if run.status is Status.OPTIMAL:
-            flat = problem.indicator(run.labeling)
-        else:
-            flat = ties(problem, beliefs)
-        run.marginals = by_variable(problem, flat)
+        set_marginals(run, beliefs)

@@ -1,0 +1,100 @@
+"""Models of one matrix of features, a row for each example."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_X_y
+
+from sksstruct.models.facts import part_weight
+from sksstruct.models.spec import ModelSpec
+from sksstruct.utils.sparse_input import sound_csr, validate_rows
+from sksstruct.utils.validation import check_example_weight
+
+# Options for scikit-learn's validation of a matrix of samples.
+ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+
+
+class RowsModel(ModelSpec):
+    """Base of the models whose X is one matrix: how it is read, whole or in parts.
+
+    Subclasses define ``_learn(X, y)``, which learns from all data and returns the
+    outputs as numbers.
+    """
+
+    # Options of scikit-learn's validation.
+    _options = ROWS
+
+    def _read(self, X, y, sample_weight, seen):
+        X, y = validate_rows(seen, X, y, **self._options)
+        X, Y = _canonical(X), self._learn(X, y)
+        keep, weight = check_example_weight(
+            sample_weight, len(Y), lambda weight: self._factors_of(Y, weight)
+        )
+        if len(keep) < len(Y):
+            X, Y = X[keep], Y[keep]
+        self._weigh(Y, weight)
+        return self._over_scale(X, weight), Y, weight
+
+    def _learn(self, X, y):
+        """Learn from checked data; return the outputs as numbers."""
+        raise NotImplementedError
+
+    def _factors_of(self, Y, weight):
+        """Factors of the weights of examples, by their outputs."""
+        return np.ones(len(Y))
+
+    def _weigh(self, Y, weight):
+        """Learn from the examples of positive weight, and their weights."""
+
+    def _checked_part(self, X, y, sample_weight):
+        """A part of the data, and its weights as given."""
+        X = sound_csr(X) if sparse.issparse(X) else X
+        X, y = check_X_y(X, y, **self._options)
+        return _canonical(X), y, part_weight(sample_weight, len(y))[0]
+
+    def _examples_of_part(self, X, Y, weight, total):
+        """Examples of positive weight of a part, with the p_i of all data."""
+        keep = np.flatnonzero(weight)
+        if len(keep) < len(Y):
+            X, Y = X[keep], Y[keep]
+        if self.follows_scale:
+            X = X / self.intercept_scaling_
+        return X, Y, weight[keep] / total
+
+
+class ClassesModel(RowsModel):
+    """Base of the models of one class for each row.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    """
+
+    def _learn(self, X, y):
+        """Learn the classes; return the class of each sample as a number."""
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has 1 class, {self.classes_.tolist()[0]!r}: training needs 2"
+            )
+        return labels
+
+    def _factors_of(self, Y, weight):
+        # scikit-learn's class_weight
+        return compute_class_weight(
+            self._class_weight,
+            classes=self.classes_,
+            y=self.classes_[Y],
+            sample_weight=weight,
+        )[Y]
+
+
+def _canonical(X):
+    """Features whose columns are in order, each once, if they are sparse."""
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X

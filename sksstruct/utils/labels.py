@@ -1,0 +1,352 @@
+"""Labels of sequences: of any kind, checked, and as numbers in one array."""
+
+from collections.abc import Hashable, Mapping, Sequence, Set
+from itertools import chain
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sksstruct.utils._layout import object_array
+from sksstruct.utils.typing import Items
+
+# Labels whose Python counterparts are integers, if they are precise enough.
+_TIMES = np.datetime64, np.timedelta64
+# What other frameworks have for positions without a label.
+PADDING = -100
+# Labels that are looked at together.
+_BATCH = 2**20
+
+
+class PackedLabels(Sequence):
+    """Labels of many sequences as numbers in one array, which may be on disk.
+
+    A read-only sequence of arrays: ``y[i]`` has the labels of sequence i. Estimators
+    take it wherever they take a list of them; training makes no object of each label.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n_rows,), int32
+        Numbers of the labels; -1 where a label is not known.
+    offsets : array-like of shape (n_sequences + 1,)
+        Sequence i has the labels ``offsets[i]:offsets[i + 1]``.
+    classes : sequence
+        The labels.
+
+    Attributes
+    ----------
+    codes, offsets : ndarray
+        As given.
+    classes : ndarray of object
+        The labels.
+
+    Examples
+    --------
+    >>> from sksstruct.utils.packed import PackedLabels
+    >>> y = PackedLabels([0, 1, 1, 0], offsets=[0, 1, 4], classes=["low", "high"])
+    >>> [labels.tolist() for labels in y]
+    [['low'], ['high', 'high', 'low']]
+    """
+
+    def __init__(self, codes: ArrayLike, offsets: ArrayLike, classes: Items) -> None:
+        self.codes = np.ascontiguousarray(codes, dtype=np.int32)
+        self.offsets = np.ascontiguousarray(offsets, dtype=np.intp)
+        self.classes = object_array(list(classes))
+        n, n_classes = len(self.codes), len(self.classes)
+        if n != self.offsets[-1]:
+            raise ValueError(f"y has {n} labels, but X has {self.offsets[-1]} rows")
+        if n and not -1 <= self.codes.min() <= self.codes.max() < n_classes:
+            raise ValueError(f"numbers of labels must be from -1 to {n_classes - 1}")
+
+    def check_lengths(self, lengths: np.ndarray) -> None:
+        """Raise an error if sequences have other lengths.
+
+        Parameters
+        ----------
+        lengths : ndarray of shape (n_sequences,)
+            Number of positions of each sequence.
+        """
+        if len(self) != len(lengths):
+            raise ValueError(
+                f"y has {len(self)} sequences, but X has {len(lengths)} sequences"
+            )
+        wrong = np.flatnonzero(np.diff(self.offsets) != lengths)
+        if len(wrong):
+            i = wrong[0]
+            n = self.offsets[i + 1] - self.offsets[i]
+            raise ValueError(
+                f"y[{i}] has {n} labels, but X[{i}] has {lengths[i]} positions"
+            )
+
+    def __len__(self):
+        return len(self.offsets) - 1
+
+    def __repr__(self):
+        return (
+            f"PackedLabels({len(self)} sequences, {len(self.codes)} labels, "
+            f"{len(self.classes)} classes)"
+        )
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return [self[i] for i in range(*key.indices(len(self)))]
+        key = int(key)
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"sequence {key} of {len(self)}")
+        key %= len(self)
+        codes = self.codes[self.offsets[key] : self.offsets[key + 1]]
+        # the last one is None, which -1 stands for
+        return object_array([*self.classes, None])[codes]
+
+
+class LabelEncoder:
+    """Encodes labels as 0..K-1: any hashable values, sorted if they can be.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels; of dtype object unless all are strings or all are numbers.
+    """
+
+    def __init__(self, classes):
+        self.classes_ = classes
+        self._index = {label: k for k, label in enumerate(classes.tolist())}
+
+    @classmethod
+    def from_labels(cls, labels):
+        """Encoder of the distinct values of an iterable of labels."""
+        distinct = set(labels)
+        if _are_plain(distinct):
+            ordered = sorted(distinct)
+        else:  # some kinds, such as sets, have a partial order only
+            ordered = sorted(distinct, key=lambda x: (type(x).__name__, _text(x)))
+        return cls(_class_array(ordered))
+
+    def encode(self, flat, default=None):
+        """Codes of a flat list of labels; unknown ones get the default."""
+        if default is None:
+            get = self._index.__getitem__
+        else:
+            index = self._index
+
+            def get(label):
+                return index.get(label, default)
+
+        return np.fromiter(map(get, flat), dtype=np.int32, count=len(flat))
+
+
+def _are_plain(labels):
+    """Whether labels are all strings, or all numbers; times are neither."""
+    if any(isinstance(label, _TIMES) for label in labels):
+        return False
+    return any(all(isinstance(x, kind) for x in labels) for kind in (str, Real))
+
+
+def _text(label):
+    """What labels without an order are sorted by: the same in every process."""
+    # sets print their elements in an order that depends on the seed of their hashes
+    if isinstance(label, Set):
+        return "{" + ", ".join(sorted(map(_text, label))) + "}"
+    if isinstance(label, tuple):
+        return "(" + ", ".join(map(_text, label)) + ")"
+    return repr(label)
+
+
+def _class_array(ordered):
+    if _are_plain(ordered):
+        out = np.array(ordered)
+        # Arrays change some labels: trailing zero characters, integers beside floats.
+        if out.ndim == 1 and out.tolist() == ordered:
+            return out
+    return object_array(ordered)
+
+
+def check_labels(y, lengths, *, name="y", unknown=False):
+    """Flatten the labels of many sequences into one list of Python objects.
+
+    Parameters
+    ----------
+    y : list of array-like of shape (n_positions,)
+        Labels.
+    lengths : array-like of shape (n_sequences,)
+        Number of positions of each sequence.
+    name : str, default="y"
+        Name of the argument in errors.
+    unknown : bool, default=False
+        Whether None may stand for an unknown label; each sequence needs at least one
+        known label.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If y does not have one label for each position, or a label is missing (None
+        or NaN) or not hashable.
+    """
+    if not is_list(y) or hasattr(y, "columns"):
+        raise TypeError(f"{name} must be a list of label sequences, got {y!r:.80}")
+    if len(y) != len(lengths):
+        raise ValueError(
+            f"{name} has {len(y)} sequences, but X has {len(lengths)} sequences"
+        )
+    rows = []
+    for i, row in enumerate(y):
+        if isinstance(row, np.ndarray):
+            if row.ndim != 1:
+                raise ValueError(
+                    f"{name}[{i}] is {row.ndim}-D: the labels of a sequence must be 1-D"
+                )
+            # as Python objects, but for times, some of which would become numbers
+            row = list(row) if row.dtype.kind in "mM" else row.tolist()
+        elif not is_list(row) or hasattr(row, "columns"):
+            raise TypeError(
+                f"{name}[{i}] is {row!r:.80}: the labels of a sequence must be a list "
+                "or a 1-D array"
+            )
+        if len(row) != lengths[i]:
+            raise ValueError(
+                f"{name}[{i}] has {len(row)} labels, but X[{i}] has {lengths[i]} "
+                "positions"
+            )
+        rows.append(row)
+    flat = list(chain.from_iterable(rows))
+    if any(issubclass(kind, np.generic) for kind in set(map(type, flat))):
+        flat = [
+            x.item() if isinstance(x, np.generic) and not isinstance(x, _TIMES) else x
+            for x in flat
+        ]
+    # Checks the distinct labels; looks for the sequence only if one is bad.
+    try:
+        distinct = set(flat)
+    except TypeError:
+        bad = next(k for k, v in enumerate(flat) if not isinstance(v, Hashable))
+        raise TypeError(
+            f"{name}[{_sequence_of(bad, lengths)}] has a label that is not hashable: "
+            f"{flat[bad]!r:.80}"
+        ) from None
+    if unknown and None in distinct:
+        distinct.discard(None)
+        for i, row in enumerate(rows):
+            if len(row) and all(label is None for label in row):
+                raise ValueError(
+                    f"{name}[{i}] has a missing label: None, at every position. At "
+                    "least one label must be known"
+                )
+    for label in distinct:
+        # pandas' NA is neither equal nor unequal to anything
+        if label is None or type(label).__name__ == "NAType" or label != label:
+            bad = next(k for k, v in enumerate(flat) if v is label)
+            raise ValueError(
+                f"{name}[{_sequence_of(bad, lengths)}] has a missing label: {label!r}"
+            )
+    return flat
+
+
+def encode_labels(y, lengths):
+    """Distinct labels of many sequences, and their numbers.
+
+    Parameters
+    ----------
+    y : list of array-like of shape (n_positions,), or PackedLabels
+        Labels; None stands for an unknown one.
+    lengths : array-like of shape (n_sequences,)
+        Number of positions of each sequence.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The labels that occur.
+    codes : ndarray of shape (n_positions,), int32
+        Their numbers, flat; 0 where a label is not known.
+    known : ndarray of shape (n_positions,), bool, or None
+        Where labels are known; None: everywhere.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `check_labels`.
+    """
+    if not isinstance(y, PackedLabels):
+        flat = check_labels(y, lengths, unknown=True)
+        encoder = LabelEncoder.from_labels(label for label in flat if label is not None)
+        known = None
+        if None in flat:
+            known = np.array([label is not None for label in flat])
+        codes = encoder.encode(flat, default=0)
+        _refuse_padding(encoder.classes_, codes, known, lengths)
+        return encoder.classes_, codes, known
+    y.check_lengths(lengths)
+    codes, known = y.codes, None
+    if (codes < 0).any():
+        known = codes >= 0
+        # empty sequences have no label to be known
+        some = np.diff(np.concatenate([[0], np.cumsum(known)])[y.offsets])
+        unseen = np.flatnonzero((some == 0) & (np.diff(y.offsets) > 0))
+        if len(unseen):
+            raise ValueError(
+                f"y[{unseen[0]}] has a missing label: None, at every position. At "
+                "least one label must be known"
+            )
+    occurs = np.zeros(len(y.classes) + 1, dtype=bool)
+    # in pieces, as an index is copied in 64 bits
+    for first in range(0, len(codes), _BATCH):
+        occurs[codes[first : first + _BATCH]] = True
+    used = np.flatnonzero(occurs[:-1])
+    encoder = LabelEncoder.from_labels(y.classes[used].tolist())
+    numbers = np.zeros(len(y.classes) + 1, dtype=np.int32)
+    numbers[used] = encoder.encode(y.classes[used].tolist())
+    # as saved, where nothing is to be changed: they may be on disk
+    if known is not None or (numbers[:-1] != np.arange(len(y.classes))).any():
+        codes = numbers[codes]
+    _refuse_padding(encoder.classes_, codes, known, lengths)
+    return encoder.classes_, codes, known
+
+
+def _refuse_padding(classes, codes, known, lengths):
+    """Raise an error for -100, which other frameworks ignore, beside 0, 1, ..."""
+    if len(classes) < 2 or classes.dtype.kind not in "if":
+        return
+    if classes[0] != PADDING or classes[1] < 0:
+        return
+    is_padding = codes == 0
+    if known is not None:
+        is_padding &= known
+    k = int(np.argmax(is_padding))
+    i = _sequence_of(k, lengths)
+    raise ValueError(
+        f"y[{i}] has the label {PADDING} at position {k - int(np.sum(lengths[:i]))}, "
+        "which other frameworks ignore and which would be a label here: use None for "
+        "missing labels, or cut the padding off"
+    )
+
+
+def costs_by_name(class_weight, classes):
+    """Cost of each label from a dict; 1 for labels that it does not name.
+
+    As in scikit-learn, a name that is not in y is an error unless all labels of y are
+    named: then a fold of a cross-validation may lack it.
+    """
+    labels = classes.tolist()
+    known = set(labels)
+    unknown = [name for name in class_weight if name not in known]
+    if unknown and not all(label in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is not a label of y: these are "
+            f"{', '.join(map(repr, labels[:20]))}{', ...' * (len(labels) > 20)}. If a "
+            "fold of a cross-validation may lack a label, class_weight must name all "
+            "others too"
+        )
+    values = [class_weight.get(label, 1.0) for label in labels]
+    if not all(isinstance(value, Real) for value in values):
+        raise ValueError("class_weight must map labels to numbers")
+    return np.array(values, dtype=np.float64)
+
+
+def is_list(y):
+    """Whether y has entries in a definite order."""
+    if isinstance(y, str | bytes | Mapping | Set) or not hasattr(y, "__len__"):
+        return False
+    return getattr(y, "ndim", 1) > 0
+
+
+def _sequence_of(position, lengths):
+    return int(np.searchsorted(np.cumsum(lengths), position, "right"))
