@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -110,3 +111,26 @@ def test_gradients_out_of_the_box_do_not_count():
     assert at_bound == (-np.inf, 0.0)
     inwards = certificate.at(1.0, np.array([0.0, 0.0]), np.array([-0.25, 0.0]))
     assert inwards == (-np.inf, 0.5)
+
+
+def test_dual_values_with_bounds_that_are_far_away():
+    """They are differences of large numbers, but never above the exact ones."""
+    rng = np.random.RandomState(0)
+    for _ in range(1000):
+        n, alpha = rng.randint(1, 6), 10.0 ** rng.uniform(-12, 3)
+        w = rng.normal(size=n) * 10.0 ** rng.uniform(-3, 6)
+        # half of the weights are at a bound, and none of the others is far from optimal
+        active = rng.uniform(size=n) < 0.5
+        lower = np.where(active, w, w - abs(w) * rng.uniform(size=n))
+        noise = rng.normal(size=n) * 10.0 ** rng.uniform(-16, 0) * alpha * abs(w)
+        slope = np.where(active, rng.uniform(size=n) * 10.0 ** rng.uniform(-3, 6, n), 0)
+        gradient = -alpha * w + slope + noise
+        primal = rng.uniform() + alpha / 2 * float(w @ w)
+        box = Box(lower, np.full(n, np.inf))
+        found = Certificate(alpha, box).at(primal, w, gradient)[0]
+        exact, a = Fraction(primal), Fraction(alpha)
+        for g, v, low in zip(gradient, w, lower, strict=True):
+            g, v, least = Fraction(g), Fraction(v), Fraction(low)
+            least = max(-g / a, least)
+            exact -= g * v + a / 2 * v * v - g * least - a / 2 * least * least
+        assert Fraction(found) <= exact
