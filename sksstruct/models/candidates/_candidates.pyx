@@ -18,52 +18,59 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from sksstruct.models.protocols._bound_model cimport Workspace
-from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
+from sksstruct.models.tables._structure cimport Potentials, Structure
+
+from sksstruct.models.tables._table import block_ld
 
 
-cdef class BoundCandidates(BoundTable):
-    """Candidates bound to data.
+cdef class Candidates(Structure):
+    """Candidates of examples, each of which may have one of several classes.
 
     Parameters
     ----------
+    sizes, y_true, max_keys : objects
+        As of `Structure`: a candidate and a class, and one key.
+    offsets : ndarray of shape (n_examples + 1,), intp
+        Where the candidates of each example begin.
+    n_labels : int
+        Number of classes.
     overlaps : ndarray of shape (n_candidates,) or None
         Overlap of each candidate with the observed one; None for prediction.
     """
 
     oracles = ("max", "topk", "exp")
     # candidates of all examples, one after the other
+    cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _overlaps
     cdef readonly Py_ssize_t n_labels, ld
 
-    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, overlaps):
-        self.n_labels, self.ld = blocks[0][2], self._blocks[0].ld
-        if self._labeled:
-            self._overlaps = overlaps
+    def __init__(self, sizes, y_true, max_keys, offsets, n_labels, overlaps):
+        self._offsets, self._overlaps = offsets, overlaps
+        self.n_labels, self.ld = n_labels, block_ld(n_labels)
 
     cdef inline Py_ssize_t _n_candidates(self, Py_ssize_t i) noexcept nogil:
         """Return the number of candidates of an example."""
-        return self._blocks[0].offsets[i + 1] - self._blocks[0].offsets[i]
+        return self._offsets[i + 1] - self._offsets[i]
 
     # ---- the loss ----
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+    cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
-        cdef Py_ssize_t candidate, first = self._blocks[0].offsets[i]
+        cdef Py_ssize_t candidate, first = self._offsets[i]
         cdef int32_t observed = self._y_true[2 * i + 1]
         # only the observed class gains by an overlap: one column changes, and the 1 of
         # all labelings is the constant
         for candidate in range(self._n_candidates(i)):
-            ws.theta[candidate * self.ld + observed] -= (
+            at.theta[candidate * self.ld + observed] -= (
                 scale * self._overlaps[first + candidate])
-        ws.constant += scale
+        at.constant += scale
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         value[0] = 1.0
         # in a wrong class the right box is worth nothing
         if y[1] == self._y_true[2 * i + 1]:
-            value[0] -= self._overlaps[self._blocks[0].offsets[i] + y[0]]
+            value[0] -= self._overlaps[self._offsets[i] + y[0]]
         return 0
 
     # ---- labelings ----
@@ -76,11 +83,9 @@ cdef class BoundCandidates(BoundTable):
         keys[0] = <int32_t> (y[0] * self.ld + y[1])
         return 1
 
-    cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
-                    double* value) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil:
         cdef Py_ssize_t candidate, label
-        cdef const double* row = ws.theta
+        cdef const double* row = at.theta
         cdef double best = row[0]
         y[0] = y[1] = 0
         for candidate in range(self._n_candidates(i)):
@@ -91,18 +96,16 @@ cdef class BoundCandidates(BoundTable):
                     best = row[label]
                     y[0], y[1] = <int32_t> candidate, <int32_t> label
             row += self.ld
-        value[0] = ws.constant + best
         return 0
 
-    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+    cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t n = self._n_candidates(i), candidate, label, k
         cdef double high = -INFINITY, total = 0.0
         memset(means, 0, n * self.ld * sizeof(double))
         for candidate in range(n):
             for label in range(self.n_labels):
-                high = max(high, ws.theta[candidate * self.ld + label])
+                high = max(high, at.theta[candidate * self.ld + label])
         value[0] = high
         # nothing has a probability
         if high == -INFINITY:
@@ -110,16 +113,15 @@ cdef class BoundCandidates(BoundTable):
         for candidate in range(n):
             for label in range(self.n_labels):
                 k = candidate * self.ld + label
-                means[k] = exp((ws.theta[k] - high) / mu)
+                means[k] = exp((at.theta[k] - high) / mu)
                 total += means[k]
         for k in range(n * self.ld):
             means[k] /= total
-        value[0] = ws.constant + high + mu * log(total)
+        value[0] = at.constant + high + mu * log(total)
         return 0
 
-    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
-        n_candidates = self._n_candidates(i)
-        table = workspace.theta[:n_candidates * self.ld].reshape(n_candidates, self.ld)
+    def find_topk(self, i, theta, others, k):
+        table = theta.reshape(-1, self.ld)
         scores = table[:, :self.n_labels].ravel()
         # stable: of labelings that tie, the order is that of `decode`
         order = np.argsort(-scores, kind="stable")[:k]

@@ -8,7 +8,8 @@ import numpy as np
 
 from sksstruct.inference.search._boxes import overlaps
 from sksstruct.models._compiled import CompiledModel, check_features
-from sksstruct.models.candidates._candidates import BoundCandidates
+from sksstruct.models.candidates._candidates import Candidates
+from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
@@ -152,20 +153,14 @@ class CandidatesModel(CompiledModel):
             overlaps = np.concatenate(
                 [self._target(x, y[0]) for x, y in zip(X, y_true, strict=True)]
             )
-        block = (
-            self._rows(X) if rows is None else rows,
-            self._offsets(X),
-            self._n_columns,
-            self.fit_intercept and self._n_columns > 1 and rows is None,
+        offsets = self._offsets(X)
+        has_bias = self.fit_intercept and self._n_columns > 1 and rows is None
+        rows = self._rows(X) if rows is None else rows
+        structure = Candidates(
+            np.full(len(X), 2), labels, 1, offsets, self._n_columns, overlaps
         )
-        return BoundCandidates(
-            [block],
-            np.full(len(X), 2),
-            labels,
-            example_weights,
-            1,
-            overlaps=overlaps,
-        )
+        block = rows, offsets, self._n_columns, has_bias
+        return BoundTable([block], structure, example_weights)
 
     def _target(self, x, index):
         """Overlap of all candidates with one of them."""
@@ -175,9 +170,9 @@ class CandidatesModel(CompiledModel):
         out[index] = 1.0
         return out
 
-    def _marginals_of(self, model, i, means):
+    def _marginals_of(self, structure, i, means):
         """Probability of each candidate, and of each of its labels if there are any."""
-        rows = means.reshape(-1, model.ld)[:, : model.n_labels]
+        rows = means.reshape(-1, structure.ld)[:, : structure.n_labels]
         return rows[:, 0].copy() if self.classes_ is None else rows.copy()
 
     # ---- the methods of any model ----

@@ -13,9 +13,6 @@ The tables of an example are those of its nodes, a row of ld >= n_labels entries
 and then those of its edges: one entry with potts scores, else n_labels rows of ld
 labels, from u to v. The loss is the sum over the nodes of a cost of missing each
 node's label.
-
-Features may be scaled, by a factor for each graph. The bias is then a feature as well:
-the last one of the nodes, which has the same place among the weights.
 """
 
 import numpy as np
@@ -32,58 +29,73 @@ from sksstruct.inference.trees._sums cimport (
     SumForest, sum_product_forest, sums_memory,
 )
 from sksstruct.inference.trees._tree cimport Tree
-from sksstruct.models.protocols._bound_model cimport Workspace, in_range
-from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
+from sksstruct.models.protocols._bound_model cimport in_range
+from sksstruct.models.tables._structure cimport Potentials, Structure
 from sksstruct.utils._simd cimport sks_maxplus
 
 from sksstruct.inference import MinCut, bmmf, max_product_topk
-from sksstruct.models.graph.inputs import scaled
+from sksstruct.models.tables._table import block_ld
 from sksstruct.utils._layout import padded_length
+
+
+def edge_columns(n_labels):
+    """Return the number of scores of an edge: rows of ld labels, as messages read."""
+    return n_labels * padded_length(n_labels)
 
 
 # final: messages go through short methods, one call for each node
 @cython.final
-cdef class BoundGraph(BoundTable):
-    """Graphs bound to data; see `bind`.
+cdef class Graphs(Structure):
+    """Labelings of the nodes of graphs.
+
+    Parameters
+    ----------
+    sizes, y_true, max_keys : objects
+        As of `Structure`: a label for each node, a key for each node and edge.
+    n_labels : int
+        Number of labels.
+    edges : ndarray of shape (n_edges, 2), intp
+        Pairs of nodes of the same graph, numbered within it.
+    first_edge : ndarray of shape (n_graphs + 1,), intp
+        Where the edges of each graph begin.
+    costs : ndarray of shape (n_nodes,) or None
+        Loss of missing the label of each node.
+    potts, shared, forest : bool
+        Whether scores of pairs depend on agreement only; whether the edges of a graph
+        share one row of scores; whether all graphs are forests.
 
     Attributes
     ----------
-    n_labels, ld : int
-        Number of labels, and length of a row of the nodes' tables.
-    edges : ndarray of shape (n_edges, 2), intp
-        Ends of all edges, numbered within their graph.
+    ld, edge_ld : int
+        Lengths of the rows of the tables of nodes, and of edges.
     """
 
-    cdef readonly Py_ssize_t n_labels, ld
-    cdef readonly object edges
+    cdef readonly Py_ssize_t n_labels, ld, edge_ld
+    cdef readonly object edges, first_edge, costs
     cdef const Py_ssize_t[:, ::1] _ends
     # where the edges of each graph begin
     cdef const Py_ssize_t[::1] _first_edge
     cdef const double[::1] _cost
-    cdef bint potts, shared, forest, bias_is_feature
+    cdef readonly bint potts, shared, forest
     # of all nodes of forests: the order of messages, the parent or -1, the edge to it
     cdef Py_ssize_t[::1] _order, _parent, _edge_up
     # of all graphs that are not
     cdef list _cuts
-    # features of nodes and edges, and whether there is a bias; what is made of them
-    cdef tuple _features
-    cdef object _factors
 
-    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, edges,
-                  first_edge, potts, shared, forest, costs, bias_is_feature):
-        self.n_labels = blocks[0][2]
-        self.ld = self._blocks[0].ld
+    def __init__(self, sizes, y_true, max_keys, n_labels, edges, first_edge, costs,
+                 potts, shared, forest):
+        self.n_labels, self.ld = n_labels, block_ld(n_labels)
+        self.edge_ld = 1 if potts else block_ld(edge_columns(n_labels))
         self.edges = np.ascontiguousarray(edges, dtype=np.intp).reshape(-1, 2)
-        self._ends, self._first_edge = self.edges, first_edge
+        self.first_edge = np.ascontiguousarray(first_edge, dtype=np.intp)
+        self._ends, self._first_edge = self.edges, self.first_edge
         self.potts, self.shared, self.forest = potts, shared, forest
-        self.bias_is_feature = bias_is_feature
-        self.belief_size = self.max_size * self.ld
+        self.memory_size = self.max_size * self.ld
         if forest:
-            self.belief_size = sums_memory(self.max_size, self.n_labels, self.ld)
+            self.memory_size = sums_memory(self.max_size, self.n_labels, self.ld)
         # what labelings mean: exported duals are those of the same graphs
-        self._structure += [self.edges, first_edge, potts, shared]
-        if self._labeled:
-            self._cost = costs
+        self.meaning += [self.edges, self.first_edge, potts, shared]
+        self._cost = self.costs = costs
         if forest:
             self._plan()
         else:
@@ -104,76 +116,6 @@ cdef class BoundGraph(BoundTable):
             "sums over the labelings of a graph with cycles are #P-hard: loss='log' "
             "and smoothing='entropy' are for trees and forests; use loss='hinge', or "
             "SmoothedHinge(smoothing='l2'), which takes the k best labelings")
-
-    @classmethod
-    def bind(cls, nodes, offsets, edges, first_edge, edge_rows, n_labels, y_true,
-             example_weights, costs, *, potts, forest, fit_intercept, scales=None):
-        """Bind graphs to data.
-
-        Parameters
-        ----------
-        nodes : ndarray or CSR of shape (n_nodes, n_features)
-            Features of the nodes of all graphs.
-        offsets : ndarray of shape (n_graphs + 1,)
-            Where the nodes of each graph begin.
-        edges : ndarray of shape (n_edges, 2), intp
-            Pairs of nodes of the same graph, numbered within it.
-        first_edge : ndarray of shape (n_graphs + 1,), intp
-            Where the edges of each graph begin.
-        edge_rows : ndarray or CSR of shape (n_edges, n_edge_features), or None
-            Features of the edges; None: all edges are alike.
-        n_labels : int
-            Number of labels.
-        y_true : ndarray of shape (n_nodes,), int32, or None
-            Observed labels.
-        example_weights : ndarray of shape (n_graphs,) or None
-            The p_i.
-        costs : ndarray of shape (n_nodes,) or None
-            Loss of missing the label of each node.
-        potts, forest, fit_intercept : bool
-            Whether scores of pairs depend on agreement only; whether all graphs are
-            forests; whether labels have a bias.
-        scales : ndarray of shape (n_graphs,), default=None
-            Factor of the features of each graph, including that of the bias; None: 1.
-        """
-        cdef BoundGraph bound
-        n_graphs = len(offsets) - 1
-        shared = edge_rows is None
-        edge_offsets = first_edge
-        # all edges of a graph read one row, so that a visit fills one table
-        if shared:
-            edge_rows, edge_offsets = np.ones((n_graphs, 1)), np.arange(n_graphs + 1)
-        bias_is_feature = scales is not None and fit_intercept
-        if scales is not None:
-            nodes = scaled(nodes, np.repeat(scales, np.diff(offsets)), fit_intercept)
-            edge_rows = scaled(edge_rows, np.repeat(scales, np.diff(edge_offsets)))
-        # a full table has rows of ld labels, as messages read them
-        columns = 1 if potts else n_labels * padded_length(n_labels)
-        # an edge has no bias: its features say what there is
-        blocks = [(nodes, offsets, n_labels, fit_intercept and not bias_is_feature),
-                  (edge_rows, edge_offsets, columns, False)]
-        sizes = np.diff(offsets)
-        keys = (sizes + np.diff(first_edge)).max(initial=1)
-        bound = cls(blocks, sizes, y_true, example_weights, int(keys), edges=edges,
-                    first_edge=np.ascontiguousarray(first_edge, dtype=np.intp),
-                    potts=potts, shared=shared, forest=forest, costs=costs,
-                    bias_is_feature=bias_is_feature)
-        bound._features = nodes, edge_rows, fit_intercept
-        return bound
-
-    def views(self, w):
-        views = BoundTable.views(self, w)
-        if self.bias_is_feature:
-            coef = views["coef"]
-            views = {"coef": coef[:, :-1], "intercept": coef[:, -1]}
-        edge_coef = self.block(w, 1)[0]
-        if self.potts:
-            edge_coef = edge_coef[:, 0]
-        else:
-            # without the padding of rows
-            edge_coef = edge_coef.reshape(-1, self.n_labels, self.ld)
-            edge_coef = edge_coef[:, :, :self.n_labels]
-        return {**views, "edge_coef": edge_coef}
 
     def _plan(self):
         """Find the orders of messages; they show which graphs have a cycle."""
@@ -200,56 +142,22 @@ cdef class BoundGraph(BoundTable):
                     -1 if tree._parent[k] == root else tree._parent[k])
                 self._edge_up[first + k] = tree._edge[k]
 
-    def _all_edges(self):
+    def all_edges(self):
         """Return the graph of each edge, and the ends, numbered among all nodes."""
         graph = np.repeat(np.arange(self.n_examples), np.diff(self._first_edge))
         return graph, self.edges + np.asarray(self._starts)[graph][:, None]
-
-    def dual_space(self):
-        # not above: that module is needed for this dual only
-        from sksstruct.models.graph._dual import ForestDual
-
-        graph, edges = self._all_edges()
-        return ForestDual(self, np.asarray(self._y_true), np.asarray(self._cost), edges,
-                          graph if self.shared else None, self.potts)
-
-    def factors(self):
-        """Return the nodes and edges as a `FactorModel`."""
-        # not above, as these need models of inference that others do not
-        from sksstruct.models.graph.labeled import LabeledGraphs, graph_factors
-
-        # once for all who ask: the weights are theirs
-        if self._factors is None:
-            nodes, edge_rows, has_bias = self._features
-            graph, edges = self._all_edges()
-            self._factors = graph_factors(LabeledGraphs(
-                nodes=nodes, edge_rows=edge_rows[graph] if self.shared else edge_rows,
-                first_node=np.asarray(self._starts),
-                first_edge=np.asarray(self._first_edge), edges=edges,
-                y_true=np.asarray(self._y_true), costs=np.asarray(self._cost),
-                example_weights=self.example_weights, n_labels=self.n_labels,
-                n_weights=self.n_weights,
-                fit_intercept=has_bias and not self.bias_is_feature,
-                blocks=self._factor_blocks), potts=self.potts)
-        return self._factors
-
-    def _factor_blocks(self, w):
-        """Return views of flat weights as `LabeledGraphs` has them."""
-        views = self.views(w)
-        bias = views["intercept"] if self._features[2] else None
-        return views["coef"].T, bias, views["edge_coef"]
 
     # ---- tables ----
 
     cdef inline Py_ssize_t _table_of_edge(self, Py_ssize_t start,
                                           Py_ssize_t edge) noexcept nogil:
         """Return where the scores of an edge begin; those of all begin at `start`."""
-        return start if self.shared else start + edge * self._blocks[1].ld
+        return start if self.shared else start + edge * self.edge_ld
 
     def potentials_of(self, Py_ssize_t i, table):
         """Return unary scores, edges and pairwise tables of an example."""
         cdef Py_ssize_t n_nodes = self._sizes[i], n_labels = self.n_labels
-        cdef Py_ssize_t start = n_nodes * self.ld, row_length = self._blocks[1].ld
+        cdef Py_ssize_t start = n_nodes * self.ld, row_length = self.edge_ld
         unary = table[:start].reshape(n_nodes, self.ld)[:, :n_labels]
         edges = self.edges[self._first_edge[i]:self._first_edge[i + 1]]
         n_rows = 1 if self.shared else len(edges)
@@ -264,7 +172,7 @@ cdef class BoundGraph(BoundTable):
 
     # ---- the loss, and what labelings are ----
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+    cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
         cdef Py_ssize_t node, first = self._starts[i]
         cdef double cost
@@ -272,8 +180,8 @@ cdef class BoundGraph(BoundTable):
         # so that only the observed labels are touched.
         for node in range(self._sizes[i]):
             cost = scale * self._cost[first + node]
-            ws.theta[node * self.ld + self._y_true[first + node]] -= cost
-            ws.constant += cost
+            at.theta[node * self.ld + self._y_true[first + node]] -= cost
+            at.constant += cost
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
@@ -290,11 +198,9 @@ cdef class BoundGraph(BoundTable):
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         cdef Py_ssize_t nodes = self._sizes[i] * self.ld
-        if not BoundTable.has_key(self, i, key):
-            return 0
         # rows of pairs of labels are padded, too
         return key < nodes or self.potts or (
-            (key - nodes) % self._blocks[1].ld % self.ld < self.n_labels)
+            (key - nodes) % self.edge_ld % self.ld < self.n_labels)
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
@@ -316,33 +222,32 @@ cdef class BoundGraph(BoundTable):
 
     # ---- oracles ----
 
-    cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
-                    double* value) except -1 nogil:
-        if not self.forest:
-            return BoundTable.decode(self, workspace, i, y, value)
-        self._max_product(<TableScratch*> workspace.scratch, i, y)
-        return self.evaluate(workspace, i, y, value)
+    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil:
+        if self.forest:
+            self._max_product(at, i, y)
+            return 0
+        return Structure.decode(self, at, i, y)
 
-    cdef void _max_product(self, TableScratch* ws, Py_ssize_t i,
+    cdef void _max_product(self, Potentials* at, Py_ssize_t i,
                            int32_t* y) noexcept nogil:
         """Find the best labeling of a forest: messages go up, labels come down."""
         cdef Py_ssize_t first = self._starts[i], k, node
         # the table of the nodes stays as it is; what is added to goes to the beliefs
-        memcpy(ws.beliefs, ws.theta, self._sizes[i] * self.ld * sizeof(double))
+        memcpy(at.memory, at.theta, self._sizes[i] * self.ld * sizeof(double))
         # children before their parents, whose rows are complete when it is their turn
         for k in range(self._sizes[i] - 1, -1, -1):
             node = self._order[first + k]
             if self._parent[first + node] >= 0:
-                self._send_up(ws, i, node)
+                self._send_up(at, i, node)
         # and parents before their children
         for k in range(self._sizes[i]):
             node = self._order[first + k]
-            y[node] = <int32_t> self._label_given_parent(ws, i, node, y)
+            y[node] = <int32_t> self._label_given_parent(at, i, node, y)
 
-    cdef inline const double* _scores_up(self, TableScratch* ws, Py_ssize_t i,
+    cdef inline const double* _scores_up(self, Potentials* at, Py_ssize_t i,
                                          Py_ssize_t node) noexcept nogil:
         """Return the scores of the edge between a node and its parent."""
-        return ws.theta + self._table_of_edge(
+        return at.theta + self._table_of_edge(
             self._sizes[i] * self.ld, self._edge_up[self._starts[i] + node])
 
     cdef inline bint _is_forward(self, Py_ssize_t i, Py_ssize_t node) noexcept nogil:
@@ -350,12 +255,12 @@ cdef class BoundGraph(BoundTable):
         return self._ends[
             self._first_edge[i] + self._edge_up[self._starts[i] + node], 0] == node
 
-    cdef void _send_up(self, TableScratch* ws, Py_ssize_t i,
+    cdef void _send_up(self, Potentials* at, Py_ssize_t i,
                        Py_ssize_t node) noexcept nogil:
         """Add the message of a node to the row of its parent."""
-        cdef const double* row = ws.beliefs + node * self.ld
-        cdef const double* scores = self._scores_up(ws, i, node)
-        cdef double* out = ws.beliefs + self._parent[self._starts[i] + node] * self.ld
+        cdef const double* row = at.memory + node * self.ld
+        cdef const double* scores = self._scores_up(at, i, node)
+        cdef double* out = at.memory + self._parent[self._starts[i] + node] * self.ld
         # the message is a maximum over the labels of the node, whichever end it is
         if self.potts:
             add_potts_message(self.n_labels, row, scores[0], out)
@@ -364,36 +269,37 @@ cdef class BoundGraph(BoundTable):
         else:
             add_turned_message(self.n_labels, self.n_labels, self.ld, row, scores, out)
 
-    cdef Py_ssize_t _label_given_parent(self, TableScratch* ws, Py_ssize_t i,
+    cdef Py_ssize_t _label_given_parent(self, Potentials* at, Py_ssize_t i,
                                         Py_ssize_t node,
                                         const int32_t* y) noexcept nogil:
         """Return the lowest best label of a node, whose parent has its label in y."""
         cdef Py_ssize_t parent = self._parent[self._starts[i] + node], label
-        cdef const double* row = ws.beliefs + node * self.ld
+        cdef const double* row = at.memory + node * self.ld
         cdef const double* scores
         # a root has none
         if parent < 0:
             return best_state(self.n_labels, row)
         label = y[parent]
-        scores = self._scores_up(ws, i, node)
+        scores = self._scores_up(at, i, node)
         if self.potts:
             return best_state_given_potts(self.n_labels, row, scores[0], label)
         if self._is_forward(i, node):
             return best_state_given(self.n_labels, row, scores + label, self.ld)
         return best_state_given(self.n_labels, row, scores + label * self.ld, 1)
 
-    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+    cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t first = self._starts[i], n_nodes = self._sizes[i] * self.ld
-        cdef Py_ssize_t n_tables = self._blocks[1].offsets[i + 1]
+        cdef Py_ssize_t n_tables = self._first_edge[i + 1] - self._first_edge[i]
         cdef SumForest forest
-        n_tables -= self._blocks[1].offsets[i]
-        memset(means, 0, (n_nodes + n_tables * self._blocks[1].ld) * sizeof(double))
+        # one row for all edges is there without any, too
+        if self.shared:
+            n_tables = 1
+        memset(means, 0, (n_nodes + n_tables * self.edge_ld) * sizeof(double))
         forest.n_nodes, forest.n_labels, forest.ld = (
             self._sizes[i], self.n_labels, self.ld)
-        forest.theta, forest.tables = ws.theta, ws.theta + n_nodes
-        forest.step = 0 if self.shared else self._blocks[1].ld
+        forest.theta, forest.tables = at.theta, at.theta + n_nodes
+        forest.step = 0 if self.shared else self.edge_ld
         forest.potts = self.potts
         forest.order, forest.parent = &self._order[first], &self._parent[first]
         forest.edge_up = &self._edge_up[first]
@@ -402,12 +308,12 @@ cdef class BoundGraph(BoundTable):
         if self._ends.shape[0] > self._first_edge[i]:
             forest.ends = &self._ends[self._first_edge[i], 0]
         sum_product_forest(
-            &forest, 1.0 / mu, ws.beliefs, means, means + n_nodes, value)
-        value[0] = mu * value[0] + ws.constant
+            &forest, 1.0 / mu, at.memory, means, means + n_nodes, value)
+        value[0] = mu * value[0] + at.constant
         return 0
 
-    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
-        unary, edges, tables = self.potentials_of(i, workspace.theta)
+    def find_topk(self, i, theta, others, k):
+        unary, edges, tables = self.potentials_of(i, theta)
         if self.forest:
             return max_product_topk(list(unary), edges, tables, k)[0]
         # of graphs with cycles, one best labeling after the other by max-marginals
@@ -422,9 +328,9 @@ cdef class BoundGraph(BoundTable):
 
         return bmmf(max_marginals, np.array(unary), k, max_product=max_product)[0]
 
-    def find(self, TableWorkspace workspace, Py_ssize_t i):
+    def find(self, i, theta, others):
         """Return the labels of a minimum cut."""
-        unary, _, tables = self.potentials_of(i, workspace.theta)
+        unary, _, tables = self.potentials_of(i, theta)
         return self._solver(i).solve(unary, tables)[0]
 
     def _solver(self, Py_ssize_t i):

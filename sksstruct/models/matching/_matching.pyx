@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from libc.stdint cimport int32_t
 
 from sksstruct.models.protocols._bound_model cimport in_range
-from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
+from sksstruct.models.tables._structure cimport Potentials, Structure
 
 from sksstruct.inference import bmmf, matching_max_marginals
 
@@ -31,13 +31,17 @@ def best_matching(scores):
     return columns, scores[rows, columns].sum()
 
 
-cdef class BoundMatching(BoundTable):
-    """Matchings bound to data.
+cdef class Matchings(Structure):
+    """Matchings of rows and columns.
 
     Parameters
     ----------
+    sizes, y_true, max_keys : objects
+        As of `Structure`: a column or -1 for each row, and a key for each column.
     shapes : ndarray of shape (n_examples, 2), intp
         Numbers of rows and columns.
+    offsets : ndarray of shape (n_examples + 1,), intp
+        Where the pairs of each example begin.
     costs : ndarray of shape (n_pairs,) or None
         Change of the loss if a pair is matched.
     constants : ndarray of shape (n_examples,) or None
@@ -52,32 +56,27 @@ cdef class BoundMatching(BoundTable):
         "or SmoothedHinge(smoothing='l2'), which takes the k best of them")
     cdef const Py_ssize_t[:, ::1] _shapes
     # of the pairs of all examples, and of the examples
+    cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _costs, _constants
     cdef bint complete
 
-    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, shapes,
-                  costs, constants, complete):
-        self._shapes, self.complete = shapes, complete
+    def __init__(self, sizes, y_true, max_keys, shapes, offsets, costs, constants,
+                 complete):
+        self._shapes, self._offsets, self.complete = shapes, offsets, complete
         # the same number of pairs may be of other shapes
-        self._structure += [shapes, complete]
-        if self._labeled:
-            self._costs, self._constants = costs, constants
+        self.meaning += [shapes, complete]
+        self._costs, self._constants = costs, constants
 
-    def views(self, w):
-        coef, intercept = self.block(w, 0)
-        # one column: the block is a vector
-        return {"coef": coef[:, 0], "intercept": intercept}
-
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+    cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
-        cdef Py_ssize_t pair, first = self._blocks[0].offsets[i]
-        for pair in range(self._blocks[0].offsets[i + 1] - first):
-            ws.theta[pair] += scale * self._costs[first + pair]
-        ws.constant += scale * self._constants[i]
+        cdef Py_ssize_t pair, first = self._offsets[i]
+        for pair in range(self._offsets[i + 1] - first):
+            at.theta[pair] += scale * self._costs[first + pair]
+        at.constant += scale * self._constants[i]
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t row, first = self._blocks[0].offsets[i]
+        cdef Py_ssize_t row, first = self._offsets[i]
         value[0] = self._constants[i]
         for row in range(self._sizes[i]):
             if y[row] >= 0:
@@ -112,8 +111,8 @@ cdef class BoundMatching(BoundTable):
 
     # ---- oracles, which are not compiled ----
 
-    def find(self, TableWorkspace workspace, Py_ssize_t i):
-        scores = self._scores(workspace, i)
+    def find(self, i, theta, others):
+        scores = theta.reshape(self._shapes[i, 0], self._shapes[i, 1])
         labels = np.full(len(scores), -1, dtype=np.int32)
         # The assignment is complete. Pairs that score less than nothing count as
         # nothing, and are taken out of it again.
@@ -125,8 +124,8 @@ cdef class BoundMatching(BoundTable):
         labels[rows] = columns
         return labels
 
-    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
-        scores = self._scores(workspace, i)
+    def find_topk(self, i, theta, others, k):
+        scores = theta.reshape(self._shapes[i, 0], self._shapes[i, 1])
         if self.complete:
             return bmmf(matching_max_marginals, scores, k, max_product=best_matching)[0]
         n_rows, n_columns = scores.shape
@@ -145,8 +144,3 @@ cdef class BoundMatching(BoundTable):
         table = np.hstack([scores, np.zeros((n_rows, 1))])
         labelings = bmmf(max_marginals, table, k, max_product=max_product)[0]
         return np.where(labelings == n_columns, -1, labelings)
-
-    def _scores(self, TableWorkspace workspace, Py_ssize_t i):
-        """Return the scores of pairs, (n_rows, n_columns), of the loaded potentials."""
-        n_rows, n_columns = self._shapes[i, 0], self._shapes[i, 1]
-        return workspace.theta[:n_rows * n_columns].reshape(n_rows, n_columns)

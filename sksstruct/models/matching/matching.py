@@ -11,8 +11,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from sksstruct.models._compiled import CompiledModel, check_features
-from sksstruct.models.matching._matching import BoundMatching
+from sksstruct.models.matching._matching import Matchings
 from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
@@ -151,17 +152,19 @@ class MatchingModel(CompiledModel):
             constants = np.array([constant for _, constant in both])
         has_bias = self.fit_intercept and not self.complete and rows is None
         rows = self._rows(X) if rows is None else rows
-        return BoundMatching(
-            [(rows, self._offsets(X), 1, has_bias)],
+        offsets = self._offsets(X)
+        structure = Matchings(
             shapes[:, 0],
             labels,
-            example_weights,
             int(shapes[:, 0].max()),
-            shapes=shapes,
-            costs=costs,
-            constants=constants,
-            complete=self.complete,
+            shapes,
+            offsets,
+            costs,
+            constants,
+            self.complete,
         )
+        block = rows, offsets, 1, has_bias
+        return BoundTable([block], structure, example_weights, _named)
 
     def _costs(self, links, target):
         """Change of the loss by matching each pair, and the loss of matching none."""
@@ -210,6 +213,12 @@ class MatchingModel(CompiledModel):
 
     def _smallest(self):
         return np.zeros((1, 1, self.n_features_))
+
+
+def _named(blocks, others):
+    """Names of the weights, of which a block has one column: it is a vector."""
+    coef, intercept = blocks[0]
+    return {"coef": coef[:, 0], "intercept": intercept}
 
 
 def _size(target):

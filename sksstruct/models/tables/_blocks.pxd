@@ -84,14 +84,15 @@ cdef class WeightBlocks:
     # `_blocks.pyx` states each
     cdef readonly Py_ssize_t n_blocks, n_weights, n_rows, n_other, row_size
     cdef readonly object table_sizes
+    cdef readonly list shapes
     cdef Block* blocks
     cdef Py_ssize_t[::1] row_start, row_length
     # a bias for blocks that have none
     cdef const double* _zeros
     cdef object _owned
 
-    cdef void fill(self, Py_ssize_t i, const double* weights,
-                   double* table) noexcept nogil
+    cdef Py_ssize_t fill(self, Py_ssize_t i, const double* weights,
+                         double* table) noexcept nogil
     cdef void add_row(self, const TableRow* row, const double* change,
                       double* weights) noexcept nogil
     cdef void catch_up(self, LazyWeights weights, Py_ssize_t i) noexcept nogil

@@ -57,6 +57,8 @@ cdef class WeightBlocks:
         Number of weights beyond those of the blocks.
     row_size : int
         A number of weights that divides the rows of all blocks.
+    shapes : list
+        For each block, where the rows of examples begin, and the number of columns.
     table_sizes : ndarray of shape (n_examples,)
         Numbers of entries of the tables of each example.
     """
@@ -68,6 +70,7 @@ cdef class WeightBlocks:
         if self.blocks == NULL:
             raise MemoryError()
         self._owned, self.n_blocks = [], len(blocks)
+        self.shapes = []
         self.table_sizes = np.zeros(n_examples, dtype=np.intp)
         starts, lengths, widest = [], [], 1
         for number, (rows, offsets, n_columns, has_bias) in enumerate(blocks):
@@ -133,7 +136,8 @@ cdef class WeightBlocks:
         offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         starts = offsets
         block.offsets = &starts[0]
-        self._owned += [*arrays, offsets]
+        self._owned += arrays
+        self.shapes += [offsets, block.n_columns]
 
     def views(self, w, Py_ssize_t number):
         """Return the weights of a block, (n_features, n_columns), and its bias."""
@@ -144,9 +148,10 @@ cdef class WeightBlocks:
         rows = rows[:, :block.n_columns]
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
-    cdef void fill(self, Py_ssize_t i, const double* weights,
-                   double* table) noexcept nogil:
-        """table = A_i weights"""
+    cdef Py_ssize_t fill(self, Py_ssize_t i, const double* weights,
+                         double* table) noexcept nogil:
+        """table = A_i weights; returns the number of entries."""
+        cdef double* first = table
         cdef Py_ssize_t number, row
         cdef const double* coef
         cdef const double* bias
@@ -169,6 +174,7 @@ cdef class WeightBlocks:
                     sks_scores_f64(features.count, features.index, features.values,
                                    1.0, coef, block.ld, bias, table)
                 table += block.ld
+        return table - first
 
     cdef void add_row(self, const TableRow* row, const double* change,
                       double* weights) noexcept nogil:

@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._entropy_dual cimport EntropyDual, inner
 from sksstruct.models.tables._blocks cimport tables_end
+from sksstruct.models.tables._structure cimport Potentials
 from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
 from sksstruct.utils._layout import aligned_zeros
@@ -58,16 +59,16 @@ cdef class TableEntropyDual(EntropyDual):
 
     cdef int read(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef TableScratch alone = ws[0]
+        cdef Potentials alone = ws.at
         cdef Py_ssize_t k
         for k in range(self._size(i)):
-            self._loaded[k] = ws.theta[k] / self.mu
+            self._loaded[k] = ws.at.theta[k] / self.mu
         # the loss alone, whose expectation every trial asks for
         memset(&self._loss_table[0], 0, self._size(i) * sizeof(double))
         self._loss_constant = 0.0
         if not self._table.likelihood:
             alone.theta, alone.constant = &self._loss_table[0], 0.0
-            self._table.add_loss(&alone, i, 1.0)
+            self._table.structure.add_loss(&alone, i, 1.0)
             self._loss_constant = alone.constant
         return 0
 
@@ -92,8 +93,8 @@ cdef class TableEntropyDual(EntropyDual):
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef double log_partition
         # in the place of potentials, which were copied
-        memcpy(ws.theta, natural, self._size(i) * sizeof(double))
-        ws.constant = 0.0
+        memcpy(ws.at.theta, natural, self._size(i) * sizeof(double))
+        ws.at.constant = 0.0
         self._table.expect(workspace, i, 1.0, means, &log_partition)
         return log_partition
 

@@ -27,6 +27,7 @@ from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._blocks cimport tables_end
+from sksstruct.models.tables._structure cimport Potentials
 from sksstruct.models.tables._table cimport Block, BoundTable, TableScratch
 
 from sksstruct.models.tables._columns import transposed
@@ -116,7 +117,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         if table.n_other:
             workspace = table.workspace(np.zeros(table.n_weights))
             for i in range(table.n_examples):
-                y = np.asarray(table._y_true)[table.starts[i]:table.starts[i + 1]]
+                y = table.labels[table.starts[i]:table.starts[i + 1]]
                 feature = table.joint_feature(workspace, i, y)
                 out[i] = feature[table.n_weights - table.n_other:]
         return out
@@ -211,7 +212,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         """Load potentials from scores of rows, which move on to the next example."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t number, row, k, n_rows
-        cdef double* table = ws.theta
+        cdef double* table = ws.at.theta
         cdef const double* bias
         cdef Block* block
         for number in range(self.table._layout.n_blocks):
@@ -226,9 +227,10 @@ cdef class TableSmoothLoss(SmoothLoss):
                     table[row * block.ld + k] += bias[k]
             table += n_rows * block.ld
         # what `potentials` does after the same
-        ws.constant = 0.0
+        ws.at.size, ws.at.constant = table - ws.at.theta, 0.0
+        ws.at.others = workspace.w + self.table.n_weights - self.table.n_other
         if not self.table.likelihood:
-            return self.table.add_loss(ws, i, workspace.loss_scale)
+            return self.table.structure.add_loss(&ws.at, i, workspace.loss_scale)
         return 0
 
     cdef double _difference(self, Workspace workspace, MeansScratch scratch,
@@ -256,7 +258,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         """Return E L_i, given the differences: the observed labeling costs nothing."""
         cdef Py_ssize_t end = tables_end(
             self.table._blocks, self.table._layout.n_blocks, i)
-        cdef TableScratch alone = ws[0]
+        cdef Potentials alone = ws.at
         cdef Py_ssize_t k
         cdef double total = 0.0
         if self.table.likelihood:
@@ -264,7 +266,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         # the tables of the loss alone
         alone.theta, alone.constant = scratch.losses, 0.0
         memset(scratch.losses, 0, end * sizeof(double))
-        self.table.add_loss(&alone, i, 1.0)
+        self.table.structure.add_loss(&alone, i, 1.0)
         for k in range(end):
             total += scratch.losses[k] * scratch.means[k]
         return total

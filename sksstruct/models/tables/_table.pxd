@@ -5,12 +5,11 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.tables._blocks cimport (
     Block, FeatureRow, WeightBlocks, feature_row,
 )
+from sksstruct.models.tables._structure cimport Potentials, Structure
 
 
 cdef struct TableScratch:
-    # theta with the loss added, but for a constant part of it
-    double* theta
-    double constant
+    Potentials at
     # d, and the keys for which it may not be zero: each is listed once
     double* d
     int32_t* changed_keys
@@ -25,8 +24,7 @@ cdef struct TableScratch:
     bint formed
     # inner products of the entries of the tables with g
     double* products
-    # memory for messages, and for the keys of a labeling
-    double* beliefs
+    # memory for the keys of a labeling
     int32_t* keys
 
 
@@ -39,8 +37,9 @@ cdef class TableWorkspace(Workspace):
 
 
 cdef class BoundTable(BoundModel):
-    # `_table.pyx` states what subclasses override
-    cdef readonly Py_ssize_t table_size, belief_size, n_other
+    # `_table.pyx` states attributes and methods
+    cdef readonly Structure structure
+    cdef readonly Py_ssize_t table_size, n_other
     cdef readonly list features
     cdef Py_ssize_t n_rows
     cdef WeightBlocks _layout
@@ -48,28 +47,21 @@ cdef class BoundTable(BoundModel):
     cdef Block* _blocks
     cdef const Py_ssize_t* _row_start
     cdef const Py_ssize_t* _row_length
-    cdef object _structure
-    cdef const int32_t[::1] _y_true
-    cdef bint _labeled
+    cdef object _names
 
-    # what subclasses override
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
-                      double scale) except -1 nogil
-    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil
-    cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
-                            const double* weights) noexcept nogil
-    cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
-                       double change) except -1 nogil
+    # what losses and duals use
     cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
                        const double* change) except -1 nogil
-    # what they use
+    # what subclasses use
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
 
     cdef double _key_score(self, Py_ssize_t i, Py_ssize_t key, Py_ssize_t end,
-                           const double* table, const double* weights) noexcept nogil
+                           const double* table, const double* others) noexcept nogil
     cdef double _total(self, Py_ssize_t i, Py_ssize_t n_keys, const int32_t* keys,
-                       const double* table, const double* weights) noexcept nogil
+                       const double* table, const double* others) noexcept nogil
     cdef int _form(self, TableScratch* ws, Py_ssize_t i) except -1 nogil
     cdef void _form_row(self, TableScratch* ws, Py_ssize_t i,
                         Py_ssize_t key) noexcept nogil
+    cdef int _form_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
+                         double change) except -1 nogil
     cdef void _clear_formed(self, TableScratch* ws) noexcept nogil

@@ -1,19 +1,12 @@
 """Models whose scores are tables: rows of features times blocks of weights.
 
-The tables theta of an example i are those of `_blocks.pyx`. The mean parameters are the
-entries of these tables, one after the other, and a labeling y is the list of the
-entries that it picks, its keys:
+The potentials theta of an example i are the tables of `_blocks.pyx`, one after the
+other. A `Structure` says what labelings are, which entries of the tables they pick
+(their keys), and which is the best one; `BoundTable` forms the tables from features and
+weights, and gives changes of mean parameters back:
 
-    score(y)    = sum of theta over the keys of y
     d           a change of mean parameters: one number for each key
     g = A_i^T d the same change in the space of weights
-
-This class has what all these models share. A subclass defines the keys of a labeling,
-its loss, and the best labeling (`indicator`, `add_loss`, `loss`, `decode`). Keys beyond
-the tables are for scores that are not rows times columns: `other_score`, `add_other`.
-
-With the exp oracle, `means` are the mean parameters of the tables, padding included,
-and then the means of the features of the weights beyond the blocks.
 
 A change is collected in d, key by key, and then formed: g takes it over, and d is zero
 again. Of both a list says which entries, or which rows, are not zero, so that a visit
@@ -32,6 +25,7 @@ from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.models.tables._blocks cimport (
     Block, TableRow, WeightBlocks, table_row, tables_end,
 )
+from sksstruct.models.tables._structure cimport Structure
 
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
 from sksstruct.models.tables._box import fill_bounds
@@ -57,14 +51,17 @@ cdef class TableWorkspace(Workspace):
     """
 
     def __cinit__(self, BoundTable model, bint training=True):
-        cdef double[::1] theta, beliefs
+        cdef double[::1] theta, memory
         cdef int32_t[::1] keys
         self.theta = aligned_zeros(model.table_size)
-        theta, beliefs = self.theta, aligned_zeros(model.belief_size)
+        theta, memory = self.theta, aligned_zeros(model.structure.memory_size)
         keys = np.zeros(model.max_keys + 1, dtype=np.int32)
-        self._scratch.theta, self._scratch.beliefs = &theta[0], &beliefs[0]
+        own = model.structure.own_memory()
+        self._scratch.at.theta, self._scratch.at.memory = &theta[0], &memory[0]
+        self._scratch.at.size = model.table_size
+        self._scratch.at.own = NULL if own is None else <void*> own
         self._scratch.keys = &keys[0]
-        self._arrays = [keys, beliefs]
+        self._arrays = [keys, memory, own]
         # predictions change nothing, and do without vectors as long as the weights
         if training:
             self._prepare_changes(model)
@@ -88,6 +85,12 @@ cdef class TableWorkspace(Workspace):
         return 0
 
 
+def _first_block(blocks, others):
+    """Return the names of the first block of weights, and of its bias."""
+    coef, intercept = blocks[0]
+    return {"coef": coef.T, "intercept": intercept}
+
+
 cdef class BoundTable(BoundModel):
     """A model of tables bound to data.
 
@@ -95,55 +98,40 @@ cdef class BoundTable(BoundModel):
     ----------
     blocks : list of (rows, offsets, n_columns, has_bias)
         Blocks of weights, as of `WeightBlocks`.
-    sizes : ndarray of shape (n_examples,)
-        Length of the labelings.
-    y_true : ndarray of shape (sum of sizes,), int32, or None
-        Observed labelings; None for prediction.
+    structure : Structure
+        The labelings of the examples.
     example_weights : ndarray of shape (n_examples,) or None
-        The p_i.
-    max_keys : int
-        Largest number of keys of a labeling.
-    other_keys : int
-        Number of keys beyond the tables.
-    other_weights : int
-        Number of weights beyond those of the blocks; each is a separate row.
+        The p_i; None: all alike.
+    names : callable, default=None
+        ``names(blocks, others)`` names views of the blocks, of which each is a pair
+        (coef, bias) as of `WeightBlocks.views`, and of the other weights. The default
+        names the first block.
 
     Attributes
     ----------
     table_size : int
         Number of entries of the tables of the largest example.
-    belief_size : int
-        Number of floats for messages in a workspace.
     n_other : int
-        Number of weights beyond those of the blocks.
+        Number of weights beyond those of the blocks; each is a separate row.
     features : list
         Rows of features of each block.
     """
 
-    oracles = ("max", "topk")
-
-    def __cinit__(self, blocks, sizes, y_true, example_weights, Py_ssize_t max_keys,
-                  Py_ssize_t other_keys=0, Py_ssize_t other_weights=0, **_):
-        n_examples = len(sizes)
+    def __cinit__(self, blocks, Structure structure, example_weights=None, names=None):
+        n_examples = structure.n_examples
         if example_weights is None:
             example_weights = np.full(n_examples, 1.0 / max(n_examples, 1))
-        self.set_sizes(sizes, example_weights)
-        self._bind_layout(WeightBlocks(blocks, n_examples, other_weights))
-        self.features, self.n_other = [block[0] for block in blocks], other_weights
-        # subclasses with messages ask for more
-        self.belief_size = 1
-        self.max_keys = max(max_keys, 1)
-        self.key_space = self.table_size + other_keys
+        self.structure, self.n_other = structure, structure.n_others
+        self.set_sizes(structure.sizes, example_weights)
+        self._bind_layout(WeightBlocks(blocks, n_examples, self.n_other))
+        self.features = [block[0] for block in blocks]
+        self._names = _first_block if names is None else names
+        self.max_keys = structure.max_keys
+        self.key_space = self.table_size + structure.most_other_keys
         if self.key_space + self.max_keys > np.iinfo(np.int32).max:
             raise ValueError(
                 f"tables of {self.key_space} scores are more than 32-bit indices can "
                 "tell apart")
-        # What labelings mean; subclasses add to it.
-        self._structure = [
-            part for _, offsets, n_columns, _ in blocks
-            for part in (np.asarray(offsets), n_columns)]
-        self._labeled = y_true is not None
-        self._y_true = np.zeros(1, dtype=np.int32) if y_true is None else y_true
 
     def _bind_layout(self, WeightBlocks layout):
         """Store the layout of the weights, and what follows from it."""
@@ -163,6 +151,22 @@ cdef class BoundTable(BoundModel):
     def row_size(self):
         return self._layout.row_size
 
+    @property
+    def oracles(self):
+        return self.structure.oracles
+
+    @property
+    def oracle_note(self):
+        return self.structure.oracle_note
+
+    @property
+    def preferred_solver(self):
+        return self.structure.preferred_solver
+
+    @property
+    def oracle_cost(self):
+        return self.structure.oracle_cost
+
     def smooth_loss(self, smoothing, nonsmooth=False):
         # not above: that module needs this one
         from sksstruct.models.tables._smooth import TableSmoothLoss
@@ -179,7 +183,7 @@ cdef class BoundTable(BoundModel):
     @property
     def labels(self):
         """The observed labelings, one after the other."""
-        return np.asarray(self._y_true)
+        return self.structure.labels
 
     @property
     def entropy_dual_bytes(self):
@@ -192,7 +196,7 @@ cdef class BoundTable(BoundModel):
     def signature(self):
         # where sizes and keys agree, keys may still stand for other things
         digest = sha256()
-        for part in self._structure:
+        for part in self._layout.shapes + self.structure.meaning:
             array = np.ascontiguousarray(part)
             digest.update(repr((array.dtype.str, array.shape)).encode())
             digest.update(array.tobytes())
@@ -214,8 +218,8 @@ cdef class BoundTable(BoundModel):
         return (n_rows * block.ld + 7) // 8 * 8
 
     def views(self, w):
-        coef, intercept = self.block(w, 0)
-        return {"coef": coef.T, "intercept": intercept}
+        blocks = [self.block(w, number) for number in range(len(self.features))]
+        return self._names(blocks, w[self.n_weights - self.n_other:])
 
     def flatten_bounds(self, bounds):
         # the padding is in no view, and stays zero
@@ -275,44 +279,22 @@ cdef class BoundTable(BoundModel):
             self.expect(workspace, i, mu, &means[0], &value)
         return np.asarray(means)[:size], value
 
-    def find(self, TableWorkspace workspace, Py_ssize_t i):
-        """Return the best labeling at the loaded potentials.
-
-        This is for oracles that are not compiled; others override `decode`.
-        """
-        raise NotImplementedError
-
-    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
-        """Return the k best labelings at the loaded potentials, in rows."""
-        raise NotImplementedError
-
     def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef int32_t[:, ::1] rows
         cdef double[::1] values
         cdef Py_ssize_t rank
         with nogil:
             self.potentials(workspace, i)
-        rows = np.ascontiguousarray(self.find_topk(workspace, i, k), dtype=np.int32)
+        found = self.structure.find_topk(
+            i, *self.structure._arrays(&ws.at), k)
+        rows = np.ascontiguousarray(found, dtype=np.int32)
         values = np.empty(len(rows))
         for rank in range(rows.shape[0]):
             self.evaluate(workspace, i, &rows[rank, 0], &values[rank])
         return np.asarray(rows), np.asarray(values)
 
-    # ---- what subclasses override ----
-
-    # Add `scale` times the loss to the tables and the constant.
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
-                      double scale) except -1 nogil:
-        raise NotImplementedError
-
-    # Number of the keys of an example beyond its tables.
-    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
-        return 0
-
-    # Score of a key beyond the tables, counted from their end.
-    cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
-                            const double* weights) noexcept nogil:
-        return 0.0
+    # ---- changes of means ----
 
     # d += change for all tables, and g += change for the weights beyond the blocks, in
     # the layout of `expect`.
@@ -329,70 +311,78 @@ cdef class BoundTable(BoundModel):
             self.touch_row(ws, self.n_rows - self.n_other + k)
         return 0
 
-    # g += change times the features of such a key; must touch the rows of weights.
-    cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
-                       double change) except -1 nogil:
-        raise NotImplementedError
-
     # ---- potentials and labelings ----
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        self._layout.fill(i, workspace.w, ws.theta)
-        ws.constant = 0.0
-        if self._labeled and not self.likelihood:
-            return self.add_loss(ws, i, workspace.loss_scale)
+        ws.at.size = self._layout.fill(i, workspace.w, ws.at.theta)
+        ws.at.others = workspace.w + self.n_weights - self.n_other
+        ws.at.constant = 0.0
+        if self.structure.labeled and not self.likelihood:
+            return self.structure.add_loss(&ws.at, i, workspace.loss_scale)
         return 0
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
-        cdef const int32_t[::1] labels
-        with gil:
-            labels = self.find(workspace, i)
-            # what is not compiled may be a user's
-            if labels.shape[0] != self._sizes[i]:
-                raise ValueError(
-                    f"expected {self._sizes[i]} labels, got {labels.shape[0]}")
-            if labels.shape[0]:
-                memcpy(y, &labels[0], labels.shape[0] * sizeof(int32_t))
+        self.structure.decode(&(<TableScratch*> workspace.scratch).at, i, y)
         return self.evaluate(workspace, i, y, value)
+
+    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        return self.structure.expect(
+            &(<TableScratch*> workspace.scratch).at, i, mu, means, value)
 
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
         # an empty labeling may begin after the last entry
         if self._sizes[i]:
-            memcpy(y, &self._y_true[self._starts[i]], self._sizes[i] * sizeof(int32_t))
+            memcpy(y, &self.structure._y_true[self._starts[i]],
+                   self._sizes[i] * sizeof(int32_t))
         return 0
+
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        return self.structure.loss(i, y, value)
+
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil:
+        return self.structure.indicator(i, y, keys)
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        return self.structure.is_labeling(i, y)
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         cdef Py_ssize_t end = tables_end(self._blocks, self._layout.n_blocks, i)
         cdef TableRow row
         if not 0 <= key < end:
-            return end <= key < end + self.other_keys(i)
+            return end <= key < end + self.structure.other_keys(i)
         row = table_row(self._blocks, i, key)
         # the rest of the row is padding
-        return key - row.first_key < row.block.n_columns
+        return (key - row.first_key < row.block.n_columns
+                and self.structure.has_key(i, key))
 
     cdef inline double _key_score(
         self, Py_ssize_t i, Py_ssize_t key, Py_ssize_t end, const double* table,
-        const double* weights
+        const double* others
     ) noexcept nogil:
         """Return the score of a key: an entry of a table, or beyond them all."""
-        return table[key] if key < end else self.other_score(i, key - end, weights)
+        if key < end:
+            return table[key]
+        return self.structure.other_score(i, key - end, others)
 
     cdef double _total(self, Py_ssize_t i, Py_ssize_t n_keys, const int32_t* keys,
-                       const double* table, const double* weights) noexcept nogil:
-        """Return the sum of the scores of keys at some weights and their table."""
+                       const double* table, const double* others) noexcept nogil:
+        """Return the sum of the scores of keys at tables and other weights."""
         cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
         cdef double total = 0.0
         for k in range(n_keys):
-            total += self._key_score(i, keys[k], end, table, weights)
+            total += self._key_score(i, keys[k], end, table, others)
         return total
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t n_keys = self.indicator(i, y, ws.keys)
-        value[0] = ws.constant + self._total(i, n_keys, ws.keys, ws.theta, workspace.w)
+        cdef Py_ssize_t n_keys = self.structure.indicator(i, y, ws.keys)
+        value[0] = ws.at.constant + self._total(
+            i, n_keys, ws.keys, ws.at.theta, ws.at.others)
         return 0
 
     cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
@@ -400,10 +390,10 @@ cdef class BoundTable(BoundModel):
                            double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
-        value[0] = ws.constant
+        value[0] = ws.at.constant
         for k in range(n_keys):
             value[0] += values[k] * self._key_score(
-                i, keys[k], end, ws.theta, workspace.w)
+                i, keys[k], end, ws.at.theta, ws.at.others)
         return 0
 
     # ---- changes of mean parameters ----
@@ -411,7 +401,7 @@ cdef class BoundTable(BoundModel):
     cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t n_keys = self.indicator(i, y, ws.keys), k
+        cdef Py_ssize_t n_keys = self.structure.indicator(i, y, ws.keys), k
         for k in range(n_keys):
             add_key(ws, ws.keys[k], coef)
         return 0
@@ -448,7 +438,7 @@ cdef class BoundTable(BoundModel):
                 ws.d[key] = 0.0
             elif key >= end:
                 ws.d[key] = 0.0
-                self.add_other(ws, i, key - end, change)
+                self._form_other(ws, i, key - end, change)
             else:
                 # all of its row at once; the row's other keys are found to be zero
                 self._form_row(ws, i, key)
@@ -472,6 +462,16 @@ cdef class BoundTable(BoundModel):
                 self.touch_row(ws, first_row + k)
         if row.block.has_bias:
             self.touch_row(ws, first_row + row.block.n_features)
+
+    cdef int _form_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
+                         double change) except -1 nogil:
+        """Add the features of a key beyond the tables to g."""
+        cdef Py_ssize_t first = self.n_rows - self.n_other, k
+        first += self.structure.add_other(
+            i, key, change, ws.g + self.n_weights - self.n_other)
+        for k in range(self.structure.others_of_key):
+            self.touch_row(ws, first + k)
+        return 0
 
     cdef void _clear_formed(self, TableScratch* ws) noexcept nogil:
         """g = 0"""
@@ -546,7 +546,8 @@ cdef class BoundTable(BoundModel):
                       Py_ssize_t n_labelings, const int32_t* labelings,
                       double* out) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef const int32_t* observed = &self._y_true[self._starts[i]]
+        cdef const int32_t* observed = &self.structure._y_true[self._starts[i]]
+        cdef const double* others = ws.g + self.n_weights - self.n_other
         cdef Py_ssize_t k, n_keys
         cdef double base
         self.add_labeling(workspace, i, y, 1.0)
@@ -555,10 +556,11 @@ cdef class BoundTable(BoundModel):
         # with A_i^T (mu(y) - mu(y_i)) in the place of weights, inner products are the
         # scores of labelings: one pass over the features for all of them
         self._layout.fill(i, ws.g, ws.products)
-        n_keys = self.indicator(i, observed, ws.keys)
-        base = self._total(i, n_keys, ws.keys, ws.products, ws.g)
+        n_keys = self.structure.indicator(i, observed, ws.keys)
+        base = self._total(i, n_keys, ws.keys, ws.products, others)
         for k in range(n_labelings):
-            n_keys = self.indicator(i, labelings + k * self._sizes[i], ws.keys)
-            out[k] = self._total(i, n_keys, ws.keys, ws.products, ws.g) - base
+            n_keys = self.structure.indicator(
+                i, labelings + k * self._sizes[i], ws.keys)
+            out[k] = self._total(i, n_keys, ws.keys, ws.products, others) - base
         self._clear_formed(ws)
         return 0

@@ -1,0 +1,43 @@
+from libc.stdint cimport int32_t
+
+
+cdef struct Potentials:
+    # of one example; `_structure.pyx` states each
+    double* theta
+    double constant
+    Py_ssize_t size
+    const double* others
+    double* memory
+    void* own
+
+
+cdef class Structure:
+    # `_structure.pyx` states attributes and methods
+    cdef readonly Py_ssize_t n_examples, max_size, max_keys
+    cdef readonly Py_ssize_t memory_size, n_others, others_of_key, most_other_keys
+    cdef readonly object sizes, starts, labels
+    cdef readonly bint labeled
+    cdef readonly list meaning
+    # the same arrays, for loops without the interpreter
+    cdef const Py_ssize_t[::1] _sizes, _starts
+    cdef const int32_t[::1] _y_true
+
+    # labelings
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil
+    # the loss
+    cdef int add_loss(self, Potentials* at, Py_ssize_t i,
+                      double scale) except -1 nogil
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil
+    # oracles
+    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil
+    cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil
+    # weights that are potentials themselves
+    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil
+    cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
+                            const double* others) noexcept nogil
+    cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
+                              double* others) except -1 nogil

@@ -1,0 +1,177 @@
+"""A structure: what labelings are, what they lose, and the oracles that find them.
+
+A structure works on the potentials of one example, and knows neither features nor
+weights: `BoundTable` forms potentials from these, and gives changes back to them. The
+potentials theta_i are tables, one after the other, and a labeling y is the list of the
+entries that it picks, its keys:
+
+    score(y) = sum of theta over the keys of y
+
+A labeling is a record of `sizes[i]` small integers. An example may have a key twice,
+where labelings share a part.
+
+Features of some scores depend on the labeling. These scores have keys beyond the
+tables, and a few weights of their own, `others`, which are the same for all examples.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+
+cdef array_of(Py_ssize_t size, double* values):
+    """Return an array of so many values at an address."""
+    # views of nothing are not allowed
+    return np.asarray(<double[:size]> values) if size else np.empty(0)
+
+
+cdef class Structure:
+    """The labelings of examples; a subclass defines them.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (n_examples,)
+        Lengths of the labelings.
+    y_true : ndarray of shape (sum of sizes,), int32, or None
+        Observed labelings; None for prediction.
+    max_keys : int
+        Largest number of keys of a labeling.
+
+    Attributes
+    ----------
+    n_examples, max_size : int
+        Number of examples, and length of the longest labeling.
+    memory_size : int
+        Number of floats that oracles use, `Potentials.memory`.
+    n_others : int
+        Number of weights that are potentials themselves.
+    others_of_key : int
+        How many of them, side by side, the features of one key go with.
+    most_other_keys : int
+        Number of keys beyond the tables, of the example that has most.
+    labels : ndarray of int32
+        Observed labelings, one after the other.
+    labeled : bool
+        Whether they are known.
+    meaning : list
+        Arrays and numbers that say what keys stand for; problems with the same meaning
+        share labelings.
+
+    Notes
+    -----
+    Oracles read the struct `Potentials`: the tables `theta` (`size` entries) with the
+    loss added, but for a `constant` part of it; the weights `others`; floats for
+    scratch, `memory`; and `own`, the object that `own_memory` has returned for the
+    thread, NULL if that was None.
+    """
+
+    # Names of the oracles that are defined here: "max", "topk" and "exp"; "projection"
+    # and "factors" say that `models/roles.py` has a dual of this kind.
+    oracles = ("max", "topk")
+    # Tells those who ask for an oracle that is missing why it is.
+    oracle_note = None
+    # The solver that "auto" stands for, where it is not the one for all models.
+    preferred_solver = None
+    # Visits with the oracle cost so many times what visits of known labelings cost.
+    oracle_cost = 2.0
+
+    def __cinit__(self, sizes, y_true, Py_ssize_t max_keys, *args, **kwargs):
+        self.sizes = np.ascontiguousarray(sizes, dtype=np.intp)
+        self._sizes = self.sizes
+        self.n_examples = len(self.sizes)
+        self.max_size = self.sizes.max()
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        self._starts = self.starts
+        self.labeled = y_true is not None
+        self.labels = np.zeros(1, dtype=np.int32)
+        if self.labeled:
+            self.labels = np.ascontiguousarray(y_true, dtype=np.int32)
+        self._y_true = self.labels
+        self.max_keys = max(max_keys, 1)
+        # subclasses with messages ask for more
+        self.memory_size = 1
+        self.meaning = []
+
+    def own_memory(self):
+        """Return an object that one thread needs, or None."""
+        return None
+
+    # ---- labelings ----
+
+    # Whether y is a labeling of example i, and whether its labelings have a key: states
+    # from elsewhere may hold any numbers. Padding of rows is known not to be a key.
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
+        return 1
+
+    # Keys of y, with repetitions where a part is shared; returns their number.
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil:
+        raise NotImplementedError
+
+    # ---- the loss ----
+
+    # Add `scale` times the loss to the tables and the constant.
+    cdef int add_loss(self, Potentials* at, Py_ssize_t i,
+                      double scale) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # ---- oracles ----
+
+    # The best labeling; of those that tie, always the same one. `find` does it where
+    # the oracle is not compiled.
+    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil:
+        cdef const int32_t[::1] labels
+        with gil:
+            labels = self.find(i, *self._arrays(at))
+            # what is not compiled may be a user's
+            if labels.shape[0] != self._sizes[i]:
+                raise ValueError(
+                    f"expected {self._sizes[i]} labels, got {labels.shape[0]}")
+            if labels.shape[0]:
+                memcpy(y, &labels[0], labels.shape[0] * sizeof(int32_t))
+        return 0
+
+    cdef _arrays(self, Potentials* at):
+        """Return the potentials as arrays: tables and other weights."""
+        return (array_of(at.size, at.theta),
+                array_of(self.n_others, <double*> at.others))
+
+    def find(self, i, theta, others):
+        """Return the best labeling of an example at its potentials."""
+        raise NotImplementedError
+
+    def find_topk(self, i, theta, others, k):
+        """Return the k best labelings of an example, in rows, the best first."""
+        raise NotImplementedError
+
+    # The distribution in which the probability of y is proportional to
+    # exp(score(y) / mu): `value` becomes mu log sum_y exp(score(y) / mu), and the
+    # constant; `means` the expected number of each key, padding included, and then the
+    # means of the features of the other weights.
+    cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # ---- weights that are potentials themselves ----
+
+    # Number of the keys of an example beyond its tables.
+    cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
+        return 0
+
+    # Score of such a key, counted from the end of the tables.
+    cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
+                            const double* others) noexcept nogil:
+        return 0.0
+
+    # others += change times the features of such a key; returns the first of the
+    # `others_of_key` weights that it goes with.
+    cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
+                              double* others) except -1 nogil:
+        raise NotImplementedError
