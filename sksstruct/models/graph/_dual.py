@@ -14,20 +14,16 @@ class ForestDual(PolytopeDual):
     ----------
     model : BoundGraph
         Model with its data.
-    labels, costs, edges : ndarray
-        See `PolytopeDual`.
-    row : ndarray of shape (n_edges,) or None
-        The row of features of each edge; None: its own.
-    potts : bool
-        Whether pairs score by agreement only.
     """
 
-    def __init__(self, model, labels, costs, edges, row, potts):
-        super().__init__(model, labels, costs, edges)
-        self.potts, self.row = potts, row
-        if row is not None:
+    def __init__(self, model):
+        graph, edges = model.all_edges()
+        super().__init__(model, model.labels, model.costs, edges)
+        # the row of features of each edge; None: its own
+        self.potts, self.row = model.potts, graph if model.shared else None
+        if model.shared:
             ones, shape = np.ones(len(edges)), (model.n_examples, len(edges))
-            entries = ones, (row, np.arange(len(edges)))
+            entries = ones, (graph, np.arange(len(edges)))
             self.sum_by_row = sparse.csr_array(entries, shape)
 
     def combine(self, x):

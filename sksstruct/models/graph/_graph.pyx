@@ -60,14 +60,11 @@ cdef class BoundGraph(BoundTable):
     # where the edges of each graph begin
     cdef const Py_ssize_t[::1] _first_edge
     cdef const double[::1] _cost
-    cdef bint potts, shared, forest, bias_is_feature
+    cdef readonly bint potts, shared, forest, bias_is_feature, fit_intercept
     # of all nodes of forests: the order of messages, the parent or -1, the edge to it
     cdef Py_ssize_t[::1] _order, _parent, _edge_up
     # of all graphs that are not
     cdef list _cuts
-    # features of nodes and edges, and whether there is a bias; what is made of them
-    cdef tuple _features
-    cdef object _factors
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, edges,
                   first_edge, potts, shared, forest, costs, bias_is_feature):
@@ -158,7 +155,7 @@ cdef class BoundGraph(BoundTable):
                     first_edge=np.ascontiguousarray(first_edge, dtype=np.intp),
                     potts=potts, shared=shared, forest=forest, costs=costs,
                     bias_is_feature=bias_is_feature)
-        bound._features = nodes, edge_rows, fit_intercept
+        bound.fit_intercept = fit_intercept
         return bound
 
     def views(self, w):
@@ -200,44 +197,20 @@ cdef class BoundGraph(BoundTable):
                     -1 if tree._parent[k] == root else tree._parent[k])
                 self._edge_up[first + k] = tree._edge[k]
 
-    def _all_edges(self):
+    def all_edges(self):
         """Return the graph of each edge, and the ends, numbered among all nodes."""
         graph = np.repeat(np.arange(self.n_examples), np.diff(self._first_edge))
         return graph, self.edges + np.asarray(self._starts)[graph][:, None]
 
-    def dual_space(self):
-        # not above: that module is needed for this dual only
-        from sksstruct.models.graph._dual import ForestDual
+    @property
+    def first_edge(self):
+        """Where the edges of each graph begin."""
+        return np.asarray(self._first_edge)
 
-        graph, edges = self._all_edges()
-        return ForestDual(self, np.asarray(self._y_true), np.asarray(self._cost), edges,
-                          graph if self.shared else None, self.potts)
-
-    def factors(self):
-        """Return the nodes and edges as a `FactorModel`."""
-        # not above, as these need models of inference that others do not
-        from sksstruct.models.graph.labeled import LabeledGraphs, graph_factors
-
-        # once for all who ask: the weights are theirs
-        if self._factors is None:
-            nodes, edge_rows, has_bias = self._features
-            graph, edges = self._all_edges()
-            self._factors = graph_factors(LabeledGraphs(
-                nodes=nodes, edge_rows=edge_rows[graph] if self.shared else edge_rows,
-                first_node=np.asarray(self._starts),
-                first_edge=np.asarray(self._first_edge), edges=edges,
-                y_true=np.asarray(self._y_true), costs=np.asarray(self._cost),
-                example_weights=self.example_weights, n_labels=self.n_labels,
-                n_weights=self.n_weights,
-                fit_intercept=has_bias and not self.bias_is_feature,
-                blocks=self._factor_blocks), potts=self.potts)
-        return self._factors
-
-    def _factor_blocks(self, w):
-        """Return views of flat weights as `LabeledGraphs` has them."""
-        views = self.views(w)
-        bias = views["intercept"] if self._features[2] else None
-        return views["coef"].T, bias, views["edge_coef"]
+    @property
+    def costs(self):
+        """The loss of missing the label of each node."""
+        return np.asarray(self._cost)
 
     # ---- tables ----
 

@@ -83,22 +83,47 @@ def graph_factors(graphs, *, potts):
     return EdgeRowFactors(graphs)
 
 
+def forest_factors(model):
+    """The nodes and edges of a `BoundGraph` as a `FactorModel`."""
+    nodes, edge_rows = model.features
+    graph, edges = model.all_edges()
+    has_bias = model.fit_intercept
+
+    def blocks(w):
+        views = model.views(w)
+        bias = views["intercept"] if has_bias else None
+        return views["coef"].T, bias, views["edge_coef"]
+
+    graphs = LabeledGraphs(
+        nodes=nodes,
+        edge_rows=edge_rows[graph] if model.shared else edge_rows,
+        first_node=model.starts,
+        first_edge=model.first_edge,
+        edges=edges,
+        y_true=model.labels,
+        costs=model.costs,
+        example_weights=model.example_weights,
+        n_labels=model.n_labels,
+        n_weights=model.n_weights,
+        fit_intercept=has_bias and not model.bias_is_feature,
+        blocks=blocks,
+    )
+    return graph_factors(graphs, potts=model.potts)
+
+
 class BoundRelaxedGraph(BoundPython):
     """A `RelaxedGraphModel` bound to data: an oracle in Python, and factors."""
-
-    _factors = None
 
     @property
     def oracles(self):
         return (*super().oracles, "factors")
 
-    def factors(self):
-        """Return the nodes, edges and cliques as a `FactorModel`."""
-        # once for all who ask: the weights are theirs
-        if self._factors is None:
-            graphs = labeled_graphs(self.spec, self.X, self.Y, self.example_weights)
-            self._factors = graph_factors(graphs, potts=self.spec.pairwise == "potts")
-        return self._factors
+
+def relaxed_factors(model):
+    """The nodes, edges and cliques of a `BoundRelaxedGraph` as a `FactorModel`."""
+    spec = model.spec
+    graphs = labeled_graphs(spec, model.X, model.Y, model.example_weights)
+    return graph_factors(graphs, potts=spec.pairwise == "potts")
 
 
 def labeled_graphs(spec, X, Y, example_weights):

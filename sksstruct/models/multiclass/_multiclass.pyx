@@ -84,13 +84,10 @@ cdef class BoundMulticlass(BoundTable):
                    np.ascontiguousarray(labels, dtype=np.int32), example_weights, 1,
                    costs=costs)
 
-    def dual_space(self):
-        # not above: that module is needed for this dual only
-        from sksstruct.models.multiclass._dual import MulticlassDual
-
-        labels = np.asarray(self._y_true)
-        losses = None if self._uniform else np.asarray(self._costs)[labels]
-        return MulticlassDual(self, labels, losses)
+    @property
+    def costs(self):
+        """Losses, as the parameter; None: 1 for each error."""
+        return None if self._uniform else np.asarray(self._costs)
 
     def quick_ascent(self, alpha):
         # Passes grow with the squares of the features against n alpha mu, those of

@@ -304,3 +304,18 @@ cdef class MultilabelGraph(FactorModel):
                 self.labels._pair_weights[(entries[k] // 4) % self.labels.n_pairs] += (
                     self.labels.scaling * changes[k])
         return 0
+
+
+def multilabel_factors(model):
+    """Return labels and pairs of a `BoundMultilabel`, trained on the relaxation."""
+    # as they were given, and a column of ones
+    X = 2.0 * model.features[0]
+    Y = model.labels.reshape(model.n_examples, -1)[:, :model.n_labels] // 2
+    relaxed = model
+    # the dual of factors is that of the relaxation, whatever the oracle is
+    if model.exact:
+        relaxed = model.bind(
+            X, model.n_labels, model.pairs, Y, model.example_weights,
+            scaling=model.scaling, exact=False, fit_intercept=False)
+    return MultilabelFactors(
+        X, Y, model.pairs, model.example_weights, model.scaling, relaxed)

@@ -69,7 +69,6 @@ cdef class BoundMultilabel(BoundTable):
     cdef readonly object pairs
     cdef readonly double scaling
     cdef readonly bint exact
-    cdef object _features, _factors
     cdef const int32_t[:, ::1] _pairs
     # the key of the first pair
     cdef Py_ssize_t _pair_start
@@ -140,30 +139,8 @@ cdef class BoundMultilabel(BoundTable):
         cdef BoundMultilabel model = cls(
             blocks, np.full(n_examples, size), y_true, example_weights,
             2 * (n_labels + len(pairs)), pairs=pairs, exact=exact)
-        model._features, model.scaling = X, scaling
+        model.scaling = scaling
         return model
-
-    def factors(self):
-        """Return labels and pairs as factors, which are trained on the relaxation."""
-        # not above: few solvers ask for factors
-        from sksstruct.models.multilabel._factors import MultilabelFactors
-
-        # formed once: they hold weights, and a copy of the features
-        if self._factors is not None:
-            return self._factors
-        # as they were given, and a column of ones
-        X = 2.0 * self._features
-        Y = np.asarray(self._y_true).reshape(self.n_examples, -1)
-        Y = Y[:, :self.n_labels] // 2
-        relaxed = self
-        # the dual of factors is that of the relaxation, whatever the oracle is
-        if self.exact:
-            relaxed = BoundMultilabel.bind(
-                X, self.n_labels, self.pairs, Y, self.example_weights,
-                scaling=self.scaling, exact=False, fit_intercept=False)
-        self._factors = MultilabelFactors(
-            X, Y, self.pairs, self.example_weights, self.scaling, relaxed)
-        return self._factors
 
     def _workspace(self, training):
         return MultilabelWorkspace(self, training)

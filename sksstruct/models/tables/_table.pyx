@@ -163,19 +163,6 @@ cdef class BoundTable(BoundModel):
     def row_size(self):
         return self._layout.row_size
 
-    def smooth_loss(self, smoothing, nonsmooth=False):
-        # not above: that module needs this one
-        from sksstruct.models.tables._smooth import TableSmoothLoss
-
-        if smoothing.smoothing == "entropy" and "exp" in self.oracles:
-            return TableSmoothLoss(self, smoothing, nonsmooth)
-        return BoundModel.smooth_loss(self, smoothing, nonsmooth)
-
-    def entropy_dual(self, smoothing, state=None):
-        from sksstruct.models.tables._entropy_dual import TableEntropyDual
-
-        return TableEntropyDual(self, smoothing.mu, state)
-
     @property
     def labels(self):
         """The observed labelings, one after the other."""
