@@ -51,6 +51,7 @@ from sksstruct.estimators._train import prepare
 from sksstruct.inference.lp import TRWS
 from sksstruct.models import RelaxedGraphModel, grid_graph
 from sksstruct.models.chain import chain as chain_module
+from sksstruct.models.roles import factor_model
 from sksstruct.solvers import BCFW, GDMM
 
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "papers"))
@@ -289,7 +290,7 @@ class LabelingsOnly(RelaxedGraphModel):
 def relaxed_objective(estimator, X, y):
     """The relaxed objective of a fitted classifier, from above."""
     clone = SSVMClassifier(RelaxedGraphModel(normalize=True), alpha=estimator.alpha)
-    factors = prepare(clone, X, y).model.factors()
+    factors = factor_model(prepare(clone, X, y).model)
     w = estimator.weights_
     return estimator.alpha / 2 * float(w @ w) + factors.maxima(w)
 

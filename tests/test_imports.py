@@ -41,13 +41,15 @@ MAY_IMPORT = {
         "utils",
     },
     "losses": {"losses", "utils"},
-    # The abstract bound models are all that a solver knows of models, and minimum cuts,
-    # which one solver makes with scores of its own, of inference.
+    # The abstract bound models are all that a solver knows of models, and what is built
+    # on them by type; and minimum cuts, which one solver makes with scores of its own,
+    # of inference.
     "solvers": {
         "inference.cuts",
         "losses",
         "solvers",
         "models.protocols",
+        "models.roles",
         "projections",
         "utils",
     },

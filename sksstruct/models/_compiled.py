@@ -23,9 +23,9 @@ class CompiledModel(StructuredModel):
     ``_rows(X)`` stacks these features, ``_offsets(X)`` says where those of each example
     begin, and ``_n_columns`` is the number of scores of a row; both are defined here
     for inputs that are arrays, or of which ``_features(x)`` is one, with an axis of
-    features at last. Where there are marginal probabilities, ``_marginals_of(structure, i,
-    means)`` turns what the exp oracle returns for the i-th example into an array for
-    the user.
+    features at last. Where there are marginal probabilities,
+    ``_marginals_of(structure, i, means)`` turns what the exp oracle returns for the
+    i-th example into an array for the user.
     """
 
     # Numbers of features, and the labels, once they are known; None if there are none.

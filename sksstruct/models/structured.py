@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
 from sksstruct.models.facts import Facts, part_weight
+from sksstruct.models.python._python import BoundPython
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils.validation import LabelEncoder, check_example_weight
 
@@ -317,8 +318,6 @@ class StructuredModel(ModelSpec, BaseEstimator):
         return as_list("X", X)
 
     def _bind(self, examples):
-        from sksstruct.models.python._python import BoundPython
-
         return BoundPython(self, *examples)
 
     def _bind_part(self, examples, first, last):

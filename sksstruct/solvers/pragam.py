@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from sksstruct.models.roles import dual_space
 from sksstruct.solvers.core.base import SCALING, Solver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._doc import fill_doc
@@ -80,7 +81,7 @@ class Pragam(Solver):
     required_oracles = ("projection",)
 
     def _solve(self, model, alpha, options):
-        space = model.dual_space()
+        space = dual_space(model)
         loop = Loop(self, alpha, options)
         run = ExcessiveGap(self, space, alpha)
         try:

@@ -17,6 +17,7 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct import ChainCRF
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain.data import TrainingData, existing_weights
+from sksstruct.models.roles import smooth_loss
 from sksstruct.solvers import BCFW, LBFGS, SOLVERS
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
@@ -44,7 +45,7 @@ def bound(X, y, loss, augmented, known=None, **kwargs):
     model = BoundChain(packed, len(data.classes), data.labels, None, costs, **kwargs)
     if known is not None:
         model.unknown = ~np.concatenate(known)
-    return model.smooth_loss(SmoothedHinge(*loss)), model, data
+    return smooth_loss(model, SmoothedHinge(*loss)), model, data
 
 
 def flat_gradient(model, gradient):

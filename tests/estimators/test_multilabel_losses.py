@@ -20,6 +20,7 @@ from sksstruct.models.multilabel._pairs import (
     joint_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.models.roles import coordinate_dual, fits_coordinate_dual
 from sksstruct.solvers import DCD
 
 LOSSES = "hinge", "squared_hinge", "log"
@@ -171,7 +172,7 @@ def test_the_hinge_is_that_of_its_dual():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_visit_raises_the_dual(loss):
     model, alpha = bound_model(loss, scaling=3.0), 1e-3
-    dual = model.coordinate_dual(alpha)
+    dual = coordinate_dual(model, alpha)
     last = 0.0
     rng = np.random.RandomState(0)
     for i in rng.randint(model.n_examples, size=300):
@@ -180,7 +181,7 @@ def test_every_visit_raises_the_dual(loss):
         assert value >= last - 1e-12
         last = value
     # the weights are those of the duals
-    fresh = model.coordinate_dual(alpha, dual.state())
+    fresh = coordinate_dual(model, alpha, dual.state())
     np.testing.assert_allclose(fresh.w, dual.w, atol=1e-9)
 
 
@@ -198,14 +199,14 @@ def test_bounds_of_a_bias_without_penalty(passes):
     np.testing.assert_array_equal(model.free, [0, 1])
     best = DCD(20000, 1e-12).solve(model, alpha, random_state=0)
     assert best.dual_gap <= 1e-9
-    dual = model.coordinate_dual(alpha)
+    dual = coordinate_dual(model, alpha)
     for _ in range(passes):
         dual.visit(np.random.RandomState(0))
         assert dual.value() <= best.objective + 1e-12 <= dual.primal() + 1e-9
         dual.end_pass()
-    again = model.coordinate_dual(alpha, dual.state())
+    again = coordinate_dual(model, alpha, dual.state())
     np.testing.assert_allclose(again.w, dual.w, atol=1e-10)
-    assert model.fits_coordinate_dual(dual.state())
+    assert fits_coordinate_dual(model, dual.state())
     # the slope of the objective along the bias is zero
     changed = best.weights.copy()
     for step in (-1e-3, 1e-3):

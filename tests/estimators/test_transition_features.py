@@ -28,6 +28,7 @@ from sksstruct.models.chain.chain import ChainModel
 from sksstruct.models.chain.data import TrainingData
 from sksstruct.models.chain.fitted import FittedChain
 from sksstruct.models.chain.pair_support import PairSupport
+from sksstruct.models.roles import smooth_loss
 from sksstruct.solvers import BCFW, LBFGS
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
@@ -64,7 +65,7 @@ def bound(X, y, name, known=None, **options):
             for rows in zip(y, known, strict=True)
         ]
     model = spec._bind(spec._read(X, y, None, None))
-    return model.smooth_loss(SmoothedHinge(*LOSSES[name])), model, spec
+    return smooth_loss(model, SmoothedHinge(*LOSSES[name])), model, spec
 
 
 class TestGradient:

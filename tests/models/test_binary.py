@@ -6,6 +6,7 @@ from scipy import sparse
 from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.models.chain._chain import BoundChain
 
+from sksstruct.models.roles import coordinate_dual, dual_space, fits_coordinate_dual
 from sksstruct.solvers import DCD
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils.packed import PackedSequences
@@ -51,10 +52,10 @@ def test_risk_and_plane(form, intercept):
 
 
 def spaces():
-    yield "box", binary()[0].dual_space()
-    yield "csr", binary("csr", intercept=False)[0].dual_space()
-    yield "equality", binary(free_bias=True)[0].dual_space()
-    yield "chain", chain().dual_space()
+    yield "box", dual_space(binary()[0])
+    yield "csr", dual_space(binary("csr", intercept=False)[0])
+    yield "equality", dual_space(binary(free_bias=True)[0])
+    yield "chain", dual_space(chain())
 
 
 @pytest.mark.parametrize(("name", "space"), list(spaces()), ids=lambda x: str(x)[:8])
@@ -92,7 +93,7 @@ def test_dual_spaces(name, space):
 @pytest.mark.parametrize("free_bias", [False, True])
 def test_restriction_is_the_same_problem(free_bias):
     model, *_ = binary(free_bias=free_bias)
-    space = model.dual_space()
+    space = dual_space(model)
     rng = np.random.RandomState(2)
     x = space.project(rng.uniform(-0.05, 0.15, size=15))
     w = space.combine(x)
@@ -152,7 +153,7 @@ def slow_descent(X, s, p, alpha, passes):
 def test_coordinates_with_shrinking_find_the_optimum(form, intercept, alpha):
     model, X, s, p = binary(form, intercept=intercept)
     ones = np.column_stack([X, np.full(15, float(intercept))])
-    dual = model.coordinate_dual(alpha)
+    dual = coordinate_dual(model, alpha)
     rng, visited = np.random.RandomState(0), []
     for _ in range(4000):
         visited.append(dual.steps.n_active)
@@ -170,13 +171,13 @@ def test_coordinates_with_shrinking_find_the_optimum(form, intercept, alpha):
     dual.expand()
     dual.visit(rng)
     assert dual.gap == pytest.approx(gap, abs=1e-10)
-    again = model.coordinate_dual(alpha, dual.state())
+    again = coordinate_dual(model, alpha, dual.state())
     assert again.primal() - again.value() == pytest.approx(gap, abs=1e-12)
-    assert model.fits_coordinate_dual(dual.state())
+    assert fits_coordinate_dual(model, dual.state())
 
 
 def test_a_pass_can_be_made_in_parts():
-    whole, parts = (binary()[0].coordinate_dual(0.01) for _ in range(2))
+    whole, parts = (coordinate_dual(binary()[0], 0.01) for _ in range(2))
     parts._visits_of_a_call = 2
     a, b = np.random.RandomState(0), np.random.RandomState(0)
     for _ in range(20):

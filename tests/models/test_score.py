@@ -11,6 +11,7 @@ from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore, ScoreFunction
 from sksstruct.models.chain.chain import ChainModel
+from sksstruct.models.roles import nonlinear_loss
 from sksstruct.solvers import SGD, ProxLinear
 from sksstruct.utils.packed import PackedSequences
 
@@ -37,7 +38,7 @@ def scored(loss, nonsmooth=False, form=np.asarray, score=None, **kwargs):
     model.check()
     p = rng.uniform(size=4)
     problem = model._bind(model._read(packed, y, p, None))
-    problem = problem.nonlinear_loss(loss[0], loss[2])
+    problem = nonlinear_loss(problem, loss[0], loss[2])
     if nonsmooth:
         problem.set_smoothing(loss[1])
     w = problem.initial_weights(rng)

@@ -16,6 +16,7 @@ from sksstruct.models import (
     MulticlassModel,
     RelaxedGraphModel,
 )
+from sksstruct.models.roles import nonlinear_loss
 from sksstruct.models.scores import scored
 from sksstruct.solvers import SGD, ProxLinear
 
@@ -49,7 +50,7 @@ def bound(name, loss):
     classifier = SSVMClassifier(model, loss=loss, score_function=ELUScore(3))
     problem = prepare(classifier, X, y, weight).model
     rng = np.random.RandomState(1)
-    problem.nonlinear_loss("auto", 1000)
+    nonlinear_loss(problem, "auto", 1000)
     if problem.nonsmooth:
         problem.set_smoothing(0.7)
     w = problem.initial_weights(rng)

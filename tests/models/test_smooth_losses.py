@@ -10,6 +10,7 @@ from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
 from sksstruct import SSVMClassifier
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import GraphModel, MulticlassModel
+from sksstruct.models.roles import smooth_loss
 
 # instances of each kind
 N_INSTANCES = 500
@@ -67,7 +68,7 @@ def test_value_and_gradient(name, likelihood):
         mu = 1.0 if likelihood else mu
         spec, table, smoothing = bind(model, X, y, p, mu=mu, likelihood=likelihood)
         w = size * rng.normal(size=table.n_weights) * real(table)
-        loss, gradient = table.smooth_loss(smoothing), np.empty(table.n_weights)
+        loss, gradient = smooth_loss(table, smoothing), np.empty(table.n_weights)
         value = loss.value_and_gradient(w, gradient)
         want = enumerated(spec, X, y, w, p / p.sum(), mu, likelihood)
         assert value == pytest.approx(want[0], rel=1e-10, abs=1e-11)
@@ -93,7 +94,7 @@ def test_gradient_by_differences(name):
     _, table, smoothing = bind(model, X, y, mu=0.7)
     rng = np.random.RandomState(1)
     w = rng.normal(size=table.n_weights) * real(table)
-    loss, gradient = table.smooth_loss(smoothing), np.empty(table.n_weights)
+    loss, gradient = smooth_loss(table, smoothing), np.empty(table.n_weights)
     loss.value_and_gradient(w, gradient)
     scratch = np.empty_like(gradient)
     for k in np.flatnonzero(real(table)):
@@ -112,7 +113,7 @@ def test_visits(name, anchored):
     rng = np.random.RandomState(2)
     p = rng.uniform(0.5, 2.0, size=len(X))
     spec, table, smoothing = bind(model, X, y, p, mu=0.7)
-    loss = table.smooth_loss(smoothing)
+    loss = smooth_loss(table, smoothing)
     start = 0.5 * rng.normal(size=table.n_weights) * real(table)
     weights, gradient = LazyWeights(table.n_weights), np.empty(table.n_weights)
     weights.w[:] = start
@@ -139,7 +140,7 @@ def test_visits_need_an_anchor():
     model, X, y, _ = PROBLEMS["multiclass"]
     _, table, smoothing = bind(model, X, y)
     with pytest.raises(ValueError, match="no anchor"):
-        table.smooth_loss(smoothing).start_visits(True)
+        smooth_loss(table, smoothing).start_visits(True)
 
 
 # ---- single examples, whose scores may be anything ----
@@ -297,7 +298,7 @@ def test_random_problems():
         spec, table, smoothing = bind(model, X, y, p, mu=mu, likelihood=likelihood)
         w = rng.choice([0.0, 1.0, 5.0]) * rng.normal(size=table.n_weights) * real(table)
         gradient = np.empty(table.n_weights)
-        value = table.smooth_loss(smoothing).value_and_gradient(w, gradient)
+        value = smooth_loss(table, smoothing).value_and_gradient(w, gradient)
         want = enumerated(spec, X, y, w, p / p.sum(), mu, likelihood)
         assert value == pytest.approx(want[0], rel=1e-10, abs=1e-11)
         np.testing.assert_allclose(gradient, want[1], rtol=1e-9, atol=1e-10)

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.models import GraphModel, MulticlassModel
+from sksstruct.models.roles import dual_space
 from sksstruct.projections import project_simplex
 from sksstruct.projections._simplex import project_rows
 from sksstruct.solvers import BCFW, CuttingPlane, Pragam
@@ -63,7 +64,7 @@ def space_of(case, seed=0, weighted=False):
 
     class Watched(Pragam):
         def _solve(self, model, alpha, options):
-            spaces.append(model.dual_space())
+            spaces.append(dual_space(model))
             return super()._solve(model, alpha, options)
 
     with warnings.catch_warnings():

@@ -5,6 +5,7 @@ import pytest
 from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
 
 from sksstruct.estimators._train import prepare
+from sksstruct.models.roles import factor_model
 from sksstruct.solvers import BCA, GDMM
 from tests.solvers.test_gdmm import label_sets, structured, written_out
 
@@ -52,7 +53,7 @@ def test_the_dual_never_falls(passes_alone):
     X, Y = crowd()
     alpha = 0.01
     model = prepare(classifier(), X, Y).model
-    factors = model.factors()
+    factors = factor_model(model)
     factors.start()
     state = LabelAscent(factors, alpha)
     order = np.arange(len(Y))
@@ -91,7 +92,7 @@ def test_weights_belong_to_the_dual():
     X, Y = crowd()
     alpha = 0.01
     model = prepare(classifier(fit_intercept=False), X, Y).model
-    factors = model.factors()
+    factors = factor_model(model)
     factors.start()
     state = LabelAscent(factors, alpha)
     order = np.arange(len(Y))

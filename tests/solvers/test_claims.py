@@ -11,6 +11,7 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._smooth import ChainSmoothLoss
 
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.roles import dual_space
 from sksstruct.solvers import BMRM, CuttingPlane, Pragam
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.core.risk import Risk
@@ -68,7 +69,7 @@ def test_pragam_upper_bound(seed, alpha):
     X *= rng.uniform(0.5, 2.0, size=(n, 1))
     R2 = (X**2).sum(axis=1).max()
     model = BoundBinary(X, y, np.full(n, 1.0 / n), False)
-    space = model.dual_space()
+    space = dual_space(model)
     run = ExcessiveGap(Pragam(lipschitz=n * R2 / alpha, restart=False), space, alpha)
     run.first_step()
     for k in range(300):

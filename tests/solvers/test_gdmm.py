@@ -17,6 +17,7 @@ from sksstruct.solvers.dual_decomposition._state import GDMMState
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
 from sksstruct.estimators._train import prepare
+from sksstruct.models.roles import factor_model
 from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.utils.packed import PackedSequences
 
@@ -310,7 +311,7 @@ def test_repeatable(n_jobs):
 def test_parts_hold_all_labels(n_labels, asked, parts):
     """Also where the last part is not full."""
     X, y = [np.zeros((n_labels, 1))], [np.arange(n_labels)]
-    factors = prepare(ChainCRF(alpha=0.1), X, y).model.factors()
+    factors = factor_model(prepare(ChainCRF(alpha=0.1), X, y).model)
     assert factors.set_partition(asked) == parts
     assert factors.width * parts >= n_labels
 

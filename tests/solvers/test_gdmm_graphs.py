@@ -19,6 +19,7 @@ from sksstruct.estimators._train import prepare
 from sksstruct.inference.lp.highs import solve_relaxation
 from sksstruct.models import Graph, GraphModel, RelaxedGraphModel
 from sksstruct.models.graph import labeled
+from sksstruct.models.roles import factor_model
 from sksstruct.solvers import GDMM, SoftBCFW
 
 # kinds of features of edges: none, one of several, any
@@ -83,7 +84,7 @@ def fit(model, X, y, weight=None, *, solver, alpha=ALPHA, tol=1e-4):
 
 def factors_of(model, X, y):
     classifier = SSVMClassifier(model, alpha=ALPHA, solver="gdmm")
-    return prepare(classifier, X, y).model.factors()
+    return factor_model(prepare(classifier, X, y).model)
 
 
 def some_passes(factors, n_passes=6):
@@ -214,7 +215,7 @@ def test_weights_and_squares():
         X, y = graphs(kind=kind)
         model = RelaxedGraphModel(pairwise)
         bound = prepare(SSVMClassifier(model, alpha=ALPHA, solver="gdmm"), X, y).model
-        factors = bound.factors()
+        factors = factor_model(bound)
         some_passes(factors)
         w, spec, n = factors.weights(), bound.spec, 40
         _, _, edges = spec._blocks(w)
@@ -288,7 +289,7 @@ def test_the_bound_lies_between_the_relaxation_and_the_multipliers(seed, cliques
     X, y = graphs(seed)
     X = with_cliques(X, seed) if cliques else X
     bound = prepare(SSVMClassifier(RelaxedGraphModel(), alpha=0.05), X, y).model
-    factors, model = bound.factors(), bound.spec
+    factors, model = factor_model(bound), bound.spec
     for n_passes in (0, 2, 20):
         factors.start()
         state = some_passes(factors, n_passes)
@@ -318,7 +319,9 @@ def test_the_bound_is_exact_on_trees(pairwise):
             best = spec.loss_augmented_decode(x, y_true, w)
             score = w @ (spec.joint_feature(x, best) - spec.joint_feature(x, y_true))
             expected.append(spec.loss(y_true, best) + score)
-        assert bound.factors().maxima(w) == pytest.approx(np.mean(expected), abs=1e-9)
+        assert factor_model(bound).maxima(w) == pytest.approx(
+            np.mean(expected), abs=1e-9
+        )
 
 
 # ---- the optimum ----

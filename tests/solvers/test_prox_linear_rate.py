@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 from sksstruct.models import ELUScore
 from sksstruct.models.chain.chain import ChainModel
+from sksstruct.models.roles import nonlinear_loss
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic.prox_linear import LinearizedEpochs
 from sksstruct.utils.packed import PackedSequences
@@ -26,7 +27,7 @@ def tagging():
     packed = PackedSequences.from_lengths(np.concatenate(X), [2] * 12)
     problem = model._bind(model._read(packed, y, np.full(12, 1 / 12), None))
     # four labelings: the top-K oracle knows all
-    loss = problem.nonlinear_loss("l2", 4)
+    loss = nonlinear_loss(problem, "l2", 4)
     return loss, loss.initial_weights(rng), rng
 
 

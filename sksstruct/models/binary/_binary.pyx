@@ -17,6 +17,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
+from sksstruct.models.binary._dual import BinaryDual
+
 
 cdef class BinaryWorkspace(Workspace):
     """Scratch of one thread: a score, and a change of one number."""
@@ -92,22 +94,6 @@ cdef class BoundBinary(BoundModel):
         """1 for the positive class, 0 for the negative one."""
         return np.asarray(self._labels)
 
-    def dual_space(self):
-        # not above: that module is needed for this dual only
-        from sksstruct.models.binary._dual import BinaryDual
-
-        return BinaryDual(self, self.free_bias)
-
-    def coordinate_dual(self, alpha, state=None):
-        """Return the dual variables, one for each example: "coordinates"."""
-        from sksstruct.models.binary._dual import BinaryCoordinates
-
-        return BinaryCoordinates(self, alpha, state)
-
-    def fits_coordinate_dual(self, state):
-        """Return whether dual variables of another problem fit this one."""
-        return state.shape == (self.n_examples,)
-
     @property
     def oracles(self):
         # a bias without a penalty has no place in w: only the dual knows of it
@@ -127,7 +113,7 @@ cdef class BoundBinary(BoundModel):
         bias = w[len(w) - 1:].copy()
         # not a weight, but what is best at the others
         if self.free_bias:
-            space = self.dual_space()
+            space = BinaryDual(self)
             bias[0] = space.bias(space.slopes(w))
         return {"coef": w[None, :-1], "intercept": bias}
 

@@ -18,7 +18,7 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from sksstruct.models.tables._structure cimport Potentials, Structure
+from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 
 from sksstruct.models.tables._table import block_ld
 
@@ -83,7 +83,8 @@ cdef class Candidates(Structure):
         keys[0] = <int32_t> (y[0] * self.ld + y[1])
         return 1
 
-    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil:
+    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                    int32_t* y) except -1 nogil:
         cdef Py_ssize_t candidate, label
         cdef const double* row = at.theta
         cdef double best = row[0]

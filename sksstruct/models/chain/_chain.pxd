@@ -21,7 +21,7 @@ cdef class BoundChain(BoundModel):
     cdef readonly bint fit_intercept, boundary
     cdef readonly object mask, packed
     cdef public object numbers, unknown, support, stored_pairs
-    cdef object _label_costs, _loss_length, _known, _factors
+    cdef readonly object label_costs, loss_length, known
     # of all positions
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost

@@ -43,7 +43,7 @@ from sksstruct.utils._simd cimport (
     sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
 )
 
-from sksstruct.models.chain._factors import ChainFactors, position_costs
+from sksstruct.models.chain._factors import position_costs
 from sksstruct.models.chain.constraints import parts_of_mask, without_missing
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
@@ -181,8 +181,8 @@ cdef class BoundChain(BoundModel):
 
     def _bind_labels(self, labels, label_costs, known, loss_length):
         """Store the observed labels, and the loss of missing each of them."""
-        self._labels, self._label_costs, self._known = labels, label_costs, known
-        self._loss_length = loss_length
+        self._labels, self.label_costs, self.known = labels, label_costs, known
+        self.loss_length = loss_length
         # also where factors take them from: both losses are the same
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
@@ -205,32 +205,6 @@ cdef class BoundChain(BoundModel):
 
     # ---- what solvers and estimators may ask for ----
 
-    def smooth_loss(self, smoothing, nonsmooth=False):
-        # here and below not at the top: those modules need this one
-        if self.pair_features is None:
-            from sksstruct.models.chain._smooth import ChainSmoothLoss as Loss
-        else:
-            from sksstruct.models.chain._pair_smooth import PairSmoothLoss as Loss
-
-        return Loss(
-            self, smoothing, self.unknown, self.numbers, nonsmooth, self.support)
-
-    def entropy_dual(self, smoothing, state=None):
-        if self.pair_features is None:
-            from sksstruct.models.chain._entropy_dual import ChainEntropyDual as Dual
-        else:
-            from sksstruct.models.chain._pair_entropy_dual import (
-                PairEntropyDual as Dual,
-            )
-
-        return Dual(self, smoothing.mu, state)
-
-    def fits_entropy_dual(self, state, smoothing):
-        # means and entropies are of these features on pairs, and of no others
-        return (BoundModel.fits_entropy_dual(self, state, smoothing)
-                and (self.pair_features is None
-                     or self.pair_features.same_as(state.get("pair_features"))))
-
     @property
     def entropy_dual_bytes(self):
         """The bytes that `entropy_dual` takes, and its lists of weights on pairs."""
@@ -240,27 +214,7 @@ cdef class BoundChain(BoundModel):
         n_rows = int(self.starts[-1]) + self.n_examples * self.n_labels
         return 16 * self.ld * n_rows + 20 * n_read
 
-    def dual_space(self):
-        from sksstruct.models.chain._dual import ChainDual
-
-        return ChainDual(self)
-
-    def factors(self):
-        """Return the positions and pairs of neighbors as a `FactorModel`."""
-        if "factors" not in self.oracles:
-            raise ValueError(self.oracle_note)
-        # once for all who ask: weights and the table of pairs are theirs
-        if self._factors is None:
-            pairs, ends = self._forbidden()
-            self._factors = ChainFactors(
-                self.packed, self.n_labels, self.labels, self.example_weights,
-                self._label_costs, self._known, forbidden=pairs, ends=ends,
-                stored=self.stored_pairs, loss_length=self._loss_length,
-                fit_intercept=self.fit_intercept, boundary=self.boundary,
-                feature_scale=self.feature_scale)
-        return self._factors
-
-    def _forbidden(self):
+    def forbidden(self):
         """Return forbidden pairs of labels, and scores of first and last labels."""
         return parts_of_mask(self.mask)
 

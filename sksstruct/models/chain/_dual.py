@@ -29,7 +29,7 @@ class ChainDual(PolytopeDual):
         ends[self.first] = False
         second = np.flatnonzero(ends)
         edges = np.column_stack([second - 1, second])
-        super().__init__(model, model.labels, model.costs, edges)
+        super().__init__(model, model, model.costs, edges)
         self.values, self.scale = model.packed.values, model.feature_scale
         self.pairs = self.observed_tables.sum(axis=0)
         self.pair_features = model.pair_features

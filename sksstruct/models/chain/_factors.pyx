@@ -226,6 +226,19 @@ def no_pairs():
     return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
 
 
+def chain_factors(model):
+    """Return the positions and pairs of neighbors of a `BoundChain`."""
+    if "factors" not in model.oracles:
+        raise ValueError(model.oracle_note)
+    pairs, ends = model.forbidden()
+    return ChainFactors(
+        model.packed, model.n_labels, model.labels, model.example_weights,
+        model.label_costs, model.known, forbidden=pairs, ends=ends,
+        stored=model.stored_pairs, loss_length=model.loss_length,
+        fit_intercept=model.fit_intercept, boundary=model.boundary,
+        feature_scale=model.feature_scale)
+
+
 def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_length,
                    zeros=np.zeros):
     """Return the loss of a wrong label at each position.

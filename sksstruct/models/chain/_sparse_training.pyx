@@ -190,7 +190,7 @@ loss_length, feature_scale : objects
     def is_constrained(self):
         return self._constraints.exist or self._n_forbidden > 0
 
-    def _forbidden(self):
+    def forbidden(self):
         return tuple(each[:self._n_forbidden] for each in self.pair_index.pairs()), (
             self.ends)
 

@@ -11,6 +11,7 @@ import numpy as np
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.constraints import SparseMask
 from sksstruct.models.chain.data import rows_of
+from sksstruct.models.roles import factor_model
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -34,6 +35,10 @@ class IncompleteChain:
     ----------
     segments : BoundChain
         The runs of observed labels as sequences of their own.
+    latest : BoundChain
+        The chain of the last round, at first the segments.
+    by_factors : bool
+        Whether rounds are trained by factors, each with the pairs of those before.
     """
 
     oracle_bounds = None
@@ -57,7 +62,7 @@ class IncompleteChain:
         self.entropy_dual_bytes = self.segments.entropy_dual_bytes
         self.oracles = ("completion", *self.segments.oracles)
         self.oracle_note = self.segments.oracle_note
-        self._latest, self._by_factors = self.segments, False
+        self.latest, self.by_factors = self.segments, False
 
     @property
     def mask_ends(self):
@@ -75,15 +80,10 @@ class IncompleteChain:
         """Named views of the flat weights of any round."""
         return self.segments.views(w)
 
-    def factors(self):
-        """The layout of the weights of the factors of all rounds."""
-        self._by_factors = True
-        return RoundFactors(self)
-
     def complete(self, weights, n_jobs=None, layout=None):
         """Labels, the unobserved ones completed by decoding at the given weights.
 
-        These have the layout of the chain, or that of `factors` if it is given.
+        These have the layout of the chain, or that of its factors if it is given.
         """
         data, n_classes = self.data, len(self.data.classes)
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
@@ -122,10 +122,10 @@ class IncompleteChain:
 
     def with_labels(self, labels):
         """The chain bound to completed labels."""
-        before, self._latest = self._latest, self._bind(self.data, labels=labels)
-        if self._by_factors:
-            self._latest.stored_pairs = before.factors().entries()[:2]
-        return self._latest
+        before, self.latest = self.latest, self._bind(self.data, labels=labels)
+        if self.by_factors:
+            self.latest.stored_pairs = factor_model(before).entries()[:2]
+        return self.latest
 
 
 class RoundFactors:
@@ -144,14 +144,20 @@ class RoundFactors:
 
     def views(self, w):
         """Named views of the flat weights of any round."""
-        return self._chain._latest.factors().views(w)
+        return factor_model(self._chain.latest).views(w)
 
     def prediction(self, X, w, forbidden_labels):
         """The chain with flat weights; see `SparseChain`."""
         # the first round knows nothing of the ends of sequences
         ends = self._chain.mask_ends
-        factors = self._chain._latest.factors()
+        factors = factor_model(self._chain.latest)
         return factors.prediction(X, w, forbidden_labels, ends)
+
+
+@factor_model.register
+def _(model: IncompleteChain):
+    model.by_factors = True
+    return RoundFactors(model)
 
 
 def known_segments(data):

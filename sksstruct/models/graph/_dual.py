@@ -12,22 +12,19 @@ class ForestDual(PolytopeDual):
 
     Parameters
     ----------
-    model : BoundGraph
-        Model with its data.
-    labels, costs, edges : ndarray
-        See `PolytopeDual`.
-    row : ndarray of shape (n_edges,) or None
-        The row of features of each edge; None: its own.
-    potts : bool
-        Whether pairs score by agreement only.
+    model : BoundTable
+        `Graphs` with their data.
     """
 
-    def __init__(self, model, labels, costs, edges, row, potts):
-        super().__init__(model, labels, costs, edges)
-        self.potts, self.row = potts, row
-        if row is not None:
+    def __init__(self, model):
+        graphs = model.structure
+        graph, edges = graphs.all_edges()
+        super().__init__(model, graphs, graphs.costs, edges)
+        # the row of features of each edge; None: its own
+        self.potts, self.row = graphs.potts, graph if graphs.shared else None
+        if graphs.shared:
             ones, shape = np.ones(len(edges)), (model.n_examples, len(edges))
-            entries = ones, (row, np.arange(len(edges)))
+            entries = ones, (graph, np.arange(len(edges)))
             self.sum_by_row = sparse.csr_array(entries, shape)
 
     def combine(self, x):

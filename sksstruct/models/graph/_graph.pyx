@@ -30,7 +30,7 @@ from sksstruct.inference.trees._sums cimport (
 )
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport in_range
-from sksstruct.models.tables._structure cimport Potentials, Structure
+from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 from sksstruct.utils._simd cimport sks_maxplus
 
 from sksstruct.inference import MinCut, bmmf, max_product_topk
@@ -222,11 +222,12 @@ cdef class Graphs(Structure):
 
     # ---- oracles ----
 
-    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil:
+    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                    int32_t* y) except -1 nogil:
         if self.forest:
             self._max_product(at, i, y)
             return 0
-        return Structure.decode(self, at, i, y)
+        return Structure.decode(self, at, own, i, y)
 
     cdef void _max_product(self, Potentials* at, Py_ssize_t i,
                            int32_t* y) noexcept nogil:

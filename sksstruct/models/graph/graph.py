@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,18 +12,20 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel
-from sksstruct.models.graph._graph import BoundGraph
+from sksstruct.models.graph._graph import Graphs, edge_columns
 from sksstruct.models.graph.inputs import (
     Graph,
     check_graph,
     in_a_row,
     labels_of,
     plain,
+    scaled,
     shaped,
     stack,
     total_weight,
 )
 from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.typing import Examples
@@ -304,28 +307,66 @@ class GraphModel(CompiledModel):
         rows = None
         if self.n_edges_ is not None:
             rows = stack([x.edge_features for x in X])
-        model = BoundGraph.bind(
-            self._rows(X) if nodes is None else nodes,
-            offsets,
+        has_bias = self.fit_intercept and nodes is None
+        nodes = self._rows(X) if nodes is None else nodes
+        scales = 1.0 / sizes if self.normalize_ else None
+        blocks = self._blocks(nodes, offsets, rows, first, scales, has_bias)
+        names = partial(self._named, has_bias and self.normalize_)
+        structure = Graphs(
+            sizes,
+            y_true,
+            int((sizes + np.diff(first)).max(initial=1)),
+            len(self.classes_),
             np.concatenate([x.edges for x in X]),
             first,
-            rows,
-            len(self.classes_),
-            y_true,
-            example_weights,
             costs,
             potts=self.pairwise == "potts",
+            shared=rows is None,
             forest=self.inference_ == "tree",
-            fit_intercept=self.fit_intercept and nodes is None,
-            scales=1.0 / sizes if self.normalize_ else None,
         )
+        model = BoundTable(blocks, structure, example_weights, names)
         model.oracle_bounds = self.bounds()
         return model
 
-    def _marginals_of(self, model, i, means):
+    def _blocks(self, nodes, offsets, edge_rows, edge_offsets, scales, has_bias):
+        """Blocks of weights: of the labels of nodes, and of edges.
+
+        Features may be scaled, by a factor for each graph. The bias is then a feature
+        as well, the last one of the nodes.
+        """
+        n_graphs = len(offsets) - 1
+        # all edges of a graph read one row, so that a visit fills one table
+        if edge_rows is None:
+            edge_rows, edge_offsets = np.ones((n_graphs, 1)), np.arange(n_graphs + 1)
+        if scales is not None:
+            nodes = scaled(nodes, np.repeat(scales, np.diff(offsets)), has_bias)
+            edge_rows = scaled(edge_rows, np.repeat(scales, np.diff(edge_offsets)))
+            has_bias = False
+        n_labels = len(self.classes_)
+        columns = 1 if self.pairwise == "potts" else edge_columns(n_labels)
+        # an edge has no bias: its features say what there is
+        return [
+            (nodes, offsets, n_labels, has_bias),
+            (edge_rows, edge_offsets, columns, False),
+        ]
+
+    def _named(self, bias_is_feature, blocks, others):
+        """Names of the weights of nodes, of which the bias may be one, and of edges."""
+        (coef, intercept), (edge_coef, _) = blocks
+        coef, n_labels = coef.T, len(self.classes_)
+        if bias_is_feature:
+            coef, intercept = coef[:, :-1], coef[:, -1]
+        if self.pairwise == "potts":
+            edge_coef = edge_coef[:, 0]
+        else:
+            # without the padding of rows
+            edge_coef = edge_coef.reshape(len(edge_coef), n_labels, -1)[:, :, :n_labels]
+        return {"coef": coef, "intercept": intercept, "edge_coef": edge_coef}
+
+    def _marginals_of(self, structure, i, means):
         """Probability of each label of each node."""
-        rows = means[: model.sizes[i] * model.ld].reshape(-1, model.ld)
-        return rows[:, : model.n_labels].copy()
+        rows = means[: structure.sizes[i] * structure.ld].reshape(-1, structure.ld)
+        return rows[:, : structure.n_labels].copy()
 
     # ---- the methods of any model ----
 

@@ -83,22 +83,49 @@ def graph_factors(graphs, *, potts):
     return EdgeRowFactors(graphs)
 
 
+def forest_factors(model):
+    """The nodes and edges of bound `Graphs` as a `FactorModel`."""
+    graphs, (nodes, edge_rows) = model.structure, model.features
+    graph, edges = graphs.all_edges()
+    # with scales it is a feature of the nodes
+    coef = model.views(np.zeros(model.n_weights))["coef"]
+    bias_is_feature = nodes.shape[1] > coef.shape[1]
+
+    def blocks(w):
+        views = model.views(w)
+        bias = views["intercept"] if bias_is_feature or model.has_bias[0] else None
+        return views["coef"].T, bias, views["edge_coef"]
+
+    labeled = LabeledGraphs(
+        nodes=nodes,
+        edge_rows=edge_rows[graph] if graphs.shared else edge_rows,
+        first_node=graphs.starts,
+        first_edge=graphs.first_edge,
+        edges=edges,
+        y_true=graphs.labels,
+        costs=graphs.costs,
+        example_weights=model.example_weights,
+        n_labels=graphs.n_labels,
+        n_weights=model.n_weights,
+        fit_intercept=model.has_bias[0],
+        blocks=blocks,
+    )
+    return graph_factors(labeled, potts=graphs.potts)
+
+
 class BoundRelaxedGraph(BoundPython):
     """A `RelaxedGraphModel` bound to data: an oracle in Python, and factors."""
-
-    _factors = None
 
     @property
     def oracles(self):
         return (*super().oracles, "factors")
 
-    def factors(self):
-        """Return the nodes, edges and cliques as a `FactorModel`."""
-        # once for all who ask: the weights are theirs
-        if self._factors is None:
-            graphs = labeled_graphs(self.spec, self.X, self.Y, self.example_weights)
-            self._factors = graph_factors(graphs, potts=self.spec.pairwise == "potts")
-        return self._factors
+
+def relaxed_factors(model):
+    """The nodes, edges and cliques of a `BoundRelaxedGraph` as a `FactorModel`."""
+    spec = model.spec
+    graphs = labeled_graphs(spec, model.X, model.Y, model.example_weights)
+    return graph_factors(graphs, potts=spec.pairwise == "potts")
 
 
 def labeled_graphs(spec, X, Y, example_weights):

@@ -16,21 +16,18 @@ class MulticlassDual(DualSpace):
 
     Parameters
     ----------
-    model : BoundMulticlass
-        Model with its data.
-    labels : ndarray of shape (n_samples,)
-        Classes.
-    losses : ndarray of shape (n_samples, n_classes) or None
-        Losses of the classes; None: 1 for each error.
+    model : BoundSingleRow
+        `Classes` with their data.
     """
 
-    def __init__(self, model, labels, losses):
+    def __init__(self, model):
         self.model, self.cost = model, model.n_examples
-        self.samples, self.labels = np.arange(model.n_examples), labels
+        self.samples, self.labels = np.arange(model.n_examples), model.labels
         self.mass = model.example_weights
-        observed = np.zeros((model.n_examples, model.n_classes))
-        observed[self.samples, labels] = 1.0
-        self.losses = 1.0 - observed if losses is None else losses
+        costs, n_labels = model.structure.costs, model.structure.n_labels
+        observed = np.zeros((model.n_examples, n_labels))
+        observed[self.samples, self.labels] = 1.0
+        self.losses = 1.0 - observed if costs is None else costs[self.labels]
         self.observed = self.mass[:, None] * observed
         self.center = self.observed.ravel()
 

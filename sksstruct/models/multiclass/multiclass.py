@@ -11,12 +11,13 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_array, check_X_y
 
 from sksstruct.models.facts import Facts
-from sksstruct.models.multiclass._multiclass import BoundMulticlass
+from sksstruct.models.multiclass._multiclass import Classes
 from sksstruct.models.rows import ClassesModel
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss
 from sksstruct.models.spec import row_squares
 from sksstruct.models.structured import StructuredModel
+from sksstruct.models.tables._single_row import BoundSingleRow
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import validate_rows
@@ -139,22 +140,23 @@ class MulticlassModel(ClassesModel, StructuredModel):
 
     def _bind(self, examples):
         X, labels, weight = examples
-        n_classes = len(self.classes_)
         if self._score_function is None:
-            X = compact_rows(X)
-            return BoundMulticlass.bind(
-                X, n_classes, labels, weight, self.costs_, self.fit_intercept
-            )
+            return self._bound(compact_rows(X), labels, weight, self.fit_intercept)
 
         def bind(numbers, rows, example_weights):
-            return BoundMulticlass.bind(
-                rows, n_classes, labels[numbers], example_weights, self.costs_, False
-            )
+            return self._bound(rows, labels[numbers], example_weights, False)
 
-        offsets = np.arange(len(labels) + 1)
+        offsets, n_classes = np.arange(len(labels) + 1), len(self.classes_)
         return ScoredLoss(
             self._score_function, X, offsets, n_classes, weight, bind, None
         )
+
+    def _bound(self, X, labels, example_weights, has_bias):
+        n_examples, n_classes = X.shape[0], len(self.classes_)
+        sizes = np.ones(n_examples, dtype=np.intp)
+        structure = Classes(sizes, labels, 1, n_classes, self.costs_)
+        block = X, np.arange(n_examples + 1), n_classes, has_bias
+        return BoundSingleRow([block], structure, example_weights)
 
     def _set_score(self, score_function):
         self._score_function = score_function

@@ -36,7 +36,7 @@ cdef class MultilabelFactors(BinaryFactorModel):
         The p_i.
     scaling : float
         Factor of the pairs' feature.
-    relaxed : BoundMultilabel
+    relaxed : BoundTable
         The same problem with its LP oracle, for the objective.
     """
 

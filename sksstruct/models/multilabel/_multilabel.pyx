@@ -21,14 +21,15 @@ where there are pairs, one of the pairs.
 cimport cython
 
 import numpy as np
-from scipy import sparse
 
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 from sksstruct.inference.cuts._reduced_roof cimport LabelPairs, ReducedRoofDual
-from sksstruct.models.protocols._bound_model cimport Workspace, in_range
-from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
+from sksstruct.models.protocols._bound_model cimport in_range
+from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
+
+from sksstruct.models.tables._table import block_ld
 
 
 # A word of a labeling holds so many bits of pairs.
@@ -41,8 +42,8 @@ def count_words(n_pairs, exact):
     return 0 if exact else (n_pairs + WORD - 1) // WORD
 
 
-cdef class MultilabelWorkspace(TableWorkspace):
-    """Scratch of one thread, for tables and for the oracle."""
+cdef class SearchMemory(OracleMemory):
+    """What the oracle of one thread keeps."""
 
     # for enumeration, or with scores of the last example for the one that relaxes
     cdef LabelPairs pairs
@@ -50,141 +51,75 @@ cdef class MultilabelWorkspace(TableWorkspace):
     # scores of labels and then of pairs, and what enumeration keeps up to date
     cdef double[::1] scores, fields
 
-    def __init__(self, BoundMultilabel model, training=True):
-        self.pairs = LabelPairs(model.pairs, model.n_labels)
-        if not model.exact:
+    def __init__(self, LabelSets sets):
+        self.pairs = LabelPairs(sets.pairs, sets.n_labels)
+        if not sets.exact:
             self.relaxed = ReducedRoofDual(self.pairs)
         # one more than needed: the pairs, if there are none, begin at some address too
-        self.scores = np.empty(model.n_labels + model.n_pairs + 1)
-        self.fields = np.empty(model.n_labels)
+        self.scores = np.empty(sets.n_labels + sets.n_pairs + 1)
+        self.fields = np.empty(sets.n_labels)
 
 
 # final: nobody derives from it, and every pair of a labeling is a call
 @cython.final
-cdef class BoundMultilabel(BoundTable):
-    """Label sets bound to data; see `bind`."""
+cdef class LabelSets(Structure):
+    """Sets of labels, and pairs of labels that are both on.
 
-    # n_words: words of a labeling that hold bits of pairs
-    cdef readonly Py_ssize_t n_labels, n_pairs, n_words
-    cdef readonly object pairs
-    cdef readonly double scaling
-    cdef readonly bint exact
-    cdef object _features, _factors
-    cdef const int32_t[:, ::1] _pairs
-    # the key of the first pair
-    cdef Py_ssize_t _pair_start
+    Parameters
+    ----------
+    sizes, y_true, max_keys : objects
+        As of `Structure`; see `count_words` for the lengths.
+    n_labels : int
+        Number of labels L.
+    pairs : ndarray of shape (n_pairs, 2)
+        Pairs of labels.
+    exact : bool
+        Whether to try all labelings; otherwise the relaxation is solved.
 
-    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, pairs,
-                  exact):
-        self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
-        self._pairs = self.pairs
-        self.n_labels, self.n_pairs = blocks[0][2], len(self.pairs)
-        self.exact = exact
-        self.n_words = count_words(self.n_pairs, exact)
-        self._pair_start = self._blocks[0].ld
-        # the same bits stand for other pairs elsewhere
-        self._structure += [self.pairs, exact]
+    Attributes
+    ----------
+    n_words : int
+        Words of a labeling that hold bits of pairs.
+    """
 
     oracles = ("max", "factors", "label_sets")
     # pairs of labels have no place of their own without the data
     views_need_data = True
+    cdef readonly Py_ssize_t n_labels, n_pairs, n_words
+    cdef readonly object pairs
+    cdef readonly bint exact
+    cdef const int32_t[:, ::1] _pairs
+    # the key of the first pair
+    cdef Py_ssize_t _pair_start
+
+    def __init__(self, sizes, y_true, max_keys, n_labels, pairs, exact):
+        self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
+        self._pairs = self.pairs
+        self.n_labels, self.n_pairs, self.exact = n_labels, len(self.pairs), exact
+        self.n_words = count_words(self.n_pairs, exact)
+        self._pair_start = block_ld(n_labels)
+        # the same bits stand for other pairs elsewhere
+        self.meaning += [self.pairs, exact]
 
     @property
     def preferred_solver(self):
         return None if self.exact else "bca"
 
-    @classmethod
-    def bind(cls, X, n_labels, pairs, Y, example_weights, *, scaling, exact,
-             fit_intercept):
-        """Bind label sets to data.
-
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n_examples, n_features), float64
-            Features.
-        n_labels : int
-            Number of labels L.
-        pairs : ndarray of shape (n_pairs, 2)
-            Pairs of labels.
-        Y : ndarray of shape (n_examples, n_labels) or None
-            Observed labels, 0 or 1.
-        example_weights : ndarray of shape (n_examples,) or None
-            The p_i.
-        scaling : float
-            Factor of the pairs' feature.
-        exact : bool
-            Whether to try all labelings; otherwise the relaxation is solved.
-        fit_intercept : bool
-            Whether labels have a bias.
-        """
-        n_examples = X.shape[0]
-        if fit_intercept:
-            ones = np.ones((n_examples, 1))
-            X = sparse.hstack([X, ones]) if sparse.issparse(X) else np.hstack([X, ones])
-        # a key is half a label: halves of features are exact
-        X = sparse.csr_array(X) * 0.5 if sparse.issparse(X) else X * 0.5
-        # one row for each example, of labels and of pairs
-        each = np.arange(n_examples + 1)
-        blocks = [(X, each, n_labels, False)]
-        if len(pairs):
-            # a row of one column is not padded: two at least
-            blocks.append((np.full((n_examples, 1), 0.5 * scaling), each,
-                           max(len(pairs), 2), False))
-        size = n_labels + count_words(len(pairs), exact)
-        y_true = None
-        if Y is not None:
-            # observed labels are whole, so that no bit is set
-            y_true = np.zeros((n_examples, size), dtype=np.int32)
-            y_true[:, :n_labels] = 2 * np.asarray(Y)
-            y_true = y_true.ravel()
-        cdef BoundMultilabel model = cls(
-            blocks, np.full(n_examples, size), y_true, example_weights,
-            2 * (n_labels + len(pairs)), pairs=pairs, exact=exact)
-        model._features, model.scaling = X, scaling
-        return model
-
-    def factors(self):
-        """Return labels and pairs as factors, which are trained on the relaxation."""
-        # not above: few solvers ask for factors
-        from sksstruct.models.multilabel._factors import MultilabelFactors
-
-        # formed once: they hold weights, and a copy of the features
-        if self._factors is not None:
-            return self._factors
-        # as they were given, and a column of ones
-        X = 2.0 * self._features
-        Y = np.asarray(self._y_true).reshape(self.n_examples, -1)
-        Y = Y[:, :self.n_labels] // 2
-        relaxed = self
-        # the dual of factors is that of the relaxation, whatever the oracle is
-        if self.exact:
-            relaxed = BoundMultilabel.bind(
-                X, self.n_labels, self.pairs, Y, self.example_weights,
-                scaling=self.scaling, exact=False, fit_intercept=False)
-        self._factors = MultilabelFactors(
-            X, Y, self.pairs, self.example_weights, self.scaling, relaxed)
-        return self._factors
-
-    def _workspace(self, training):
-        return MultilabelWorkspace(self, training)
-
-    def views(self, w):
-        coef = self.block(w, 0)[0].T
-        pairs = self.block(w, 1)[0][0, :self.n_pairs] if self.n_pairs else np.empty(0)
-        return {"coef": coef, "pair_coef": pairs}
+    def own_memory(self):
+        return SearchMemory(self)
 
     # ---- the loss ----
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+    cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
         cdef Py_ssize_t j, first = self._starts[i]
         for j in range(self.n_labels):
             # each of two halves costs a half, or saves it where the label was observed
             if self._y_true[first + j]:
-                ws.theta[j] -= 0.5 * scale
-                ws.constant += scale
+                at.theta[j] -= 0.5 * scale
+                at.constant += scale
             else:
-                ws.theta[j] += 0.5 * scale
+                at.theta[j] += 0.5 * scale
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
@@ -198,31 +133,29 @@ cdef class BoundMultilabel(BoundTable):
 
     # ---- labelings ----
 
-    cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
-                    double* value) except -1 nogil:
-        self._find(<MultilabelWorkspace> workspace, y)
-        # not the oracle's value, which is rounded in another way than those of others
-        return self.evaluate(workspace, i, y, value)
+    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                    int32_t* y) except -1 nogil:
+        return self._find(at, <SearchMemory> own, y)
 
-    cdef int _find(self, MultilabelWorkspace workspace, int32_t* y) except -1 nogil:
-        """Write the best labeling at the loaded potentials."""
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+    cdef int _find(self, Potentials* at, SearchMemory memory,
+                   int32_t* y) except -1 nogil:
+        """Write the best labeling."""
         cdef Py_ssize_t j, pair
-        cdef double* label_scores = &workspace.scores[0]
+        cdef double* label_scores = &memory.scores[0]
         cdef double* pair_scores = label_scores + self.n_labels
         # the table has what a half scores, the oracles want the whole
         for j in range(self.n_labels):
-            label_scores[j] = 2.0 * ws.theta[j]
+            label_scores[j] = 2.0 * at.theta[j]
         for pair in range(self.n_pairs):
-            pair_scores[pair] = 2.0 * ws.theta[self._pair_start + pair]
+            pair_scores[pair] = 2.0 * at.theta[self._pair_start + pair]
         if self.exact:
-            workspace.pairs.enumerate(
-                label_scores, pair_scores, &workspace.fields[0], y)
+            memory.pairs.enumerate(
+                label_scores, pair_scores, &memory.fields[0], y)
         else:
-            workspace.pairs.load(pair_scores)
+            memory.pairs.load(pair_scores)
             for j in range(self.n_labels):
                 y[j] = 2 if label_scores[j] > 0.0 else 0
-            workspace.relaxed.relax(label_scores, y)
+            memory.relaxed.relax(label_scores, y)
             self._set_bits(pair_scores, y)
         return 0
 

@@ -84,14 +84,6 @@ class ConditionalModel:
         run_in_chunks(run, self.n_examples, n_jobs)
         return float(self.example_weights @ losses)
 
-    def coordinate_dual(self, alpha, state=None):
-        """Dual variables, one for each label of each example: "coordinates"."""
-        return ConditionalDual(self, alpha, state)
-
-    def fits_coordinate_dual(self, state):
-        """Whether dual variables of another problem are some of this one."""
-        return state.shape == (self.n_examples + 1, self.rows.n_labels)
-
 
 class ConditionalDual(CoordinateDual):
     """The dual variables b, and the weights that they stand for.

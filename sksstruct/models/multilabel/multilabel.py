@@ -11,7 +11,8 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models.facts import Facts
-from sksstruct.models.multilabel._multilabel import BoundMultilabel
+from sksstruct.models.multilabel._factors import MultilabelFactors
+from sksstruct.models.multilabel._multilabel import LabelSets, count_words
 from sksstruct.models.multilabel._pairs import (
     check_pairs,
     counts_pairs,
@@ -20,6 +21,7 @@ from sksstruct.models.multilabel._pairs import (
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.rows import ROWS, RowsModel
 from sksstruct.models.spec import row_squares
+from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between
 
@@ -167,15 +169,10 @@ class MultilabelModel(RowsModel):
         X, Y, weight = examples
         pairs = self.label_pairs_ if scaling > 0.0 else self.label_pairs_[:0]
         if self.loss == "structured_hinge":
-            model = BoundMultilabel.bind(
-                X,
-                Y.shape[1],
-                pairs,
-                Y,
-                weight,
-                scaling=scaling,
-                exact=self._exact,
-                fit_intercept=self.fit_intercept,
+            if self.fit_intercept:
+                X = with_ones(X)
+            model = bind_label_sets(
+                X, Y.shape[1], pairs, Y, weight, scaling=scaling, exact=self._exact
             )
             model.feature_scale = 1.0 / self.intercept_scaling_
             return model
@@ -217,6 +214,74 @@ class MultilabelModel(RowsModel):
         if not self.fit_intercept:
             return np.ascontiguousarray(coef), np.zeros(len(coef)), table
         return np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy(), table
+
+
+def bind_label_sets(X, n_labels, pairs, Y, example_weights, *, scaling, exact):
+    """Label sets bound to data.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_examples, n_features), float64
+        Features, with a column of ones for the bias.
+    n_labels : int
+        Number of labels.
+    pairs : ndarray of shape (n_pairs, 2)
+        Pairs of labels.
+    Y : ndarray of shape (n_examples, n_labels)
+        Observed labels, 0 or 1.
+    example_weights : ndarray of shape (n_examples,)
+        The p_i.
+    scaling : float
+        Factor of the pairs' feature.
+    exact : bool
+        Whether to try all labelings; otherwise the relaxation is solved.
+    """
+    n_examples, n_pairs = X.shape[0], len(pairs)
+    # one row for each example, of labels and of pairs
+    each = np.arange(n_examples + 1)
+    # a key is half a label: halves of features are exact
+    X = sparse.csr_array(X) * 0.5 if sparse.issparse(X) else X * 0.5
+    blocks = [(X, each, n_labels, False)]
+    if n_pairs:
+        # a row of one column is not padded: two at least
+        row = np.full((n_examples, 1), 0.5 * scaling)
+        blocks.append((row, each, max(n_pairs, 2), False))
+    size = n_labels + count_words(n_pairs, exact)
+    # observed labels are whole, so that no bit is set
+    y_true = np.zeros((n_examples, size), dtype=np.int32)
+    y_true[:, :n_labels] = 2 * np.asarray(Y)
+    structure = LabelSets(
+        np.full(n_examples, size),
+        y_true.ravel(),
+        2 * (n_labels + n_pairs),
+        n_labels,
+        pairs,
+        exact,
+    )
+    names = partial(_named, n_pairs)
+    return BoundTable(blocks, structure, example_weights, names)
+
+
+def multilabel_factors(model):
+    """Labels and pairs of bound `LabelSets` as factors, trained on the relaxation."""
+    sets, relaxed = model.structure, model
+    # as they were given, and a column of ones
+    X = 2.0 * model.features[0]
+    Y = sets.labels.reshape(model.n_examples, -1)[:, : sets.n_labels] // 2
+    scaling = 2.0 * float(model.features[1][0, 0]) if sets.n_pairs else 0.0
+    weights = model.example_weights
+    # the dual of factors is that of the relaxation, whatever the oracle is
+    if sets.exact:
+        relaxed = bind_label_sets(
+            X, sets.n_labels, sets.pairs, Y, weights, scaling=scaling, exact=False
+        )
+    return MultilabelFactors(X, Y, sets.pairs, weights, scaling, relaxed)
+
+
+def _named(n_pairs, blocks, others):
+    """Names of the weights of labels and pairs; the latter may be padded."""
+    pairs = blocks[1][0][0, :n_pairs] if n_pairs else np.empty(0)
+    return {"coef": blocks[0][0].T, "pair_coef": pairs}
 
 
 def with_ones(X):

@@ -38,14 +38,15 @@ from sksstruct.inference.parts._sums cimport (
     Spring, grid_ld, scratch_size, sum_product,
 )
 from sksstruct.inference.trees._tree cimport Tree
-from sksstruct.models.protocols._bound_model cimport Workspace, in_range
-from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
+from sksstruct.models.protocols._bound_model cimport in_range
+from sksstruct.models.tables._structure cimport Potentials, Structure
 
 from sksstruct.inference import bmmf
 from sksstruct.inference.parts._parts import PartsTree
+from sksstruct.models.tables._table import block_ld
 
 
-cdef inline double miss(BoundParts model, Py_ssize_t i, Py_ssize_t part,
+cdef inline double miss(Parts model, Py_ssize_t i, Py_ssize_t part,
                         Py_ssize_t position) noexcept nogil:
     """Return what a part at some position adds to the loss."""
     cdef Py_ssize_t width = model._shapes[i, 1]
@@ -60,11 +61,15 @@ cdef inline double miss(BoundParts model, Py_ssize_t i, Py_ssize_t part,
 
 # final: nobody derives from it
 @cython.final
-cdef class BoundParts(BoundTable):
-    """Parts bound to data.
+cdef class Parts(Structure):
+    """Positions of parts, and types of edges if there are any.
 
     Parameters
     ----------
+    sizes, y_true, max_keys : objects
+        As of `Structure`.
+    n_parts : int
+        Number of parts.
     shapes : ndarray of shape (n_examples, 2), intp
         Heights and widths.
     edges : ndarray of shape (n_edges, 2), intp
@@ -73,6 +78,8 @@ cdef class BoundParts(BoundTable):
         Mean displacements, of each type if edges have types, for rows and for columns.
     scales : ndarray of shape (n_edges, 2)
         Units of the remaining displacements.
+    type_features : bool
+        Whether there is a second table, for types that depend on the image.
     units : ndarray of shape (n_examples,) or None
         Distances at which a part counts as lost; None for prediction.
     """
@@ -81,10 +88,8 @@ cdef class BoundParts(BoundTable):
     cdef const double[::1] _units
     # of each spring
     cdef const double[:, ::1] _offsets, _scales
-    cdef readonly Py_ssize_t n_parts, ld
-    cdef Py_ssize_t first_spring
-    # weights of a spring
-    cdef Py_ssize_t _n_own
+    # lengths of the rows of the two tables; zero without the second one
+    cdef readonly Py_ssize_t n_parts, ld, type_ld
     # whether edges have types; each of these is a spring then
     cdef bint _typed
     cdef Py_ssize_t _n_types, _n_springs
@@ -92,31 +97,33 @@ cdef class BoundParts(BoundTable):
     # the same for oracles that are not compiled, and for estimators
     cdef readonly object shapes, edges, offsets, scales
 
-    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, other_keys,
-                  other_weights, *, shapes, edges, offsets, scales, units):
-        self.n_parts, self.ld = blocks[0][2], self._blocks[0].ld
+    def __init__(self, sizes, y_true, max_keys, n_parts, shapes, edges, offsets, scales,
+                 type_features, units):
+        self.n_parts, self.ld = n_parts, block_ld(n_parts)
         self._shapes = self.shapes = shapes
         self._edges = self.edges = edges
-        self.offsets, self.scales = offsets, scales
+        self.offsets, self.scales, self._units = offsets, scales, units
         self._typed = offsets.ndim == 3
         self._n_types = offsets.shape[1] if self._typed else 1
-        self._n_springs, self._n_own = len(edges) * self._n_types, 4 + self._typed
+        self._n_springs = len(edges) * self._n_types
+        self.type_ld = block_ld(2 * self._n_springs) if type_features else 0
         self._offsets = offsets.reshape(self._n_springs, 2)
         self._scales = np.repeat(scales, self._n_types, axis=0)
-        self.first_spring = self.n_weights - self._n_own * self._n_springs
-        self._tree = Tree(self.n_parts, edges)
+        self.others_of_key = 4 + self._typed
+        self.n_others = self.others_of_key * self._n_springs
+        self.most_other_keys = self._n_springs * int(
+            (2 * shapes - 1).prod(axis=1).max())
+        self._tree = Tree(n_parts, edges)
         # positions are numbered by the widths, and tables may be as long with others
-        self._structure += [shapes, edges]
+        self.meaning += [shapes, edges]
         if self._typed:
             # types are those of their offsets
-            self._structure.append(offsets)
+            self.meaning.append(offsets)
         else:
             # the largest image need not be the one that takes most memory
-            self.belief_size = max(
+            self.memory_size = max(
                 self._sums_memory(height, width)
                 for height, width in np.unique(shapes, axis=0))
-        if self._labeled:
-            self._units = units
 
     @property
     def oracles(self):
@@ -130,26 +137,15 @@ cdef class BoundParts(BoundTable):
             "parts with n_types > 1 have the max oracle only: sums and the k best "
             "labelings would have to go through the types of all edges")
 
-    def springs(self, w):
+    def springs(self, others):
         """Return views of the linear and quadratic weights, and of the bias or None.
 
         The first two are of shape (n_edges, 2); with types (n_edges, n_types, 2).
         """
         shape = self.offsets.shape[:self.offsets.ndim - 1]
-        table = w[self.first_spring:].reshape(*shape, self._n_own)
+        table = others.reshape(*shape, self.others_of_key)
         bias = table[..., 4] if self._typed else None
         return table[..., :2], table[..., 2:4], bias
-
-    def views(self, w):
-        linear, quadratic, bias = self.springs(w)
-        # the table's, and those beyond it
-        views = {**BoundTable.views(self, w), "linear": linear, "quadratic": quadratic}
-        if self._typed:
-            views["type_intercept"] = bias
-        if self._layout.n_blocks > 1:
-            coef = self.block(w, 1)[0].T
-            views["type_coef"] = coef.reshape(*bias.shape, 2, coef.shape[1])
-        return views
 
     # ---- springs: keys and rows of weights beyond those of the tables ----
 
@@ -172,31 +168,27 @@ cdef class BoundParts(BoundTable):
         return number
 
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
-                            const double* weights) noexcept nogil:
+                            const double* others) noexcept nogil:
         cdef double[2] moved
         cdef Py_ssize_t axis, number = self._spring_of(i, key, moved)
-        cdef const double* own = weights + self.first_spring + self._n_own * number
+        cdef const double* own = others + self.others_of_key * number
         cdef double value = own[4] if self._typed else 0.0
         for axis in range(2):
             value += (own[axis] * moved[axis]
                       - own[2 + axis] * moved[axis] * moved[axis])
         return value
 
-    cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
-                       double change) except -1 nogil:
+    cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
+                              double* others) except -1 nogil:
         cdef double[2] moved
         cdef Py_ssize_t axis, number = self._spring_of(i, key, moved)
-        # the last rows of weights are those of the springs
-        cdef Py_ssize_t row = self.n_rows + self._n_own * (number - self._n_springs)
-        cdef double* own = ws.g + self.first_spring + self._n_own * number
+        cdef double* own = others + self.others_of_key * number
         for axis in range(2):
             own[axis] += change * moved[axis]
             own[2 + axis] -= change * moved[axis] * moved[axis]
         if self._typed:
             own[4] += change
-        for axis in range(self._n_own):
-            self.touch_row(ws, row + axis)
-        return 0
+        return self.others_of_key * number
 
     # ---- labelings and their losses ----
 
@@ -214,8 +206,8 @@ cdef class BoundParts(BoundTable):
         for part in range(self.n_parts):
             keys[part] = <int32_t> (y[part] * self.ld + part)
         # types have columns of their own, too, one for each end
-        if self._layout.n_blocks > 1:
-            second = self._blocks[1].ld
+        if self.type_ld:
+            second = self.type_ld
             for edge in range(self._edges.shape[0]):
                 number = self._spring(edge, y)
                 u, v = y[self._edges[edge, 0]], y[self._edges[edge, 1]]
@@ -243,12 +235,12 @@ cdef class BoundParts(BoundTable):
         """Return the number of positions of an image."""
         return self._shapes[i, 0] * self._shapes[i, 1]
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+    cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
         cdef Py_ssize_t position, part
         for position in range(self._n_positions(i)):
             for part in range(self.n_parts):
-                ws.theta[position * self.ld + part] += (
+                at.theta[position * self.ld + part] += (
                     scale * miss(self, i, part, position))
         return 0
 
@@ -268,20 +260,19 @@ cdef class BoundParts(BoundTable):
                 + scratch_size(self.n_parts, height, width)
                 + self._edges.shape[0] * (4 + <Py_ssize_t> sizeof(Spring) // 8) + 1)
 
-    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+    cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
         cdef Py_ssize_t n_edges = self._edges.shape[0], edge, axis
         cdef Py_ssize_t end = height * width * self.ld
-        cdef double* grids = ws.beliefs
+        cdef double* grids = at.memory
         cdef double* scratch = grids + self.n_parts * height * grid_ld(width)
         cdef double* moments = scratch + scratch_size(self.n_parts, height, width)
         cdef Spring* springs = <Spring*> (moments + 4 * n_edges)
         cdef double scale
-        self._load_springs(workspace.w, 1.0 / mu, springs)
-        self._load_grids(i, 1.0 / mu, ws.theta, grids)
-        value[0] = ws.constant + mu * sum_product(
+        self._load_springs(at.others, 1.0 / mu, springs)
+        self._load_grids(i, 1.0 / mu, at.theta, grids)
+        value[0] = at.constant + mu * sum_product(
             self._tree, height, width, springs, grids, scratch, moments)
         memset(means, 0, (end + 4 * n_edges) * sizeof(double))
         # without any placement that is allowed
@@ -297,14 +288,14 @@ cdef class BoundParts(BoundTable):
                     -moments[4 * edge + 2 + axis] / (scale * scale))
         return 0
 
-    cdef void _load_springs(self, const double* weights, double factor,
+    cdef void _load_springs(self, const double* others, double factor,
                             Spring* springs) noexcept nogil:
         """Write the springs in positions: weights are of displacements in units."""
         cdef Py_ssize_t edge, axis
         cdef const double* own
         cdef double scale
         for edge in range(self._edges.shape[0]):
-            own = weights + self.first_spring + 4 * edge
+            own = others + 4 * edge
             for axis in range(2):
                 scale = self._scales[edge, axis]
                 springs[edge].offset[axis] = self._offsets[edge, axis]
@@ -337,38 +328,37 @@ cdef class BoundParts(BoundTable):
                     table[(row * width + column) * self.ld + part] = grids[column]
                 grids += grid_ld(width)
 
-    def _problem(self, TableWorkspace workspace, Py_ssize_t i):
+    def _problem(self, Py_ssize_t i, theta, others):
         """Return scores of positions, (n_parts, height, width), and the springs."""
         height, width = self._shapes[i, 0], self._shapes[i, 1]
         end = height * width * self.ld
-        table = workspace.theta[:end].reshape(height, width, self.ld)
+        table = theta[:end].reshape(height, width, self.ld)
         # an image for each part, where tables have a row for each position
         unary = np.ascontiguousarray(table[:, :, :self.n_parts].transpose(2, 0, 1))
-        linear, quadratic, bias = self.springs(workspace._held)
+        linear, quadratic, bias = self.springs(others)
         scales, ends = self.scales, None
         if self._typed:
             scales, bias = scales[:, None], np.ascontiguousarray(bias)
-        if self._layout.n_blocks > 1:
-            n_columns, ld = self._blocks[1].n_columns, self._blocks[1].ld
-            table = workspace.theta[end:end + height * width * ld]
-            table = table.reshape(height * width, ld)[:, :n_columns]
+        if self.type_ld:
+            table = theta[end:].reshape(height * width, self.type_ld)
+            table = table[:, :2 * self._n_springs]
             ends = np.ascontiguousarray(table.T).reshape(*bias.shape, 2, height, width)
         # in positions: the weights are of displacements in units
         return unary, (self.edges, self.offsets, quadratic / scales ** 2,
                        linear / scales, bias, ends)
 
-    def find(self, TableWorkspace workspace, Py_ssize_t i):
-        unary, springs = self._problem(workspace, i)
+    def find(self, i, theta, others):
+        unary, springs = self._problem(i, theta, others)
         positions, types, _ = PartsTree(unary, *springs).max_product()
         cells = positions[:, 0] * unary.shape[2] + positions[:, 1]
         return np.concatenate([cells, types]).astype(np.int32)
 
-    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+    def find_topk(self, i, theta, others, k):
         """Return the k best placements, each with its best types.
 
         With types these are not the k best labelings, which smoothing by l2 would need.
         """
-        unary, springs = self._problem(workspace, i)
+        unary, springs = self._problem(i, theta, others)
 
         # the search takes parts for variables, and their positions for states
         def max_marginals(scores):

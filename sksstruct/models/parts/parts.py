@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,7 +14,8 @@ from sklearn.cluster import KMeans
 from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
-from sksstruct.models.parts._parts import BoundParts
+from sksstruct.models.parts._parts import Parts
+from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._param_validation import Interval
 
 
@@ -275,28 +277,28 @@ class PartsModel(CompiledModel):
             blocks.append((features, offsets, 2 * n_springs, False))
             most_keys += 2 * n_edges
         # labelings have types, and these have a bias
-        model = BoundParts(
-            blocks,
+        structure = Parts(
             np.full(len(X), self.n_parts_ + typed * n_edges),
             labels,
-            example_weights,
             most_keys,
-            n_springs * int((2 * shapes - 1).prod(axis=1).max()),
-            (4 + typed) * n_springs,
-            shapes=shapes,
-            edges=self.edges_,
-            offsets=self.offsets_,
-            scales=self.scales_,
+            self.n_parts_,
+            shapes,
+            self.edges_,
+            self.offsets_,
+            self.scales_,
+            type_features=bool(has_type_features),
             units=units,
         )
+        names = partial(_named, structure)
+        model = BoundTable(blocks, structure, example_weights, names)
         model.oracle_bounds = self.bounds()
         return model
 
-    def _marginals_of(self, model, i, means):
+    def _marginals_of(self, structure, i, means):
         """Probability of each position of each part, (n_parts, height, width)."""
-        height, width = model.shapes[i]
-        table = means[: height * width * model.ld].reshape(height, width, model.ld)
-        return np.ascontiguousarray(table.transpose(2, 0, 1)[: model.n_parts])
+        height, width = structure.shapes[i]
+        table = means[: height * width * structure.ld].reshape(height, width, -1)
+        return np.ascontiguousarray(table.transpose(2, 0, 1)[: structure.n_parts])
 
     # ---- the methods of any model ----
 
@@ -316,3 +318,21 @@ class PartsModel(CompiledModel):
 
     def _smallest(self):
         return np.zeros((1, 1, self.n_features_))
+
+
+def _named(structure, blocks, others):
+    """Names of the weights: of parts, of springs, and of types."""
+    coef, intercept = blocks[0]
+    linear, quadratic, bias = structure.springs(others)
+    views = {
+        "coef": coef.T,
+        "intercept": intercept,
+        "linear": linear,
+        "quadratic": quadratic,
+    }
+    if bias is not None:
+        views["type_intercept"] = bias
+    if structure.type_ld:
+        coef = blocks[1][0].T
+        views["type_coef"] = coef.reshape(*bias.shape, 2, coef.shape[1])
+    return views

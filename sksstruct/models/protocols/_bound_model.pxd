@@ -41,7 +41,7 @@ cdef class BoundModel:
     # the same arrays, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
-    cdef public object oracle_bounds, surrogate, binder
+    cdef public object oracle_bounds, surrogate, binder, kept_factors
     cdef public bint likelihood
 
     # before the visit of an example

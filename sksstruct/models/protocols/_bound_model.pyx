@@ -109,12 +109,15 @@ cdef class BoundModel:
     binder : callable or None
         ``binder(first, last)`` binds the model to a range of the examples, with the p_i
         of all; None if nothing needs it.
+    kept_factors : FactorModel, BinaryFactorModel or None
+        What `sksstruct.models.roles.factor_model` has formed, once for all who ask: the
+        weights are theirs.
     row_size : int
         Number of weights that `catch_up` brings up to date together.
     """
 
-    # Names of the oracles that solvers may ask for: "max" is this class; "topk",
-    # "exp", "projection" and "factors" are methods that say so below.
+    # Names of the oracles that solvers may ask for: "max" is this class, "topk" a method
+    # of it. The functions of `sksstruct.models.roles` say which one they need.
     oracles = ("max",)
     # Tells those who ask for an oracle that is missing why it is.
     oracle_note = None
@@ -175,67 +178,9 @@ cdef class BoundModel:
         """
         raise NotImplementedError
 
-    def smooth_loss(self, smoothing, nonsmooth=False):
-        """Return a loss with a gradient: "exp" for the entropy, "topk" for l2.
-
-        Parameters
-        ----------
-        smoothing : SmoothedHinge
-            Kind and strength of the smoothing, and the number of labelings.
-        nonsmooth : bool, default=False
-            Whether the hinge itself is minimized, by means of this loss.
-
-        Returns
-        -------
-        loss : SmoothLoss
-        """
-        # not above: that module needs this one
-        from sksstruct.models.protocols._topk_hinge import TopKHinge
-
-        return TopKHinge(self, smoothing, nonsmooth)
-
     def quick_ascent(self, alpha):
         """Return whether dual ascent is faster than L-BFGS even with few weights."""
         return False
-
-    def entropy_dual(self, smoothing, state=None):
-        """Return dual variables of a loss smoothed by the entropy: "exp".
-
-        Parameters
-        ----------
-        smoothing : SmoothedHinge
-            Strength of the smoothing.
-        state : dict, default=None
-            `EntropyDual.state` of earlier dual variables, which this object changes.
-
-        Returns
-        -------
-        dual : EntropyDual
-        """
-        raise NotImplementedError
-
-    def fits_entropy_dual(self, state, smoothing):
-        """Return whether the state of dual variables of another problem fits this one.
-
-        Parameters
-        ----------
-        state : dict
-            `EntropyDual.state`, or another dict.
-        smoothing : SmoothedHinge
-            Strength of the smoothing.
-        """
-        # they are certain of what was observed, which is slow to unlearn
-        return (state.get("mu") == smoothing.mu
-                and state.get("signature") == self.signature
-                and np.array_equal(state.get("labels"), self.labels))
-
-    def dual_space(self):
-        """Return the dual variables as a `DualSpace`: "projection"."""
-        raise NotImplementedError
-
-    def factors(self):
-        """Return a `FactorModel` or a `BinaryFactorModel`: "factors"."""
-        raise NotImplementedError
 
     # ---- weights ----
 

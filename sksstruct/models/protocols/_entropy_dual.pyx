@@ -117,8 +117,8 @@ cdef class EntropyDual:
     def state(self):
         """Return the dual variables as a dict of arrays, with what they belong to.
 
-        `BoundModel.entropy_dual` creates the object again from this state, for models
-        that `BoundModel.fits_entropy_dual` accepts.
+        `sksstruct.models.roles.entropy_dual` creates the object again from this state,
+        for models that `fits_entropy_dual` accepts.
         """
         return {
             "mu": self.mu, "signature": self.model.signature,

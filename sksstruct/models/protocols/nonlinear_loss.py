@@ -19,20 +19,6 @@ class NonlinearLoss:
         D: smoothing by mu adds at most mu D to the mean loss.
     """
 
-    def nonlinear_loss(self, smoothing, k, fine=True):
-        """Prepare the loss; return it.
-
-        Parameters
-        ----------
-        smoothing : {"auto", "entropy", "l2"}
-            How a hinge is smoothed.
-        k : int
-            Number of labelings for "l2".
-        fine : bool, default=True
-            Whether parts are small, for stochastic steps.
-        """
-        raise NotImplementedError
-
     def initial_weights(self, random_state):
         """Flat weights to start from."""
         raise NotImplementedError

@@ -21,8 +21,9 @@ class PolytopeDual(DualSpace):
     ----------
     model : BoundModel
         Model with its data; `sizes` are the numbers of nodes of examples.
-    labels : ndarray of shape (n_nodes,)
-        Observed labels.
+    nodes : object
+        What has the labels of the nodes: `labels`, those that were observed, their
+        number `n_labels`, and `ld`, the length of a row of weights.
     costs : ndarray of shape (n_nodes,)
         Loss of missing the label of each node.
     edges : ndarray of shape (n_edges, 2)
@@ -32,9 +33,10 @@ class PolytopeDual(DualSpace):
     # what takes a projection too far, for the error
     too_large = "trees as large as these"
 
-    def __init__(self, model, labels, costs, edges):
+    def __init__(self, model, nodes, costs, edges):
         self.model, self.cost = model, model.n_examples
-        self.n_labels, n_edges = model.n_labels, len(edges)
+        self.n_labels, self.ld = nodes.n_labels, nodes.ld
+        labels, n_edges = nodes.labels, len(edges)
         self.shape = n_edges, self.n_labels, self.n_labels
         weight = np.repeat(model.example_weights, model.sizes)
         self.polytopes = LocalPolytopes(len(labels), edges, self.n_labels)
@@ -68,9 +70,9 @@ class PolytopeDual(DualSpace):
 
     def _padded(self, tables):
         """A row for each table, in the layout of the weights, whose rows are padded."""
-        out = np.zeros((*self.shape[:2], self.model.ld))
+        out = np.zeros((*self.shape[:2], self.ld))
         out[:, :, : self.n_labels] = tables
-        return out.reshape(len(out), self.n_labels * self.model.ld)
+        return out.reshape(len(out), self.n_labels * self.ld)
 
     def _nodes(self, x):
         """Node means, times p_i."""

@@ -92,7 +92,21 @@ class ScoredLoss(NonlinearLoss):
         return Part(self.score, self._rows, self._offsets, self.n_columns, numbers,
                     self._weights, self._bind)  # fmt: skip
 
-    def nonlinear_loss(self, smoothing, k, fine=True):
+    def prepare(self, smooth_loss, smoothing, k, fine):
+        """Deal the examples to parts; `sksstruct.models.roles.nonlinear_loss` calls it.
+
+        Parameters
+        ----------
+        smooth_loss : callable
+            ``smooth_loss(model, smoothing, nonsmooth)`` forms the loss of a part.
+        smoothing, k, fine : objects
+            As `nonlinear_loss` has them.
+
+        Returns
+        -------
+        loss : ScoredLoss
+            This object.
+        """
         self.parts = [self._part(some) for some in self._deal(fine)]
         self.shares = np.array([part.share for part in self.parts])
         loss = self.surrogate
@@ -101,7 +115,7 @@ class ScoredLoss(NonlinearLoss):
         for part in self.parts:
             if self.likelihood:
                 part.model.likelihood = True
-            part.smooth = part.model.smooth_loss(loss, nonsmooth=self.nonsmooth)
+            part.smooth = smooth_loss(part.model, loss, self.nonsmooth)
         sizes = [part.smooth.diameter for part in self.parts]
         self.diameter = float(self.shares @ sizes)
         return self

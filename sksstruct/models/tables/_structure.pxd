@@ -8,7 +8,11 @@ cdef struct Potentials:
     Py_ssize_t size
     const double* others
     double* memory
-    void* own
+
+
+cdef class OracleMemory:
+    # what an oracle keeps for one thread; structures that need it derive from it
+    pass
 
 
 cdef class Structure:
@@ -32,7 +36,8 @@ cdef class Structure:
                       double scale) except -1 nogil
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil
     # oracles
-    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil
+    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                    int32_t* y) except -1 nogil
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil
     # weights that are potentials themselves
@@ -41,3 +46,5 @@ cdef class Structure:
                             const double* others) noexcept nogil
     cdef Py_ssize_t add_other(self, Py_ssize_t i, Py_ssize_t key, double change,
                               double* others) except -1 nogil
+
+    cdef tuple _arrays(self, Potentials* at)

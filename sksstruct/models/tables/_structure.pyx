@@ -26,6 +26,10 @@ cdef array_of(Py_ssize_t size, double* values):
     return np.asarray(<double[:size]> values) if size else np.empty(0)
 
 
+cdef class OracleMemory:
+    """What an oracle keeps for one thread."""
+
+
 cdef class Structure:
     """The labelings of examples; a subclass defines them.
 
@@ -61,9 +65,8 @@ cdef class Structure:
     Notes
     -----
     Oracles read the struct `Potentials`: the tables `theta` (`size` entries) with the
-    loss added, but for a `constant` part of it; the weights `others`; floats for
-    scratch, `memory`; and `own`, the object that `own_memory` has returned for the
-    thread, NULL if that was None.
+    loss added, but for a `constant` part of it; the weights `others`; and floats for
+    scratch, `memory`.
     """
 
     # Names of the oracles that are defined here: "max", "topk" and "exp"; "projection"
@@ -71,6 +74,8 @@ cdef class Structure:
     oracles = ("max", "topk")
     # Tells those who ask for an oracle that is missing why it is.
     oracle_note = None
+    # Whether the names of weights need the data, and not only the layout.
+    views_need_data = False
     # The solver that "auto" stands for, where it is not the one for all models.
     preferred_solver = None
     # Visits with the oracle cost so many times what visits of known labelings cost.
@@ -94,8 +99,8 @@ cdef class Structure:
         self.meaning = []
 
     def own_memory(self):
-        """Return an object that one thread needs, or None."""
-        return None
+        """Return what `decode` keeps for one thread."""
+        return OracleMemory()
 
     # ---- labelings ----
 
@@ -126,7 +131,8 @@ cdef class Structure:
 
     # The best labeling; of those that tie, always the same one. `find` does it where
     # the oracle is not compiled.
-    cdef int decode(self, Potentials* at, Py_ssize_t i, int32_t* y) except -1 nogil:
+    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                    int32_t* y) except -1 nogil:
         cdef const int32_t[::1] labels
         with gil:
             labels = self.find(i, *self._arrays(at))
@@ -138,7 +144,7 @@ cdef class Structure:
                 memcpy(y, &labels[0], labels.shape[0] * sizeof(int32_t))
         return 0
 
-    cdef _arrays(self, Potentials* at):
+    cdef tuple _arrays(self, Potentials* at):
         """Return the potentials as arrays: tables and other weights."""
         return (array_of(at.size, at.theta),
                 array_of(self.n_others, <double*> at.others))

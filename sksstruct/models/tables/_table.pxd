@@ -5,7 +5,7 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.tables._blocks cimport (
     Block, FeatureRow, WeightBlocks, feature_row,
 )
-from sksstruct.models.tables._structure cimport Potentials, Structure
+from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 
 
 cdef struct TableScratch:
@@ -32,6 +32,7 @@ cdef class TableWorkspace(Workspace):
     cdef object _arrays
     cdef readonly object theta
     cdef TableScratch _scratch
+    cdef OracleMemory own
 
     cdef int _prepare_changes(self, BoundTable model) except -1
 
@@ -40,7 +41,7 @@ cdef class BoundTable(BoundModel):
     # `_table.pyx` states attributes and methods
     cdef readonly Structure structure
     cdef readonly Py_ssize_t table_size, n_other
-    cdef readonly list features
+    cdef readonly list features, has_bias
     cdef Py_ssize_t n_rows
     cdef WeightBlocks _layout
     # of the layout: the blocks, and of each row of weights the first and their number

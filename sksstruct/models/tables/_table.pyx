@@ -56,12 +56,11 @@ cdef class TableWorkspace(Workspace):
         self.theta = aligned_zeros(model.table_size)
         theta, memory = self.theta, aligned_zeros(model.structure.memory_size)
         keys = np.zeros(model.max_keys + 1, dtype=np.int32)
-        own = model.structure.own_memory()
+        self.own = model.structure.own_memory()
         self._scratch.at.theta, self._scratch.at.memory = &theta[0], &memory[0]
         self._scratch.at.size = model.table_size
-        self._scratch.at.own = NULL if own is None else <void*> own
         self._scratch.keys = &keys[0]
-        self._arrays = [keys, memory, own]
+        self._arrays = [keys, memory]
         # predictions change nothing, and do without vectors as long as the weights
         if training:
             self._prepare_changes(model)
@@ -113,8 +112,8 @@ cdef class BoundTable(BoundModel):
         Number of entries of the tables of the largest example.
     n_other : int
         Number of weights beyond those of the blocks; each is a separate row.
-    features : list
-        Rows of features of each block.
+    features, has_bias : list
+        Rows of features of each block, and whether it has a bias.
     """
 
     def __cinit__(self, blocks, Structure structure, example_weights=None, names=None):
@@ -125,6 +124,7 @@ cdef class BoundTable(BoundModel):
         self.set_sizes(structure.sizes, example_weights)
         self._bind_layout(WeightBlocks(blocks, n_examples, self.n_other))
         self.features = [block[0] for block in blocks]
+        self.has_bias = [bool(block[3]) for block in blocks]
         self._names = _first_block if names is None else names
         self.max_keys = structure.max_keys
         self.key_space = self.table_size + structure.most_other_keys
@@ -160,25 +160,16 @@ cdef class BoundTable(BoundModel):
         return self.structure.oracle_note
 
     @property
+    def views_need_data(self):
+        return self.structure.views_need_data
+
+    @property
     def preferred_solver(self):
         return self.structure.preferred_solver
 
     @property
     def oracle_cost(self):
         return self.structure.oracle_cost
-
-    def smooth_loss(self, smoothing, nonsmooth=False):
-        # not above: that module needs this one
-        from sksstruct.models.tables._smooth import TableSmoothLoss
-
-        if smoothing.smoothing == "entropy" and "exp" in self.oracles:
-            return TableSmoothLoss(self, smoothing, nonsmooth)
-        return BoundModel.smooth_loss(self, smoothing, nonsmooth)
-
-    def entropy_dual(self, smoothing, state=None):
-        from sksstruct.models.tables._entropy_dual import TableEntropyDual
-
-        return TableEntropyDual(self, smoothing.mu, state)
 
     @property
     def labels(self):
@@ -324,7 +315,8 @@ cdef class BoundTable(BoundModel):
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
-        self.structure.decode(&(<TableScratch*> workspace.scratch).at, i, y)
+        self.structure.decode(&(<TableScratch*> workspace.scratch).at,
+                              (<TableWorkspace> workspace).own, i, y)
         return self.evaluate(workspace, i, y, value)
 
     cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel, WeightsFull
+from sksstruct.models.roles import smooth_loss
 from sksstruct.solvers.core.result import SolverResult
 from sksstruct.utils._param_validation import (
     Constrained,
@@ -373,7 +374,7 @@ class GradientSolver(Solver):
     def smooth_loss(self, model: BoundModel) -> Any:
         """The loss whose gradient is followed, as a `SmoothLoss`."""
         smoothing, nonsmooth = self.smoothing_of(model)
-        return model.smooth_loss(smoothing, nonsmooth=nonsmooth)
+        return smooth_loss(model, smoothing, nonsmooth=nonsmooth)
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         smoothing = self.smoothing_of(model)[0]

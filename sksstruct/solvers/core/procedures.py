@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.roles import smooth_loss
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.utils.progress import Status
@@ -129,7 +130,7 @@ class FromEntropy(Procedure):
         """The result with entropy as one of the loss that was asked for."""
         if result.status is Status.CONVERGED:
             result.status = Status.MAX_ITER
-        weights, loss = result.weights, model.smooth_loss(model.surrogate)
+        weights, loss = result.weights, smooth_loss(model, model.surrogate)
         value, gradient = [], np.zeros_like(weights)
         # at zero too: the tolerance is relative to it
         for w in (np.zeros_like(weights), weights):

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
+from sksstruct.models.roles import factor_model
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
@@ -76,10 +77,10 @@ class BCA(Solver):
     required_oracles = ("label_sets",)
 
     def layout(self, model: BoundModel) -> Any:
-        return model.factors()
+        return factor_model(model)
 
     def _solve(self, model, alpha, options):
-        return BCARun(self, model.factors(), alpha, options).run()
+        return BCARun(self, factor_model(model), alpha, options).run()
 
 
 class BCARun:

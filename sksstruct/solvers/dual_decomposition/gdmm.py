@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._factors import BinaryFactorModel
+from sksstruct.models.roles import factor_model
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.dual_decomposition._away_state import AwayGDMMState
@@ -100,17 +101,17 @@ class FactorSolver(Solver):
 
     def layout(self, model: BoundModel) -> Any:
         # weights are those of the factors, which need not have those of all pairs
-        return model.factors()
+        return factor_model(model)
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
-        state, factors = dual_state.get("factors"), model.factors()
+        state, factors = dual_state.get("factors"), factor_model(model)
         # distributions of pairs of binary labels, and bases, are of other kinds
         if not isinstance(state, dict) or isinstance(factors, BinaryFactorModel):
             return False
         return self.update != "afw" and state.get("signature") == signature(factors)
 
     def _solve(self, model, alpha, options):
-        factors = model.factors()
+        factors = factor_model(model)
         is_binary = isinstance(factors, BinaryFactorModel)
         # block-greedy steps are for binary labels, the others for pairs of any labels
         if is_binary and self.update not in ("auto", "bgcd"):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sksstruct.models.protocols._weights import Weights
+from sksstruct.models.roles import entropy_dual, fits_entropy_dual
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned._lines import copy_lines
@@ -451,7 +452,7 @@ class EntropyBlock(Block):
         self._begin(None)
 
     def _begin(self, state):
-        self.dual = self.model.entropy_dual(self.model.surrogate, state)
+        self.dual = entropy_dual(self.model, self.model.surrogate, state)
         with self.lender.lend() as weights:
             self.kernel = DualAscentKernel(self.dual, weights, self.alpha)
 
@@ -481,7 +482,7 @@ class EntropyBlock(Block):
     def restore(self, state):
         state = copy.deepcopy(state)
         dual = Entries(state, "a block").part("dual").state
-        if not self.model.fits_entropy_dual(dual, self.model.surrogate):
+        if not fits_entropy_dual(self.model, dual, self.model.surrogate):
             raise ValueError("dual variables of another problem")
         self._begin(dual)
         self.kernel.resume(state)

@@ -10,6 +10,7 @@ from typing import Literal
 from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._bound_model import BoundModel
+from sksstruct.models.roles import coordinate_dual, fits_coordinate_dual
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop, later_check
 from sksstruct.utils._param_validation import Count
@@ -62,12 +63,12 @@ class DCD(Solver):
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state = dual_state.get("coordinates")
-        return state is not None and model.fits_coordinate_dual(state)
+        return state is not None and fits_coordinate_dual(model, state)
 
     def _solve(self, model, alpha, options):
         rng = check_random_state(options.random_state)
         start = options.dual_state and options.dual_state["coordinates"]
-        dual = model.coordinate_dual(alpha, start)
+        dual = coordinate_dual(model, alpha, start)
         loop = Loop(self, alpha, options)
         next_check = 0
 

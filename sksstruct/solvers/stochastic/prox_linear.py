@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sksstruct.models.protocols._bound_model import BoundModel
+from sksstruct.models.roles import nonlinear_loss
 from sksstruct.solvers.core.base import Solver, SolverRun
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
@@ -132,7 +133,7 @@ class ProxLinearRun(SolverRun):
     def __init__(self, solver, problem, alpha, options):
         super().__init__(solver, problem, alpha, options)
         fine = solver.inner == "casimir"
-        self.loss = problem.nonlinear_loss(solver.smoothing, solver.k, fine=fine)
+        self.loss = nonlinear_loss(problem, solver.smoothing, solver.k, fine=fine)
         self.w = self.loss.initial_weights(self.rng)
         start = options.start(problem.n_weights)
         if start is not None:

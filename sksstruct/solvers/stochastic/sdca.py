@@ -16,6 +16,7 @@ import numpy as np
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
+from sksstruct.models.roles import entropy_dual, fits_entropy_dual
 from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.loop import Loop, later_check
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
@@ -131,8 +132,8 @@ class SDCA(GradientSolver):
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state = dual_state.get("entropy_dual")
-        return isinstance(state, dict) and model.fits_entropy_dual(
-            state, model.surrogate
+        return isinstance(state, dict) and fits_entropy_dual(
+            model, state, model.surrogate
         )
 
     def _solve(self, model, alpha, options):
@@ -156,9 +157,9 @@ class Ascent(SolverRun):
             support=model.support,
         )
         state = options.dual_state and options.dual_state["entropy_dual"]
-        if state and not model.fits_entropy_dual(state, model.surrogate):
+        if state and not fits_entropy_dual(model, state, model.surrogate):
             raise ValueError("dual variables of another problem")
-        self.dual = model.entropy_dual(model.surrogate, state)
+        self.dual = entropy_dual(model, model.surrogate, state)
         self.kernel = DualAscentKernel(self.dual, self.weights, alpha)
         if state:
             self.kernel.restore()

@@ -16,6 +16,7 @@ import numpy as np
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
+from sksstruct.models.roles import nonlinear_loss
 from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
@@ -259,7 +260,7 @@ class NonlinearDescent(Descent):
 
     def prepare(self, start):
         # the best labeling alone has the subgradient of the hinge
-        self.loss = self.model.nonlinear_loss("l2", 1)
+        self.loss = nonlinear_loss(self.model, "l2", 1)
         self.n = self.model.n_parts
         self.calls = -(-self.model.n_examples // self.n)
         self.start = self.loss.initial_weights(self.rng)

@@ -1,0 +1,308 @@
+"""What solvers ask of a bound model beyond its oracles: losses, duals and factors.
+
+A bound model is a layout of weights and the structure of labelings. A loss with a
+gradient, dual variables and factors are built on it, by the functions below, each for
+the types of models that have it. Bound models therefore import none of this. Those
+that wrap others, and those of other packages, register themselves:
+``dual_space.register(BoundInterval, IntervalDual)``.
+
+`BoundModel.oracles` says which of them a model has.
+"""
+
+from functools import singledispatch, wraps
+
+import numpy as np
+
+from sksstruct.models.binary._binary import BoundBinary
+from sksstruct.models.binary._dual import BinaryDual
+from sksstruct.models.binary.coordinates import BinaryCoordinates
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._dual import ChainDual
+from sksstruct.models.chain._entropy_dual import ChainEntropyDual
+from sksstruct.models.chain._factors import chain_factors
+from sksstruct.models.chain._pair_entropy_dual import PairEntropyDual
+from sksstruct.models.chain._pair_smooth import PairSmoothLoss
+from sksstruct.models.chain._smooth import ChainSmoothLoss
+from sksstruct.models.graph._dual import ForestDual
+from sksstruct.models.graph._graph import Graphs
+from sksstruct.models.graph.labeled import (
+    BoundRelaxedGraph,
+    forest_factors,
+    relaxed_factors,
+)
+from sksstruct.models.multiclass._dual import MulticlassDual
+from sksstruct.models.multiclass._multiclass import Classes
+from sksstruct.models.multilabel._multilabel import LabelSets
+from sksstruct.models.multilabel.conditional import ConditionalDual, ConditionalModel
+from sksstruct.models.multilabel.multilabel import multilabel_factors
+from sksstruct.models.protocols._bound_model import BoundModel
+from sksstruct.models.protocols._topk_hinge import TopKHinge
+from sksstruct.models.scores.scored import ScoredLoss
+from sksstruct.models.tables._entropy_dual import TableEntropyDual
+from sksstruct.models.tables._smooth import TableSmoothLoss
+from sksstruct.models.tables._table import BoundTable
+
+
+def _missing(role, model):
+    """The error of a model that does not have a role."""
+    return NotImplementedError(f"{type(model).__name__} has no {role}")
+
+
+def _of_structure(forms):
+    """Choose by the structure of a model of tables."""
+
+    def form(model):
+        if type(model.structure) not in forms:
+            raise _missing("such dual", model.structure)
+        return forms[type(model.structure)](model)
+
+    return form
+
+
+# ---- a loss with a gradient ----
+
+
+@singledispatch
+def smooth_loss(model, smoothing, nonsmooth=False):
+    """Form a loss with a gradient: "exp" for the entropy, "topk" for l2.
+
+    Parameters
+    ----------
+    model : BoundModel
+        Model with its data.
+    smoothing : SmoothedHinge
+        Kind and strength of the smoothing, and the number of labelings.
+    nonsmooth : bool, default=False
+        Whether the hinge itself is minimized, by means of this loss.
+
+    Returns
+    -------
+    loss : SmoothLoss
+    """
+    raise _missing("smooth loss", model)
+
+
+smooth_loss.register(BoundModel, TopKHinge)
+
+
+@smooth_loss.register(BoundTable)
+def _(model, smoothing, nonsmooth=False):
+    sums = smoothing.smoothing == "entropy" and "exp" in model.oracles
+    return (TableSmoothLoss if sums else TopKHinge)(model, smoothing, nonsmooth)
+
+
+@smooth_loss.register(BoundChain)
+def _(model, smoothing, nonsmooth=False):
+    cls = ChainSmoothLoss if model.pair_features is None else PairSmoothLoss
+    return cls(model, smoothing, model.unknown, model.numbers, nonsmooth, model.support)
+
+
+@singledispatch
+def nonlinear_loss(model, smoothing, k, fine=True):
+    """Form the loss of scores that are not linear in the weights: "nonlinear".
+
+    Parameters
+    ----------
+    model : ScoredLoss
+        Model with its data.
+    smoothing : {"auto", "entropy", "l2"}
+        How a hinge is smoothed.
+    k : int
+        Number of labelings for "l2".
+    fine : bool, default=True
+        Whether parts are small, for stochastic steps.
+
+    Returns
+    -------
+    loss : NonlinearLoss
+    """
+    raise _missing("loss of nonlinear scores", model)
+
+
+@nonlinear_loss.register(ScoredLoss)
+def _(model, smoothing, k, fine=True):
+    return model.prepare(smooth_loss, smoothing, k, fine)
+
+
+# ---- duals ----
+
+
+@singledispatch
+def entropy_dual(model, smoothing, state=None):
+    """Form dual variables of a loss smoothed by the entropy: "exp".
+
+    Parameters
+    ----------
+    model : BoundModel
+        Model with its data; `BoundModel.entropy_dual_bytes` is not None.
+    smoothing : SmoothedHinge
+        Strength of the smoothing.
+    state : dict, default=None
+        `EntropyDual.state` of earlier dual variables, which this object changes.
+
+    Returns
+    -------
+    dual : EntropyDual
+    """
+    raise _missing("dual of a loss smoothed by the entropy", model)
+
+
+@entropy_dual.register(BoundTable)
+def _(model, smoothing, state=None):
+    return TableEntropyDual(model, smoothing.mu, state)
+
+
+@entropy_dual.register(BoundChain)
+def _(model, smoothing, state=None):
+    cls = ChainEntropyDual if model.pair_features is None else PairEntropyDual
+    return cls(model, smoothing.mu, state)
+
+
+@singledispatch
+def fits_entropy_dual(model, state, smoothing):
+    """Whether `entropy_dual` can start from the state of another problem.
+
+    Parameters
+    ----------
+    model : BoundModel
+        Model with its data.
+    state : dict
+        `EntropyDual.state`, or another dict.
+    smoothing : SmoothedHinge
+        Strength of the smoothing.
+
+    Returns
+    -------
+    fits : bool
+    """
+    # they are certain of what was observed, which is slow to unlearn
+    return (
+        state.get("mu") == smoothing.mu
+        and state.get("signature") == model.signature
+        and np.array_equal(state.get("labels"), model.labels)
+    )
+
+
+@fits_entropy_dual.register(BoundChain)
+def _(model, state, smoothing):
+    # means and entropies are of these features on pairs, and of no others
+    pairs = model.pair_features
+    return fits_entropy_dual.dispatch(object)(model, state, smoothing) and (
+        pairs is None or pairs.same_as(state.get("pair_features"))
+    )
+
+
+@singledispatch
+def dual_space(model):
+    """Form the dual variables as one vector: "projection".
+
+    Parameters
+    ----------
+    model : BoundModel
+        Model with its data.
+
+    Returns
+    -------
+    space : DualSpace
+    """
+    raise _missing("dual of one vector", model)
+
+
+dual_space.register(BoundBinary, BinaryDual)
+dual_space.register(BoundChain, ChainDual)
+dual_space.register(
+    BoundTable, _of_structure({Graphs: ForestDual, Classes: MulticlassDual})
+)
+
+
+@singledispatch
+def coordinate_dual(model, alpha, state=None):
+    """Form dual variables that are independent of each other: "coordinates".
+
+    Parameters
+    ----------
+    model : BoundBinary or ConditionalModel
+        Model with its data.
+    alpha : float
+        Regularization.
+    state : ndarray, default=None
+        `CoordinateDual.state` of earlier dual variables.
+
+    Returns
+    -------
+    dual : CoordinateDual
+        One variable for each example, or for each label of each example.
+    """
+    raise _missing("dual of one variable after the other", model)
+
+
+coordinate_dual.register(BoundBinary, BinaryCoordinates)
+coordinate_dual.register(ConditionalModel, ConditionalDual)
+
+
+@singledispatch
+def fits_coordinate_dual(model, state):
+    """Whether `coordinate_dual` can start from the state of another problem.
+
+    Parameters
+    ----------
+    model : BoundBinary or ConditionalModel
+        Model with its data.
+    state : ndarray
+        `CoordinateDual.state`.
+
+    Returns
+    -------
+    fits : bool
+    """
+    raise _missing("dual of one variable after the other", model)
+
+
+@fits_coordinate_dual.register(BoundBinary)
+def _(model, state):
+    return state.shape == (model.n_examples,)
+
+
+@fits_coordinate_dual.register(ConditionalModel)
+def _(model, state):
+    return state.shape == (model.n_examples + 1, model.rows.n_labels)
+
+
+# ---- factors ----
+
+
+def _once(form):
+    """Form factors once for all who ask: weights and tables of pairs are theirs."""
+
+    @wraps(form)
+    def factors(model):
+        if model.kept_factors is None:
+            model.kept_factors = form(model)
+        return model.kept_factors
+
+    return factors
+
+
+@singledispatch
+def factor_model(model):
+    """Form the factors of all examples: "factors".
+
+    Parameters
+    ----------
+    model : BoundModel
+        Model with its data, which keeps the result.
+
+    Returns
+    -------
+    factors : FactorModel or BinaryFactorModel
+        The same object for all who ask.
+    """
+    raise _missing("factors", model)
+
+
+factor_model.register(BoundChain, _once(chain_factors))
+factor_model.register(
+    BoundTable,
+    _once(_of_structure({Graphs: forest_factors, LabelSets: multilabel_factors})),
+)
+factor_model.register(BoundRelaxedGraph, _once(relaxed_factors))
