@@ -208,7 +208,7 @@ def test_any_scores_of_forests():
 def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
     """Compare the oracle with all labelings at random scores."""
     workspace, mu = table.workspace(np.zeros(table.n_weights)), rng.choice([0.4, 1.0])
-    unary, _, _ = table.potentials_of(0, workspace.theta)
+    unary, _, _ = table.structure.potentials_of(0, workspace.theta)
     unary[...] = some_scores(rng, unary.shape)
     n_tables = 1 if shared else len(edges)
     start = n_nodes * table.ld

@@ -78,10 +78,10 @@ def test_candidates():
         X = [np.zeros((n, 1))] + [np.zeros((1, 1))] * (n_labels - 1)
         bound, workspace = bind(CandidatesModel(), X, y)
         mu, k = rng.choice([0.3, 1.0, 2.0]), rng.randint(1, 9)
-        table = workspace.theta[: n * bound.ld].reshape(n, bound.ld)[:, :n_labels]
+        table = workspace.theta[: n * bound.structure.ld].reshape(n, bound.structure.ld)[:, :n_labels]
         table[...] = some_scores(rng, table.shape)
         pairs = list(np.ndindex(*table.shape))
-        keys = [[c * bound.ld + label] for c, label in pairs]
+        keys = [[c * bound.structure.ld + label] for c, label in pairs]
         check_sums(bound, workspace, keys, table.ravel(), mu)
         table[...] = some_scores(rng, table.shape, forbid=False)
         check_topk(bound, workspace, k, dict(zip(pairs, table.ravel(), strict=True)))
@@ -121,7 +121,7 @@ def test_parts():
     rng = np.random.RandomState(1)
     for _ in range(N_INSTANCES):
         model, bound, w, views, shape = random_parts(rng)
-        n_cells, ld, n_parts = shape[0] * shape[1], bound.ld, model.n_parts_
+        n_cells, ld, n_parts = shape[0] * shape[1], bound.structure.ld, model.n_parts_
         rows, features = parts_features(model, shape)
         workspace = bound.workspace(w)
         table = workspace.theta[: n_cells * ld].reshape(n_cells, ld)[:, :n_parts]
@@ -175,11 +175,11 @@ def test_cuts():
         bound, workspace = bind(
             GraphModel("potts", inference="cut"), [x, other], [["a"] * n, ["a", "b"]]
         )
-        unary, _, _ = bound.potentials_of(0, workspace.theta)
+        unary, _, _ = bound.structure.potentials_of(0, workspace.theta)
         unary[...] = some_scores(rng, unary.shape)
         agree = np.abs(some_scores(rng, len(edges), forbid=False))
         # single columns are not padded
-        workspace.theta[n * bound.ld :][: len(edges)] = agree
+        workspace.theta[n * bound.structure.ld :][: len(edges)] = agree
         score_of = {
             y: unary[np.arange(n), list(y)].sum()
             + sum(a for a, (u, v) in zip(agree, edges, strict=True) if y[u] == y[v])
