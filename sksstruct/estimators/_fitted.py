@@ -36,6 +36,7 @@ class Trained:
     l1_ratio: float = 0.0
     early_stopping: bool = False
     warm_start: bool = False
+    intercept_scaling: Any = None
     # The loss of the last fit: the parameter may have changed since. None before it.
     _loss: Any = None
     # The model and the state of the last fit, for a warm start.

@@ -498,7 +498,7 @@ class SSVMPathCV(
         else:
             parameters["alpha_min"] = end_of(parameters, problem)
         name = "intercept_scaling"
-        if last.alpha != "auto" or getattr(last, name, None) != "auto":
+        if last.alpha != "auto" or last.intercept_scaling != "auto":
             return {}
         return {name: template.intercept_scaling}
 
