@@ -5,6 +5,8 @@ from dataclasses import KW_ONLY, dataclass
 from distributed import Client, default_client
 from sklearn.base import BaseEstimator, clone
 
+from sksstruct.utils.entries import taken
+
 
 @dataclass(eq=False, repr=False)
 class OnCluster:
@@ -38,7 +40,7 @@ class OnCluster:
             An object of the local class, which shares the fitted attributes.
         """
         names = self._local().get_params(deep=False)
-        local = self._local(**{name: getattr(self, name) for name in names})
+        local = self._local(**taken(self, names))
         for name, value in vars(self).items():
             if name not in names and name != "client":
                 setattr(local, name, value)

@@ -5,7 +5,7 @@ among them, and a function that makes ``(X, y, sample_weight)`` of these, on a w
 Data never pass through the client.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -163,4 +163,4 @@ def n_rows(X):
 
 def whole(part):
     """A partition of a bag as something with a length; other partitions as they are."""
-    return part if hasattr(part, "__len__") else list(part)
+    return part if isinstance(part, Sized) else list(part)

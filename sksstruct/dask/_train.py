@@ -43,8 +43,8 @@ class Plan:
     ----------
     spec : ModelSpec
         The model, which has learned from all parts.
-    set_loss : callable or None
-        ``set_loss(spec, model)``, if the loss is a parameter of the estimator.
+    set_loss : callable
+        ``set_loss(spec, model)`` tells the model which loss is minimized.
     read : callable
         Makes ``(X, y, sample_weight)`` of the inputs of a part.
     solver : solver object
@@ -66,8 +66,7 @@ class Plan:
     def bind(self, *inputs):
         """The model bound to a part."""
         model = self.spec._bind(self.spec._read_part(*self.read(*inputs)))
-        if self.set_loss is not None:
-            self.set_loss(self.spec, model)
+        self.set_loss(self.spec, model)
         # one part may have what others do not: labels that were not observed
         self.solver.check_model(model)
         return model
@@ -117,7 +116,7 @@ def _train(estimator, X, y, sample_weight, noun):
     solver.check_alpha(solver_alpha)
     plan = Plan(
         spec,
-        getattr(estimator.to_local(), "_set_loss", None),
+        estimator.to_local()._set_loss,
         parts.read,
         solver,
         solver_alpha * (1.0 - l1_ratio),
@@ -264,12 +263,9 @@ def _attributes(estimator, spec, facts, weights):
     seen = {}
     if facts.n_features is not None:
         seen["n_features_in_"] = facts.n_features
-    views = None
-    if hasattr(spec, "_layout"):  # blocks of weights cannot be told without a model
-        views = spec._layout().views(weights)
-    if hasattr(estimator, "_describe"):
-        return {**seen, **estimator._describe(spec, weights, views)}
-    return {**seen, **spec._attributes(weights, views)}
+    layout = spec._layout()
+    views = None if layout is None else layout.views(weights)
+    return {**seen, **estimator._describe(spec, weights, views)}
 
 
 # ---- on the workers ----

@@ -74,7 +74,7 @@ def read_conll(
     [(['He', 'ran'], ['PRP', 'VBD'], ['B-NP', 'B-VP']), (['Yes'], ['UH'], ['O'])]
     """
     reader = _Reader(n_columns, separator, comment, empty, keep_docstart)
-    if not isinstance(source, str | Path) and hasattr(source, "__iter__"):
+    if not isinstance(source, str | Path) and isinstance(source, Iterable):
         return reader.read(source, "line")
     path = Path(source)
     opener = gzip.open if path.suffix == ".gz" else open

@@ -142,7 +142,7 @@ def dump_fg(graph: FactorGraph, path: PathLike) -> None:
                 raise ValueError(f"the edge ({u}, {v}) has a score that is not finite")
             lines.append(f"PAIR 2 {u + 1} {v + 1} {float(weight * scores[1, 1])!r}")
             continue
-        if getattr(table, "condition", None) not in names:
+        if table.condition not in names:
             raise ValueError(f"a factor over {scope.tolist()} is {table!r}")
         ids = [
             -v - 1 if no else v + 1 for v, no in zip(scope, table.negated, strict=True)

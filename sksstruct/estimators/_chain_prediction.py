@@ -169,13 +169,13 @@ class ChainPrediction(TrainedChain):
     @property
     def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
         """ndarray of shape (n_features,): names of the features, if X had any."""
-        names = vars(self).get("_names_in")
+        names = self._names_in
         if names is None:
             raise AttributeError("feature_names_in_: X had no feature names in fit")
         return names.to_array()
 
     def _check_feature_names(self, packed):
-        seen = vars(self).get("_names_in")
+        seen = self._names_in
         if seen is not None and packed.feature_names is not None:
             if packed.feature_names != seen:
                 raise ValueError("X has other feature names than those seen in fit")

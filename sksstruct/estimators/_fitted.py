@@ -36,10 +36,13 @@ class Trained:
     l1_ratio: float = 0.0
     early_stopping: bool = False
     warm_start: bool = False
+    intercept_scaling: Any = None
     # The loss of the last fit: the parameter may have changed since. None before it.
     _loss: Any = None
     # The model and the state of the last fit, for a warm start.
     _warm: Any = None
+    # Names of the fitted attributes.
+    _fitted_names: tuple[str, ...] = ()
 
     def _model(self) -> ModelSpec:
         """The model that the parameters say, before it sees data."""
@@ -84,6 +87,10 @@ class Trained:
 class TrainedChain(Trained):
     """Taggers; some arrays are sparse where labels are many."""
 
+    # Names of the columns of X, and what partial_fit goes on from, if there are any.
+    _names_in: Any = None
+    _stream: Any = ()
+
     transitions_: Any
     transition_coef_: Any
     start_: np.ndarray
@@ -112,6 +119,9 @@ class TrainedMultilabel(Trained):
 
 class Selected:
     """Estimators with a strength of regularization chosen by a path."""
+
+    # Names of the fitted attributes.
+    _fitted_names: tuple[str, ...] = ()
 
     alpha_: float
     best_score_: float

@@ -88,7 +88,7 @@ def _start(tagger, spec, seen):
     """
     stream = {"visits": seen, "mean_length": 0.0, "mean_square": spec.mean_square_}
     stream["intercept_scaling"] = spec.intercept_scaling_
-    stream.update(vars(tagger).get("_stream", {}))
+    stream.update(tagger._stream)
     kept = stream["intercept_scaling"]
     if tagger.intercept_scaling not in ("auto", kept):
         raise ValueError(
@@ -121,7 +121,7 @@ def _check_parameters(tagger):
         )
     if tagger.alpha == 0:
         raise ValueError("partial_fit needs alpha > 0")
-    if not hasattr(solver, "solve_stream"):
+    if not solver.in_streams:
         raise ValueError(f"solver {solver!r} cannot train on mini-batches")
     if tagger.class_weight == "balanced":
         raise ValueError(

@@ -210,7 +210,7 @@ def replace_attributes(estimator, attributes):
 
     Attributes that a subclass has set by itself stay.
     """
-    for name in estimator.__dict__.pop("_fitted_names", ()):
+    for name in estimator._fitted_names:
         estimator.__dict__.pop(name, None)
     for name, value in attributes.items():
         setattr(estimator, name, value)

@@ -69,7 +69,7 @@ class WeightsByName:
 
     def _feature_names(self):
         """Names of the features, made up where there are none."""
-        names = vars(self).get("_names_in")
+        names = self._names_in
         if names is None:
             return [f"x{j}" for j in range(self.n_features_in_)]
         return names.to_array()

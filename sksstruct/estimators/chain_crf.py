@@ -22,6 +22,7 @@ from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import (
     Labelings,
@@ -375,7 +376,7 @@ class ChainCRF(
         return train(self, X, y, sample_weight, "tagger")
 
     def _model(self):
-        model = ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
+        model = ChainModel(**taken(self, _OF_THE_MODEL))
         # only the default alpha knows the scale of the features
         if model.intercept_scaling == "auto" and self.alpha != "auto":
             model.intercept_scaling = 1.0

@@ -394,14 +394,14 @@ def start(estimator, X, y, sample_weight, method):
             f"MultilabelPairwise, got {type(estimator).__name__}"
         )
     template = clone(estimator)
-    if getattr(template, "early_stopping", False):
+    if template.early_stopping:
         raise ValueError(
             "the path has no held-out part of its own at each alpha: it needs "
             "early_stopping=False"
         )
     problem = prepare(template, X, y, sample_weight)
     # an alpha of the path is a number: what else follows the features has to be one
-    if getattr(template, "intercept_scaling", None) == "auto":
+    if template.intercept_scaling == "auto":
         template.intercept_scaling = problem.spec.intercept_scaling_
     elif problem.spec.follows_scale:
         problem = prepare(template.set_params(alpha=problem.alpha), X, y, sample_weight)

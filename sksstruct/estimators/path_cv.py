@@ -44,6 +44,7 @@ from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.entries import taken
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples, with_callbacks
@@ -415,7 +416,7 @@ class SSVMPathCV(
             If a gap was not reached in the passes of the estimator's `max_iter`.
         """
         validate_params(self)
-        parameters = {name: getattr(self, name) for name in CONSTRAINTS}
+        parameters = taken(self, CONSTRAINTS)
         check_parameters(parameters)
         best = clone(self._estimator())
         scorer = self._checked_scorer(best)
@@ -497,7 +498,7 @@ class SSVMPathCV(
         else:
             parameters["alpha_min"] = end_of(parameters, problem)
         name = "intercept_scaling"
-        if last.alpha != "auto" or getattr(last, name, None) != "auto":
+        if last.alpha != "auto" or last.intercept_scaling != "auto":
             return {}
         return {name: template.intercept_scaling}
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sksstruct.factor_graphs._tables import DenseTable, Table, as_table
+from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned, required
 
 # What a pickle holds; the rest follows.
@@ -265,7 +266,7 @@ class FactorGraph(Versioned):
         raise AttributeError("factor graphs are immutable")
 
     def _state(self):
-        return {name: getattr(self, name) for name in _STATE}
+        return taken(self, _STATE)
 
     def _restore(self, state):
         """Build the graph again: kernels go where its parts point."""

@@ -5,7 +5,7 @@ A table is immutable, and factors share it. The kernels know a table by its `kin
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +39,9 @@ class Table:
     # a graph may have very many tables: no dict for each
     __slots__ = ()
     kind: ClassVar[int | None] = None
+    # what a condition is, and the number that a budget allows; of `Logic` only
+    condition: Any = None
+    limit: Any = None
     shape: tuple[int, ...]
 
     def __setattr__(self, name, value):

@@ -9,7 +9,7 @@ looks up their columns together, see `_vocabulary.pyx`.
 
 cimport cython
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -124,7 +124,7 @@ cdef class Collector:
         # Anything else that can be iterated over will do.
         if type(positions) is not list and (
                 isinstance(positions, (str, bytes, Mapping))
-                or not hasattr(positions, "__iter__")):
+                or not isinstance(positions, Iterable)):
             raise TypeError(
                 f"X[{self.sequence}] is a single {type(positions).__name__}: a "
                 "sequence is a list of dicts or of lists of strings; for one sequence "
@@ -175,7 +175,7 @@ cdef class Collector:
         elif isinstance(features, Mapping):
             for name, item in features.items():
                 self.list_item(name, item)
-        elif isinstance(features, (str, bytes)) or not hasattr(features, "__iter__"):
+        elif isinstance(features, (str, bytes)) or not isinstance(features, Iterable):
             raise TypeError(
                 f"X[{self.sequence}] has a single {type(features).__name__} at "
                 f"position {self.position}: the features of a position are a dict "

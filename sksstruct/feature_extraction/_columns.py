@@ -1,7 +1,7 @@
 """Attributes of tokens from the columns of a file, by a template or the usual ones."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
@@ -165,7 +165,7 @@ def _columns(X, names):
 def _check_columns(X, n_columns):
     """Refuse sentences that are not columns of equal length; return their number."""
     for i, columns in enumerate(X):
-        if isinstance(columns, str) or not hasattr(columns, "__len__"):
+        if isinstance(columns, str) or not isinstance(columns, Sized):
             raise TypeError(f"X[{i}] must be a tuple of columns, got {columns!r:.80}")
         n_columns = len(columns) if n_columns is None else n_columns
         if len(columns) != n_columns or not n_columns:

@@ -1,6 +1,6 @@
 """Attributes of tokens as lists of strings, as CRFsuite takes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from numbers import Integral
 
 from sksstruct.utils.typing import Integers, Strings
@@ -8,7 +8,7 @@ from sksstruct.utils.typing import Integers, Strings
 
 def _check_tokens(name, tokens):
     """Refuse what is not a sequence of strings; say where the first other object is."""
-    if isinstance(tokens, str) or not hasattr(tokens, "__len__"):
+    if isinstance(tokens, str) or not isinstance(tokens, Sized):
         raise TypeError(f"{name} must be a list of strings, got {tokens!r:.80}")
     if set(map(type, tokens)) <= {str}:
         return

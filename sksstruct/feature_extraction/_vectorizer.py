@@ -1,6 +1,6 @@
 """Sparse feature rows from sequences of dicts and strings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from numbers import Real
@@ -159,7 +159,7 @@ class SequenceVectorizer(
         """
         self._check_parameters()
         check_iterable(X)
-        known = len(X) if hasattr(X, "__len__") else None
+        known = len(X) if isinstance(X, Sized) else None
         context = self._init_callback_context(
             max_subtasks=None if known is None else -(-known // _BLOCK)
         )
@@ -335,7 +335,7 @@ def check_iterable(X):
     """Refuse what is a single sequence or a single mapping, and no list of them."""
     if type(X) is list:
         return
-    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
+    if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
         raise TypeError(
             f"X is a single {type(X).__name__}: pass a list of sequences, each a list "
             "of dicts or of lists of strings"

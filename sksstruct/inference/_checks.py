@@ -1,5 +1,7 @@
 """Checks of potentials, the same for every oracle."""
 
+from collections.abc import Sized
+
 import numpy as np
 
 
@@ -77,7 +79,7 @@ def check_variables(unary):
         unary = np.asarray(unary)
     if isinstance(unary, np.ndarray) and unary.dtype != object:
         unary = list(check_scores("unary", unary, ndim=2))
-    elif isinstance(unary, str) or not hasattr(unary, "__len__"):
+    elif isinstance(unary, str) or not isinstance(unary, Sized):
         raise ValueError(f"unary must be a list of 1-D arrays, got {unary!r:.80}")
     else:
         unary = [

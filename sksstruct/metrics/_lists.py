@@ -1,12 +1,14 @@
 """Checks that metrics of lists of arrays share."""
 
+from collections.abc import Sized
+
 import numpy as np
 
 
 def check_lists(y_true, y_pred):
     """Raise an error unless both have the same number of outputs, one at least."""
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        if not hasattr(y, "__len__") or isinstance(y, str):
+        if not isinstance(y, Sized) or isinstance(y, str):
             raise TypeError(f"{name} must be a list of outputs")
     if len(y_true) == 0:
         raise ValueError("y_true is empty: at least one output is required")

@@ -1,5 +1,6 @@
 """Scores of label sequences, flat and per sequence."""
 
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sksstruct.utils.validation import (
 
 def check_sequences(y, name):
     """Checked labels of all positions in a row, and the lengths of the sequences."""
-    if not hasattr(y, "__len__") or not all(hasattr(row, "__len__") for row in y):
+    if not isinstance(y, Sized) or not all(isinstance(row, Sized) for row in y):
         raise TypeError(f"{name} must be a list of label sequences")
     lengths = np.array([len(row) for row in y], dtype=np.intp)
     return check_labels(y, lengths, name=name), lengths

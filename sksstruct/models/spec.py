@@ -181,6 +181,13 @@ class ModelSpec:
         """Learn from what all parts have seen."""
         raise NotImplementedError
 
+    def _layout(self):
+        """A bound model whose `views` name blocks of weights, as no data tell them.
+
+        None if the model knows the blocks by itself.
+        """
+        return None
+
     def _attributes(self, weights, views=None):
         """Fitted attributes for flat weights.
 

@@ -1,6 +1,6 @@
 """The definition of a structured prediction problem: features, loss and oracles."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import Any, ClassVar
 
 import numpy as np
@@ -389,7 +389,7 @@ def as_list(name, values):
     if sparse.issparse(values):
         values = values.tocsr()
     elif isinstance(values, (str, bytes, dict)) or not (
-        hasattr(values, "__len__") and hasattr(values, "__getitem__")
+        isinstance(values, Sized) and hasattr(values, "__getitem__")
     ):
         raise TypeError(
             f"{name} must be a list with an entry for each example, got "

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -78,7 +79,7 @@ class TransitionsDisplay(HeatMap):
         estimator = last_step(estimator)
         check_is_fitted(estimator, "transitions_")
         transitions = estimator.transitions_
-        if hasattr(transitions, "toarray"):
+        if sparse.issparse(transitions):
             transitions = transitions.toarray()
         names = [str(label) for label in estimator.classes_]
         return cls(transitions, names).plot(ax=ax, **kwargs)

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -133,7 +134,7 @@ class WeightsDisplay(Display):
 def _row(estimator, label):
     """Weights of all features for a label."""
     coef, classes = estimator.coef_, np.asarray(estimator.classes_).tolist()
-    coef = coef.toarray() if hasattr(coef, "toarray") else np.asarray(coef)
+    coef = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)
     if label not in classes:
         raise ValueError(f"label={label!r} is none of the classes {classes}")
     place = classes.index(label)

@@ -156,6 +156,11 @@ class Entries:
         return np.ascontiguousarray(value)
 
 
+def taken(owner, names):
+    """Some attributes of an object by name, as a state has them."""
+    return {name: getattr(owner, name) for name in names}
+
+
 def _at(bound, like, place):
     """A bound of one entry."""
     return np.broadcast_to(bound, like.shape)[tuple(place)]

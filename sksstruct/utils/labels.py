@@ -1,6 +1,6 @@
 """Labels of sequences: of any kind, checked, and as numbers in one array."""
 
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set, Sized
 from itertools import chain
 from numbers import Real
 
@@ -343,7 +343,7 @@ def costs_by_name(class_weight, classes):
 
 def is_list(y):
     """Whether y has entries in a definite order."""
-    if isinstance(y, str | bytes | Mapping | Set) or not hasattr(y, "__len__"):
+    if isinstance(y, str | bytes | Mapping | Set) or not isinstance(y, Sized):
         return False
     return getattr(y, "ndim", 1) > 0
 

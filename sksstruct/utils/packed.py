@@ -10,6 +10,7 @@ from scipy import sparse
 from sksstruct.utils._layout import StoredRows, is_mapped
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._ragged import check_finite, stack_rows
+from sksstruct.utils.entries import taken
 from sksstruct.utils.labels import PackedLabels
 from sksstruct.utils.shards import open_shard, save_parts
 from sksstruct.utils.sparse_input import canonical_csr, rows_between
@@ -133,7 +134,7 @@ class PackedSequences(Versioned, Sequence):
 
     def _state(self):
         names = "values", "offsets", "feature_names"
-        return {name: getattr(self, name) for name in names}
+        return taken(self, names)
 
     def _restore(self, state):
         names = ("values", "offsets", "feature_names")

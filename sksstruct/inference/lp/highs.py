@@ -279,7 +279,7 @@ def program(graph, late=lambda: False):
 
 
 def _is_logic(table):
-    return hasattr(table, "condition")
+    return table.condition is not None
 
 
 class _Rows:

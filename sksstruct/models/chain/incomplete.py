@@ -11,12 +11,13 @@ import numpy as np
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.constraints import SparseMask
 from sksstruct.models.chain.data import rows_of
+from sksstruct.models.protocols.trainable import Trainable
 from sksstruct.models.roles import factor_model
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
 
 
-class IncompleteChain:
+class IncompleteChain(Trainable):
     """A chain whose labels are completed between rounds: the oracle "completion".
 
     Parameters
@@ -40,10 +41,6 @@ class IncompleteChain:
     by_factors : bool
         Whether rounds are trained by factors, each with the pairs of those before.
     """
-
-    oracle_bounds = None
-    # none in the runs of observed labels
-    unknown = None
 
     def __init__(self, data, bind, mask, pairs):
         self.data, self.mask, self.pairs = data, mask, pairs

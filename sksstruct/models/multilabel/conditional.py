@@ -4,6 +4,7 @@ import numpy as np
 
 from sksstruct.models.multilabel._conditional import ConditionalRows
 from sksstruct.models.protocols.coordinate_dual import CoordinateDual
+from sksstruct.models.protocols.trainable import Trainable
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -11,7 +12,7 @@ from sksstruct.utils.parallel import run_in_chunks
 SETTLED = 1e-13
 
 
-class ConditionalModel:
+class ConditionalModel(Trainable):
     """The composite likelihood, or margins, of label sets: "coordinates".
 
     Each label has the loss of its own score, in which the other labels have their
@@ -39,8 +40,6 @@ class ConditionalModel:
     oracles = ("coordinates",)
     # there are weights of labels that are the padding of rows
     views_need_data = True
-    oracle_note = oracle_bounds = surrogate = None
-    likelihood = False
 
     def __init__(
         self, X, Y, pairs, costs, example_weights, scaling, loss, *, free_bias=False

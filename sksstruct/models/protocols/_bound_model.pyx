@@ -116,8 +116,8 @@ cdef class BoundModel:
         Number of weights that `catch_up` brings up to date together.
     """
 
-    # Names of the oracles that solvers may ask for: "max" is this class, "topk" a method
-    # of it. The functions of `sksstruct.models.roles` say which one they need.
+    # Names of the oracles that solvers may ask for: "max" is this class, "topk" is one
+    # method. The functions of `sksstruct.models.roles` say which one they need.
     oracles = ("max",)
     # Tells those who ask for an oracle that is missing why it is.
     oracle_note = None

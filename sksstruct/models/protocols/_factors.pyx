@@ -59,6 +59,9 @@ cdef class FactorModel:
     This measure of time does not depend on the machine.
     """
 
+    # Factors of three and more variables: a `Cliques`, where there are any.
+    cliques = None
+
     def set_factors(self, first_variable, first_pair, pairs, y_true, costs,
                     example_weights, Py_ssize_t n_labels):
         """Set variables, pairs of them, observed labels and their costs."""
@@ -200,6 +203,9 @@ cdef class BinaryFactorModel:
     The factor of a pair has one weight, times `scaling`. Its other outcomes have the
     score zero.
     """
+
+    # of all that `FactorModel` may have: indicator features, and no more than pairs
+    cliques, pair_norm, loopy, constrained = None, 1.0, False, False
 
     def set_factors(self, pairs, y_true, example_weights, double scaling):
         """Set pairs, observed labels (n_examples, n_labels), and their weights."""

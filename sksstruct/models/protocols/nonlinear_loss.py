@@ -1,7 +1,9 @@
 """Losses of scores that are not linear in the weights."""
 
+from sksstruct.models.protocols.trainable import Trainable
 
-class NonlinearLoss:
+
+class NonlinearLoss(Trainable):
     """A mean loss h(g(w)) of scores g(w) that are not linear in the weights.
 
     The loss is a sum over parts of the examples, each with its share: a step on a part

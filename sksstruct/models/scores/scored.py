@@ -52,10 +52,7 @@ class ScoredLoss(NonlinearLoss):
 
     oracles = ("nonlinear",)
     # the box, where there is one, is that of the other weights: `box`
-    oracle_bounds = oracle_note = None
-    views_need_data = False
-    # whether labelings have no loss, as in the negative log-likelihood
-    likelihood = False
+    oracle_bounds = None
 
     def __init__(
         self, score, rows, offsets, n_columns, example_weights, bind, surrogate

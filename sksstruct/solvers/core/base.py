@@ -132,6 +132,8 @@ class Solver(Constrained, BaseEstimator):
         the gradient, relative to the first one.
     in_parts : bool
         Whether it binds parts of the data, by `BoundModel.part`.
+    in_streams : bool
+        Whether it has a method ``solve_stream`` for mini-batches, as that of `BCFW`.
     """
 
     required_oracles: ClassVar[tuple[str, ...]] = ("max",)
@@ -139,7 +141,7 @@ class Solver(Constrained, BaseEstimator):
     remedy = ""
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
-    bounded = unregularized = in_parts = False
+    bounded = unregularized = in_parts = in_streams = False
     # None for a procedure that counts no passes of its own
     max_iter: Count = None  # type: ignore[assignment]
     tol: NonNegative

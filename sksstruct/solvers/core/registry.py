@@ -1,5 +1,7 @@
 """Solvers by name, and the choice of one if none is named."""
 
+from functools import partial
+
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
 
@@ -44,9 +46,8 @@ class Registry:
 
     def choose(self, model, l1=0.0, alpha=None):
         """The name that "auto" stands for, for a bound model and its penalties."""
-        preferred = getattr(model, "preferred_solver", None)
-        if preferred is not None:
-            return preferred
+        if model.preferred_solver is not None:
+            return model.preferred_solver
         loss = "hinge" if model.surrogate is None else "smooth"
         for oracle, kind, name in self.choices:
             cls = _class_of(self.makers[name])
@@ -120,8 +121,7 @@ class Registry:
             solver = self.makers[name](max_iter=max_iter, tol=tol)
             if model is not None:
                 solver.adapt(model)
-        methods = ("solve", "check", "check_model", "accepts", "layout")
-        if isinstance(solver, type) or not all(hasattr(solver, m) for m in methods):
+        if not isinstance(solver, Solver):
             raise TypeError(
                 "solver must be a name or an object of sksstruct.solvers, got "
                 f"{solver!r}"
@@ -134,7 +134,7 @@ class Registry:
 
 def _class_of(maker):
     """The class of the solvers that a maker returns."""
-    cls = getattr(maker, "func", maker)
+    cls = maker.func if isinstance(maker, partial) else maker
     if not issubclass(cls, Solver):
         raise TypeError(f"{cls!r} is not a Solver")
     return cls

@@ -27,7 +27,7 @@ ROUNDING = 1e-6
 
 def signature(FactorModel model):
     """Return what two models share if the state of one fits the other."""
-    cliques = getattr(model, "cliques", None)
+    cliques = model.cliques
     return (model.n_labels, model.first_variable.tobytes(), model.first_pair.tobytes(),
             model.pairs.tobytes(), cliques and cliques.signature())
 
@@ -132,7 +132,7 @@ def check_state(FactorModel model, state):
     entries.array("places", (2, *shape), np.int32, 0,
                   np.repeat(ends, of_pairs, axis=1) - 1)
     entries.array("multipliers", (int(ends.sum(dtype=np.intp)),))
-    if getattr(model, "cliques", None) is not None:
+    if model.cliques is not None:
         check_cliques(model.cliques, owner.part("cliques"))
 
 

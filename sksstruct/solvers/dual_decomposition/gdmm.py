@@ -245,7 +245,7 @@ class GDMMRun:
         model.start()
         # the curvature of a pair: the mean C_i times the square of its features' norm
         self.curvature = float(np.mean(model.example_weights)) / alpha
-        self.curvature *= getattr(model, "pair_norm", 1.0) or 1.0
+        self.curvature *= model.pair_norm or 1.0
         self.first_rho = self.initial_rho()
         self.balance = _CACHED_BALANCE if any(self.further_steps()) else _BALANCE
         self.least_balance = _LEAST_BALANCE
@@ -282,7 +282,7 @@ class GDMMRun:
     @property
     def is_loopy(self):
         """Whether pairs of variables are joined in cycles."""
-        return getattr(self.model, "loopy", False)
+        return self.model.loopy
 
     @property
     def adapts_rho(self):
@@ -434,7 +434,7 @@ class GDMMRun:
 
     def dual_value(self):
         """Return the dual value of a feasible point next to the iterate."""
-        if getattr(self.model, "constrained", False):
+        if self.model.constrained:
             return joint_value(self.state)
         return self.expected_loss() - self.alpha / 2 * self.feasible_square()
 
@@ -458,7 +458,7 @@ class GDMMRun:
 
 def _has_cliques(model):
     """Whether a model has factors of three and more variables."""
-    return getattr(model, "cliques", None) is not None
+    return model.cliques is not None
 
 
 class BinaryGDMMRun(GDMMRun):

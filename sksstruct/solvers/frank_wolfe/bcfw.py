@@ -130,7 +130,7 @@ class BCFW(Solver):
     cached_passes: NonNegativeInt | Literal["auto"] = "auto"
     bounds: dict | None = None
 
-    bounded = True
+    bounded = in_streams = True
     _parameter_constraints = {
         "cache_factor": [
             Interval(Real, 0, None, closed="left"),

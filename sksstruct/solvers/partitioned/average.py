@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from sksstruct.utils.entries import taken
+
 
 class Average:
     """Mean of iterates and of the linear terms of their duals.
@@ -84,8 +86,7 @@ class Average:
     def state(self):
         """What `resume` needs."""
         names = "restart_at", "is_on", "count", "factor", "loss"
-        numbers = {name: getattr(self, name) for name in names}
-        return {"u": self._memory[0], **numbers}
+        return {"u": self._memory[0], **taken(self, names)}
 
     def resume(self, entries):
         """Go on from a state."""

@@ -29,7 +29,7 @@ from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count
-from sksstruct.utils.entries import Entries
+from sksstruct.utils.entries import Entries, taken
 from sksstruct.utils.parallel import one_blas_thread
 
 # blocks="auto": so many examples in each, or more, but two blocks at least where there
@@ -466,7 +466,7 @@ class Run:
         names = "n_iter", "calls", "primal", "dual", "dual_loss", "values", "reported"
         return {
             "identity": self._identity(),
-            **{name: getattr(loop, name) for name in names},
+            **taken(loop, names),
             # that of a smooth loss is the objective reached
             "scale": loop.scale,
             "stalled": self.stalled,

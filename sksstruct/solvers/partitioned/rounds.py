@@ -12,6 +12,7 @@ from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Block, Turn
 from sksstruct.solvers.partitioned.changes import Places, TreeSum, add_sum
 from sksstruct.solvers.partitioned.scaling import Scaling
+from sksstruct.utils.entries import taken
 
 # A round of a pass is so many visits of a block, or all of them where there are fewer.
 _LEAST_VISITS = 20
@@ -237,7 +238,7 @@ class Rounds:
         """What `resume` needs, besides the files of the blocks."""
         names = "loss", "calls", "complete", "n_rounds", "n_known", "seed", "dual"
         return {
-            **{name: getattr(self, name) for name in names},
+            **taken(self, names),
             "v": self.weights.v,
             "scaling": self.scaling.state(),
             "files": [self.files[b] for b in range(self.executor.n_blocks)],

@@ -49,7 +49,7 @@ cdef class FactorSums:
         self._gain = np.zeros(arity)
         # a condition without a budget counts to one
         limits = [t.limit for t in problem.graph.tables
-                  if getattr(t, "limit", None) is not None and t.kind > DENSE
+                  if t.limit is not None and t.kind > DENSE
                   and len(t.shape) > 2]
         width = int(max(limits, default=1.0)) + 2
         self._before = np.zeros((arity + 1, width))
