@@ -15,6 +15,7 @@ import sksstruct
 from sksstruct import ChainCRF, LPMAPPredictor, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.factor_graphs import FactorGraph
+from sksstruct.losses import SmoothedHinge
 from sksstruct.models import check_model
 from sksstruct.solvers import SOLVERS
 
@@ -106,9 +107,36 @@ def test_model(build):
     assert exact.mean() > 0.4
     with pytest.raises(ValueError, match=r"y\[1\] must be an interval of"):
         auto.fit(X, [y[0], (5, 2), *y[2:]])
-    # an oracle that the model does not offer
-    with pytest.raises(ValueError, match="IntervalModel does not find the k best"):
-        auto.predict_topk(X, 2)
+
+
+def test_model_oracles(build):
+    """Losses, solvers and methods that come with the oracles of the structure."""
+    model = build("interval").IntervalModel()
+    X, y = intervals(25)
+    for loss, oracle in (("log", "exp"), (SmoothedHinge("l2", k=4), "topk")):
+        fits = [
+            SSVMClassifier(
+                model, alpha=0.1, loss=loss, solver=name, tol=0.01, random_state=0
+            ).fit(X, y)
+            for name in SOLVERS.names(oracle, losses=("smooth",))
+        ]
+        values = [fit.objective_ for fit in fits]
+        assert len(fits) > 4
+        assert max(values) - min(values) <= 0.02 * min(values)
+    fitted = SSVMClassifier(model, alpha=0.01, loss="log", random_state=0).fit(X, y)
+    for x in X:
+        labelings = list(model.labelings(x))
+        scores = x @ fitted.coef_[0] + fitted.intercept_[0]
+        scores = np.array([scores[a:b].sum() for a, b in labelings])
+        order = np.argsort(-scores, kind="stable")[:3]
+        assert fitted.predict_topk([x], 3)[0][0] == [labelings[k] for k in order]
+        share = np.exp(scores - scores.max())
+        share /= share.sum()
+        want = [
+            sum(p for p, (a, b) in zip(share, labelings, strict=True) if a <= t < b)
+            for t in range(len(x))
+        ]
+        np.testing.assert_allclose(fitted.predict_marginals([x])[0], want, rtol=1e-9)
 
 
 def test_solver(build):

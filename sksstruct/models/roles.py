@@ -2,9 +2,8 @@
 
 A bound model is a layout of weights and the structure of labelings. A loss with a
 gradient, dual variables and factors are built on it, by the functions below, each for
-the types of models that have it. Bound models therefore import none of this. Those
-that wrap others, and those of other packages, register themselves:
-``dual_space.register(BoundInterval, IntervalDual)``.
+the types of models that have it, or the types of structures where those are tables.
+Bound models therefore import none of this. Those that wrap others register themselves.
 
 `BoundModel.oracles` says which of them a model has.
 """

@@ -211,8 +211,8 @@ def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
     unary, _, _ = table.structure.potentials_of(0, workspace.theta)
     unary[...] = some_scores(rng, unary.shape)
     n_tables = 1 if shared else len(edges)
-    start = n_nodes * table.ld
-    size = 1 if pairwise == "potts" else n_labels * table.ld
+    start = n_nodes * table.structure.ld
+    size = 1 if pairwise == "potts" else n_labels * table.structure.ld
     step = 1 if pairwise == "potts" else -(-size // 8) * 8
     tables = np.zeros((n_tables, n_labels, n_labels))
     for e in range(n_tables):
@@ -222,7 +222,7 @@ def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
             tables[e] = np.where(np.eye(n_labels, dtype=bool), block[0], 0.0)
         else:
             tables[e] = some_scores(rng, (n_labels, n_labels))
-            block.reshape(n_labels, table.ld)[:, :n_labels] = tables[e]
+            block.reshape(n_labels, table.structure.ld)[:, :n_labels] = tables[e]
     labelings = np.array(list(np.ndindex(*[n_labels] * n_nodes)))
     scores = unary[np.arange(n_nodes), labelings].sum(axis=1)
     for e, (u, v) in enumerate(edges):
@@ -230,7 +230,7 @@ def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
     means, value = table.expectation(workspace, 0, mu, load=False)
     log_sum, probability = brute(scores / mu)
     assert value == pytest.approx(mu * log_sum, rel=1e-12, abs=1e-11)
-    nodes = means[:start].reshape(n_nodes, table.ld)
+    nodes = means[:start].reshape(n_nodes, table.structure.ld)
     want = np.array([
         [probability[labelings[:, v] == k].sum() for k in range(n_labels)]
         for v in range(n_nodes)
@@ -246,7 +246,7 @@ def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
         if pairwise == "potts":
             assert block[0] == pytest.approx(np.trace(want[e]), rel=1e-9, abs=1e-12)
         else:
-            got[e] = block.reshape(n_labels, table.ld)[:, :n_labels]
+            got[e] = block.reshape(n_labels, table.structure.ld)[:, :n_labels]
             np.testing.assert_allclose(got[e], want[e], rtol=1e-9, atol=1e-12)
 
 

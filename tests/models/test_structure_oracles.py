@@ -59,9 +59,10 @@ def check_sums(bound, workspace, keys, scores, mu):
     return means, probability
 
 
-def check_topk(bound, workspace, k, score_of):
+def check_topk(bound, workspace, k, score_of, others=()):
     """The k best allowed labelings: all different, each with its own score."""
-    found = [tuple(y) for y in np.asarray(bound.find_topk(workspace, 0, k)).tolist()]
+    rows = bound.structure.find_topk(0, workspace.theta, np.array(others), k)
+    found = [tuple(y) for y in np.asarray(rows).tolist()]
     best = sorted((s for s in score_of.values() if s > -np.inf), reverse=True)[:k]
     assert len(set(found)) == len(found) == len(best)
     np.testing.assert_allclose(
@@ -78,7 +79,9 @@ def test_candidates():
         X = [np.zeros((n, 1))] + [np.zeros((1, 1))] * (n_labels - 1)
         bound, workspace = bind(CandidatesModel(), X, y)
         mu, k = rng.choice([0.3, 1.0, 2.0]), rng.randint(1, 9)
-        table = workspace.theta[: n * bound.structure.ld].reshape(n, bound.structure.ld)[:, :n_labels]
+        table = workspace.theta[: n * bound.structure.ld].reshape(
+            n, bound.structure.ld
+        )[:, :n_labels]
         table[...] = some_scores(rng, table.shape)
         pairs = list(np.ndindex(*table.shape))
         keys = [[c * bound.structure.ld + label] for c, label in pairs]
@@ -142,7 +145,8 @@ def test_parts():
         # rounding must not matter for the best: scores are added up in many orders
         views["quadratic"][...] = np.abs(views["quadratic"])
         score_of = dict(zip(map(tuple, rows.tolist()), score(), strict=True))
-        check_topk(bound, workspace, rng.randint(1, 9), score_of)
+        others = w[bound.n_weights - bound.n_other :]
+        check_topk(bound, workspace, rng.randint(1, 9), score_of, others)
 
 
 def test_matchings():

@@ -3,8 +3,9 @@
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
+from sksstruct.models.tables._table import BoundTable
 
-from afternoon._interval_model import BoundInterval
+from afternoon._interval_model import Intervals
 from sksstruct.models._compiled import CompiledModel, check_features
 
 
@@ -57,12 +58,17 @@ class IntervalModel(CompiledModel):
 
     # ---- what is compiled, and back ----
 
-    def _bound(self, X, y_true, example_weights):
-        longest = max(len(x) for x in X)
-        block = self._rows(X), self._offsets(X), 1, self.fit_intercept
-        labels = None if y_true is None else np.concatenate(y_true)
-        sizes = np.full(len(X), 2)
-        return BoundInterval([block], sizes, labels, example_weights, longest)
+    _n_columns = 1
+
+    def _bound(self, X, y_true, example_weights, rows=None):
+        offsets, labels = self._offsets(X), None
+        if y_true is not None:
+            labels = np.concatenate(y_true)
+        sizes, lengths = np.full(len(X), 2), np.diff(offsets)
+        structure = Intervals(sizes, labels, lengths.max(), lengths)
+        has_bias = self.fit_intercept and rows is None
+        block = self._rows(X) if rows is None else rows, offsets, 1, has_bias
+        return BoundTable([block], structure, example_weights)
 
     def _labeling(self, x, y):
         return y
@@ -72,6 +78,10 @@ class IntervalModel(CompiledModel):
 
     def _smallest(self):
         return np.zeros((1, self.n_features_))
+
+    def _marginals_of(self, structure, i, means):
+        """Probability that each position is in the interval."""
+        return means
 
     # ---- what any model has ----
 

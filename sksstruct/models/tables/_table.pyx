@@ -261,9 +261,12 @@ cdef class BoundTable(BoundModel):
         load : bool, default=True
             Whether to load potentials with the loss; otherwise those loaded are used.
         """
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t size = self._layout.table_sizes[i] + self.n_other
         cdef double[::1] means = aligned_zeros(max(size, 1))
         cdef double value
+        # of tables that were written by others, too
+        ws.at.others = workspace.w + self.n_weights - self.n_other
         with nogil:
             if load:
                 self.potentials(workspace, i)
