@@ -8,10 +8,11 @@ import numpy as np
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss, identity_rows, join_weights
 from sksstruct.models.structured import StructuredModel, as_list, as_pairs
+from sksstruct.utils._param_validation import Constrained
 from sksstruct.utils.parallel import run_in_chunks
 
 
-class CompiledModel(StructuredModel):
+class CompiledModel(Constrained, StructuredModel):
     """A model with a bound form of its own.
 
     Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,

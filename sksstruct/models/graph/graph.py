@@ -22,9 +22,8 @@ from sksstruct.models.graph.inputs import (
     stack,
     total_weight,
 )
-from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.models.normalization import TEXTS, divisor
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_labels, costs_by_name
 
@@ -115,14 +114,6 @@ class GraphModel(CompiledModel):
     normalize: bool | Literal["auto"] = "auto"
 
     _loss_parameters = ("class_weight",)
-    _parameter_constraints = {
-        "pairwise": [StrOptions({"full", "potts"})],
-        "inference": [StrOptions({"auto", "tree", "cut"})],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "loss_normalization": NORMALIZATIONS,
-        "fit_intercept": ["boolean"],
-        "normalize": ["boolean", StrOptions({"auto"})],
-    }
     _from_parts = {
         "classes_": "labels",
         "mean_size_": "mean",
