@@ -62,7 +62,7 @@ class CandidatesModel(CompiledModel):
     fit_intercept: bool = True
 
     # a part may lack some labels
-    _from_parts = {"classes_": "labels", "n_weights_": "later"}
+    _from_parts = {"classes_": "labels"}
 
     def _input(self, x, name):
         boxes = None
