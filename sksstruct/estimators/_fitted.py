@@ -15,6 +15,7 @@ from sksstruct.inference.lp import MAPResult, MarginalResult
 from sksstruct.models import ScoreFunction, StructuredModel
 from sksstruct.models.spec import ModelSpec
 from sksstruct.solvers.core.base import Solver
+from sksstruct.utils._param_validation import Constrained
 
 # Parameters that estimators of other libraries have.
 _ELSEWHERE = {
@@ -26,7 +27,7 @@ _ELSEWHERE = {
 }
 
 
-class Trained:
+class Trained(Constrained):
     """Estimators that a solver trains: what `sksstruct.estimators._train` calls.
 
     Parameters that an estimator does not have are constants here. A subclass defines
@@ -140,7 +141,7 @@ class Selected:
     feature_names_in_: np.ndarray
 
 
-class Solved:
+class Solved(Constrained):
     """Predictors that have found labelings of given potentials."""
 
     scores_: np.ndarray

@@ -1,20 +1,11 @@
-"""Parameters that all trained estimators share, and their descriptions."""
+"""Descriptions of the parameters and attributes that trained estimators share."""
 
-from numbers import Integral, Real
+from typing import Annotated
 
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.solvers.core.base import Solver
 
-# Constraints of the parameters that `train` reads.
-TRAINING = {
-    "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-    "solver": [str, object],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
-    "n_jobs": [Integral, None],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
+# The registry of solvers tells what else is none.
+AnySolver = Annotated[str | Solver, object]
 
 # What alpha="auto" is where X is one matrix, given its factor.
 AUTO_ROWS = """

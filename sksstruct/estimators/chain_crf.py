@@ -1,16 +1,15 @@
 """Sequence tagging with a first-order chain."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Literal, Self
+from numbers import Real
+from typing import Annotated, Literal, Self
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 
 from sksstruct.estimators._chain_prediction import ChainPrediction
-from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._parameters import TEXTS, AnySolver
 from sksstruct.estimators._stream import train_on_batch
 from sksstruct.estimators._train import named_solver, train
 from sksstruct.estimators._weights_by_name import WeightsByName
@@ -19,9 +18,18 @@ from sksstruct.models import ScoreFunction
 from sksstruct.models.chain._chain import ORACLES
 from sksstruct.models.chain.chain import ChainModel
 from sksstruct.solvers import SOLVERS
-from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import (
+    Array,
+    Count,
+    Fraction,
+    Interval,
+    NonNegative,
+    Positive,
+    Seed,
+    Threads,
+    Verbosity,
+)
 from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import (
@@ -31,6 +39,7 @@ from sksstruct.utils.typing import (
     with_callbacks,
 )
 
+Share = Annotated[float, Interval(Real, 0, 1, closed="left")]
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
     "loss",
@@ -291,55 +300,31 @@ class ChainCRF(
     ['high', 'high', 'low']
     """
 
-    alpha: float | Literal["auto"] = "auto"
+    alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
-    l1_ratio: float = 0.0
+    l1_ratio: Share = 0.0
     loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
     loss_normalization: Literal["mean", "sequence"] | None = "mean"
     score_function: ScoreFunction | None = None
-    transition_features: str | ArrayLike | None = None
-    solver: str | Solver = "auto"
-    max_iter: int = 1000
-    tol: float | None = None
-    max_seconds: float | None = None
+    transition_features: str | Array | None = None
+    solver: AnySolver = "auto"
+    max_iter: Count = 1000
+    tol: NonNegative | None = None
+    max_seconds: Positive | None = None
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
+    validation_fraction: Fraction = 0.1
+    n_iter_no_change: Count = 5
     fit_intercept: bool = True
-    intercept_scaling: float | Literal["auto"] = "auto"
+    intercept_scaling: Positive | Literal["auto"] = "auto"
     boundary: bool = True
     forbidden_transitions: TrainedTransitions | None = None
     all_possible_states: bool = True
     all_possible_transitions: bool = True
     class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
-    n_jobs: int | None = None
-    random_state: int | RandomState | None = None
-    verbose: int = 0
-
-    _parameter_constraints = {
-        **TRAINING,
-        "tol": [*TRAINING["tol"], None],
-        "l1_ratio": [Interval(Real, 0, 1, closed="left")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
-        "loss_normalization": [StrOptions({"mean", "sequence"}), None],
-        "score_function": [ScoreFunction, None],
-        "transition_features": [str, "array-like", None],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [
-            Interval(Real, 0, None, closed="neither"),
-            StrOptions({"auto"}),
-        ],
-        "boundary": ["boolean"],
-        "forbidden_transitions": [object],
-        "all_possible_states": ["boolean"],
-        "all_possible_transitions": ["boolean"],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "warm_start": ["boolean"],
-    }
+    n_jobs: Threads | None = None
+    random_state: Seed = None
+    verbose: Verbosity = 0
 
     def __sklearn_tags__(self):
         # no estimator type: see the notes of the class

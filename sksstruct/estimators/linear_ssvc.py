@@ -4,7 +4,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, Self
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
@@ -12,13 +11,19 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import Trained
-from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
+from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnySolver
 from sksstruct.estimators._train import train
 from sksstruct.models.binary.binary import BinaryModel
 from sksstruct.solvers import SOLVERS
-from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils._param_validation import (
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Threads,
+    Verbosity,
+)
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import MatrixLike, with_callbacks
@@ -117,25 +122,18 @@ class LinearSSVC(
     ['low', 'high']
     """
 
-    alpha: float | Literal["auto"] = 1e-4
+    alpha: NonNegative | Literal["auto"] = 1e-4
     _: KW_ONLY
-    solver: str | Solver = "auto"
-    max_iter: int = 10000
-    tol: float = 1e-3
-    max_seconds: float | None = None
+    solver: AnySolver = "auto"
+    max_iter: Count = 10000
+    tol: NonNegative = 1e-3
+    max_seconds: Positive | None = None
     fit_intercept: bool = True
     penalize_intercept: bool = True
     class_weight: dict | Literal["balanced"] | None = None
-    n_jobs: int | None = None
-    random_state: int | RandomState | None = None
-    verbose: int = 0
-
-    _parameter_constraints = {
-        **TRAINING,
-        "fit_intercept": ["boolean"],
-        "penalize_intercept": ["boolean"],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
+    n_jobs: Threads | None = None
+    random_state: Seed = None
+    verbose: Verbosity = 0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -5,12 +5,10 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -26,7 +24,15 @@ from sksstruct.inference.lp import (
     resolve_map_solver,
 )
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils._param_validation import (
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Threads,
+    Verbosity,
+    validate_params,
+)
 from sksstruct.utils.progress import Status
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Labelings
@@ -131,26 +137,14 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
 
     solver: str | MAPSolver = "auto"
     _: KW_ONLY
-    tol: float = 1e-6
-    max_iter: int | None = None
+    tol: NonNegative = 1e-6
+    max_iter: Count | None = None
     marginals: Literal["lp", "bethe", "trw"] | BeliefPropagation = "lp"
-    time_limit: float | None = None
-    n_jobs: int | None = None
-    random_state: int | RandomState | None = None
-    verbose: int = 0
+    time_limit: Positive | None = None
+    n_jobs: Threads | None = None
+    random_state: Seed = None
+    verbose: Verbosity = 0
     callback: Callable | None = None
-
-    _parameter_constraints = {
-        "solver": [str, MAPSolver],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "marginals": [StrOptions({"lp", "bethe", "trw"}), BeliefPropagation],
-        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "callback": [callable, None],
-    }
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,13 +1,10 @@
 """Multilabel classification with scores of pairs of labels."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
@@ -18,14 +15,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._pair_scaling import choose_scaling
-from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
+from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnySolver
 from sksstruct.estimators._train import named_solver, train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.solvers import SOLVERS
-from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils._param_validation import (
+    Array,
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Threads,
+    Verbosity,
+)
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import MatrixLike, with_callbacks
@@ -207,37 +211,21 @@ class MultilabelPairwise(
     array([[0, 1, 1]])
     """
 
-    alpha: float | Literal["auto"] = 1e-3
+    alpha: NonNegative | Literal["auto"] = 1e-3
     _: KW_ONLY
     loss: Literal["squared_hinge", "hinge", "log", "structured_hinge"] = "squared_hinge"
-    class_weight: dict | Sequence[dict] | Literal["balanced"] | None = None
-    pairs: Literal["auto", "all", "significant", "cooccurring"] | ArrayLike = "auto"
-    interaction_scaling: float | Literal["auto"] = "auto"
+    class_weight: dict | list[dict] | Literal["balanced"] | None = None
+    pairs: Literal["auto", "all", "significant", "cooccurring"] | Array = "auto"
+    interaction_scaling: NonNegative | Literal["auto"] = "auto"
     inference: Literal["auto", "exact", "lp", "gdmm"] = "auto"
-    solver: str | Solver = "auto"
-    max_iter: int = 1000
-    tol: float = 5e-4
-    max_seconds: float | None = None
+    solver: AnySolver = "auto"
+    max_iter: Count = 1000
+    tol: NonNegative = 5e-4
+    max_seconds: Positive | None = None
     fit_intercept: bool = True
-    n_jobs: int | None = None
-    random_state: int | RandomState | None = None
-    verbose: int = 0
-
-    _parameter_constraints = {
-        **TRAINING,
-        "loss": [StrOptions({"squared_hinge", "hinge", "log", "structured_hinge"})],
-        "class_weight": [StrOptions({"balanced"}), dict, list, None],
-        "pairs": [
-            StrOptions({"auto", "all", "significant", "cooccurring"}),
-            "array-like",
-        ],
-        "interaction_scaling": [
-            Interval(Real, 0, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "inference": [StrOptions({"auto", "exact", "lp", "gdmm"})],
-        "fit_intercept": ["boolean"],
-    }
+    n_jobs: Threads | None = None
+    random_state: Seed = None
+    verbose: Verbosity = 0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,7 +4,6 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,13 @@ from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.solvers import BCFW, SOLVERS
 from sksstruct.solvers.core.segments import edges_of_grid, train_on_grid
 from sksstruct.solvers.frank_wolfe.path import Path
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils._param_validation import (
+    Array,
+    Constrained,
+    Fraction,
+    Positive,
+    validate_parameter_constraints,
+)
 from sksstruct.utils.parallel import one_blas_thread
 from sksstruct.utils.progress import Status
 from sksstruct.utils.typing import Examples
@@ -26,14 +31,39 @@ from sksstruct.utils.typing import Examples
 # look: larger values are cheap, and far smaller ones take long.
 GRID = 2.0 ** np.arange(5, -8, -1)
 
-CONSTRAINTS = {
-    "method": [StrOptions({"exact", "heuristic", "grid"})],
-    "alphas": ["array-like", None],
-    "alpha_min": [Interval(Real, 0, None, closed="neither"), None],
-    "epsilon": [Interval(Real, 0, None, closed="neither")],
-    "relative": ["boolean"],
-    "kappa": [Interval(Real, 0, 1, closed="neither"), None],
-}
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PathParameters(Constrained):
+    """What `ssvm_path` and `SSVMPathCV` both take."""
+
+    method: Literal["exact", "heuristic", "grid"] = "exact"
+    alphas: Array | None = None
+    alpha_min: Positive | None = None
+    epsilon: Positive = 0.1
+    relative: bool = True
+    kappa: Fraction | None = None
+
+    def _check_path(self):
+        """Raise an error if these parameters do not go together."""
+        alphas, grid = self.alphas, self.method == "grid"
+        if not grid and self.relative and self.epsilon >= 1.0:
+            raise ValueError(
+                "epsilon is a share of the objective, which must be less than 1, got "
+                f"{self.epsilon!r}; with relative=False it is in its units"
+            )
+        if alphas is None:
+            return
+        if not grid:
+            raise ValueError("alphas needs method='grid'")
+        if self.alpha_min is not None:
+            raise ValueError("alpha_min is the end of a path without alphas")
+        alphas = np.asarray(alphas, dtype=np.float64)
+        if alphas.ndim != 1 or not len(alphas):
+            raise ValueError("alphas must be a list of numbers, not empty")
+        if not (np.isfinite(alphas).all() and (alphas > 0).all()) or (
+            len(np.unique(alphas)) < len(alphas)
+        ):
+            raise ValueError("alphas must be finite, positive and different")
 
 
 class SSVMPath:
@@ -315,15 +345,18 @@ def ssvm_path(
     >>> path.estimator(1e-3).score(X, y) > 0.9
     True
     """
-    parameters = {
-        "method": method,
-        "alphas": alphas,
-        "alpha_min": alpha_min,
-        "epsilon": epsilon,
-        "relative": relative,
-        "kappa": kappa,
-    }
-    check_parameters(parameters)
+    parameters = PathParameters(
+        method=method,
+        alphas=alphas,
+        alpha_min=alpha_min,
+        epsilon=epsilon,
+        relative=relative,
+        kappa=kappa,
+    )
+    validate_parameter_constraints(
+        parameters._parameter_constraints, vars(parameters), "ssvm_path"
+    )
+    parameters._check_path()
     out: Any = None
     try:
         for out, segment in follow(estimator, X, y, parameters, sample_weight, verbose):
@@ -342,48 +375,6 @@ def ssvm_path(
     out._close()
     warn_path(out)
     return out
-
-
-@dataclass(eq=False, repr=False)
-class _Parameters(BaseEstimator):
-    """The parameters of a path, checked like those of an estimator."""
-
-    method: str = "exact"
-    alphas: ArrayLike | None = None
-    alpha_min: float | None = None
-    epsilon: float = 0.1
-    relative: bool = True
-    kappa: float | None = None
-
-    _parameter_constraints = CONSTRAINTS
-
-
-# the name that messages give
-_Parameters.__name__ = "ssvm_path"
-
-
-def check_parameters(parameters):
-    """Raise an error if a parameter of a path is not valid."""
-    validate_params(_Parameters(**parameters))
-    alphas, grid = parameters["alphas"], parameters["method"] == "grid"
-    if not grid and parameters["relative"] and parameters["epsilon"] >= 1.0:
-        raise ValueError(
-            "epsilon is a share of the objective, which must be less than 1, got "
-            f"{parameters['epsilon']!r}; with relative=False it is in its units"
-        )
-    if alphas is None:
-        return
-    if not grid:
-        raise ValueError("alphas needs method='grid'")
-    if parameters["alpha_min"] is not None:
-        raise ValueError("alpha_min is the end of a path without alphas")
-    alphas = np.asarray(alphas, dtype=np.float64)
-    if alphas.ndim != 1 or not len(alphas):
-        raise ValueError("alphas must be a list of numbers, not empty")
-    if not (np.isfinite(alphas).all() and (alphas > 0).all()) or (
-        len(np.unique(alphas)) < len(alphas)
-    ):
-        raise ValueError("alphas must be finite, positive and different")
 
 
 def start(estimator, X, y, sample_weight, method):
@@ -440,7 +431,7 @@ def default_grid(problem):
 
 def grid_of(parameters, problem):
     """The breakpoints of a grid, from the largest."""
-    alphas, least = parameters["alphas"], parameters["alpha_min"]
+    alphas, least = parameters.alphas, parameters.alpha_min
     if alphas is not None:
         return np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
     alphas = default_grid(problem)
@@ -454,20 +445,20 @@ def grid_of(parameters, problem):
 
 def end_of(parameters, problem):
     """The smallest alpha of a path that is not a grid."""
-    least = parameters["alpha_min"]
+    least = parameters.alpha_min
     return default_grid(problem)[-1] if least is None else least
 
 
 def exact_path(template, problem, parameters):
     """The path of a training problem with computed or estimated gaps."""
-    exact, kappa = parameters["method"] == "exact", parameters["kappa"]
+    exact, kappa = parameters.method == "exact", parameters.kappa
     if kappa is None:
         kappa = 0.3 if exact else 0.7
     return Path(
         problem.model,
         problem.solver,
-        epsilon=parameters["epsilon"],
-        relative=parameters["relative"],
+        epsilon=parameters.epsilon,
+        relative=parameters.relative,
         kappa=kappa,
         exact=exact,
         max_seconds=template.max_seconds,
@@ -532,7 +523,7 @@ def exact_result(template, problem, parameters, alpha):
 
 def follow(estimator, X, y, parameters, sample_weight, verbose):
     """Yield the path so far and its next segment, for one segment after the other."""
-    method = parameters["method"]
+    method = parameters.method
     template, problem = start(estimator, X, y, sample_weight, method)
     out = SSVMPath(template, problem.attributes, method)
     if method == "grid":

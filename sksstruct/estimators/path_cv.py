@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
-from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,8 +30,7 @@ from sksstruct.estimators._train import (
     set_attributes,
 )
 from sksstruct.estimators.path import (
-    CONSTRAINTS,
-    check_parameters,
+    PathParameters,
     end_of,
     exact_result,
     follow,
@@ -43,8 +41,7 @@ from sksstruct.estimators.path import (
 from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import validate_params
-from sksstruct.utils.entries import taken
+from sksstruct.utils._param_validation import Threads, Verbosity, validate_params
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples, with_callbacks
@@ -64,7 +61,7 @@ class _Fold:
         X, y and sample weights, or None.
     train, test : ndarray of int
         Numbers of the samples.
-    parameters : dict
+    parameters : PathParameters
         Parameters of the path.
     scorer : callable
         ``scorer(estimator, X, y)``.
@@ -150,11 +147,11 @@ def _segments(paths, alpha_min):
 
 def _refit(last, X, y, sample_weight, parameters):
     """Train at the best alpha, which is set, to the tolerance of the folds."""
-    if parameters["method"] == "grid":
+    if parameters.method == "grid":
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         last.fit(X, y, **weights)
         return
-    template, problem = start(last, X, y, sample_weight, parameters["method"])
+    template, problem = start(last, X, y, sample_weight, parameters.method)
     result = exact_result(template, problem, parameters, last.alpha)
     set_attributes(last, problem, result)
     report_result(result, "best estimator", stacklevel=6)
@@ -232,7 +229,12 @@ def _has(name):
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class SSVMPathCV(
-    Selected, CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator
+    PathParameters,
+    Selected,
+    CallbackSupportMixin,
+    MetaEstimatorMixin,
+    Versioned,
+    BaseEstimator,
 ):
     """An estimator with alpha chosen by cross-validation along regularization paths.
 
@@ -342,26 +344,11 @@ class SSVMPathCV(
     estimator: BaseEstimator | None = None
     _: KW_ONLY
     method: Literal["grid", "exact", "heuristic"] = "grid"
-    alphas: ArrayLike | None = None
-    alpha_min: float | None = None
-    epsilon: float = 0.1
-    relative: bool = True
-    kappa: float | None = None
-    cv: object = None
+    cv: Annotated[object, "cv_object"] = None
     scoring: str | Callable[..., float] | None = None
     refit: bool = True
-    n_jobs: int | None = None
-    verbose: int = 0
-
-    _parameter_constraints = {
-        "estimator": [BaseEstimator, None],
-        **CONSTRAINTS,
-        "cv": ["cv_object"],
-        "scoring": [str, callable, None],
-        "refit": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    n_jobs: Threads | None = None
+    verbose: Verbosity = 0
 
     def _estimator(self):
         return SSVMClassifier() if self.estimator is None else self.estimator
@@ -416,8 +403,10 @@ class SSVMPathCV(
             If a gap was not reached in the passes of the estimator's `max_iter`.
         """
         validate_params(self)
-        parameters = taken(self, CONSTRAINTS)
-        check_parameters(parameters)
+        self._check_path()
+        parameters = PathParameters(
+            **{each.name: getattr(self, each.name) for each in fields(PathParameters)}
+        )
         best = clone(self._estimator())
         scorer = self._checked_scorer(best)
         X, y = indexable(X, y)
@@ -434,7 +423,7 @@ class SSVMPathCV(
             weight = _check_sample_weight(sample_weight, np.zeros((n, 1)))
         parts = check_cv(self.cv, y, classifier=is_classifier(best))
         parts = list(parts.split(X, y, groups))
-        n_tasks = 1 if parameters["alphas"] is None else len(parameters["alphas"])
+        n_tasks = 1 if parameters.alphas is None else len(parameters.alphas)
         tasks, folds = _Tasks(self, 1 + n_tasks + self.refit, X, y), []
         try:
             data = X, y, weight
@@ -493,10 +482,10 @@ class SSVMPathCV(
         """
         template, problem = start(last, X, y, sample_weight, self.method)
         if self.method == "grid":
-            parameters["alphas"] = grid_of(parameters, problem)
-            parameters["alpha_min"] = None
+            parameters.alphas = grid_of(parameters, problem)
+            parameters.alpha_min = None
         else:
-            parameters["alpha_min"] = end_of(parameters, problem)
+            parameters.alpha_min = end_of(parameters, problem)
         name = "intercept_scaling"
         if last.alpha != "auto" or last.intercept_scaling != "auto":
             return {}
@@ -508,7 +497,7 @@ class SSVMPathCV(
             tasks.run("paths", lambda: self._in_threads(f.complete for f in folds))
             return
         means = []
-        for alpha in parameters["alphas"]:
+        for alpha in parameters.alphas:
             tasks.run("alpha", lambda: self._in_threads(f.advance for f in folds))
             means.append(np.mean([fold.scores[-1] for fold in folds]))
             if self.verbose:
@@ -529,7 +518,7 @@ class SSVMPathCV(
             alphas = paths[0].alphas
             edges = np.append(paths[0].upper, paths[0].lower[-1])
         else:
-            edges, alphas = _segments(paths, parameters["alpha_min"])
+            edges, alphas = _segments(paths, parameters.alpha_min)
         rows = [[path.segment(a) for path in paths] for a in alphas]
         scores, seconds = (
             np.array([[v[j] for v, j in zip(values, row, strict=True)] for row in rows])

@@ -4,7 +4,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.callback import CallbackSupportMixin
@@ -12,16 +11,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedModel
 from sksstruct.estimators._losses import check_loss, has_probabilities, set_loss
-from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
+from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnySolver
 from sksstruct.estimators._train import train
 from sksstruct.inference._checks import check_k
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import MODELS, ScoreFunction, StructuredModel, resolve_model
 from sksstruct.solvers import SOLVERS
-from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils._param_validation import (
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Threads,
+    Verbosity,
+)
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples, with_callbacks
 
@@ -177,28 +182,18 @@ class SSVMClassifier(
 
     model: str | StructuredModel = "multiclass"
     _: KW_ONLY
-    alpha: float | Literal["auto"] = 1e-3
+    alpha: NonNegative | Literal["auto"] = 1e-3
     loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
     score_function: ScoreFunction | None = None
-    solver: str | Solver = "auto"
-    max_iter: int = 1000
-    tol: float | None = None
-    max_seconds: float | None = None
+    solver: AnySolver = "auto"
+    max_iter: Count = 1000
+    tol: NonNegative | None = None
+    max_seconds: Positive | None = None
     class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
-    n_jobs: int | None = None
-    random_state: int | RandomState | None = None
-    verbose: int = 0
-
-    _parameter_constraints = {
-        **TRAINING,
-        "tol": [*TRAINING["tol"], None],
-        "model": [str, StructuredModel],
-        "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
-        "score_function": [ScoreFunction, None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "warm_start": ["boolean"],
-    }
+    n_jobs: Threads | None = None
+    random_state: Seed = None
+    verbose: Verbosity = 0
 
     @property
     def _is_flat(self):

@@ -8,10 +8,11 @@ import numpy as np
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss, identity_rows, join_weights
 from sksstruct.models.structured import StructuredModel, as_list, as_pairs
+from sksstruct.utils._param_validation import Constrained
 from sksstruct.utils.parallel import run_in_chunks
 
 
-class CompiledModel(StructuredModel):
+class CompiledModel(Constrained, StructuredModel):
     """A model with a bound form of its own.
 
     Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,
@@ -37,12 +38,14 @@ class CompiledModel(StructuredModel):
         self._learn_from(X, Y, np.ones(len(X)))
 
     def _learn_from(self, X, y, weight):
-        self._forget()
-        X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
-        y = self._learn(X, y, weight)
-        if self._score_function is None:
-            self.n_weights_ = self._bound(X[:1], None, None).n_weights
+        X, y = self._learn_from_part(X, y, weight)
+        self._settle()
         return X, y
+
+    def _learn_from_part(self, X, y, weight):
+        self._forget()
+        X = self._check_input(X, None)
+        return X, self._learn(X, y, weight)
 
     def _empty(self):
         """The model bound to the smallest input there is, which tells the weights."""
@@ -50,17 +53,16 @@ class CompiledModel(StructuredModel):
 
     def _smallest(self):
         """A checked input of zeros, once the numbers of features are known."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no _smallest, which data in parts need"
-        )
+        raise NotImplementedError(f"{type(self).__name__} has no _smallest")
 
     def _learn_facts(self, facts):
         super()._learn_facts(facts)
         self._settle()
-        self.n_weights_ = self._empty().n_weights
 
     def _settle(self):
-        """Learn what follows from the facts of all parts."""
+        """Learn what follows from what all data have told, of which parts are some."""
+        if self._score_function is None:
+            self.n_weights_ = self._empty().n_weights
 
     def _read_part(self, X, y, sample_weight):
         X, y, weight = super()._read_part(X, y, sample_weight)

@@ -6,10 +6,6 @@ of the output ("example"), or by nothing (None). With "mean" a wrong part costs 
 in all outputs; with "example" a wrong output costs at most 1, whatever its size.
 """
 
-from sksstruct.utils._param_validation import StrOptions
-
-NORMALIZATIONS = [StrOptions({"mean", "example"}), None]
-
 TEXTS = {
     "loss_normalization": """
 loss_normalization : {"mean", "example"} or None, default="example"

@@ -66,7 +66,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     # Tells those who ask for an oracle that is missing why it is.
     _oracle_note: ClassVar[str | None] = None
     # How what parts of the data teach is merged, as in `Facts`, where it need not be
-    # equal; a "mean" is of the examples, "later" left out. None: it needs all data.
+    # equal; a "mean" is of the examples. None: it needs all data.
     _from_parts: ClassVar[dict[str, Any] | None] = {}
     # scikit-learn's parameter, which the estimator has, of models that are flat.
     _class_weight = None
@@ -288,7 +288,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         part._learn_from_part(X, y, weight)
         for name, value in vars(part).items():
             rule = self._from_parts.get(name, "equal")
-            if name.endswith("_") and rule != "later":
+            if name.endswith("_"):
                 if rule == "mean":
                     rule, value = "sum", total * value
                 elif rule == "labels" and value is not None:

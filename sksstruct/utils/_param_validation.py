@@ -4,10 +4,13 @@ The one place that touches scikit-learn's private parameter validation.
 """
 
 import inspect
+from collections.abc import Callable
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import (
     Interval,
     Options,
@@ -16,14 +19,19 @@ from sklearn.utils._param_validation import (
 )
 
 __all__ = [
+    "Array",
     "Constrained",
     "Count",
+    "Fraction",
     "Interval",
     "NonNegative",
     "NonNegativeInt",
     "Options",
     "Positive",
+    "Seed",
     "StrOptions",
+    "Threads",
+    "Verbosity",
     "validate_parameter_constraints",
     "validate_params",
 ]
@@ -33,6 +41,12 @@ Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
 NonNegativeInt = Annotated[int, Interval(Integral, 0, None, closed="left")]
 Positive = Annotated[float, Interval(Real, 0, None, closed="neither")]
 NonNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
+Fraction = Annotated[float, Interval(Real, 0, 1, closed="neither")]
+# What scikit-learn checks under a name of its own.
+Array = Annotated[ArrayLike, "array-like"]
+Seed = Annotated[int | RandomState | None, "random_state"]
+Threads = Annotated[int, Integral]
+Verbosity = Annotated[int, "verbose"]
 
 
 class Constrained:
@@ -79,6 +93,9 @@ def _constraint_of(part):
         return None
     if part is bool:
         return "boolean"
+    if Callable in (part, origin):
+        return callable
+    part = origin if origin in (dict, list, tuple) else part
     is_kind = isinstance(part, type) and part not in (int, float, Any)
     return part if is_kind else ...
 

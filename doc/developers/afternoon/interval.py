@@ -32,8 +32,6 @@ class IntervalModel(CompiledModel):
     _: KW_ONLY
     fit_intercept: bool = True
 
-    _parameter_constraints = {"fit_intercept": ["boolean"]}
-
     # ---- what users give, checked ----
 
     def _learn(self, X, y, weight):

@@ -10,7 +10,6 @@ from sksstruct.inference.search._boxes import overlaps
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.candidates._candidates import Candidates
 from sksstruct.models.tables._table import BoundTable
-from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
@@ -63,12 +62,8 @@ class CandidatesModel(CompiledModel):
     _: KW_ONLY
     fit_intercept: bool = True
 
-    _parameter_constraints = {
-        "overlap": [StrOptions({"none", "iou"})],
-        "fit_intercept": ["boolean"],
-    }
     # a part may lack some labels
-    _from_parts = {"classes_": "labels", "n_weights_": "later"}
+    _from_parts = {"classes_": "labels"}
 
     def _input(self, x, name):
         boxes = None

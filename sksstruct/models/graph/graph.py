@@ -24,10 +24,9 @@ from sksstruct.models.graph.inputs import (
     stack,
     total_weight,
 )
-from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.models.normalization import TEXTS, divisor
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_labels, costs_by_name
 
@@ -118,14 +117,6 @@ class GraphModel(CompiledModel):
     normalize: bool | Literal["auto"] = "auto"
 
     _loss_parameters = ("class_weight",)
-    _parameter_constraints = {
-        "pairwise": [StrOptions({"full", "potts"})],
-        "inference": [StrOptions({"auto", "tree", "cut"})],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "loss_normalization": NORMALIZATIONS,
-        "fit_intercept": ["boolean"],
-        "normalize": ["boolean", StrOptions({"auto"})],
-    }
     _from_parts = {
         "classes_": "labels",
         "mean_size_": "mean",
@@ -134,8 +125,6 @@ class GraphModel(CompiledModel):
     }
     # what is known of the training data, once there are any
     n_edges_ = inference_ = mean_size_ = None
-    # not of a part: others may have other labels, and cycles
-    _settles = True
 
     def check(self) -> None:
         super().check()
@@ -201,19 +190,16 @@ class GraphModel(CompiledModel):
         self._counts_ = dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
         self._cycles_ = self._find_cycle(X)
         self.mean_size_ = float(np.average(list(map(total_weight, X)), weights=weight))
-        if self._settles:
-            self._settle()
-            for i, x in enumerate(X):
-                self._check_graph(x, f"X[{i}]")
         return np.split(labels, np.cumsum(sizes)[:-1])
 
-    def _learn_from_part(self, X, y, weight):
-        self._settles = False
-        X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
-        self._learn(X, y, weight)
+    def _learn_from(self, X, y, weight):
+        X, y = super()._learn_from(X, y, weight)
+        for i, x in enumerate(X):
+            self._check_graph(x, f"X[{i}]")
+        return X, y
 
     def _settle(self):
-        """Choose the inference and the costs of labels, once all of these are known."""
+        # not of a part: others may have other labels, and cycles
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has 1 label, {self.classes_.tolist()[0]!r}: training needs 2"
@@ -222,6 +208,7 @@ class GraphModel(CompiledModel):
         auto = self.normalize == "auto"
         self.normalize_ = self.inference_ == "cut" if auto else bool(self.normalize)
         self.costs_ = self._costs()
+        super()._settle()
 
     def _find_cycle(self, X):
         """Name of the first graph that is no forest, in a list; empty if none is."""

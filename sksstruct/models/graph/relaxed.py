@@ -24,17 +24,17 @@ from sksstruct.models.graph.inputs import (
     total_weight,
 )
 from sksstruct.models.graph.labeled import BoundRelaxedGraph
-from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.models.normalization import TEXTS, divisor
 from sksstruct.models.structured import StructuredModel
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils._param_validation import Constrained
 from sksstruct.utils.progress import Status
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
-class RelaxedGraphModel(StructuredModel):
+class RelaxedGraphModel(Constrained, StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
     Inputs and outputs are those of `GraphModel`. Training maximizes over the local
@@ -102,13 +102,6 @@ class RelaxedGraphModel(StructuredModel):
         "sums over the labelings of a graph with cycles are #P-hard; use loss='hinge', "
         "or GraphModel for trees and forests"
     )
-    _parameter_constraints = {
-        "pairwise": [StrOptions({"full", "potts"})],
-        "solver": [str, MAPSolver],
-        "loss_normalization": NORMALIZATIONS,
-        "fit_intercept": ["boolean"],
-        "normalize": ["boolean"],
-    }
 
     # what is known of the training data, once there are any
     n_features_ = n_edges_ = orders_ = mean_size_ = cast(Any, None)

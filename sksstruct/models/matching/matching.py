@@ -4,7 +4,6 @@ import itertools
 import warnings
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +11,10 @@ from scipy.optimize import linear_sum_assignment
 
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.matching._matching import Matchings
-from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.models.normalization import TEXTS, divisor
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval
+from sksstruct.utils._param_validation import NonNegative
 
 
 @fill_doc(TEXTS)
@@ -77,17 +76,10 @@ class MatchingModel(CompiledModel):
     complete: bool = False
     _: KW_ONLY
     fit_intercept: bool = True
-    false_cost: float = 0.5
-    miss_cost: float = 0.5
+    false_cost: NonNegative = 0.5
+    miss_cost: NonNegative = 0.5
     loss_normalization: Literal["mean", "example"] | None = "example"
 
-    _parameter_constraints = {
-        "complete": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "false_cost": [Interval(Real, 0, None, closed="left")],
-        "miss_cost": [Interval(Real, 0, None, closed="left")],
-        "loss_normalization": NORMALIZATIONS,
-    }
     _from_parts = {"mean_size_": "mean"}
     mean_size_ = None
 

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_array, check_X_y
@@ -19,12 +18,13 @@ from sksstruct.models.spec import row_squares
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._single_row import BoundSingleRow
 from sksstruct.models.tables._table import block_ld
+from sksstruct.utils._param_validation import Array, Constrained
 from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import validate_rows
 
 
 @dataclass(eq=False, repr=False)
-class MulticlassModel(ClassesModel, StructuredModel):
+class MulticlassModel(ClassesModel, Constrained, StructuredModel):
     """One class for each row of a 2-D array of features.
 
     The score of class k is ``coef_[k] . x + intercept_[k]``. The structured hinge of
@@ -58,16 +58,12 @@ class MulticlassModel(ClassesModel, StructuredModel):
     [0]
     """
 
-    costs: ArrayLike | None = None
+    costs: Array | None = None
     _: KW_ONLY
     fit_intercept: bool = True
 
     is_flat = True
     _loss_parameters = ("costs",)
-    _parameter_constraints = {
-        "costs": ["array-like", None],
-        "fit_intercept": ["boolean"],
-    }
 
     def _facts(self, X, y, sample_weight, number):
         X, y, weight = self._checked_part(X, y, sample_weight)

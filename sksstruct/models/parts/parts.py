@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 
 from sksstruct.inference._checks import check_edges
@@ -16,7 +15,7 @@ from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.parts._parts import Parts
 from sksstruct.models.tables._table import BoundTable
-from sksstruct.utils._param_validation import Interval
+from sksstruct.utils._param_validation import Array, Count, Interval
 
 
 @dataclass(eq=False, repr=False)
@@ -93,19 +92,15 @@ class PartsModel(CompiledModel):
     [[1, 1], [2, 3]]
     """
 
-    edges: ArrayLike = ()
+    edges: Array = ()
     _: KW_ONLY
     unit: float | tuple[int, int] = 5.0
     fit_intercept: bool = True
-    n_types: int = 1
+    n_types: Count = 1
     type_features: bool = True
 
     _parameter_constraints = {
-        "edges": ["array-like"],
-        "unit": [Interval(Real, 1e-6, None, closed="left"), tuple, list],
-        "fit_intercept": ["boolean"],
-        "n_types": [Interval(Integral, 1, None, closed="left")],
-        "type_features": ["boolean"],
+        "unit": [Interval(Real, 1e-6, None, closed="left"), tuple, list]
     }
 
     @property

@@ -9,7 +9,6 @@ from numpy.random import RandomState
 from scipy import sparse
 
 from sksstruct.models.scores.score import LinearizedScore
-from sksstruct.utils._param_validation import validate_params
 
 
 @dataclass(eq=False, repr=False)
@@ -62,14 +61,8 @@ class JAXScore(LinearizedScore):
     apply: Callable
     needs_offsets: bool = False
 
-    _parameter_constraints = {
-        "init": [callable],
-        "apply": [callable],
-        "needs_offsets": ["boolean"],
-    }
-
     def check(self) -> None:
-        validate_params(self)
+        super().check()
         _jax()
 
     def __getstate__(self):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,12 @@ from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils._param_validation import (
+    Constrained,
+    Count,
+    Positive,
+    validate_params,
+)
 
 _TEXTS = {
     "parameters": """
@@ -180,8 +184,11 @@ class ScoreFunction(BaseEstimator):
         )
 
 
-class LinearizedScore(ScoreFunction):
+class LinearizedScore(Constrained, ScoreFunction):
     """A score function that defines `linearize`, of which all else is a part."""
+
+    def check(self) -> None:
+        validate_params(self)
 
     def value(
         self, w: np.ndarray, X: Any, n_labels: int, offsets: np.ndarray | None = None
@@ -242,16 +249,8 @@ class ELUScore(LinearizedScore):
     ['out', 'in', 'out']
     """
 
-    n_hidden: int = 16
-    scale: float = 1.0
-
-    _parameter_constraints = {
-        "n_hidden": [Interval(Integral, 1, None, closed="left")],
-        "scale": [Interval(Real, 0, None, closed="neither")],
-    }
-
-    def check(self) -> None:
-        validate_params(self)
+    n_hidden: Count = 16
+    scale: Positive = 1.0
 
     def _split(self, w, n_features, n_labels):
         """W1 (d, h), b1, W2 (h, k) and b2 as views."""

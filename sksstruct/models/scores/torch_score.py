@@ -10,7 +10,6 @@ from numpy.random import RandomState
 from scipy import sparse
 
 from sksstruct.models.scores.score import LinearizedScore
-from sksstruct.utils._param_validation import validate_params
 
 
 @dataclass(eq=False, repr=False)
@@ -59,10 +58,8 @@ class TorchScore(LinearizedScore):
     module: Callable
     needs_offsets: bool = False
 
-    _parameter_constraints = {"module": [callable], "needs_offsets": ["boolean"]}
-
     def check(self) -> None:
-        validate_params(self)
+        super().check()
         _torch()
 
     def __getstate__(self):
