@@ -53,6 +53,14 @@ cdef inline Py_ssize_t longest_segment(const Segments* segments) noexcept nogil:
     """Largest length that fits."""
     return min(segments.max_length, segments.size)
 
+cdef inline Py_ssize_t longest_of(const Segments* segments, Py_ssize_t stop,
+                                  Py_ssize_t label) noexcept nogil:
+    """Largest length of four labels before a position."""
+    cdef Py_ssize_t longest = 0, j
+    for j in range(4):
+        longest = max(longest, segments.longest[label + j])
+    return min(longest, stop)
+
 cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                            double* gains) noexcept nogil
 cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,

@@ -40,14 +40,12 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
     Row length - 1 of gains, (4,), has the scores of all but the nodes of the first
     position. Returns the number of rows: the largest length of the four labels.
     """
-    cdef Py_ssize_t longest = 0, length, j, ld = segments.ld
+    cdef Py_ssize_t longest = longest_of(segments, stop, label), length, j
+    cdef Py_ssize_t ld = segments.ld
     cdef int32_t span
     cdef const double* row
     cdef const double* inside
     cdef double[4] nodes
-    for j in range(4):
-        longest = max(longest, segments.longest[label + j])
-    longest = min(longest, stop)
     if not longest:
         return 0
     row = segments.lengths + label
