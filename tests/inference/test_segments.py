@@ -189,5 +189,223 @@ def test_scores_and_indicators(problem):
             continue
         score = sum(problem[name][index] for name, index in picked)
         assert potentials.score(labeling) == score
-        means = potentials.indicator(labeling)
-        assert_means(problem, means, weighted(problem, [picked], [1.0]), 0.0)
+        means = potentials.indicator(labeling, -2.0)
+        assert_means(problem, means, weighted(problem, [picked], [-2.0]), 0.0)
+
+
+@settings(max_examples=100)
+@given(problems(size=4), st.floats(-2, 2))
+def test_weights_of_means(problem, weight):
+    """What a gradient adds up."""
+    potentials, none = as_potentials(problem), np.zeros((0, 3), dtype=int)
+    log_partition, means, _ = potentials.sums(1.0, none)
+    assert log_partition == potentials.sums(1.0, none, weight)[0]
+    for one, other in zip(means, potentials.sums(1.0, none, weight)[1], strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(other, weight * one, atol=1e-14)
+
+
+def dynamic_program(problem, add):
+    """The value of the best segmentation, or the log-partition, by plain recursion."""
+    nodes, lengths = problem["nodes"], problem["lengths"]
+    size, n_labels = len(nodes), nodes.shape[-1]
+    roles = nodes if nodes.ndim == 3 else np.repeat(nodes[:, None], 4, axis=1)
+    closed = np.full((size + 1, n_labels), -np.inf)
+    entries = np.full((size, n_labels), -np.inf)
+    entries[0] = problem.get("first", np.zeros(n_labels))
+    spans = {}
+    for span, row in zip(
+        problem.get("spans", ()), problem.get("span_scores", ()), strict=True
+    ):
+        spans[tuple(span)] = spans.get(tuple(span), 0.0) + row
+    for stop in range(1, size + 1):
+        terms = []
+        for length in range(1, min(stop, len(lengths)) + 1):
+            start = stop - length
+            own = roles[start, 3]
+            if length > 1:
+                inside = roles[start + 1 : stop - 1, 1].sum(axis=0)
+                own = roles[start, 0] + inside + roles[stop - 1, 2]
+            own = own + spans.get((start, stop), 0.0)
+            terms.append(entries[start] + own + lengths[length - 1])
+        closed[stop] = add(np.array(terms), axis=0)
+        if stop < size:
+            before = closed[stop][:, None] + problem["transitions"]
+            entries[stop] = add(before, axis=0)
+    return add(closed[size] + problem.get("last", 0.0), axis=0)
+
+
+def random_problem(rng, size, n_labels, max_length, spread=1.0):
+    """A problem with all there can be, some of it forbidden."""
+    shapes = {
+        "nodes": (size, 4, n_labels),
+        "lengths": (max_length, n_labels),
+        "transitions": (n_labels, n_labels),
+        "first": (n_labels,),
+        "last": (n_labels,),
+        "span_scores": (size, n_labels),
+    }
+    problem = {name: spread * rng.normal(size=shape) for name, shape in shapes.items()}
+    # some labels have single positions only, and some transitions are forbidden
+    problem["lengths"][1:, ::3] = -np.inf
+    problem["transitions"][rng.rand(n_labels, n_labels) < 0.1] = -np.inf
+    start = rng.randint(size, size=size)
+    stop = np.minimum(start + rng.randint(1, max_length + 2, size=size), size)
+    problem["spans"] = np.column_stack((start, stop))
+    return problem
+
+
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+@pytest.mark.parametrize(
+    "shape", [(7, 1, 3), (9, 2, 9), (9, 4, 1), (8, 5, 20), (8, 9, 4), (6, 22, 3),
+              (5, 33, 5), (300, 9, 50)]
+)  # fmt: skip
+def test_all_row_widths(shape, spread):
+    """Against plain recursions, and the derivative in a random direction.
+
+    The tables of the last shape are too large to be kept.
+    """
+    rng = np.random.RandomState(sum(shape))
+    problem = random_problem(rng, *shape, spread)
+    segments, score = segment_viterbi(**problem)
+    assert score == pytest.approx(dynamic_program(problem, np.max), rel=1e-12)
+    labeling = segments_labeling(segments, shape[0])
+    assert as_potentials(problem).score(labeling) == pytest.approx(score, rel=1e-12)
+    found, scores = segment_topk(**problem, k=3)
+    assert scores[0] == score and np.all(np.diff(scores) <= 0.0)
+    np.testing.assert_array_equal(found[0], segments)
+    value = dynamic_program(problem, logsumexp)
+    result = segment_sum_product(**problem)
+    assert result.log_partition == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(result.nodes.sum(axis=(1, 2)), 1.0, rtol=1e-11)
+    direction = {name: rng.normal(size=problem[name].shape) for name in NAMES}
+    step, moved = 1e-4, []
+    for sign in 1.0, -1.0:
+        other = {k: problem[k] + sign * step * direction[k] for k in NAMES}
+        other["spans"] = problem["spans"]
+        moved.append(segment_sum_product(**other).log_partition)
+    slope = sum((direction[k] * v).sum() for k, v in zip(NAMES, result[1:7]))
+    assert slope == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-4)
+
+
+@settings(max_examples=200)
+@given(problems(size=5))
+def test_lengths_of_one_are_chains(problem):
+    nodes, table = problem["nodes"], problem["transitions"]
+    nodes = nodes[:, 3] if nodes.ndim == 3 else nodes
+    flat = np.zeros((1, nodes.shape[1]))
+    labeling, score = viterbi(nodes, table)
+    segments, value = segment_viterbi(nodes, flat, table)
+    assert value == score
+    _, scores = enumerate_chain(nodes, table)
+    if scores.max() == -np.inf:
+        return
+    assert segments[:, 2].tolist() == labeling.tolist()
+    log_partition, chain_nodes, edges = forward_backward(nodes, table)
+    result = segment_sum_product(nodes, flat, table)
+    assert result.log_partition == pytest.approx(log_partition, rel=1e-12, abs=1e-12)
+    np.testing.assert_allclose(result.nodes, chain_nodes, atol=1e-12)
+    np.testing.assert_allclose(result.transitions, edges.sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(result.lengths, chain_nodes.sum(axis=0)[None])
+
+
+def test_no_temperature_is_the_maximum():
+    problem = random_problem(np.random.RandomState(3), 20, 5, 6)
+    segments, score = segment_viterbi(**problem)
+    distances = []
+    for mu in 1.0, 0.1, 1e-2, 1e-3, 1e-8:
+        result = segment_sum_product(**problem, mu=mu, segments=segments)
+        distances.append(mu * result.log_partition - score)
+    assert np.all(np.diff(distances) < 1e-9) and abs(distances[-1]) < 1e-6
+    np.testing.assert_allclose(result.segments, 1.0)
+    potentials = as_potentials(problem)
+    means = potentials.indicator(segments_labeling(segments, 20))
+    for found, expected in zip(result[1:7], means, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1e4, 1e12, 1e15])
+def test_probabilities_of_large_scores_sum_to_one(spread):
+    problem = random_problem(np.random.RandomState(5), 50, 6, 8, spread)
+    result = segment_sum_product(**problem)
+    np.testing.assert_allclose(result.nodes.sum(axis=(1, 2)), 1.0)
+    assert result.first.sum() == pytest.approx(1.0)
+    n_segments = result.lengths.sum()
+    assert result.transitions.sum() == pytest.approx(n_segments - 1)
+
+
+def test_segments_that_cover_a_position():
+    problem = random_problem(np.random.RandomState(1), 12, 3, 5)
+    every = [(a, a + n, k) for n in range(1, 7) for a in range(13 - n) for k in range(3)]
+    result = segment_sum_product(**problem, segments=every)
+    cover = np.zeros(12)
+    for (start, stop, _), probability in zip(every, result.segments, strict=True):
+        cover[start:stop] += probability
+    np.testing.assert_allclose(cover, 1.0)
+
+
+def test_a_path_that_seems_hopeless():
+    """Products of exponentials that vanish, on the only way to the end."""
+    nodes = np.zeros((6, 2))
+    lengths = np.array([[0.0, -400.0], [-np.inf, 0.0]])
+    transitions = np.array([[0.0, -500.0], [-np.inf, -700.0]])
+    last = np.array([-np.inf, 0.0])
+    problem = {
+        "nodes": nodes, "lengths": lengths, "transitions": transitions, "last": last
+    }  # fmt: skip
+    result = segment_sum_product(**problem)
+    _, scores, picked = enumerate_segmentations(problem)
+    assert result.log_partition == pytest.approx(logsumexp(scores), rel=1e-14)
+    weights = np.exp(scores - logsumexp(scores))
+    assert_means(problem, result[1:7], weighted(problem, picked, weights), 1e-12)
+
+
+def test_a_large_k_costs_nothing():
+    segmentations, scores = segment_topk(np.zeros((3, 1)), [[0], [0]], [[0]], 10**12)
+    assert len(segmentations) == 3 and not scores.any()
+
+
+CASE = {"nodes": np.zeros((3, 2)), "lengths": np.zeros((2, 2)), "transitions": np.eye(2)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes": np.zeros((0, 2))}, "nodes must have shape"),
+        ({"nodes": np.zeros((3, 3, 2))}, "nodes must have shape"),
+        ({"nodes": [[np.nan, 0.0]]}, "nodes has an entry that is NaN"),
+        ({"nodes": [[1e300, 0.0]]}, "too large"),
+        ({"lengths": np.zeros((0, 2))}, "lengths must have shape"),
+        ({"lengths": np.zeros((2, 3))}, "lengths must have shape"),
+        ({"transitions": np.zeros((2, 3))}, "transitions must have shape"),
+        ({"first": np.zeros(3)}, "first must have shape"),
+        ({"last": np.zeros((2, 2))}, "last must have shape"),
+        ({"spans": [(0, 1)]}, "must be given together"),
+        ({"spans": [(0.0, 1.0)], "span_scores": [[0, 0]]}, "spans must be integers"),
+        ({"spans": [(0, 1)], "span_scores": [[0]]}, "span_scores must have shape"),
+        ({"spans": [(1, 4)], "span_scores": [[0, 0]]}, r"spans\[0\] is \(1, 4\)"),
+        ({"spans": [(2, 2)], "span_scores": [[0, 0]]}, r"spans\[0\] is \(2, 2\)"),
+    ],
+)
+def test_bad_potentials(change, message):
+    for function in segment_viterbi, segment_sum_product:
+        with pytest.raises(ValueError, match=message):
+            function(**{**CASE, **change})
+    with pytest.raises(ValueError, match=message):
+        segment_topk(**{**CASE, **change}, k=2)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
+        segment_topk(**CASE, k=0)
+    for mu in (0.0, -1.0, np.inf, True, "1"):
+        with pytest.raises(ValueError, match="mu must be a positive number"):
+            segment_sum_product(**CASE, mu=mu)
+    with pytest.raises(ValueError, match="too large"):
+        segment_sum_product(**{**CASE, "nodes": np.ones((3, 2))}, mu=1e-300)
+    with pytest.raises(ValueError, match="segments must be integers"):
+        segment_sum_product(**CASE, segments=[(0, 1)])
+    for segment in (0, 4, 0), (1, 1, 0), (-1, 1, 0), (0, 1, 2), (0, 1, -1):
+        with pytest.raises(ValueError, match=r"segments\[0\] is"):
+            segment_sum_product(**CASE, segments=[segment])

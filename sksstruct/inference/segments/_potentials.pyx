@@ -188,11 +188,11 @@ cdef class SegmentPotentials:
                                        &labelings[0, 0], &scores[0])
         return np.asarray(labelings)[:count], np.asarray(scores)[:count]
 
-    def sums(self, double scale, segments):
-        """Return log-partition, means, and probabilities of segments.
+    def sums(self, double scale, segments, double weight=1.0):
+        """Return log-partition, means times a weight, and probabilities of segments.
 
-        `segments` are sound rows (start, stop, label). Means are zero, and nothing has
-        a probability, if the log-partition is -inf.
+        `segments` are sound rows (start, stop, label), whose probabilities are those if
+        the weight is one. All are zero if the log-partition is -inf.
         """
         self.check_sums(scale)
         rows = self._zeros()
@@ -206,7 +206,7 @@ cdef class SegmentPotentials:
         cdef Py_ssize_t i
         with nogil:
             sums = load_sums(&self._segments, scale, &scratch[0])
-            log_partition = sum_segmentations(&sums, 1.0, &means)
+            log_partition = sum_segmentations(&sums, weight, &means)
             if log_partition > -INFINITY:
                 for i in range(given.shape[0]):
                     probability[i] = segment_probability(
@@ -217,9 +217,9 @@ cdef class SegmentPotentials:
         """Return the score of a labeling."""
         return segmentation_score(&self._segments, &labeling[0])
 
-    def indicator(self, const int32_t[::1] labeling):
-        """Return the entries whose sum is the score of a labeling, as ones."""
+    def indicator(self, const int32_t[::1] labeling, double weight=1.0):
+        """Return a weight for each entry whose sum is the score of a labeling."""
         rows = self._zeros()
         cdef SegmentMeans means = self._means(rows)
-        add_indicator(&self._segments, &labeling[0], 1.0, &means)
+        add_indicator(&self._segments, &labeling[0], weight, &means)
         return self._unpad(rows)
