@@ -9,6 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from reference import SCORES, enumerate_chain
 from scipy.special import logsumexp
+from sksstruct.inference.segments._potentials import (
+    SegmentPotentials,
+    labeling_segments,
+    segments_labeling,
+)
 
 from sksstruct.inference import (
     forward_backward,
@@ -16,11 +21,6 @@ from sksstruct.inference import (
     segment_topk,
     segment_viterbi,
     viterbi,
-)
-from sksstruct.inference.segments._potentials import (
-    SegmentPotentials,
-    labeling_segments,
-    segments_labeling,
 )
 
 NAMES = ("nodes", "lengths", "transitions", "first", "last", "span_scores")
@@ -56,7 +56,7 @@ def segmentations(size, n_labels):
     for cuts in product([False, True], repeat=size - 1):
         bounds = [0, *(t + 1 for t in range(size - 1) if cuts[t]), size]
         for labels in product(range(n_labels), repeat=len(bounds) - 1):
-            yield list(zip(bounds, bounds[1:], labels))
+            yield list(zip(bounds[:-1], bounds[1:], labels, strict=True))
 
 
 def entries(problem, segments):
@@ -101,7 +101,9 @@ def enumerate_segmentations(problem):
 
 def weighted(problem, picked, weights):
     """Weighted sums of the indicators of picked entries, by name."""
-    sums = {name: np.zeros(np.shape(problem[name])) for name in NAMES if name in problem}
+    sums = {
+        name: np.zeros(np.shape(problem[name])) for name in NAMES if name in problem
+    }
     for each, weight in zip(picked, weights, strict=True):
         for name, index in each:
             sums[name][index] += weight
@@ -285,7 +287,8 @@ def test_all_row_widths(shape, spread):
         other = {k: problem[k] + sign * step * direction[k] for k in NAMES}
         other["spans"] = problem["spans"]
         moved.append(segment_sum_product(**other).log_partition)
-    slope = sum((direction[k] * v).sum() for k, v in zip(NAMES, result[1:7]))
+    means = zip(NAMES, result[1:7], strict=True)
+    slope = sum((direction[name] * mean).sum() for name, mean in means)
     assert slope == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-4)
 
 
@@ -337,7 +340,9 @@ def test_probabilities_of_large_scores_sum_to_one(spread):
 
 def test_segments_that_cover_a_position():
     problem = random_problem(np.random.RandomState(1), 12, 3, 5)
-    every = [(a, a + n, k) for n in range(1, 7) for a in range(13 - n) for k in range(3)]
+    every = [
+        (a, a + n, k) for n in range(1, 7) for a in range(13 - n) for k in range(3)
+    ]
     result = segment_sum_product(**problem, segments=every)
     cover = np.zeros(12)
     for (start, stop, _), probability in zip(every, result.segments, strict=True):
@@ -366,7 +371,11 @@ def test_a_large_k_costs_nothing():
     assert len(segmentations) == 3 and not scores.any()
 
 
-CASE = {"nodes": np.zeros((3, 2)), "lengths": np.zeros((2, 2)), "transitions": np.eye(2)}
+CASE = {
+    "nodes": np.zeros((3, 2)),
+    "lengths": np.zeros((2, 2)),
+    "transitions": np.eye(2),
+}
 
 
 @pytest.mark.parametrize(

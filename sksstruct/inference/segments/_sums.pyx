@@ -21,10 +21,10 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
+from sksstruct.inference.chains._sumproduct cimport exponentiate_table
 from sksstruct.inference.segments._segments cimport (
-    BEGIN, END, INSIDE, SINGLE, Prefixes, Role, SegmentMeans, Segments, fill_gains,
-    longest_of, longest_segment, open_segments, role_at, segment_gain,
+    BEGIN, END, INSIDE, SINGLE, Role, SegmentMeans, Segments, fill_gains, longest_of,
+    longest_segment, open_segments, role_at, segment_gain,
 )
 from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_logplus, sks_rescale, sks_scores_f64, sks_weigh_add,
@@ -185,7 +185,7 @@ cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t lab
 
 
 cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
-    """Sum over the labels before a start, into `row`; False where it could underflow."""
+    """Sum over the labels before a start, into `row`; False if it could underflow."""
     cdef Py_ssize_t ld = sums.scaled.ld, n = sums.scaled.n_labels, label
     cdef const double* closed = sums.prefixes.closed + (start - 1) * ld
     cdef double* weights = sums.weights + (start - 1) * ld
