@@ -18,7 +18,9 @@ cdef struct Segments:
     const double* nodes         # row of position t at nodes + t * node_step
     Py_ssize_t node_step
     Py_ssize_t[4] role_offset   # where the labels of a Role are in that row
-    const double* lengths       # (max_length, ld), row length - 1; -inf forbids
+    # (max_length, ld), row length - 1; -inf forbids, as above `longest`, which only
+    # says where loops may stop
+    const double* lengths
     const double* transitions   # (n_labels, ld) from -> to
     const double* first         # (ld,) of the first segment, or NULL
     const double* last          # (ld,) of the last segment, or NULL
