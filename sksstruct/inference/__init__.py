@@ -22,6 +22,12 @@ from sksstruct.inference.search._bmmf import bmmf
 from sksstruct.inference.search._boxes import best_boxes
 from sksstruct.inference.search._branch_and_bound import SearchResult, branch_and_bound
 from sksstruct.inference.search._exhaustive import Exhaustive
+from sksstruct.inference.segments._oracles import (
+    SegmentMarginals,
+    segment_sum_product,
+    segment_topk,
+    segment_viterbi,
+)
 from sksstruct.inference.trees._trees import (
     max_marginals,
     max_product,
@@ -36,6 +42,7 @@ __all__ = [
     "PartsMarginals",
     "Placement",
     "SearchResult",
+    "SegmentMarginals",
     "SmoothedMax",
     "batch",
     "best_boxes",
@@ -53,6 +60,9 @@ __all__ = [
     "parts_max_product",
     "parts_sum_product",
     "scheme_transitions",
+    "segment_sum_product",
+    "segment_topk",
+    "segment_viterbi",
     "smoothed_max_product",
     "sum_product",
     "viterbi",

@@ -1,0 +1,1 @@
+"""Oracles on semi-Markov chains, whose parts are labeled segments."""

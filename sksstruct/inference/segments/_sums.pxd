@@ -1,0 +1,32 @@
+from sksstruct.inference.chains._sumproduct cimport EdgeTable
+from sksstruct.inference.segments._segments cimport Prefixes, SegmentMeans, Segments
+
+# Potentials times a factor, and what sum-product makes of them.
+cdef struct SegmentSums:
+    Segments scaled
+    Segments given      # whose layout the means have
+    Prefixes prefixes   # logarithms
+    # rows (size, ld)
+    double* ended       # probability that a segment of a label stops after t
+    double* opened      # that one starts at t, which is longer than t
+    double* closed_sums     # sums over lengths of what is in the tables
+    double* weights     # exp(prefixes.closed), relative to each row's largest
+    double* entry_sums  # products of these and the table of transitions
+    # rows (ld,)
+    double* row
+    double* message
+    double* zeros
+    EdgeTable transitions
+    double* pairs       # (n_labels, ld) what means of transitions are, but for a factor
+    double* table       # four columns for each length, or for each label before
+    double* kept        # such tables of all positions and labels; NULL: not kept
+    bint logs           # whether transitions are summed over in log space
+
+# `load_sums` needs memory for so many doubles, which it keeps.
+cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil
+cdef SegmentSums load_sums(const Segments* segments, double scale,
+                           double* memory) noexcept nogil
+cdef double sum_segmentations(SegmentSums* sums, double weight,
+                              const SegmentMeans* means) noexcept nogil
+cdef double segment_probability(const SegmentSums* sums, Py_ssize_t start,
+                                Py_ssize_t stop, Py_ssize_t label) noexcept nogil

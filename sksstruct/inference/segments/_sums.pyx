@@ -1,0 +1,407 @@
+"""Sum-product on semi-Markov chains: log-partition, expected counts, probabilities.
+
+Forward it is the recursion of `_segments.pyx` with log-sum-exp for the maximum
+(Sarawagi and Cohen, 2004, Section 3.2). Back it goes by conditional probabilities: the
+length of a segment that stops somewhere, given its label, and the label before it,
+given that of a segment that starts somewhere, are distributed as the terms of the two
+sums. The probability that a segment of a label stops after a position is handed down to
+the starts, and from these to the segments before, so that no other sums are needed, and
+probabilities sum to one up to rounding for scores of any size.
+
+Sums over lengths are in tables of four columns, labels, where exponentials are relative
+to the largest entry of a column. They are kept for the way back as long as they fit
+into the cache, and formed again otherwise. Sums over the labels before are products
+with a table of exponentials, or in log space where these could underflow.
+
+S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
+extraction", NIPS 2004.
+"""
+
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from sksstruct.inference.chains._sumproduct cimport exponentiate_table
+from sksstruct.inference.segments._segments cimport (
+    BEGIN, END, INSIDE, SINGLE, Role, SegmentMeans, Segments, fill_gains, longest_of,
+    longest_segment, open_segments, role_at, segment_gain,
+)
+from sksstruct.utils._simd cimport (
+    sks_add_outer, sks_exp_row, sks_logplus, sks_rescale, sks_scores_f64, sks_weigh_add,
+)
+
+# Tables that are kept have at most so many numbers.
+cdef Py_ssize_t MOST_KEPT = 2**17
+
+
+cdef struct Columns:
+    # of a table of four columns: the largest entries, and the sums of exponentials
+    double[4] high
+    double[4] total
+
+
+# ---- memory ----
+
+cdef Py_ssize_t table_size(const Segments* segments) noexcept nogil:
+    """Numbers in a table of four columns."""
+    # an even number of rows, as exponentials are taken of eight numbers
+    return 4 * (max(longest_segment(segments), segments.n_labels) + 1)
+
+
+cdef Py_ssize_t kept_size(const Segments* segments) noexcept nogil:
+    """Numbers in all tables if they are kept, else zero."""
+    cdef Py_ssize_t n = segments.size * segments.ld // 4 * table_size(segments)
+    return n if n <= MOST_KEPT else 0
+
+
+cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil:
+    """Doubles that `load_sums` needs."""
+    cdef Py_ssize_t size = segments.size, n_rows = 0
+    if segments.spans != NULL:
+        n_rows = segments.first_span[size]
+    # of each position four roles and eight rows; the transitions four times
+    n_rows += 12 * size + segments.max_length + 4 * segments.n_labels + 5
+    return n_rows * segments.ld + table_size(segments) + kept_size(segments)
+
+
+cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
+    """Take the next numbers of a stretch of memory."""
+    cdef double* out = memory[0]
+    memory[0] += size
+    return out
+
+
+cdef const double* scaled_copy(double** memory, Py_ssize_t n, double scale,
+                               const double* scores) noexcept nogil:
+    """Write scores times a factor to the next numbers of a stretch of memory."""
+    cdef double* out
+    cdef Py_ssize_t i
+    if scores == NULL:
+        return NULL
+    out = take(memory, n)
+    for i in range(n):
+        out[i] = scale * scores[i]
+    return out
+
+
+cdef void scale_segments(double scale, double** memory,
+                         Segments* segments) noexcept nogil:
+    """Replace potentials by scaled copies."""
+    cdef Segments given = segments[0]
+    cdef Py_ssize_t t, ld = given.ld
+    cdef int role
+    segments.nodes, segments.node_step = memory[0], 4 * ld
+    for role in range(4):
+        segments.role_offset[role] = role * ld
+    for t in range(given.size):
+        for role in range(4):
+            scaled_copy(memory, ld, scale,
+                        given.nodes + role_at(&given, <Role> role, t))
+    segments.lengths = scaled_copy(memory, given.max_length * ld, scale, given.lengths)
+    segments.transitions = scaled_copy(memory, given.n_labels * ld, scale,
+                                       given.transitions)
+    segments.first = scaled_copy(memory, ld, scale, given.first)
+    segments.last = scaled_copy(memory, ld, scale, given.last)
+    if given.spans != NULL:
+        segments.spans = scaled_copy(memory, given.first_span[given.size] * ld, scale,
+                                     given.spans)
+
+
+cdef SegmentSums load_sums(const Segments* segments, double scale,
+                           double* memory) noexcept nogil:
+    """Scale potentials, and divide memory of `sums_scratch` doubles."""
+    cdef SegmentSums s
+    cdef Py_ssize_t ld = segments.ld, cells = segments.size * ld
+    cdef Py_ssize_t square = segments.n_labels * ld
+    s.scaled = s.given = segments[0]
+    if scale != 1.0:
+        scale_segments(scale, &memory, &s.scaled)
+    s.prefixes.closed = take(&memory, cells)
+    s.prefixes.single = take(&memory, cells)
+    s.prefixes.opened = take(&memory, cells)
+    s.ended, s.opened = take(&memory, cells), take(&memory, cells)
+    s.closed_sums, s.weights = take(&memory, cells), take(&memory, cells)
+    s.entry_sums = take(&memory, cells)
+    s.row, s.message, s.zeros = take(&memory, ld), take(&memory, ld), take(&memory, ld)
+    memset(s.zeros, 0, ld * sizeof(double))
+    s.transitions.scores = s.scaled.transitions
+    s.transitions.ahead = take(&memory, square)
+    s.transitions.back = take(&memory, square)
+    s.pairs = take(&memory, square)
+    s.table = take(&memory, table_size(segments))
+    s.kept = memory if kept_size(segments) else NULL
+    exponentiate_table(segments.n_labels, ld, &s.transitions)
+    s.logs = False
+    return s
+
+
+# ---- forward ----
+
+cdef void exponentiate(Py_ssize_t n_rows, double* table,
+                       Columns* columns) noexcept nogil:
+    """Replace the entries of four columns by exponentials, at most one, and add up."""
+    cdef double entry
+    cdef Py_ssize_t row, j
+    for j in range(4):
+        columns.high[j], columns.total[j] = -INFINITY, 0.0
+    for row in range(n_rows):
+        for j in range(4):
+            entry = table[4 * row + j]
+            columns.high[j] = entry if entry > columns.high[j] else columns.high[j]
+    for j in range(4):
+        # all of the column is forbidden: -inf less itself would be NaN
+        columns.high[j] = columns.high[j] if columns.high[j] > -INFINITY else 0.0
+    for row in range(n_rows):
+        for j in range(4):
+            table[4 * row + j] -= columns.high[j]
+    # the whole table is one row to this, whose maximum is zero
+    sks_exp_row(4 * n_rows, 4 * (n_rows + n_rows % 2), table, table, &entry)
+    for row in range(n_rows):
+        for j in range(4):
+            columns.total[j] += table[4 * row + j]
+
+
+cdef inline double* table_at(const SegmentSums* sums, Py_ssize_t stop,
+                             Py_ssize_t label) noexcept nogil:
+    """The table of segments of four labels that stop at a position."""
+    if sums.kept == NULL:
+        return sums.table
+    return sums.kept + table_size(&sums.given) * (
+        ((stop - 1) * sums.given.ld + label) // 4)
+
+
+cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
+                        Columns* columns) noexcept nogil:
+    """Fill a table with segments of four labels that stop there, by length."""
+    cdef Py_ssize_t length, j, ld = sums.scaled.ld
+    cdef double* table = table_at(sums, stop, label)
+    cdef Py_ssize_t longest = fill_gains(&sums.scaled, stop, label, table)
+    cdef const double* before = sums.prefixes.single
+    for length in range(1, longest + 1):
+        for j in range(4):
+            table[4 * (length - 1) + j] += before[(stop - length) * ld + label + j]
+        before = sums.prefixes.opened
+    exponentiate(longest, table, columns)
+
+
+cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
+    """Sum over the labels before a start, into `row`; False if it could underflow."""
+    cdef Py_ssize_t ld = sums.scaled.ld, n = sums.scaled.n_labels, label
+    cdef const double* closed = sums.prefixes.closed + (start - 1) * ld
+    cdef double* weights = sums.weights + (start - 1) * ld
+    cdef double* totals = sums.entry_sums + start * ld
+    cdef double top, low
+    if sums.logs:
+        memset(sums.row, 0, ld * sizeof(double))
+        sks_logplus(n, ld, closed, sums.scaled.transitions, sums.row)
+        return True
+    top = sks_exp_row(n, ld, closed, weights, &low) + sums.transitions.shift
+    # what is neither zero nor smaller than this product is exact, as are the quotients
+    # on the way back
+    if low + sums.transitions.low < -600.0:
+        return False
+    sks_scores_f64(n, NULL, weights, 1.0, sums.transitions.ahead, ld, sums.zeros,
+                   totals)
+    for label in range(ld):
+        sums.row[label] = top + log(totals[label])
+    return True
+
+
+cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
+    """Sum over all prefixes; False where it could underflow."""
+    cdef const Segments* segments = &sums.scaled
+    cdef Py_ssize_t ld = segments.ld, stop, label, cell, j
+    cdef const double* entry = segments.first
+    cdef Columns columns
+    if entry == NULL:
+        entry = sums.zeros
+    open_segments(segments, 0, entry, &sums.prefixes)
+    for stop in range(1, segments.size + 1):
+        for label in range(0, segments.n_labels, 4):
+            weigh_lengths(sums, stop, label, &columns)
+            cell = (stop - 1) * ld + label
+            for j in range(4):
+                sums.closed_sums[cell + j] = columns.total[j]
+                sums.prefixes.closed[cell + j] = (
+                    columns.high[j] + log(columns.total[j]))
+        if stop < segments.size:
+            if not find_entry(sums, stop):
+                return False
+            open_segments(segments, stop, sums.row, &sums.prefixes)
+    return True
+
+
+cdef double sum_prefixes(SegmentSums* sums) noexcept nogil:
+    """Log-partition; sets the last row of `ended`."""
+    cdef const Segments* segments = &sums.scaled
+    cdef Py_ssize_t ld = segments.ld, n = segments.n_labels, label
+    cdef Py_ssize_t last = (segments.size - 1) * ld
+    cdef double top, low, total = 0.0
+    if not set_prefixes(sums):
+        sums.logs = True
+        set_prefixes(sums)
+    for label in range(n):
+        sums.row[label] = sums.prefixes.closed[last + label]
+        if segments.last != NULL:
+            sums.row[label] += segments.last[label]
+    top = sks_exp_row(n, ld, sums.row, sums.ended + last, &low)
+    if top == -INFINITY:
+        return top
+    for label in range(n):
+        total += sums.ended[last + label]
+    sks_rescale(ld, 1.0 / total, sums.ended + last)
+    return top + log(total)
+
+
+# ---- and back ----
+
+cdef inline void find_shares(Py_ssize_t n, const double* probability,
+                             const double* total, double* share) noexcept nogil:
+    """Divide probabilities by the sums that they are to be distributed over."""
+    cdef Py_ssize_t label
+    for label in range(n):
+        # an empty sum is that of a label that is forbidden there
+        share[label] = probability[label] / total[label] if total[label] > 0.0 else 0.0
+
+
+cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
+                         const SegmentMeans* means) noexcept nogil:
+    """Distribute over lengths the segments of four labels that stop at a position.
+
+    Those of length 1 are put into `row`, and the others added to `opened`.
+    """
+    cdef const Segments* given = &sums.given
+    cdef Py_ssize_t ld = given.ld, longest = longest_of(given, stop, label), j
+    cdef Py_ssize_t length, cell = (stop - 1) * ld + label
+    cdef int32_t span
+    cdef Columns columns
+    cdef double[4] share, longer
+    cdef double* table = table_at(sums, stop, label)
+    cdef double* row
+    cdef double* opened
+    cdef double* lengths
+    cdef double* nodes
+    if not longest:
+        return
+    if sums.kept == NULL:
+        weigh_lengths(sums, stop, label, &columns)
+    find_shares(4, sums.ended + cell, sums.closed_sums + cell, share)
+    for j in range(4):
+        longer[j] = 0.0
+    # the longest first: a position is inside all segments that are long enough
+    for length in range(longest, 1, -1):
+        row = table + 4 * (length - 1)
+        opened = sums.opened + (stop - length) * ld + label
+        lengths = means.lengths + (length - 1) * ld + label
+        nodes = means.nodes + label + role_at(
+            given, INSIDE if length > 2 else END, stop - length + 1)
+        for j in range(4):
+            row[j] *= share[j]
+            longer[j] += row[j]
+            opened[j] += row[j]
+            lengths[j] += row[j]
+            nodes[j] += longer[j]
+    nodes = means.nodes + role_at(given, SINGLE, stop - 1) + label
+    for j in range(4):
+        table[j] *= share[j]
+        sums.row[label + j] = table[j]
+        means.lengths[label + j] += table[j]
+        nodes[j] += table[j]
+    if means.spans != NULL:
+        for span in range(given.first_span[stop - 1], given.first_span[stop]):
+            length = stop - given.span_start[span]
+            for j in range(4 if length <= longest else 0):
+                means.spans[span * ld + label + j] += table[4 * (length - 1) + j]
+
+
+cdef void hand_to_ends(SegmentSums* sums, Py_ssize_t start,
+                       const SegmentMeans* means) noexcept nogil:
+    """Distribute segments that start at a position, `row`, over the labels before."""
+    cdef Py_ssize_t ld = sums.given.ld, n = sums.given.n_labels, label, before, j
+    cdef double* ended = sums.ended + (start - 1) * ld
+    cdef double* weights = sums.weights + (start - 1) * ld
+    cdef double* row
+    cdef const double* scores
+    cdef Columns columns
+    cdef double[4] share
+    if not sums.logs:
+        find_shares(ld, sums.row, sums.entry_sums + start * ld, sums.row)
+        # a factor of the means of transitions is the same at all positions
+        sks_add_outer(n, ld, 1.0, weights, sums.row, sums.pairs)
+        sks_scores_f64(n, NULL, sums.row, 1.0, sums.transitions.back, ld, sums.zeros,
+                       sums.message)
+        sks_weigh_add(ld, weights, sums.message, ended)
+        return
+    for label in range(0, n, 4):
+        scores = sums.scaled.transitions + label
+        for before in range(n):
+            for j in range(4):
+                sums.table[4 * before + j] = (
+                    sums.prefixes.closed[(start - 1) * ld + before]
+                    + scores[before * ld + j])
+        exponentiate(n, sums.table, &columns)
+        find_shares(4, sums.row + label, columns.total, share)
+        for before in range(n):
+            row = sums.table + 4 * before
+            for j in range(4):
+                row[j] *= share[j]
+                means.transitions[before * ld + label + j] += row[j]
+            ended[before] += (row[0] + row[1]) + (row[2] + row[3])
+
+
+cdef double sum_segmentations(SegmentSums* sums, double weight,
+                              const SegmentMeans* means) noexcept nogil:
+    """Log-partition; adds the expected counts of all entries, times a weight, to means.
+
+    Without means nothing but the log-partition is found; if it is -inf nothing is
+    added. `segment_probability` needs means of weight one.
+    """
+    cdef Py_ssize_t size = sums.given.size, ld = sums.given.ld, n = sums.given.n_labels
+    cdef Py_ssize_t stop, label
+    cdef double log_partition = sum_prefixes(sums)
+    cdef double* ended = sums.ended + (size - 1) * ld
+    cdef double* opened
+    cdef double* nodes
+    if log_partition == -INFINITY or means == NULL:
+        return log_partition
+    memset(sums.ended, 0, (size - 1) * ld * sizeof(double))
+    memset(sums.opened, 0, size * ld * sizeof(double))
+    memset(sums.pairs, 0, n * ld * sizeof(double))
+    # all that follows is linear in the probabilities of the last segment
+    for label in range(n):
+        ended[label] *= weight
+        if means.last != NULL:
+            means.last[label] += ended[label]
+    for stop in range(size, 0, -1):
+        memset(sums.row, 0, ld * sizeof(double))
+        for label in range(0, n, 4):
+            hand_to_starts(sums, stop, label, means)
+        # all segments that start at stop - 1 are known by now
+        opened = sums.opened + (stop - 1) * ld
+        nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)
+        for label in range(ld):
+            nodes[label] += opened[label]
+            sums.row[label] += opened[label]
+        if stop > 1:
+            hand_to_ends(sums, stop - 1, means)
+    if means.first != NULL:
+        for label in range(n):
+            means.first[label] += sums.row[label]
+    if not sums.logs:
+        sks_weigh_add(n * ld, sums.pairs, sums.transitions.ahead, means.transitions)
+    return log_partition
+
+
+cdef double segment_probability(const SegmentSums* sums, Py_ssize_t start,
+                                Py_ssize_t stop, Py_ssize_t label) noexcept nogil:
+    """Probability of a segment, after `sum_segmentations`."""
+    cdef Py_ssize_t ld = sums.scaled.ld, cell = (stop - 1) * ld + label
+    cdef const double* before = sums.prefixes.opened
+    if stop - start == 1:
+        before = sums.prefixes.single
+    # also where the label is forbidden: -inf less -inf would be NaN
+    if sums.ended[cell] == 0.0:
+        return 0.0
+    return sums.ended[cell] * exp(
+        before[start * ld + label] + segment_gain(&sums.scaled, start, stop, label)
+        - sums.prefixes.closed[cell])

@@ -1,0 +1,192 @@
+"""The k best segmentations of a semi-Markov chain.
+
+The recursion of `_segments.pyx` with the k best prefixes in order where that has the
+best one: each list is merged from those of all lengths, or of all labels before, which
+takes O(T k (L + K) K) time and O(T K k) memory (Algorithm 2 of Pillutla et al., 2018).
+
+Ties: as for the best segmentation, and then in the order of the same rule.
+
+K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
+structured prediction models", NeurIPS 2018.
+"""
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.segments._segments cimport (
+    BEGIN, SINGLE, Segments, fill_gains, longest_segment, role_at, write_segment,
+)
+
+
+cdef struct Prefix:
+    # One of the best prefixes, and the one that it continues: its rank in the list of
+    # a source, the length of the last segment less one, or the label before.
+    double score
+    int32_t source, rank
+
+
+cdef struct Source:
+    # a list to merge, the rank of what comes next, and what is added to its scores
+    const Prefix* prefixes
+    int32_t count, rank
+    double node, gain, head
+
+
+cdef struct Lists:
+    Py_ssize_t k, n_labels
+    # lists by position and label: of segments that stop after the position, and of
+    # what comes before those that start at it
+    Prefix* closed
+    Prefix* entries
+    int32_t* n_closed
+    int32_t* n_entries
+    Prefix* final
+    Source* sources
+    double* gains
+
+
+cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept nogil:
+    """Doubles that `best_segmentations` needs."""
+    cdef Py_ssize_t cells = segments.size * segments.n_labels
+    cdef Py_ssize_t longest = longest_segment(segments)
+    cdef Py_ssize_t n_bytes = (
+        (2 * cells + 1) * k * sizeof(Prefix)
+        + max(segments.n_labels, longest) * sizeof(Source)
+        + 4 * longest * sizeof(double) + 2 * cells * sizeof(int32_t))
+    return n_bytes // sizeof(double) + 1
+
+
+cdef Lists carve(const Segments* segments, Py_ssize_t k, double* memory) noexcept nogil:
+    """Divide memory of `topk_scratch` doubles."""
+    cdef Lists lists
+    cdef Py_ssize_t cells = segments.size * segments.n_labels
+    cdef Py_ssize_t longest = longest_segment(segments)
+    lists.k, lists.n_labels = k, segments.n_labels
+    lists.closed = <Prefix*> memory
+    lists.entries = lists.closed + cells * k
+    lists.final = lists.entries + cells * k
+    lists.sources = <Source*> (lists.final + k)
+    lists.gains = <double*> (lists.sources + max(segments.n_labels, longest))
+    # last, as these are shorter than a double
+    lists.n_closed = <int32_t*> (lists.gains + 4 * longest)
+    lists.n_entries = lists.n_closed + cells
+    return lists
+
+
+cdef inline void next_head(Source* source) noexcept nogil:
+    """Score the next prefix of a source, -inf at the end of its list."""
+    source.head = -INFINITY
+    if source.rank < source.count:
+        # in the order of `close_segments`, for the same last digits
+        source.head = (source.prefixes[source.rank].score + source.node) + source.gain
+
+
+cdef int32_t merge(Source* sources, Py_ssize_t n_sources, Py_ssize_t k,
+                   Prefix* out) noexcept nogil:
+    """Write the k best prefixes of all sources, in order; returns their number."""
+    cdef Py_ssize_t i
+    cdef int32_t best, count = 0
+    cdef double highest
+    for i in range(n_sources):
+        sources[i].rank = 0
+        next_head(&sources[i])
+    while count < k:
+        best, highest = 0, -INFINITY
+        # few sources, so that no heap is worth its order; the first of equal ones
+        for i in range(n_sources):
+            if sources[i].head > highest:
+                best, highest = <int32_t> i, sources[i].head
+        # what is forbidden is in no list
+        if highest == -INFINITY:
+            break
+        out[count] = Prefix(highest, best, sources[best].rank)
+        count += 1
+        sources[best].rank += 1
+        next_head(&sources[best])
+    return count
+
+
+cdef void close_lists(const Segments* segments, Py_ssize_t stop,
+                      const Lists* lists) noexcept nogil:
+    """Complete the lists of segments that stop at a position."""
+    cdef Py_ssize_t block, label, longest, length, cell, node
+    cdef Source* source
+    for block in range(0, segments.n_labels, 4):
+        longest = fill_gains(segments, stop, block, lists.gains)
+        for label in range(block, min(block + 4, segments.n_labels)):
+            for length in range(1, longest + 1):
+                source = lists.sources + (length - 1)
+                cell = (stop - length) * lists.n_labels + label
+                source.prefixes = lists.entries + cell * lists.k
+                source.count = lists.n_entries[cell]
+                node = role_at(segments, SINGLE if length == 1 else BEGIN,
+                               stop - length)
+                source.node = segments.nodes[node + label]
+                source.gain = lists.gains[4 * (length - 1) + label - block]
+            cell = (stop - 1) * lists.n_labels + label
+            lists.n_closed[cell] = merge(lists.sources, longest, lists.k,
+                                         lists.closed + cell * lists.k)
+
+
+cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
+                          const double* scores, Py_ssize_t stride, const Lists* lists,
+                          Prefix* out) noexcept nogil:
+    """Merge what stops at a position over all labels; scores is NULL for zeros."""
+    cdef Py_ssize_t label, cell
+    for label in range(segments.n_labels):
+        cell = (stop - 1) * lists.n_labels + label
+        lists.sources[label].prefixes = lists.closed + cell * lists.k
+        lists.sources[label].count = lists.n_closed[cell]
+        lists.sources[label].node = 0.0 if scores == NULL else scores[label * stride]
+        lists.sources[label].gain = 0.0
+    return merge(lists.sources, segments.n_labels, lists.k, out)
+
+
+cdef void read_labeling(const Segments* segments, const Lists* lists,
+                        Py_ssize_t rank, int32_t* labeling) noexcept nogil:
+    """Write the labeling of a rank in the list of all."""
+    cdef Py_ssize_t stop = segments.size, start, label
+    cdef Prefix prefix = lists.final[rank]
+    while True:
+        label = prefix.source
+        prefix = lists.closed[
+            ((stop - 1) * lists.n_labels + label) * lists.k + prefix.rank]
+        start = stop - prefix.source - 1
+        write_segment(labeling, start, stop, label)
+        if not start:
+            break
+        prefix = lists.entries[
+            (start * lists.n_labels + label) * lists.k + prefix.rank]
+        stop = start
+
+
+cdef Py_ssize_t best_segmentations(
+    const Segments* segments, Py_ssize_t k, double* scratch, int32_t* labelings,
+    double* scores
+) noexcept nogil:
+    """Find the k best allowed labelings, (k, size), and their scores, in order.
+
+    Returns how many there are, at most k; what is behind them is not written.
+    """
+    cdef Lists lists = carve(segments, k, scratch)
+    cdef Py_ssize_t size = segments.size, n = segments.n_labels, label, stop, rank, cell
+    cdef Py_ssize_t count
+    for label in range(n):
+        lists.entries[label * k] = Prefix(
+            0.0 if segments.first == NULL else segments.first[label], 0, 0)
+        # a score of -inf is no head of a list, and is left out then
+        lists.n_entries[label] = 1
+    for stop in range(1, size + 1):
+        close_lists(segments, stop, &lists)
+        if stop == size:
+            break
+        for label in range(n):
+            cell = stop * n + label
+            lists.n_entries[cell] = merge_labels(
+                segments, stop, segments.transitions + label, segments.ld, &lists,
+                lists.entries + cell * k)
+    count = merge_labels(segments, size, segments.last, 1, &lists, lists.final)
+    for rank in range(count):
+        scores[rank] = lists.final[rank].score
+        read_labeling(segments, &lists, rank, labelings + rank * size)
+    return count

@@ -1,0 +1,420 @@
+"""Semi-Markov oracles against enumeration of all segmentations."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from reference import SCORES, enumerate_chain
+from scipy.special import logsumexp
+from sksstruct.inference.segments._potentials import (
+    SegmentPotentials,
+    labeling_segments,
+    segments_labeling,
+)
+
+from sksstruct.inference import (
+    forward_backward,
+    segment_sum_product,
+    segment_topk,
+    segment_viterbi,
+    viterbi,
+)
+
+NAMES = ("nodes", "lengths", "transitions", "first", "last", "span_scores")
+WILD = st.sampled_from([-np.inf, -1e4, -2000.0, -400.0, -1.0, 0.0, 1.0, 300.0, 1e4])
+
+
+@st.composite
+def problems(draw, scores=SCORES, size=6):
+    """Potentials: with roles and without, spans, longer and shorter lengths."""
+    size, n_labels = draw(st.integers(1, size)), draw(st.integers(1, 3))
+
+    def table(*shape):
+        return draw(hnp.arrays(np.float64, (*shape, n_labels), elements=scores))
+
+    problem = {
+        "nodes": table(size, 4) if draw(st.booleans()) else table(size),
+        "lengths": table(draw(st.integers(1, 8))),
+        "transitions": table(n_labels),
+    }
+    for name in "first", "last":
+        if draw(st.booleans()):
+            problem[name] = table()
+    if draw(st.booleans()):
+        pairs = [(a, b) for b in range(1, size + 1) for a in range(b)]
+        spans = draw(st.lists(st.sampled_from(pairs), max_size=6))
+        problem["spans"] = np.array(spans, dtype=int).reshape(-1, 2)
+        problem["span_scores"] = table(len(spans))
+    return problem
+
+
+def segmentations(size, n_labels):
+    """All segmentations, as lists of (start, stop, label)."""
+    for cuts in product([False, True], repeat=size - 1):
+        bounds = [0, *(t + 1 for t in range(size - 1) if cuts[t]), size]
+        for labels in product(range(n_labels), repeat=len(bounds) - 1):
+            yield list(zip(bounds[:-1], bounds[1:], labels, strict=True))
+
+
+def entries(problem, segments):
+    """Pairs (name, index) of the scores that a segmentation picks; None if too long."""
+    picked, before = [], None
+    roles = np.ndim(problem["nodes"]) == 3
+    for start, stop, label in segments:
+        if stop - start > len(problem["lengths"]):
+            return None
+        for t in range(start, stop):
+            role = 0 if t == start else 2 if t == stop - 1 else 1
+            role = 3 if stop - start == 1 else role
+            picked.append(("nodes", (t, role, label) if roles else (t, label)))
+        picked.append(("lengths", (stop - start - 1, label)))
+        if before is not None:
+            picked.append(("transitions", (before, label)))
+        for i, span in enumerate(problem.get("spans", ())):
+            if tuple(span) == (start, stop):
+                picked.append(("span_scores", (i, label)))
+        before = label
+    for name, label in ("first", segments[0][2]), ("last", segments[-1][2]):
+        if name in problem:
+            picked.append((name, (label,)))
+    return picked
+
+
+def enumerate_segmentations(problem):
+    """Allowed segmentations, their scores and entries, in order of the tie rule."""
+    shape = np.shape(problem["nodes"])
+    found = []
+    for segments in segmentations(shape[0], shape[-1]):
+        picked = entries(problem, segments)
+        if picked is not None:
+            score = sum(problem[name][index] for name, index in picked)
+            key = [k for a, b, label in segments[::-1] for k in (label, b - a)]
+            if score > -np.inf:
+                found.append((-score, key, segments, picked))
+    found.sort(key=lambda row: row[:2])
+    scores = np.array([-row[0] for row in found])
+    return [row[2] for row in found], scores, [row[3] for row in found]
+
+
+def weighted(problem, picked, weights):
+    """Weighted sums of the indicators of picked entries, by name."""
+    sums = {
+        name: np.zeros(np.shape(problem[name])) for name in NAMES if name in problem
+    }
+    for each, weight in zip(picked, weights, strict=True):
+        for name, index in each:
+            sums[name][index] += weight
+    return sums
+
+
+def as_potentials(problem):
+    names = ("nodes", "lengths", "transitions", "first", "last", "spans", "span_scores")
+    return SegmentPotentials(*(problem.get(name) for name in names))
+
+
+def assert_means(problem, means, expected, atol):
+    for name, value in zip(NAMES, means, strict=True):
+        if name in expected:
+            np.testing.assert_allclose(
+                value, expected[name], rtol=1e-10, atol=atol, err_msg=name
+            )
+        else:
+            assert value is None or value.size == 0
+
+
+@settings(max_examples=500)
+@given(problems(), st.integers(1, 12))
+def test_best_with_tie_rule(problem, k):
+    segments, score = segment_viterbi(**problem)
+    found, found_scores = segment_topk(**problem, k=k)
+    expected, scores, _ = enumerate_segmentations(problem)
+    assert [[tuple(row) for row in each.tolist()] for each in found] == expected[:k]
+    np.testing.assert_array_equal(found_scores, scores[:k])
+    if len(expected):
+        assert score == scores[0]
+        assert [tuple(row) for row in segments.tolist()] == expected[0]
+    else:
+        assert score == -np.inf
+        assert segments[0, 0] == 0 and segments[-1, 1] == len(problem["nodes"])
+
+
+@settings(max_examples=300)
+@given(problems(WILD, size=5), st.sampled_from([0.3, 1.0, 7.0]))
+def test_sums(problem, mu):
+    """Scores of any size: log-partition, expected counts, probabilities of segments."""
+    size, n_labels = len(problem["nodes"]), np.shape(problem["nodes"])[-1]
+    everything = [
+        (a, b, label)
+        for b in range(1, size + 1)
+        for a in range(b)
+        for label in range(n_labels)
+    ]
+    segmentations, scores, picked = enumerate_segmentations(problem)
+    if not len(scores):
+        with pytest.raises(ValueError, match="every segmentation is forbidden"):
+            segment_sum_product(**problem, mu=mu)
+        log_partition, means, probabilities = as_potentials(problem).sums(
+            1.0 / mu, np.array(everything)
+        )
+        assert log_partition == -np.inf and not probabilities.any()
+        assert not any(table.any() for table in means if table is not None)
+        return
+    result = segment_sum_product(**problem, mu=mu, segments=everything)
+    assert result.log_partition == pytest.approx(
+        logsumexp(scores / mu), rel=1e-12, abs=1e-12
+    )
+    weights = np.exp(scores / mu - logsumexp(scores / mu))
+    assert_means(problem, result[1:7], weighted(problem, picked, weights), 1e-9)
+    over = tuple(range(1, result.nodes.ndim))
+    np.testing.assert_allclose(result.nodes.sum(axis=over), 1.0, rtol=1e-12)
+    expected = dict.fromkeys(everything, 0.0)
+    for segments, weight in zip(segmentations, weights, strict=True):
+        for segment in segments:
+            expected[segment] += weight
+    np.testing.assert_allclose(result.segments, list(expected.values()), atol=1e-9)
+
+
+@settings(max_examples=200)
+@given(problems(size=5))
+def test_scores_and_indicators(problem):
+    potentials = as_potentials(problem)
+    shape = np.shape(problem["nodes"])
+    for segments in segmentations(shape[0], shape[-1]):
+        labeling = segments_labeling(segments, shape[0])
+        assert [tuple(row) for row in labeling_segments(labeling)] == segments
+        picked = entries(problem, segments)
+        if picked is None:
+            assert potentials.score(labeling) == -np.inf
+            continue
+        score = sum(problem[name][index] for name, index in picked)
+        assert potentials.score(labeling) == score
+        means = potentials.indicator(labeling, -2.0)
+        assert_means(problem, means, weighted(problem, [picked], [-2.0]), 0.0)
+
+
+@settings(max_examples=100)
+@given(problems(size=4), st.floats(-2, 2))
+def test_weights_of_means(problem, weight):
+    """What a gradient adds up."""
+    potentials, none = as_potentials(problem), np.zeros((0, 3), dtype=int)
+    log_partition, means, _ = potentials.sums(1.0, none)
+    assert log_partition == potentials.sums(1.0, none, weight)[0]
+    for one, other in zip(means, potentials.sums(1.0, none, weight)[1], strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(other, weight * one, atol=1e-14)
+
+
+def dynamic_program(problem, add):
+    """The value of the best segmentation, or the log-partition, by plain recursion."""
+    nodes, lengths = problem["nodes"], problem["lengths"]
+    size, n_labels = len(nodes), nodes.shape[-1]
+    roles = nodes if nodes.ndim == 3 else np.repeat(nodes[:, None], 4, axis=1)
+    closed = np.full((size + 1, n_labels), -np.inf)
+    entries = np.full((size, n_labels), -np.inf)
+    entries[0] = problem.get("first", np.zeros(n_labels))
+    spans = {}
+    for span, row in zip(
+        problem.get("spans", ()), problem.get("span_scores", ()), strict=True
+    ):
+        spans[tuple(span)] = spans.get(tuple(span), 0.0) + row
+    for stop in range(1, size + 1):
+        terms = []
+        for length in range(1, min(stop, len(lengths)) + 1):
+            start = stop - length
+            own = roles[start, 3]
+            if length > 1:
+                inside = roles[start + 1 : stop - 1, 1].sum(axis=0)
+                own = roles[start, 0] + inside + roles[stop - 1, 2]
+            own = own + spans.get((start, stop), 0.0)
+            terms.append(entries[start] + own + lengths[length - 1])
+        closed[stop] = add(np.array(terms), axis=0)
+        if stop < size:
+            before = closed[stop][:, None] + problem["transitions"]
+            entries[stop] = add(before, axis=0)
+    return add(closed[size] + problem.get("last", 0.0), axis=0)
+
+
+def random_problem(rng, size, n_labels, max_length, spread=1.0):
+    """A problem with all there can be, some of it forbidden."""
+    shapes = {
+        "nodes": (size, 4, n_labels),
+        "lengths": (max_length, n_labels),
+        "transitions": (n_labels, n_labels),
+        "first": (n_labels,),
+        "last": (n_labels,),
+        "span_scores": (size, n_labels),
+    }
+    problem = {name: spread * rng.normal(size=shape) for name, shape in shapes.items()}
+    # some labels have single positions only, and some transitions are forbidden
+    problem["lengths"][1:, ::3] = -np.inf
+    problem["transitions"][rng.rand(n_labels, n_labels) < 0.1] = -np.inf
+    start = rng.randint(size, size=size)
+    stop = np.minimum(start + rng.randint(1, max_length + 2, size=size), size)
+    problem["spans"] = np.column_stack((start, stop))
+    return problem
+
+
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+@pytest.mark.parametrize(
+    "shape", [(7, 1, 3), (9, 2, 9), (9, 4, 1), (8, 5, 20), (8, 9, 4), (6, 22, 3),
+              (5, 33, 5), (300, 9, 50)]
+)  # fmt: skip
+def test_all_row_widths(shape, spread):
+    """Against plain recursions, and the derivative in a random direction.
+
+    The tables of the last shape are too large to be kept.
+    """
+    rng = np.random.RandomState(sum(shape))
+    problem = random_problem(rng, *shape, spread)
+    segments, score = segment_viterbi(**problem)
+    assert score == pytest.approx(dynamic_program(problem, np.max), rel=1e-12)
+    labeling = segments_labeling(segments, shape[0])
+    assert as_potentials(problem).score(labeling) == pytest.approx(score, rel=1e-12)
+    found, scores = segment_topk(**problem, k=3)
+    assert scores[0] == score and np.all(np.diff(scores) <= 0.0)
+    np.testing.assert_array_equal(found[0], segments)
+    value = dynamic_program(problem, logsumexp)
+    result = segment_sum_product(**problem)
+    assert result.log_partition == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(result.nodes.sum(axis=(1, 2)), 1.0, rtol=1e-11)
+    direction = {name: rng.normal(size=problem[name].shape) for name in NAMES}
+    step, moved = 1e-4, []
+    for sign in 1.0, -1.0:
+        other = {k: problem[k] + sign * step * direction[k] for k in NAMES}
+        other["spans"] = problem["spans"]
+        moved.append(segment_sum_product(**other).log_partition)
+    means = zip(NAMES, result[1:7], strict=True)
+    slope = sum((direction[name] * mean).sum() for name, mean in means)
+    assert slope == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-4)
+
+
+@settings(max_examples=200)
+@given(problems(size=5))
+def test_lengths_of_one_are_chains(problem):
+    nodes, table = problem["nodes"], problem["transitions"]
+    nodes = nodes[:, 3] if nodes.ndim == 3 else nodes
+    flat = np.zeros((1, nodes.shape[1]))
+    labeling, score = viterbi(nodes, table)
+    segments, value = segment_viterbi(nodes, flat, table)
+    assert value == score
+    _, scores = enumerate_chain(nodes, table)
+    if scores.max() == -np.inf:
+        return
+    assert segments[:, 2].tolist() == labeling.tolist()
+    log_partition, chain_nodes, edges = forward_backward(nodes, table)
+    result = segment_sum_product(nodes, flat, table)
+    assert result.log_partition == pytest.approx(log_partition, rel=1e-12, abs=1e-12)
+    np.testing.assert_allclose(result.nodes, chain_nodes, atol=1e-12)
+    np.testing.assert_allclose(result.transitions, edges.sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(result.lengths, chain_nodes.sum(axis=0)[None])
+
+
+def test_no_temperature_is_the_maximum():
+    problem = random_problem(np.random.RandomState(3), 20, 5, 6)
+    segments, score = segment_viterbi(**problem)
+    distances = []
+    for mu in 1.0, 0.1, 1e-2, 1e-3, 1e-8:
+        result = segment_sum_product(**problem, mu=mu, segments=segments)
+        distances.append(mu * result.log_partition - score)
+    assert np.all(np.diff(distances) < 1e-9) and abs(distances[-1]) < 1e-6
+    np.testing.assert_allclose(result.segments, 1.0)
+    potentials = as_potentials(problem)
+    means = potentials.indicator(segments_labeling(segments, 20))
+    for found, expected in zip(result[1:7], means, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1e4, 1e12, 1e15])
+def test_probabilities_of_large_scores_sum_to_one(spread):
+    problem = random_problem(np.random.RandomState(5), 50, 6, 8, spread)
+    result = segment_sum_product(**problem)
+    np.testing.assert_allclose(result.nodes.sum(axis=(1, 2)), 1.0)
+    assert result.first.sum() == pytest.approx(1.0)
+    n_segments = result.lengths.sum()
+    assert result.transitions.sum() == pytest.approx(n_segments - 1)
+
+
+def test_segments_that_cover_a_position():
+    problem = random_problem(np.random.RandomState(1), 12, 3, 5)
+    every = [
+        (a, a + n, k) for n in range(1, 7) for a in range(13 - n) for k in range(3)
+    ]
+    result = segment_sum_product(**problem, segments=every)
+    cover = np.zeros(12)
+    for (start, stop, _), probability in zip(every, result.segments, strict=True):
+        cover[start:stop] += probability
+    np.testing.assert_allclose(cover, 1.0)
+
+
+def test_a_path_that_seems_hopeless():
+    """Products of exponentials that vanish, on the only way to the end."""
+    nodes = np.zeros((6, 2))
+    lengths = np.array([[0.0, -400.0], [-np.inf, 0.0]])
+    transitions = np.array([[0.0, -500.0], [-np.inf, -700.0]])
+    last = np.array([-np.inf, 0.0])
+    problem = {
+        "nodes": nodes, "lengths": lengths, "transitions": transitions, "last": last
+    }  # fmt: skip
+    result = segment_sum_product(**problem)
+    _, scores, picked = enumerate_segmentations(problem)
+    assert result.log_partition == pytest.approx(logsumexp(scores), rel=1e-14)
+    weights = np.exp(scores - logsumexp(scores))
+    assert_means(problem, result[1:7], weighted(problem, picked, weights), 1e-12)
+
+
+def test_a_large_k_costs_nothing():
+    segmentations, scores = segment_topk(np.zeros((3, 1)), [[0], [0]], [[0]], 10**12)
+    assert len(segmentations) == 3 and not scores.any()
+
+
+CASE = {
+    "nodes": np.zeros((3, 2)),
+    "lengths": np.zeros((2, 2)),
+    "transitions": np.eye(2),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes": np.zeros((0, 2))}, "nodes must have shape"),
+        ({"nodes": np.zeros((3, 3, 2))}, "nodes must have shape"),
+        ({"nodes": [[np.nan, 0.0]]}, "nodes has an entry that is NaN"),
+        ({"nodes": [[1e300, 0.0]]}, "too large"),
+        ({"lengths": np.zeros((0, 2))}, "lengths must have shape"),
+        ({"lengths": np.zeros((2, 3))}, "lengths must have shape"),
+        ({"transitions": np.zeros((2, 3))}, "transitions must have shape"),
+        ({"first": np.zeros(3)}, "first must have shape"),
+        ({"last": np.zeros((2, 2))}, "last must have shape"),
+        ({"spans": [(0, 1)]}, "must be given together"),
+        ({"spans": [(0.0, 1.0)], "span_scores": [[0, 0]]}, "spans must be integers"),
+        ({"spans": [(0, 1)], "span_scores": [[0]]}, "span_scores must have shape"),
+        ({"spans": [(1, 4)], "span_scores": [[0, 0]]}, r"spans\[0\] is \(1, 4\)"),
+        ({"spans": [(2, 2)], "span_scores": [[0, 0]]}, r"spans\[0\] is \(2, 2\)"),
+    ],
+)
+def test_bad_potentials(change, message):
+    for function in segment_viterbi, segment_sum_product:
+        with pytest.raises(ValueError, match=message):
+            function(**{**CASE, **change})
+    with pytest.raises(ValueError, match=message):
+        segment_topk(**{**CASE, **change}, k=2)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
+        segment_topk(**CASE, k=0)
+    for mu in (0.0, -1.0, np.inf, True, "1"):
+        with pytest.raises(ValueError, match="mu must be a positive number"):
+            segment_sum_product(**CASE, mu=mu)
+    with pytest.raises(ValueError, match="too large"):
+        segment_sum_product(**{**CASE, "nodes": np.ones((3, 2))}, mu=1e-300)
+    with pytest.raises(ValueError, match="segments must be integers"):
+        segment_sum_product(**CASE, segments=[(0, 1)])
+    for segment in (0, 4, 0), (1, 1, 0), (-1, 1, 0), (0, 1, 2), (0, 1, -1):
+        with pytest.raises(ValueError, match=r"segments\[0\] is"):
+            segment_sum_product(**CASE, segments=[segment])
