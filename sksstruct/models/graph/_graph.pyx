@@ -22,26 +22,23 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
-from sksstruct.inference.trees._messages cimport (
-    add_potts_message, add_turned_message, best_state, best_state_given,
-    best_state_given_potts,
+from sksstruct.inference.trees._flat cimport (
+    FlatForest, max_product_flat, topk_flat,
 )
-from sksstruct.inference.trees._sums cimport (
-    SumForest, sum_product_forest, sums_memory,
-)
+from sksstruct.inference.trees._sums cimport sum_product_forest, sums_memory
+from sksstruct.inference.trees._topk cimport SubtreeLists
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport Workspace, in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
-from sksstruct.utils._simd cimport sks_maxplus
 
-from sksstruct.inference import MinCut, bmmf, max_product_topk
+from sksstruct.inference import MinCut, bmmf
 from sksstruct.models.graph.inputs import scaled
 from sksstruct.utils._layout import padded_length
 
 
-# final: messages go through short methods, one call for each node
+# final: nobody derives from it
 @cython.final
 cdef class BoundGraph(BoundTable):
     """Graphs bound to data; see `bind`.
@@ -320,79 +317,18 @@ cdef class BoundGraph(BoundTable):
                     double* value) except -1 nogil:
         if not self.forest:
             return BoundTable.decode(self, workspace, i, y, value)
-        self._max_product(<TableScratch*> workspace.scratch, i, y)
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef FlatForest forest = self._forest(ws, i)
+        max_product_flat(&forest, ws.beliefs, y)
         return self.evaluate(workspace, i, y, value)
 
-    cdef void _max_product(self, TableScratch* ws, Py_ssize_t i,
-                           int32_t* y) noexcept nogil:
-        """Find the best labeling of a forest: messages go up, labels come down."""
-        cdef Py_ssize_t first = self._starts[i], k, node
-        # the table of the nodes stays as it is; what is added to goes to the beliefs
-        memcpy(ws.beliefs, ws.theta, self._sizes[i] * self.ld * sizeof(double))
-        # children before their parents, whose rows are complete when it is their turn
-        for k in range(self._sizes[i] - 1, -1, -1):
-            node = self._order[first + k]
-            if self._parent[first + node] >= 0:
-                self._send_up(ws, i, node)
-        # and parents before their children
-        for k in range(self._sizes[i]):
-            node = self._order[first + k]
-            y[node] = <int32_t> self._label_given_parent(ws, i, node, y)
-
-    cdef inline const double* _scores_up(self, TableScratch* ws, Py_ssize_t i,
-                                         Py_ssize_t node) noexcept nogil:
-        """Return the scores of the edge between a node and its parent."""
-        return ws.theta + self._table_of_edge(
-            self._sizes[i] * self.ld, self._edge_up[self._starts[i] + node])
-
-    cdef inline bint _is_forward(self, Py_ssize_t i, Py_ssize_t node) noexcept nogil:
-        """Return whether the table of that edge is from the node to its parent."""
-        return self._ends[
-            self._first_edge[i] + self._edge_up[self._starts[i] + node], 0] == node
-
-    cdef void _send_up(self, TableScratch* ws, Py_ssize_t i,
-                       Py_ssize_t node) noexcept nogil:
-        """Add the message of a node to the row of its parent."""
-        cdef const double* row = ws.beliefs + node * self.ld
-        cdef const double* scores = self._scores_up(ws, i, node)
-        cdef double* out = ws.beliefs + self._parent[self._starts[i] + node] * self.ld
-        # the message is a maximum over the labels of the node, whichever end it is
-        if self.potts:
-            add_potts_message(self.n_labels, row, scores[0], out)
-        elif self._is_forward(i, node):
-            sks_maxplus(self.n_labels, self.ld, row, scores, out)
-        else:
-            add_turned_message(self.n_labels, self.n_labels, self.ld, row, scores, out)
-
-    cdef Py_ssize_t _label_given_parent(self, TableScratch* ws, Py_ssize_t i,
-                                        Py_ssize_t node,
-                                        const int32_t* y) noexcept nogil:
-        """Return the lowest best label of a node, whose parent has its label in y."""
-        cdef Py_ssize_t parent = self._parent[self._starts[i] + node], label
-        cdef const double* row = ws.beliefs + node * self.ld
-        cdef const double* scores
-        # a root has none
-        if parent < 0:
-            return best_state(self.n_labels, row)
-        label = y[parent]
-        scores = self._scores_up(ws, i, node)
-        if self.potts:
-            return best_state_given_potts(self.n_labels, row, scores[0], label)
-        if self._is_forward(i, node):
-            return best_state_given(self.n_labels, row, scores + label, self.ld)
-        return best_state_given(self.n_labels, row, scores + label * self.ld, 1)
-
-    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
-                    double* value) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t first = self._starts[i], n_nodes = self._sizes[i] * self.ld
-        cdef Py_ssize_t n_tables = self._blocks[1].offsets[i + 1]
-        cdef SumForest forest
-        n_tables -= self._blocks[1].offsets[i]
-        memset(means, 0, (n_nodes + n_tables * self._blocks[1].ld) * sizeof(double))
+    cdef FlatForest _forest(self, TableScratch* ws, Py_ssize_t i) noexcept nogil:
+        """Return the scores of a forest, and the order of messages."""
+        cdef Py_ssize_t first = self._starts[i]
+        cdef FlatForest forest
         forest.n_nodes, forest.n_labels, forest.ld = (
             self._sizes[i], self.n_labels, self.ld)
-        forest.theta, forest.tables = ws.theta, ws.theta + n_nodes
+        forest.theta, forest.tables = ws.theta, ws.theta + self._sizes[i] * self.ld
         forest.step = 0 if self.shared else self._blocks[1].ld
         forest.potts = self.potts
         forest.order, forest.parent = &self._order[first], &self._parent[first]
@@ -401,15 +337,25 @@ cdef class BoundGraph(BoundTable):
         # no address without an edge
         if self._ends.shape[0] > self._first_edge[i]:
             forest.ends = &self._ends[self._first_edge[i], 0]
+        return forest
+
+    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t n_nodes = self._sizes[i] * self.ld
+        cdef Py_ssize_t n_tables = self._blocks[1].offsets[i + 1]
+        cdef FlatForest forest = self._forest(ws, i)
+        n_tables -= self._blocks[1].offsets[i]
+        memset(means, 0, (n_nodes + n_tables * self._blocks[1].ld) * sizeof(double))
         sum_product_forest(
             &forest, 1.0 / mu, ws.beliefs, means, means + n_nodes, value)
         value[0] = mu * value[0] + ws.constant
         return 0
 
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
-        unary, edges, tables = self.potentials_of(i, workspace.theta)
         if self.forest:
-            return max_product_topk(list(unary), edges, tables, k)[0]
+            return self._topk_of_forest(workspace, i, k)
+        unary, _, tables = self.potentials_of(i, workspace.theta)
         # of graphs with cycles, one best labeling after the other by max-marginals
         solver = self._solver(i)
 
@@ -421,6 +367,21 @@ cdef class BoundGraph(BoundTable):
             return solver.solve(scores, tables)
 
         return bmmf(max_marginals, np.array(unary), k, max_product=max_product)[0]
+
+    def _topk_of_forest(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        cdef FlatForest forest = self._forest(&workspace._scratch, i)
+        cdef SubtreeLists lists
+        cdef int32_t[:, ::1] labels
+        cdef Py_ssize_t count, rank
+        if workspace.search is None:
+            workspace.search = SubtreeLists()
+        lists = workspace.search
+        with nogil:
+            count = topk_flat(&forest, workspace._scratch.beliefs, lists, k)
+        labels = labelings = np.empty((count, self._sizes[i]), dtype=np.int32)
+        for rank in range(count):
+            lists.read(rank, &labels[rank, 0])
+        return labelings
 
     def find(self, TableWorkspace workspace, Py_ssize_t i):
         """Return the labels of a minimum cut."""

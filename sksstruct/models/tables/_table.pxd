@@ -33,6 +33,8 @@ cdef struct TableScratch:
 cdef class TableWorkspace(Workspace):
     cdef object _arrays
     cdef readonly object theta
+    # memory of the top-K oracle, which makes it at its first call
+    cdef object search
     cdef TableScratch _scratch
 
     cdef int _prepare_changes(self, BoundTable model) except -1
