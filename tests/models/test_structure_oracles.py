@@ -162,6 +162,39 @@ def test_matchings():
         check_topk(bound, workspace, rng.randint(1, 9), score_of)
 
 
+@pytest.mark.parametrize("pairwise", ["full", "potts"])
+@pytest.mark.parametrize("edge_features", [False, True])
+def test_forests(pairwise, edge_features):
+    rng = np.random.RandomState(4)
+    for _ in range(N_INSTANCES // 4):
+        n, n_labels = rng.randint(1, 6), rng.randint(2, 4)
+        edges = [(rng.randint(v), v) for v in range(1, n) if rng.rand() < 0.85]
+        edges = rng.permutation(n)[np.array(edges, dtype=int).reshape(-1, 2)]
+        x = (np.zeros((n, 1)), edges)
+        other = (np.zeros((n_labels, 1)), np.zeros((0, 2), dtype=int))
+        if edge_features:
+            x, other = (*x, np.zeros((len(edges), 1))), (*other, np.zeros((0, 1)))
+        bound, workspace = bind(
+            GraphModel(pairwise, inference="tree"),
+            [x, other],
+            [[0] * n, list(range(n_labels))],
+        )
+        # the same workspace again, with what was there before
+        for _ in range(2):
+            scores = workspace.theta[n * bound.ld :]
+            scores[...] = some_scores(rng, scores.shape, forbid=pairwise == "full")
+            unary, _, tables = bound.potentials_of(0, workspace.theta)
+            unary[...] = some_scores(rng, unary.shape)
+            if not edge_features:
+                tables = [tables] * len(edges)
+            score_of = {
+                y: sum(row[a] for row, a in zip(unary, y, strict=True))
+                + sum(t[y[u], y[v]] for t, (u, v) in zip(tables, edges, strict=True))
+                for y in product(range(n_labels), repeat=n)
+            }
+            check_topk(bound, workspace, rng.choice([1, 2, 5, 9, 300]), score_of)
+
+
 def test_cuts():
     rng = np.random.RandomState(3)
     for _ in range(N_INSTANCES):
