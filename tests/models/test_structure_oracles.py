@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from graphs import enumerate_matchings
 from problems import PROBLEMS
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import Bounds, linear_sum_assignment, minimize
 from scipy.special import logsumexp, softmax
 
 from sksstruct import SSVMClassifier
@@ -143,6 +143,27 @@ def test_parts():
         views["quadratic"][...] = np.abs(views["quadratic"])
         score_of = dict(zip(map(tuple, rows.tolist()), score(), strict=True))
         check_topk(bound, workspace, rng.randint(1, 9), score_of)
+
+
+def test_best_matchings_are_those_of_scipy():
+    """Also among equal ones, and where one side is longer."""
+    rng = np.random.RandomState(5)
+    for _ in range(N_INSTANCES):
+        n, m = rng.randint(1, 8, size=2)
+        complete = bool(rng.randint(2)) and n <= m
+        scores = some_scores(rng, (n, m), forbid=False)
+        links = np.arange(n) if complete else np.full(n, -1)
+        model = MatchingModel(complete=complete, fit_intercept=False)
+        model.prepare([scores[:, :, None]], [links])
+        worth = scores if complete else np.maximum(scores, 0.0)
+        rows, columns = linear_sum_assignment(worth, maximize=True)
+        expected = np.full(n, -1)
+        expected[rows] = columns
+        if not complete:
+            expected[rows[scores[rows, columns] <= 0]] = -1
+        weights = np.eye(1, model._empty().n_weights)[0]
+        found = model.decode(scores[:, :, None], weights)
+        assert found.tolist() == expected.tolist()
 
 
 def test_matchings():
