@@ -33,7 +33,7 @@ from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport Workspace, in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
-from sksstruct.inference import MinCut, bmmf
+from sksstruct.inference import MinCut
 from sksstruct.models.graph.inputs import scaled
 from sksstruct.utils._layout import padded_length
 
@@ -356,17 +356,7 @@ cdef class BoundGraph(BoundTable):
         if self.forest:
             return self._topk_of_forest(workspace, i, k)
         unary, _, tables = self.potentials_of(i, workspace.theta)
-        # of graphs with cycles, one best labeling after the other by max-marginals
-        solver = self._solver(i)
-
-        def max_marginals(scores):
-            solver.solve(scores, tables)
-            return solver.max_marginals()
-
-        def max_product(scores):
-            return solver.solve(scores, tables)
-
-        return bmmf(max_marginals, np.array(unary), k, max_product=max_product)[0]
+        return self._solver(i)._best_labelings(unary, tables, k)
 
     def _topk_of_forest(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         cdef FlatForest forest = self._forest(&workspace._scratch, i)
