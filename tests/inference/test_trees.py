@@ -49,6 +49,88 @@ def test_topk(forest, k):
         assert score_of(labeling, *forest) == score
 
 
+def all_lists(unary, edges, pairwise, k):
+    """Algorithm 8 with whole lists, cut off at k: the order of ties is its own."""
+    above = {}
+    order = list(range(len(unary)))[::-1]
+    neighbors = {v: [] for v in order}
+    for e, (u, v) in enumerate(edges):
+        table = pairwise[e] if isinstance(pairwise, list) else pairwise
+        neighbors[u].append((v, table.T))
+        neighbors[v].append((u, table))
+
+    def below(v, a):
+        # sums of list and message by score, then row, then column
+        found = [(unary[v][a], {v: a})] if unary[v][a] > -np.inf else []
+        for c, table in [n for n in neighbors[v] if n[0] != above[v]][::-1]:
+            found = together(found, message(c, table[:, a]))
+        return found
+
+    def message(c, pair_scores):
+        merged = [
+            (s + pair_scores[a], labels)
+            for a in range(len(unary[c]))
+            for s, labels in below(c, a)
+            if s + pair_scores[a] > -np.inf
+        ]
+        return sorted(merged, key=lambda entry: -entry[0])[:k]
+
+    def together(found, more):
+        sums = [(s + t, {**x, **y}) for s, x in found for t, y in more]
+        return sorted(sums, key=lambda entry: -entry[0])[:k]
+
+    roots = []
+    for v in order:
+        if v not in above:
+            roots.append(v)
+            above[v], queue = -1, [v]
+            for u in queue:
+                for c, _ in neighbors[u]:
+                    if c not in above:
+                        above[c] = u
+                        queue.append(c)
+    # trees are put together like children, the one with the lowest root first
+    found = [(0.0, {})]
+    for v in roots[::-1]:
+        found = together(found, message(v, np.zeros(len(unary[v]))))
+    return [[labels[v] for v in range(len(unary))] for _, labels in found]
+
+
+@settings(max_examples=300)
+@given(forests(), st.integers(1, 40))
+def test_order_of_ties(forest, k):
+    labelings = max_product_topk(*forest, k)[0]
+    assert labelings.tolist() == all_lists(*forest, k)
+
+
+def test_topk_of_long_and_wide_trees():
+    """Lists are asked for without recursion; rows of many states go by vectors."""
+    unary = np.zeros((50_000, 2))
+    unary[:, 1] = -np.arange(50_000)
+    edges = np.column_stack([np.arange(49_999), np.arange(1, 50_000)])
+    labelings, scores = max_product_topk(unary, edges, np.zeros((2, 2)), 4)
+    assert scores.tolist() == [0, 0, -1, -1]
+    assert labelings[:, :3].tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
+    rng = np.random.RandomState(0)
+    unary, table = rng.normal(size=(3, 40)), rng.normal(size=(40, 40))
+    found, scores = max_product_topk(unary, [(1, 0), (1, 2)], table, 300)
+    total = unary[0][:, None, None] + unary[1][:, None] + unary[2]
+    total = total + table.T[:, :, None] + table
+    best = np.sort(total, axis=None)[::-1][:300]
+    np.testing.assert_allclose(scores, best)
+    np.testing.assert_allclose(total[tuple(found.T)], best)
+
+
+def test_topk_of_one():
+    """One variable, one state, and more labelings than there are."""
+    unary = [[1.0, -np.inf, 3.0, 1.0]]
+    labelings, scores = max_product_topk(unary, [], [], 9)
+    assert labelings.tolist() == [[2], [0], [3]] and scores.tolist() == [3, 1, 1]
+    labelings, scores = max_product_topk(np.ones((3, 1)), [(0, 1)], [[2.0]], 9)
+    assert labelings.tolist() == [[0, 0, 0]] and scores.tolist() == [5]
+    assert len(max_product_topk([[-np.inf], [0.0]], [], [], 2)[0]) == 0
+
+
 @settings(max_examples=500)
 @given(st.one_of(forests(), forests(WILD)))
 def test_sum_product(forest):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from graphs import enumerate_matchings
 from problems import PROBLEMS
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import Bounds, linear_sum_assignment, minimize
 from scipy.special import logsumexp, softmax
 
 from sksstruct import SSVMClassifier
@@ -61,7 +61,8 @@ def check_sums(bound, workspace, keys, scores, mu):
 
 def check_topk(bound, workspace, k, score_of, others=()):
     """The k best allowed labelings: all different, each with its own score."""
-    rows = bound.structure.find_topk(0, workspace.theta, np.array(others), k)
+    structure, others = bound.structure, np.array(others)
+    rows = structure.find_topk(0, workspace.theta, others, k, structure.own_memory())
     found = [tuple(y) for y in np.asarray(rows).tolist()]
     best = sorted((s for s in score_of.values() if s > -np.inf), reverse=True)[:k]
     assert len(set(found)) == len(found) == len(best)
@@ -149,6 +150,27 @@ def test_parts():
         check_topk(bound, workspace, rng.randint(1, 9), score_of, others)
 
 
+def test_best_matchings_are_those_of_scipy():
+    """Also among equal ones, and where one side is longer."""
+    rng = np.random.RandomState(5)
+    for _ in range(N_INSTANCES):
+        n, m = rng.randint(1, 8, size=2)
+        complete = bool(rng.randint(2)) and n <= m
+        scores = some_scores(rng, (n, m), forbid=False)
+        links = np.arange(n) if complete else np.full(n, -1)
+        model = MatchingModel(complete=complete, fit_intercept=False)
+        model.prepare([scores[:, :, None]], [links])
+        worth = scores if complete else np.maximum(scores, 0.0)
+        rows, columns = linear_sum_assignment(worth, maximize=True)
+        expected = np.full(n, -1)
+        expected[rows] = columns
+        if not complete:
+            expected[rows[scores[rows, columns] <= 0]] = -1
+        weights = np.eye(1, model._empty().n_weights)[0]
+        found = model.decode(scores[:, :, None], weights)
+        assert found.tolist() == expected.tolist()
+
+
 def test_matchings():
     rng = np.random.RandomState(2)
     for _ in range(N_INSTANCES):
@@ -164,6 +186,39 @@ def test_matchings():
         if complete:
             score_of = {y: s for y, s in score_of.items() if -1 not in y}
         check_topk(bound, workspace, rng.randint(1, 9), score_of)
+
+
+@pytest.mark.parametrize("pairwise", ["full", "potts"])
+@pytest.mark.parametrize("edge_features", [False, True])
+def test_forests(pairwise, edge_features):
+    rng = np.random.RandomState(4)
+    for _ in range(N_INSTANCES // 4):
+        n, n_labels = rng.randint(1, 6), rng.randint(2, 4)
+        edges = [(rng.randint(v), v) for v in range(1, n) if rng.rand() < 0.85]
+        edges = rng.permutation(n)[np.array(edges, dtype=int).reshape(-1, 2)]
+        x = (np.zeros((n, 1)), edges)
+        other = (np.zeros((n_labels, 1)), np.zeros((0, 2), dtype=int))
+        if edge_features:
+            x, other = (*x, np.zeros((len(edges), 1))), (*other, np.zeros((0, 1)))
+        bound, workspace = bind(
+            GraphModel(pairwise, inference="tree"),
+            [x, other],
+            [[0] * n, list(range(n_labels))],
+        )
+        # the same workspace again, with what was there before
+        for _ in range(2):
+            scores = workspace.theta[n * bound.structure.ld :]
+            scores[...] = some_scores(rng, scores.shape, forbid=pairwise == "full")
+            unary, _, tables = bound.structure.potentials_of(0, workspace.theta)
+            unary[...] = some_scores(rng, unary.shape)
+            if not edge_features:
+                tables = [tables] * len(edges)
+            score_of = {
+                y: sum(row[a] for row, a in zip(unary, y, strict=True))
+                + sum(t[y[u], y[v]] for t, (u, v) in zip(tables, edges, strict=True))
+                for y in product(range(n_labels), repeat=n)
+            }
+            check_topk(bound, workspace, rng.choice([1, 2, 5, 9, 300]), score_of)
 
 
 def test_cuts():

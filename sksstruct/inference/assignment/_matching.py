@@ -18,7 +18,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from sksstruct.inference._checks import check_scores, check_sums
-from sksstruct.inference.assignment._paths import longest_paths, prices_of_columns
+from sksstruct.inference.assignment._paths import (
+    assignment_max_marginals,
+    prices_of_columns,
+)
 
 
 class Matching(NamedTuple):
@@ -170,18 +173,8 @@ def matching_max_marginals(
     if columns is None:
         out = np.full(scores.shape, -np.inf)
     else:
-        current = scores[np.arange(len(columns)), columns]
-        score = current.sum()
-        free = np.ones(scores.shape[1], dtype=bool)
-        free[columns] = False
-        paths = longest_paths(scores, columns)
-        # When row i takes a column, its owner takes another, whose owner takes yet
-        # another, and so on to the column that row i left, or to a free one.
-        back = np.empty_like(scores)
-        back[:, columns] = paths[:-1, :-1].T
-        back[:, free] = paths[-1, :-1, None]
-        with np.errstate(invalid="ignore"):
-            out = score + (scores - current[:, None] + back)
+        total = scores[np.arange(len(columns)), columns].sum()
+        out = assignment_max_marginals(scores, columns, total)
     # a row's extra columns are as good as each other: it stays without in all of them
     if scores.shape[1] > n_columns:
         last = out[:, n_columns:].max(axis=1)

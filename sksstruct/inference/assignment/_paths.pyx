@@ -14,66 +14,125 @@ Warshall's for all pairs of nodes, and Bellman and Ford's for one.
 import numpy as np
 
 from libc.math cimport INFINITY
+from libc.string cimport memset
 
 from sksstruct.utils._simd cimport sks_raise
 
-from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils._layout import aligned_zeros
 
 
-cdef void load_gains(const double[:, ::1] scores, const Py_ssize_t[::1] columns,
-                     unsigned char[::1] taken, double[:, ::1] gains) noexcept nogil:
-    """Write the gains of an assignment's residual graph."""
-    cdef Py_ssize_t n_rows = columns.shape[0], i, j
+cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
+    """The length of a row of n gains, as `padded_length`."""
+    return 4 if n <= 4 else (n + 7) // 8 * 8
+
+
+cdef Py_ssize_t paths_memory(Py_ssize_t n_rows) noexcept nogil:
+    """Return how many numbers of memory `add_paths` needs."""
+    return (n_rows + 1) * padded(n_rows + 1)
+
+
+cdef void load_gains(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
+                     const Py_ssize_t* columns, unsigned char* taken,
+                     double* gains) noexcept nogil:
+    """Write the gains of an assignment's residual graph; padding stays as it is."""
+    cdef Py_ssize_t i, j
     cdef double current, best
     # the other columns are free, at least one or none at all
-    taken[:] = False
+    memset(taken, False, n_columns)
     for i in range(n_rows):
         taken[columns[i]] = True
     for i in range(n_rows):
         # the row takes the column of another one
-        current = scores[i, columns[i]]
+        current = scores[columns[i]]
         for j in range(n_rows):
-            gains[i, j] = scores[i, columns[j]] - current
+            gains[j] = scores[columns[j]] - current
         # or the best free one
         best = -INFINITY
-        for j in range(scores.shape[1]):
-            if not taken[j] and scores[i, j] > best:
-                best = scores[i, j]
-        gains[i, n_rows] = best - current
+        for j in range(n_columns):
+            if not taken[j] and scores[j] > best:
+                best = scores[j]
+        gains[n_rows] = best - current
+        scores += n_columns
+        gains += padded(n_rows + 1)
     # its own column becomes free, at no gain; no arc leads to F where none is free
-    gains[n_rows, :n_rows + 1] = 0.0
+    for j in range(n_rows + 1):
+        gains[j] = 0.0
 
 
-cdef void clear_diagonal(double[:, ::1] paths) noexcept nogil:
-    """Let the path from each node to itself gain nothing."""
-    cdef Py_ssize_t i
-    for i in range(paths.shape[0]):
-        paths[i, i] = 0.0
+cdef void find_longest_paths(Py_ssize_t n, double* paths) noexcept nogil:
+    """Turn gains into those of the best paths between any two nodes (Floyd, Warshall).
 
-
-def longest_paths(const double[:, ::1] scores, const Py_ssize_t[::1] columns):
-    """Compute the gain of the best path between any two nodes (Floyd and Warshall).
-
-    scores (n_rows, n_columns) are the scores of pairs, columns (n_rows,) is the best
-    assignment. The result has the shape (n_rows + 1, n_rows + 1).
+    The path from each node to itself gains nothing.
     """
-    cdef Py_ssize_t n = columns.shape[0] + 1, i, middle, padded = padded_length(n)
-    cdef double[:, ::1] paths = aligned_zeros(n * padded).reshape(n, padded)
-    cdef unsigned char[::1] taken = np.empty(scores.shape[1], dtype=np.uint8)
+    cdef Py_ssize_t ld = padded(n), i, middle
     cdef double gain
+    for i in range(n):
+        paths[i * ld + i] = 0.0
+    # After each round paths may go through the nodes up to this one.
+    for middle in range(n):
+        for i in range(n):
+            gain = paths[i * ld + middle]
+            # A node's own row would be read while it is written, for nothing.
+            if i != middle and gain > -INFINITY:
+                sks_raise(ld, gain, paths + middle * ld, paths + i * ld)
+    # Rounding may make a cycle gain a little.
+    for i in range(n):
+        paths[i * ld + i] = 0.0
+
+
+cdef void add_paths(Py_ssize_t n_rows, Py_ssize_t n_columns, double* scores,
+                    const Py_ssize_t* columns, double total, unsigned char* taken,
+                    double* paths) noexcept nogil:
+    """Turn the scores of pairs into max-marginals.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Sizes.
+    scores : double*
+        Scores of pairs, row by row; overwritten.
+    columns : Py_ssize_t*
+        The best assignment.
+    total : double
+        Its score.
+    taken : unsigned char*
+        Memory for n_columns flags.
+    paths : double*
+        `paths_memory` numbers of memory, which were set to numbers once.
+    """
+    cdef Py_ssize_t ld = padded(n_rows + 1), i, j
+    cdef double current
+    load_gains(n_rows, n_columns, scores, columns, taken, paths)
+    find_longest_paths(n_rows + 1, paths)
+    # When row i takes a column, its owner takes another, whose owner takes yet another,
+    # and so on to the column that row i left, or to a free one.
+    for i in range(n_rows):
+        current = scores[columns[i]]
+        for j in range(n_columns):
+            scores[j] -= current
+        for j in range(n_rows):
+            scores[columns[j]] += paths[j * ld + i]
+        for j in range(n_columns):
+            if not taken[j]:
+                scores[j] += paths[n_rows * ld + i]
+            scores[j] = total + scores[j]
+        scores += n_columns
+
+
+def assignment_max_marginals(const double[:, ::1] scores,
+                             const Py_ssize_t[::1] columns, double total):
+    """Compute max-marginals from scores (n_rows, n_columns) and a best assignment.
+
+    total is the score of the assignment.
+    """
+    cdef Py_ssize_t n_rows = scores.shape[0], n_columns = scores.shape[1]
+    cdef double[:, ::1] out = np.array(scores)
+    cdef double[::1] paths = aligned_zeros(paths_memory(n_rows))
+    cdef unsigned char[::1] taken = np.empty(n_columns, dtype=np.uint8)
     with nogil:
-        load_gains(scores, columns, taken, paths)
-        clear_diagonal(paths)
-        # After each round paths may go through the nodes up to this one.
-        for middle in range(n):
-            for i in range(n):
-                gain = paths[i, middle]
-                # A node's own row would be read while it is written, for nothing.
-                if i != middle and gain > -INFINITY:
-                    sks_raise(padded, gain, &paths[middle, 0], &paths[i, 0])
-        # Rounding may make a cycle gain a little.
-        clear_diagonal(paths)
-    return np.asarray(paths)[:, :n]
+        add_paths(
+            n_rows, n_columns, &out[0, 0], &columns[0], total, &taken[0], &paths[0])
+    return np.asarray(out)
 
 
 cdef void raise_prices(const double[:, ::1] gains, double* prices) noexcept nogil:
@@ -105,13 +164,13 @@ def prices_of_columns(const double[:, :, ::1] scores,
     columns (n_problems, n_rows) their best assignments. Prices have the latter shape.
     """
     cdef Py_ssize_t n_rows = columns.shape[1], n = n_rows + 1, problem
-    cdef Py_ssize_t padded = padded_length(n)
-    cdef double[:, ::1] gains = aligned_zeros(n * padded).reshape(n, padded)
-    cdef double[:, ::1] prices = aligned_zeros(columns.shape[0] * padded).reshape(
-        -1, padded)
+    cdef Py_ssize_t ld = padded(n)
+    cdef double[:, ::1] gains = aligned_zeros(n * ld).reshape(n, ld)
+    cdef double[:, ::1] prices = aligned_zeros(columns.shape[0] * ld).reshape(-1, ld)
     cdef unsigned char[::1] taken = np.empty(scores.shape[2], dtype=np.uint8)
     with nogil:
         for problem in range(columns.shape[0]):
-            load_gains(scores[problem], columns[problem], taken, gains)
+            load_gains(n_rows, scores.shape[2], &scores[problem, 0, 0],
+                       &columns[problem, 0], &taken[0], &gains[0, 0])
             raise_prices(gains, &prices[problem, 0])
     return np.asarray(prices)[:, :n_rows]

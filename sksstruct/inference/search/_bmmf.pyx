@@ -22,6 +22,11 @@ first[v] <= entry < first[v + 1].
 import numpy as np
 
 from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from sksstruct.utils._memory cimport reserve, resize
 
 from sksstruct.inference._checks import check_k, check_variables
 
@@ -30,54 +35,196 @@ from sksstruct.inference._checks import check_k, check_variables
 cdef double ROUNDING = 1e-9
 
 
-cdef class Part:
-    """Labelings within constraints: allowed entries, max-marginals, best labeling.
+cdef class BestFirst:
+    """The search, with oracles that subclasses have.
 
-    The second best labeling has the state `next_state` at `next_variable`. A part is
-    stale if its max-marginals come from a larger part and are only upper bounds.
+    The caller calls `begin`, fills in the entries and their scores, and calls `find`.
     """
 
-    cdef double[::1] table
-    cdef unsigned char[::1] allowed
-    cdef Py_ssize_t[::1] labeling
-    cdef public double score
-    cdef double next_score
-    cdef Py_ssize_t next_variable, next_state
-    cdef bint stale
+    def __dealloc__(self):
+        free(self.first)
+        free(self.scores)
+        free(self._constrained)
+        free(self._parts)
+        free(self._tables)
+        free(self._allowed)
+        free(self._labelings)
 
-    def best(self):
-        return np.asarray(self.labeling)
+    # ---- memory ----
 
-    cdef void find_next(self, const Py_ssize_t[::1] first) noexcept nogil:
+    cdef int begin(self, Py_ssize_t n_variables, Py_ssize_t n_entries) except -1 nogil:
+        """Make room for the entries of a problem."""
+        self.n_variables, self.n_entries = n_variables, n_entries
+        reserve(<void**> &self.first, &self._variable_capacity, n_variables + 1,
+                sizeof(Py_ssize_t))
+        if n_entries > self._entry_capacity:
+            resize(<void**> &self.scores, n_entries * sizeof(double))
+            resize(<void**> &self._constrained, n_entries * sizeof(double))
+            self._entry_capacity = n_entries
+        return 0
+
+    cdef int _reserve_part(self, Py_ssize_t part) except -1 nogil:
+        """Make room for a part."""
+        reserve(<void**> &self._parts, &self._part_capacity, part + 1, sizeof(Part))
+        reserve(<void**> &self._tables, &self._table_capacity,
+                (part + 1) * self.n_entries, sizeof(double))
+        reserve(<void**> &self._allowed, &self._allowed_capacity,
+                (part + 1) * self.n_entries, 1)
+        reserve(<void**> &self._labelings, &self._label_capacity,
+                (part + 1) * self.n_variables, sizeof(int32_t))
+        return 0
+
+    # ---- what subclasses override ----
+
+    cdef int max_marginals(self, const double* scores, double* table) except -1 nogil:
+        """Write the score of the best labeling with each entry."""
+        raise NotImplementedError
+
+    cdef double max_product(self, const double* scores,
+                            int32_t* labeling) except? -1 nogil:
+        """Write the best labeling; returns its score, or -inf if none is allowed."""
+        raise NotImplementedError
+
+    cdef bint start(self, Py_ssize_t part, Py_ssize_t larger) except -1 nogil:
+        """Begin a part with its best labeling; False if nothing is allowed.
+
+        `larger` is the part that it is taken out of, or -1.
+        """
+        cdef Part* new = self._parts + part
+        cdef double* table = self._tables + part * self.n_entries
+        cdef const double* bounds = self._tables + max(larger, 0) * self.n_entries
+        cdef Py_ssize_t entry
+        new.score = self.max_product(
+            self._constrain(self._allowed + part * self.n_entries),
+            self._labelings + part * self.n_variables)
+        if new.score == -INFINITY:
+            return False
+        # bounds: of all that is allowed, or of the part that was larger
+        new.stale = True
+        for entry in range(self.n_entries):
+            table[entry] = new.score
+            if larger >= 0 and bounds[entry] < new.score:
+                table[entry] = bounds[entry]
+        return True
+
+    # ---- constraints ----
+
+    cdef const double* _constrain(self, const unsigned char* allowed) noexcept nogil:
+        """Scores where only some entries are allowed."""
+        cdef Py_ssize_t entry
+        # the caller's own -inf entries stay forbidden
+        for entry in range(self.n_entries):
+            self._constrained[entry] = self.scores[entry] if allowed[entry] else (
+                -INFINITY)
+        return self._constrained
+
+    cdef void _narrow(self, unsigned char* allowed, Py_ssize_t variable,
+                      Py_ssize_t state) noexcept nogil:
+        """Allow a single state of a variable."""
+        cdef Py_ssize_t begin = self.first[variable]
+        memset(allowed + begin, 0, self.first[variable + 1] - begin)
+        allowed[begin + state] = 1
+
+    cdef void _find_next(self, Py_ssize_t part) noexcept nogil:
         """The highest entry that the best labeling does not have; the first of ties."""
-        cdef Py_ssize_t variable, entry
+        cdef const double* table = self._tables + part * self.n_entries
+        cdef const unsigned char* allowed = self._allowed + part * self.n_entries
+        cdef const int32_t* labeling = self.labeling(part)
+        cdef Part* own = self._parts + part
+        cdef Py_ssize_t variable, entry, begin
         # Every other labeling of the part has such an entry, and the best of them all
         # has the highest.
-        self.next_score = -INFINITY
-        for variable in range(first.shape[0] - 1):
-            for entry in range(first[variable], first[variable + 1]):
-                if (entry - first[variable] != self.labeling[variable]
-                        and self.allowed[entry]
-                        and self.table[entry] > self.next_score):
-                    self.next_score = self.table[entry]
-                    self.next_variable = variable
-                    self.next_state = entry - first[variable]
+        own.next_score = -INFINITY
+        for variable in range(self.n_variables):
+            begin = self.first[variable]
+            for entry in range(begin, self.first[variable + 1]):
+                if (table[entry] > own.next_score and allowed[entry]
+                        and entry - begin != labeling[variable]):
+                    own.next_score = table[entry]
+                    own.next_variable, own.next_state = variable, entry - begin
+
+    # ---- the search ----
+
+    cdef bint _split(self, Py_ssize_t part) except -1 nogil:
+        """Make the labelings with the next state of a part the next part.
+
+        False if there are none after all.
+        """
+        cdef Py_ssize_t other = self.n_parts, n = self.n_entries
+        cdef Py_ssize_t variable = self._parts[part].next_variable
+        cdef Py_ssize_t state = self._parts[part].next_state
+        cdef bint found
+        self._reserve_part(other)
+        # Each labeling of the part is in one of the two: it has the state, or not.
+        memcpy(self._allowed + other * n, self._allowed + part * n, n)
+        self._narrow(self._allowed + other * n, variable, state)
+        found = self.start(other, part)
+        # Its max-marginals hold for a larger part from here on; they are bounds.
+        self._allowed[part * n + self.first[variable] + state] = 0
+        self._parts[part].stale = True
+        self._find_next(part)
+        if found:
+            self._find_next(other)
+            # scores increase by rounding only
+            self._parts[other].score = min(
+                self._parts[other].score, self._parts[other - 1].score)
+            self.n_parts += 1
+        return found
+
+    cdef Py_ssize_t find(self, Py_ssize_t k) except -1 nogil:
+        """Find up to k best labelings; returns their number."""
+        cdef Py_ssize_t n = self.n_entries, best, part
+        self.n_parts = 0
+        self._reserve_part(0)
+        memset(self._allowed, 1, n)
+        if not self.start(0, -1):
+            return 0
+        self._find_next(0)
+        self.n_parts = 1
+        # Parts are in the order in which they were made, that of their best scores.
+        while self.n_parts < k:
+            # Of equal scores the part that was made first.
+            best = 0
+            for part in range(1, self.n_parts):
+                if self._parts[part].next_score > self._parts[best].next_score:
+                    best = part
+            # all parts are down to the labelings that are known
+            if self._parts[best].next_score == -INFINITY:
+                break
+            # Bounds are enough to rule parts out: most are never refreshed.
+            if self._parts[best].stale:
+                self.max_marginals(self._constrain(self._allowed + best * n),
+                                   self._tables + best * n)
+                self._parts[best].stale = False
+                self._find_next(best)
+                continue
+            # An entry may promise a labeling that turns out to be forbidden.
+            self._split(best)
+        return self.n_parts
+
+    cdef double score(self, Py_ssize_t rank) noexcept nogil:
+        """The score of the labeling of a rank."""
+        return self._parts[rank].score
+
+    cdef const int32_t* labeling(self, Py_ssize_t rank) noexcept nogil:
+        """The labeling of a rank."""
+        return self._labelings + rank * self.n_variables
 
 
-cdef Py_ssize_t read_off(const double[::1] table, const Py_ssize_t[::1] first,
-                         double size, Py_ssize_t[::1] labeling,
+cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
+                         const double* table, double size, int32_t* labeling,
                          double* score) noexcept nogil:
     """Best states; the first variable whose best state is not clearly so, or -1."""
     cdef Py_ssize_t variable, entry, unclear = -1
     cdef double best, second
     score[0] = -INFINITY
-    for variable in range(first.shape[0] - 1):
+    for variable in range(n_variables):
         best = second = -INFINITY
         labeling[variable] = 0
         for entry in range(first[variable], first[variable + 1]):
             if table[entry] > best:
                 best, second = table[entry], best
-                labeling[variable] = entry - first[variable]
+                labeling[variable] = <int32_t> (entry - first[variable])
             elif table[entry] > second:
                 second = table[entry]
         # The best entries of all variables are one score, but for rounding. The least
@@ -90,44 +237,51 @@ cdef Py_ssize_t read_off(const double[::1] table, const Py_ssize_t[::1] first,
     return unclear
 
 
-cdef class Problem:
-    """Scores, and their max-marginals and best labelings under constraints."""
+cdef class Problem(BestFirst):
+    """Scores, with oracles that are functions of the caller's."""
 
-    cdef object max_marginals, max_product, rows, first, scores
-    cdef const Py_ssize_t[::1] bounds
-    cdef Py_ssize_t n_variables
+    cdef object oracle, solver, rows, bounds
     cdef bint as_array
     # the largest score of each variable, summed up, to judge rounding by
     cdef double size
 
     def __init__(self, max_marginals, unary, max_product):
-        self.max_marginals, self.max_product = max_marginals, max_product
+        cdef Py_ssize_t k
+        cdef double[::1] flat
+        self.oracle, self.solver = max_marginals, max_product
         self.rows = check_variables(unary)
-        self.n_variables = len(self.rows)
         sizes = [len(row) for row in self.rows]
         # the oracle gets scores in the form that the caller has them in
         self.as_array = len(set(sizes)) == 1
-        self.bounds = self.first = np.concatenate(
-            [[0], np.cumsum(sizes)]).astype(np.intp)
-        self.scores = np.concatenate(self.rows)
-        sizes = np.where(self.scores > -np.inf, np.abs(self.scores), 0.0)
-        self.size = np.maximum.reduceat(sizes, self.first[:-1]).sum()
+        self.bounds = np.concatenate([[0], np.cumsum(sizes)])
+        flat = scores = np.concatenate(self.rows)
+        self.begin(len(sizes), len(scores))
+        for k in range(self.n_variables + 1):
+            self.first[k] = self.bounds[k]
+        memcpy(self.scores, &flat[0], self.n_entries * sizeof(double))
+        sizes = np.where(scores > -np.inf, np.abs(scores), 0.0)
+        self.size = np.maximum.reduceat(sizes, self.bounds[:self.n_variables]).sum()
 
-    cdef constrained(self, allowed):
-        """Scores where only some entries are allowed, in the form of the caller's."""
-        # the caller's own -inf entries stay forbidden
-        scores = np.where(np.asarray(allowed).astype(bool), self.scores, -np.inf)
+    cdef shown(self, const double* scores):
+        """Scores in the form of the caller's."""
+        flat = np.array(<double[:self.n_entries]> <double*> scores)
         if self.as_array:
-            return scores.reshape(self.n_variables, -1)
-        return np.split(scores, self.first[1:self.n_variables])
+            return flat.reshape(self.n_variables, -1)
+        return np.split(flat, self.bounds[1:self.n_variables])
 
-    cdef table_of(self, allowed):
-        """Max-marginals where only some entries are allowed, checked, in a row."""
-        scores = self.constrained(allowed)
-        table = self.max_marginals(scores)
+    cdef int max_marginals(self, const double* scores, double* out) except -1 nogil:
+        with gil:
+            self.call_oracle(scores, out)
+        return 0
+
+    cdef call_oracle(self, const double* scores, double* out):
+        """Write max-marginals, checked."""
+        cdef double[::1] checked
+        given = self.shown(scores)
+        table = self.oracle(given)
         # Anything may come out of a function of the caller's.
         if self.as_array and isinstance(table, np.ndarray):
-            fits = table.shape == scores.shape
+            fits = table.shape == given.shape
         else:
             fits = len(table) == self.n_variables and all(
                 np.shape(row) == np.shape(other)
@@ -143,52 +297,22 @@ cdef class Problem:
         if np.isnan(table).any():
             raise ValueError("max_marginals returned NaN")
         # The search would otherwise come to the same labeling from two parts.
-        if (table[np.asarray(allowed) == 0] > -np.inf).any():
+        given = np.asarray(<double[:self.n_entries]> <double*> scores)
+        if (table[given == -np.inf] > -np.inf).any():
             raise ValueError(
                 "max_marginals gave a score to a state that its argument forbids")
-        return table
+        checked = table
+        memcpy(out, &checked[0], self.n_entries * sizeof(double))
 
-    cdef narrowed(self, allowed, Py_ssize_t variable, Py_ssize_t state):
-        """A copy of allowed entries with a single state of one variable."""
-        narrow = np.array(allowed)
-        narrow[self.first[variable]:self.first[variable + 1]] = 0
-        narrow[self.first[variable] + state] = 1
-        return narrow
+    cdef double max_product(self, const double* scores,
+                            int32_t* labeling) except? -1 nogil:
+        with gil:
+            return self.call_solver(scores, labeling)
 
-    cdef Part new_part(self, allowed, Part larger):
-        """A part with its best labeling, or None where nothing is allowed.
-
-        `larger` is the part that it was taken out of, or None.
-        """
-        cdef Part part = Part()
-        cdef Py_ssize_t unclear
-        part.allowed = allowed
-        part.labeling = np.zeros(self.n_variables, dtype=np.intp)
-        if self.max_product is not None:
-            part.score = self.solve(part)
-            if part.score == -INFINITY:
-                return None
-            # bounds: of all that is allowed, or of the part that was larger
-            part.stale = True
-            part.table = (np.full(len(self.scores), part.score) if larger is None
-                          else np.minimum(larger.table, part.score))
-            part.find_next(self.bounds)
-            return part
-        part.table = self.table_of(allowed)
-        part.stale = False
-        unclear = read_off(
-            part.table, self.bounds, self.size, part.labeling, &part.score)
-        if part.score == -INFINITY:
-            return None
-        if unclear >= 0:
-            self.break_ties(part, unclear)
-        part.find_next(self.bounds)
-        return part
-
-    cdef double solve(self, Part part) except? -1:
-        """Find the best labeling of a part by the oracle for it; returns its score."""
-        cdef Py_ssize_t variable, state
-        labeling, score = self.max_product(self.constrained(part.allowed))
+    cdef double call_solver(self, const double* scores, int32_t* out) except? -1:
+        """Find a best labeling, and check it."""
+        cdef Py_ssize_t variable, state, begin
+        labeling, score = self.solver(self.shown(scores))
         if score == -np.inf:
             return -INFINITY
         if len(labeling) != self.n_variables:
@@ -196,51 +320,71 @@ cdef class Problem:
                 f"max_product returned {len(labeling)} states for {self.n_variables} "
                 "variables")
         for variable in range(self.n_variables):
-            state = labeling[variable]
+            state, begin = labeling[variable], self.first[variable]
             # The search would otherwise come to a labeling of another part.
-            if not (0 <= state < self.bounds[variable + 1] - self.bounds[variable]
-                    and part.allowed[self.bounds[variable] + state]):
+            if not (0 <= state < self.first[variable + 1] - begin
+                    and scores[begin + state] > -INFINITY):
                 raise ValueError(
                     f"max_product gave variable {variable} the state {state}, which "
                     "its argument does not have or forbids")
-            part.labeling[variable] = state
+            out[variable] = <int32_t> state
         return score
 
-    cdef break_ties(self, Part part, Py_ssize_t unclear):
+    cdef bint start(self, Py_ssize_t part, Py_ssize_t larger) except -1 nogil:
+        cdef Part* new = self._parts + part
+        cdef const unsigned char* allowed = self._allowed + part * self.n_entries
+        cdef double* table = self._tables + part * self.n_entries
+        cdef int32_t* labeling = self._labelings + part * self.n_variables
+        cdef Py_ssize_t unclear
+        # without an oracle for the best labeling, it is read off
+        if self.solver is None:
+            self.max_marginals(self._constrain(allowed), table)
+            new.stale = False
+            unclear = read_off(self.n_variables, self.first, table, self.size, labeling,
+                               &new.score)
+            if new.score == -INFINITY:
+                return False
+            if unclear >= 0:
+                with gil:
+                    self.break_ties(part, unclear)
+            return True
+        return BestFirst.start(self, part, larger)
+
+    cdef break_ties(self, Py_ssize_t part, Py_ssize_t unclear):
         """Fix unclear variables, one after the other, until the labeling is clear.
 
         Best states of several variables may belong to different best labelings. The
         part's own max-marginals stay as they are, without these constraints.
         """
-        cdef double score = part.score
+        cdef int32_t* labeling = self._labelings + part * self.n_variables
+        cdef double score = self._parts[part].score
+        cdef unsigned char[::1] narrow = np.empty(self.n_entries, dtype=np.uint8)
+        cdef double[::1] table = np.empty(self.n_entries)
+        memcpy(&narrow[0], self._allowed + part * self.n_entries, self.n_entries)
         # Each round fixes one more variable, so that there are few of them.
-        narrow = part.allowed
         while unclear >= 0:
-            narrow = self.narrowed(narrow, unclear, part.labeling[unclear])
-            unclear = read_off(
-                self.table_of(narrow), self.bounds, self.size, part.labeling, &score)
+            self._narrow(&narrow[0], unclear, labeling[unclear])
+            self.max_marginals(self._constrain(&narrow[0]), &table[0])
+            unclear = read_off(self.n_variables, self.first, &table[0], self.size,
+                               labeling, &score)
             if score == -INFINITY:
                 raise ValueError(
                     "max_marginals contradicts itself: a state with a score of "
-                    f"{part.score} leaves no labeling")
-            part.score = score
+                    f"{self._parts[part].score} leaves no labeling")
+            self._parts[part].score = score
 
-    cdef Part split(self, Part part):
-        """Take the labelings with the next state out of a part, as one of their own."""
-        # Each labeling of the part is in one of the two: it has the state, or not.
-        cdef Part other = self.new_part(self.narrowed(
-            part.allowed, part.next_variable, part.next_state), part)
-        # Its max-marginals hold for a larger part from here on; they are bounds.
-        part.allowed[self.bounds[part.next_variable] + part.next_state] = 0
-        part.stale = True
-        part.find_next(self.bounds)
-        return other
 
-    cdef refresh(self, Part part):
-        """Replace the bounds of a stale part by its own max-marginals."""
-        part.table = self.table_of(part.allowed)
-        part.stale = False
-        part.find_next(self.bounds)
+def found_by(BestFirst search, Py_ssize_t k):
+    """Return up to k best labelings of a search that was prepared, as rows."""
+    cdef Py_ssize_t count, rank
+    cdef int32_t[:, ::1] rows
+    with nogil:
+        count = search.find(k)
+    rows = labelings = np.empty((count, search.n_variables), dtype=np.int32)
+    for rank in range(count):
+        memcpy(&rows[rank, 0], search.labeling(rank),
+               search.n_variables * sizeof(int32_t))
+    return labelings
 
 
 def bmmf(max_marginals, unary, k, *, max_product=None):
@@ -296,35 +440,7 @@ def bmmf(max_marginals, unary, k, *, max_product=None):
     >>> labelings.tolist(), scores.tolist()
     ([[1, 0], [0, 1], [2, 0]], [5.0, 3.0, 3.0])
     """
-    cdef Py_ssize_t most = check_k(k)
+    k = check_k(k)
     cdef Problem problem = Problem(max_marginals, unary, max_product)
-    cdef Part first, part, best, other
-    cdef double last
-    first = problem.new_part(np.ones(len(problem.scores), dtype=np.uint8), None)
-    if first is None:
-        return np.zeros((0, problem.n_variables), dtype=np.int32), np.zeros(0)
-    # Parts in the order in which they were made, which is that of their best scores.
-    found = [first]
-    last = first.score
-    while len(found) < most:
-        # Of equal scores the part that was made first.
-        best = first
-        for part in found:
-            if part.next_score > best.next_score:
-                best = part
-        # all parts are down to the labelings that are known
-        if best.next_score == -INFINITY:
-            break
-        # Bounds are enough to rule parts out: most are never refreshed.
-        if best.stale:
-            problem.refresh(best)
-            continue
-        other = problem.split(best)
-        # An entry may promise a labeling that turns out to be forbidden.
-        if other is None:
-            continue
-        # scores increase by rounding only
-        last = other.score = min(other.score, last)
-        found.append(other)
-    labelings = np.array([part.best() for part in found], dtype=np.int32)
-    return labelings, np.array([part.score for part in found])
+    labelings = found_by(problem, min(k, 2**31 - 1))
+    return labelings, np.array([problem.score(rank) for rank in range(len(labelings))])

@@ -2,12 +2,9 @@
 
     log sum over y of exp( scale (sum_v theta[v, y_v] + sum_e table_e[y_u, y_v]) )
 
-for n labels a, b; rows are padded to ld. Tables are full, (n, ld) from the first end of
-an edge to its second, or potts: one score that counts where the two labels are equal.
-Either each edge has its own, or one is shared by all (step 0), whose marginals are
-added up then. Messages go up once and down once (Algorithm 9 of Pillutla et al., 2018),
-and are logarithms; with all that is below v, and all but child c that is above or
-beside it,
+for n labels a, b. The marginals of a table that is shared are added up. Messages go up
+once and down once (Algorithm 9 of Pillutla et al., 2018), and are logarithms; with all
+that is below v, and all but child c that is above or beside it,
 
     up_v(a)     = theta_v(a) + sum over children c of  log sum_b exp(up_c(b) + table)
     beside_c(a) = theta_v(a) + what comes from above v + messages of v's other children
@@ -25,6 +22,7 @@ from libc.math cimport INFINITY, exp, log
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
+from sksstruct.inference.trees._flat cimport FlatForest
 from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_max, sks_rescale, sks_scores_f64,
 )
@@ -35,7 +33,7 @@ cdef double WIDEST = 300.0
 
 cdef struct Sums:
     # What a run works in: rows of every node, and then rows and tables for one edge.
-    const SumForest* forest
+    const FlatForest* forest
     double scale
     double* up
     double* message
@@ -79,14 +77,14 @@ cdef inline double log_add(double x, double y) noexcept nogil:
     return high + log(exp(x - high) + exp(y - high))
 
 
-cdef void sum_product_forest(const SumForest* forest, double scale, double* memory,
+cdef void sum_product_forest(const FlatForest* forest, double scale, double* memory,
                              double* nodes, double* pairs,
                              double* log_partition) noexcept nogil:
     """Write marginals of nodes and pairs, and the log-partition function.
 
     Parameters
     ----------
-    forest : SumForest*
+    forest : FlatForest*
         Scores, and the order of messages.
     scale : double
         Factor of all scores.
@@ -125,7 +123,7 @@ cdef void sum_product_forest(const SumForest* forest, double scale, double* memo
 
 cdef void load_table(Sums* sums, Py_ssize_t edge) noexcept nogil:
     """Load the table of an edge, scaled."""
-    cdef const SumForest* forest = sums.forest
+    cdef const FlatForest* forest = sums.forest
     cdef const double* scores = forest.tables + edge * forest.step
     cdef Py_ssize_t label, k
     cdef bint finite = True
@@ -152,7 +150,7 @@ cdef void send(Sums* sums, const double* row, bint forward, double* out) noexcep
 
     `forward` says whether the row is of the first end of the edge.
     """
-    cdef const SumForest* forest = sums.forest
+    cdef const FlatForest* forest = sums.forest
     cdef double* weights = sums.rows + forest.ld
     cdef double high, low
     cdef Py_ssize_t label, stride = forest.ld if forward else 1
@@ -222,7 +220,7 @@ cdef double send_up(Sums* sums) noexcept nogil:
     """The first pass: messages to parents; returns the sum of the log Z of all trees.
 
     """
-    cdef const SumForest* forest = sums.forest
+    cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, label, parent
     cdef double total = 0.0
     for k in range(forest.n_nodes - 1, -1, -1):
@@ -245,7 +243,7 @@ cdef double send_up(Sums* sums) noexcept nogil:
 
 cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
     """The second pass: messages to children, and marginals."""
-    cdef const SumForest* forest = sums.forest
+    cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
     if not forest.potts:
         memset(sums.outer, 0, forest.n_labels * ld * sizeof(double))
@@ -297,7 +295,7 @@ cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
 
     The children are nodes `first` to `last` in the order.
     """
-    cdef const SumForest* forest = sums.forest
+    cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, label
     cdef double* belief = sums.belief + node * ld
     cdef double* after = sums.rows + 3 * ld
@@ -334,7 +332,7 @@ cdef void write_node(Sums* sums, Py_ssize_t node, double* out) noexcept nogil:
 
 cdef void add_pair(Sums* sums, Py_ssize_t child, double* out) noexcept nogil:
     """Add the marginals of a child and its parent together, in the table's layout."""
-    cdef const SumForest* forest = sums.forest
+    cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t n = forest.n_labels, ld = forest.ld, a, b
     cdef const double* first = sums.up + child * ld
     cdef const double* second = sums.beside + child * ld

@@ -1,18 +1,24 @@
-"""The K best labelings of trees and forests (Algorithm 8 of Pillutla et al., 2018).
+"""The k best labelings of trees and forests, by need.
 
-Each state of a variable has a list of the best labelings of the subtree below it, in
-descending order. A variable whose lists are complete is sent to its parent. For each
-state of the parent
+A state of a variable has a list of the best labelings of the subtree below it, in
+descending order (Algorithm 8 of Pillutla et al., 2018). It is put together child by
+child, the last one first. For a child c and a state b of its parent
 
-* the lists of the variable's states are merged, through the table of the edge, into one
-  list of at most K entries, the message;
-* the list of the parent's state so far and the message are put together: sum (i, j) is
-  that of entry i of the list and entry j of the message. Row i of these sums descends,
-  and so does the column of their first ones. A heap with the next sum of each row gives
-  them in order; row i + 1 is begun when the first sum of row i is taken.
+* the lists of the states of c are merged, through the scores of their pairs with b,
+  into one list, the message;
+* the list of b so far, with the children after c, and the message are put together: sum
+  (i, j) is that of entry i of the list and entry j of the message. Row i of these sums
+  descends, and so does the column of their first ones. A heap with the next sum of each
+  row gives them in order; row i + 1 is begun when the first sum of row i is taken.
 
-Where each entry came from is kept, so that the labelings can be read off at the end.
-Ties: the message takes the lowest state of the variable, the sums take the lowest i.
+Max-product gives the first entry of all these lists. One more sum needs at most one
+more entry of the message and one more of the list so far, and an entry of the message
+one more of the list of a single state. So one labeling more asks for one more sum at
+some places, each for one state of its parent: they are found from the root on, and
+answered in the opposite order (as on chains, Jimenez and Marzal, 1999). Most lists are
+never asked for a second entry, and lists that were not begun take no memory.
+
+Ties: the message takes the lowest state of the child, the sums take the lowest i.
 
 K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
@@ -23,247 +29,344 @@ import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
 from sksstruct.inference.trees._forest cimport Forest
 from sksstruct.inference.trees._messages cimport best_state
 from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push, restore
+from sksstruct.utils._memory cimport reserve, resize
+from sksstruct.utils._simd cimport sks_first, sks_max, sks_maxplus
 
 from sksstruct.inference.trees._tree import starts_of
 
-
-cdef struct Origin:
-    # Which entries were put together: that of the list before, and that of the child.
-    int32_t rank
-    int32_t child_state
-    int32_t child_rank
-
-
-cdef struct Message:
-    # The best entries of all states of a child, in descending order.
-    Py_ssize_t size
-    double* score
-    int32_t* state
-    int32_t* rank
+# Doubles that a sum takes in the pool: three of its own, and six integers; and how many
+# sums a list has room for at first.
+cdef enum:
+    WORDS = 6
+    FIRST_CAPACITY = 4
 
 
-cdef struct Merge:
-    # Scratch of one merge of lists.
-    double* head            # of each state of a child: score of its next entry
-    int32_t* next_rank
-    double* row_sum         # of each row that was begun: its next sum
-    int32_t* row_column     # and where it is
-    double* merged
-    Heap heap               # of the rows
-    HeapOrder order
+# ---- scores of pairs ----
+
+cdef void pairs_of_table(const Link* link, Py_ssize_t state_of_parent,
+                         Py_ssize_t first, Py_ssize_t stop,
+                         double* out) noexcept nogil:
+    """Add the scores of a table."""
+    cdef const double* table = link.table + link.parent_step * state_of_parent
+    cdef Py_ssize_t state
+    for state in range(first, stop):
+        out[state - first] += table[link.step * state]
 
 
-# final: its methods are called directly, which the short ones notice
+cdef void no_pairs(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t first,
+                   Py_ssize_t stop, double* out) noexcept nogil:
+    """Leave scores as they are: the root of roots has no edges."""
+
+
+cdef Py_ssize_t first_best(Py_ssize_t n, const double* row) noexcept nogil:
+    """The lowest of the n states of largest score."""
+    # vectors pay for themselves in long rows
+    return best_state(n, row) if n < 32 else sks_first(n, row, sks_max(n, row))
+
+
 @cython.final
 cdef class SubtreeLists:
-    """Lists of the k best labelings of all subtrees of a forest."""
+    """Lists of the best labelings of all subtrees of a forest.
 
-    cdef Forest _forest
-    cdef Py_ssize_t _k
-    cdef object _arrays             # what the pointers point into
-    cdef Py_ssize_t[::1] _most      # entries that a list of each variable can have
-    cdef Py_ssize_t[::1] _first_state    # where a variable's states begin in _count
-    cdef Py_ssize_t[::1] _first_score    # where its lists begin in _score
-    cdef Py_ssize_t[::1] _first_origin   # where those of the edge above it begin
-    cdef int32_t[::1] _count        # entries of the list of each state
-    cdef double[::1] _score
-    cdef Origin* _origin
-    cdef Message _message
-    cdef Merge _merge
+    The caller calls `begin`, fills in the links, and then calls `find`.
+    """
 
-    def __init__(self, Forest forest, Py_ssize_t k):
-        cdef Py_ssize_t n = forest.n_variables, child, parent
-        self._forest, self._k = forest, k
-        # No list is longer than there are labelings below: k may be much larger.
-        self._most = np.ones(n + 1, dtype=np.intp)
-        for child in range(n, 0, -1):
-            parent = forest._above[child]
-            self._most[parent] = min(k, self._most[parent] * min(
-                k, forest._size[child] * self._most[child]))
-        sizes, most = np.asarray(forest._size), np.asarray(self._most)
-        lengths = sizes * most
-        self._first_state = starts_of(sizes)
-        self._first_score = starts_of(lengths)
-        self._first_origin = starts_of(
-            np.append(0, lengths[np.asarray(forest._above)[1:]]))
-        self._count = np.zeros(self._first_state[n + 1], dtype=np.int32)
-        self._score = np.empty(self._first_score[n + 1])
-        self._set_scratch(np.minimum(lengths, k).max(), most.max(), sizes.max())
+    def __dealloc__(self):
+        free(self.links)
+        free(self._asked)
+        free(self._slot_of)
+        free(self._slots)
+        free(self._pool)
 
-    def _set_scratch(self, Py_ssize_t longest_message, Py_ssize_t longest_list,
-                     Py_ssize_t most_states):
-        """Allocate the memory behind the pointers."""
-        # one array of each type: an oracle on a small tree is mostly such calls
-        cdef int32_t[:, ::1] origin = np.empty(
-            (self._first_origin[self._forest.n_variables + 1], 3), dtype=np.int32)
-        cdef double[::1] scores = np.empty(
-            longest_message + most_states + 2 * longest_list)
-        cdef int32_t[::1] numbers = np.empty(
-            2 * longest_message + most_states + 2 * longest_list, dtype=np.int32)
-        self._arrays = origin, scores, numbers
-        self._origin = <Origin*> &origin[0, 0]
-        self._message.score = &scores[0]
-        self._merge.head = self._message.score + longest_message
-        self._merge.row_sum = self._merge.head + most_states
-        self._merge.merged = self._merge.row_sum + longest_list
-        self._message.state = &numbers[0]
-        self._message.rank = self._message.state + longest_message
-        self._merge.next_rank = self._message.rank + longest_message
-        self._merge.row_column = self._merge.next_rank + most_states
-        self._merge.heap.items = self._merge.row_column + longest_list
+    # ---- memory ----
+
+    cdef int begin(self, Py_ssize_t n_variables) except -1 nogil:
+        """Make room for the links of a forest of at least one variable."""
+        cdef Py_ssize_t n = n_variables + 1
+        self.n_variables = n_variables
+        if n > self._link_capacity:
+            resize(<void**> &self.links, n * sizeof(Link))
+            resize(<void**> &self._asked, 4 * n * sizeof(int32_t))
+            self._link_capacity = n
+        self._state, self._label = self._asked + n, self._asked + 2 * n
+        self._rank = self._asked + 3 * n
+        return 0
+
+    cdef int _number_keys(self) except -1 nogil:
+        """Find first children, and number the places with the states of parents."""
+        cdef Py_ssize_t place, n_keys = 0
+        cdef Link* parent
+        self.links[0].n_states, self.links[0].child = 1, 0
+        for place in range(1, self.n_variables + 1):
+            self.links[place].child = 0
+            self.links[place].first_key = n_keys
+            parent = self.links + self.links[place].parent
+            n_keys += parent.n_states
+            if parent.child == 0:
+                parent.child = <int32_t> place
+        reserve(<void**> &self._slot_of, &self._key_capacity, n_keys, sizeof(int32_t))
+        # bytes of 255 are -1
+        memset(self._slot_of, 255, n_keys * sizeof(int32_t))
+        self._n_slots = self._n_pool = 0
+        return 0
+
+    cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil:
+        """Where some doubles can go in the pool."""
+        # One pool, emptied at once. Its address changes as it grows; what stays is an
+        # index.
+        cdef Py_ssize_t first = self._n_pool
+        reserve(<void**> &self._pool, &self._pool_capacity, first + count,
+                sizeof(double))
+        self._n_pool += count
+        return first
+
+    cdef Arrays _arrays(self, Py_ssize_t place, const Slot* slot) noexcept nogil:
+        """The lists of a slot."""
+        cdef Arrays lists
+        cdef Py_ssize_t n = slot.capacity
+        lists.total = self._pool + slot.first
+        lists.row_total, lists.message = lists.total + n, lists.total + 2 * n
+        lists.row = <int32_t*> (lists.total + 3 * n)
+        lists.column, lists.row_column = lists.row + n, lists.row + 2 * n
+        lists.rows, lists.state = lists.row + 3 * n, lists.row + 4 * n
+        lists.rank = lists.row + 5 * n
+        lists.head = self._pool + slot.first_head
+        lists.head_rank = <int32_t*> (lists.head + self.links[place].n_states)
+        return lists
+
+    cdef int _grow(self, Py_ssize_t place, Slot* slot) except -1 nogil:
+        """Move the lists of a slot to twice the room."""
+        # the old place is given up; all old places together are as long as the new one
+        cdef Py_ssize_t n = slot.capacity, first = self._take(2 * WORDS * n), k
+        cdef Arrays old = self._arrays(place, slot), new
+        slot.first, slot.capacity = first, <int32_t> (2 * n)
+        new = self._arrays(place, slot)
+        for k in range(3):
+            memcpy(new.total + 2 * k * n, old.total + k * n, n * sizeof(double))
+        for k in range(6):
+            memcpy(new.row + 2 * k * n, old.row + k * n, n * sizeof(int32_t))
+        return 0
+
+    cdef Slot* _slot(self, Py_ssize_t place, Py_ssize_t state) noexcept nogil:
+        """The slot of a place and a state of its parent, which was opened."""
+        return self._slots + self._slot_of[self.links[place].first_key + state]
+
+    cdef bint _has_sibling(self, Py_ssize_t place) noexcept nogil:
+        """Whether the next place has the same parent."""
+        return (place < self.n_variables
+                and self.links[place + 1].parent == self.links[place].parent)
+
+    cdef int _open(self, Py_ssize_t place, Py_ssize_t state) except -1 nogil:
+        """Begin the lists of a place and a state of its parent with the best sum."""
+        cdef Link* link = self.links + place
+        cdef Py_ssize_t n = link.n_states, best
+        cdef Slot slot
+        cdef Arrays lists
+        reserve(<void**> &self._slots, &self._slot_capacity, self._n_slots + 1,
+                sizeof(Slot))
+        slot.first = self._take(WORDS * FIRST_CAPACITY)
+        slot.first_head = self._take(n + (n + 1) // 2)
+        slot.capacity = FIRST_CAPACITY
+        slot.n_sums = slot.n_messages = slot.n_rows = 1
+        slot.no_more_sums = slot.no_more_messages = False
+        lists = self._arrays(place, &slot)
+        memcpy(lists.head, link.best, n * sizeof(double))
+        memset(lists.head_rank, 0, n * sizeof(int32_t))
+        link.add_pairs(link, state, 0, n, lists.head)
+        best = first_best(n, lists.head)
+        lists.message[0], lists.state[0] = lists.head[best], <int32_t> best
+        lists.total[0] = lists.row_total[0] = link.without[state] + lists.head[best]
+        lists.row[0] = lists.column[0] = lists.row_column[0] = 0
+        lists.rows[0] = lists.rank[0] = 0
+        self._slots[self._n_slots] = slot
+        # only now: a failure above must not leave a list that is half made
+        self._slot_of[link.first_key + state] = <int32_t> self._n_slots
+        self._n_slots += 1
+        return 0
+
+    # ---- one more labeling ----
+
+    cdef bint _next(self) except -1 nogil:
+        """Find one more sum at the root."""
+        cdef Py_ssize_t n_asked = 1, done = 0
+        self._asked[0], self._state[1] = 1, 0
+        # Every place is asked by one other at most, its parent or a sibling before it.
+        while done < n_asked:
+            n_asked = self._ask_operands(self._asked[done], n_asked)
+            done += 1
+        while n_asked:
+            n_asked -= 1
+            self._extend(self._asked[n_asked])
+        return not self._slot(1, 0).no_more_sums
+
+    cdef Py_ssize_t _ask_operands(self, Py_ssize_t place,
+                                  Py_ssize_t n_asked) except -1 nogil:
+        """Ask for what the next sum of a place needs; returns how many are asked."""
+        cdef Py_ssize_t state = self._state[place], child = self.links[place].child
+        cdef Slot* slot = self._slot(place, state)
+        cdef Arrays lists = self._arrays(place, slot)
+        # the sum that was taken last is the only one whose successors are not known
+        cdef Py_ssize_t row = lists.row[slot.n_sums - 1]
+        cdef Py_ssize_t column = lists.column[slot.n_sums - 1]
+        if child and column + 1 == slot.n_messages and not slot.no_more_messages:
+            n_asked = self._ask(
+                child, lists.state[column], lists.rank[column] + 1, n_asked)
+        if column == 0 and self._has_sibling(place):
+            n_asked = self._ask(place + 1, state, row + 1, n_asked)
+        return n_asked
+
+    cdef Py_ssize_t _ask(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
+                         Py_ssize_t n_asked) except -1 nogil:
+        """Ask for the sum of a rank, unless it is known, or known not to exist."""
+        cdef Slot* slot
+        if self._slot_of[self.links[place].first_key + state] < 0:
+            self._open(place, state)
+        slot = self._slot(place, state)
+        if slot.n_sums > rank or slot.no_more_sums:
+            return n_asked
+        self._asked[n_asked], self._state[place] = <int32_t> place, <int32_t> state
+        return n_asked + 1
+
+    cdef int _extend(self, Py_ssize_t place) except -1 nogil:
+        """Find the next sum of a place; what it needs was asked for, and is known."""
+        cdef Py_ssize_t state = self._state[place], row, column
+        cdef Slot* slot = self._slot(place, state)
+        cdef Slot* before
+        cdef Arrays lists
+        cdef Heap heap
+        cdef HeapOrder order
+        # rows and entries of the message are one more than sums at most
+        if slot.n_sums == slot.capacity:
+            self._grow(place, slot)
+        lists = self._arrays(place, slot)
+        heap.items, heap.size = lists.rows, slot.n_rows
         # the lower row comes first among equal sums; nobody asks where rows are
-        self._merge.order = HeapOrder(self._merge.row_sum, True, NULL, 0)
+        order = HeapOrder(lists.row_total, True, NULL, 0)
+        row, column = lists.row[slot.n_sums - 1], lists.column[slot.n_sums - 1]
+        if column + 1 == slot.n_messages and not slot.no_more_messages:
+            self._extend_message(place, slot, &lists)
+        # the sum that was taken last is still the first of the heap
+        if column + 1 < slot.n_messages:
+            lists.row_column[row] += 1
+            lists.row_total[row] = lists.message[column + 1] + (
+                self._arrays(place + 1, self._slot(place + 1, state)).total[row] if row
+                else self.links[place].without[state])
+            restore(&heap, &order, 0)
+        else:
+            pop(&heap, &order)
+        if column == 0 and self._has_sibling(place):
+            before = self._slot(place + 1, state)
+            row += 1
+            if before.n_sums > row:
+                lists.row_total[row], lists.row_column[row] = (
+                    self._arrays(place + 1, before).total[row] + lists.message[0], 0)
+                push(&heap, &order, <int32_t> row)
+        slot.n_rows = <int32_t> heap.size
+        if heap.size == 0:
+            slot.no_more_sums = True
+            return 0
+        row = heap.items[0]
+        lists.total[slot.n_sums] = lists.row_total[row]
+        lists.row[slot.n_sums] = <int32_t> row
+        lists.column[slot.n_sums] = lists.row_column[row]
+        slot.n_sums += 1
+        return 0
 
-    cdef double* _list(self, Py_ssize_t variable, Py_ssize_t state) noexcept nogil:
-        """The scores of a state's list."""
-        # each state of a variable has room for as many: an index without a table
-        return &self._score[0] + (
-            self._first_score[variable] + state * self._most[variable])
+    cdef void _extend_message(self, Py_ssize_t place, Slot* slot,
+                              Arrays* lists) noexcept nogil:
+        """Find the next entry of a message."""
+        cdef Link* link = self.links + place
+        cdef Py_ssize_t state = lists.state[slot.n_messages - 1]
+        cdef int32_t rank = lists.rank[slot.n_messages - 1] + 1
+        cdef Slot* below
+        cdef double score = -INFINITY
+        # a state of a leaf has one labeling
+        if link.child:
+            below = self._slot(link.child, state)
+            if below.n_sums > rank:
+                score = self._arrays(link.child, below).total[rank]
+                link.add_pairs(link, self._state[place], state, state + 1, &score)
+        lists.head[state], lists.head_rank[state] = score, rank
+        state = first_best(link.n_states, lists.head)
+        # what is forbidden is in no list
+        if lists.head[state] == -INFINITY:
+            slot.no_more_messages = True
+            return
+        lists.message[slot.n_messages] = lists.head[state]
+        lists.state[slot.n_messages] = <int32_t> state
+        lists.rank[slot.n_messages] = lists.head_rank[state]
+        slot.n_messages += 1
 
-    cdef Origin* _origins(self, Py_ssize_t child,
-                          Py_ssize_t state_of_parent) noexcept nogil:
-        """Where the entries of a list of the parent came from, at a child."""
-        cdef Py_ssize_t parent = self._forest._above[child]
-        return self._origin + (
-            self._first_origin[child] + state_of_parent * self._most[parent])
+    # ---- the labelings ----
 
-    cdef void fill(self) noexcept nogil:
-        """Complete all lists, those of the root last."""
-        # `self._forest` is not given a shorter name: that would take the GIL
-        cdef Py_ssize_t variable, parent, state
-        cdef double score
-        # Each list begins with the variable alone, where the state is allowed. For a
-        # leaf it is complete.
-        for variable in range(self._forest.n_variables + 1):
-            for state in range(self._forest._size[variable]):
-                score = self._forest._theta[self._forest._first[variable] + state]
-                self._list(variable, state)[0] = score
-                self._count[self._first_state[variable] + state] = score > -INFINITY
-        # children before their parents: lists are complete when they are sent
-        for variable in range(self._forest.n_variables, 0, -1):
-            parent = self._forest._above[variable]
-            # one message for each state of the parent, in the same scratch
-            for state in range(self._forest._size[parent]):
-                self._form_message(variable, state)
-                self._add_message(variable, state)
+    cdef Py_ssize_t find(self, Py_ssize_t k) except -1 nogil:
+        """Find up to k best labelings; returns their number."""
+        cdef Py_ssize_t count = 1
+        self._number_keys()
+        self._open(1, 0)
+        if self.score(0) == -INFINITY:
+            return 0
+        while count < k and self._next():
+            count += 1
+        return count
 
-    cdef void _form_message(self, Py_ssize_t child,
-                            Py_ssize_t state_of_parent) noexcept nogil:
-        """Merge the lists of a child's states, given the state of its parent."""
-        cdef Message* message = &self._message
-        cdef Py_ssize_t n_states = self._forest._size[child], state
-        cdef Py_ssize_t ld = self._forest._ld[self._forest._above[child]]
-        cdef const double* column = (
-            &self._forest._tables[self._forest._up[child]] + state_of_parent)
-        cdef const int32_t* count = &self._count[self._first_state[child]]
-        cdef double* head = self._merge.head
-        cdef int32_t* next_rank = self._merge.next_rank
-        # The next entry is found by looking at the heads of all lists: there are few
-        # states, and the lowest comes first among equal ones.
-        message.size = 0
-        for state in range(n_states):
-            next_rank[state] = 0
-            head[state] = next_score(self._list(child, state), count[state], 0,
-                                     column[state * ld])
-        while message.size < self._k:
-            state = best_state(n_states, head)
-            # what is forbidden is in no list
-            if head[state] == -INFINITY:
-                break
-            message.score[message.size] = head[state]
-            message.state[message.size] = <int32_t> state
-            message.rank[message.size] = next_rank[state]
-            message.size += 1
-            next_rank[state] += 1
-            head[state] = next_score(self._list(child, state), count[state],
-                                     next_rank[state], column[state * ld])
+    cdef double score(self, Py_ssize_t rank) noexcept nogil:
+        """The score of the labeling of a rank."""
+        return self._arrays(1, self._slot(1, 0)).total[rank]
 
-    cdef void _add_message(self, Py_ssize_t child,
-                           Py_ssize_t state_of_parent) noexcept nogil:
-        """Put the message of a child together with the list of its parent's state."""
-        cdef Py_ssize_t parent = self._forest._above[child], n_merged = 0, row, column
-        cdef double* scores = self._list(parent, state_of_parent)
-        cdef Origin* origins = self._origins(child, state_of_parent)
-        cdef int32_t* count = &self._count[self._first_state[parent] + state_of_parent]
-        cdef Message* message = &self._message
-        cdef Merge* merge = &self._merge
-        # Row i + 1 cannot come before the first sum of row i: the heap has only rows
-        # that were begun, one sum of each.
-        merge.heap.size = 0
-        if count[0] and message.size:
-            begin_row(merge, 0, scores[0] + message.score[0])
-        while n_merged < self._k and merge.heap.size:
-            row = merge.heap.items[0]
-            column = merge.row_column[row]
-            merge.merged[n_merged] = merge.row_sum[row]
-            origins[n_merged] = Origin(<int32_t> row, message.state[column],
-                                       message.rank[column])
-            n_merged += 1
-            if column + 1 < message.size:
-                # the row stays in the heap with its next sum, which saves a push
-                merge.row_column[row] += 1
-                merge.row_sum[row] = scores[row] + message.score[column + 1]
-                restore(&merge.heap, &merge.order, 0)
+    cdef void read(self, Py_ssize_t rank, int32_t* labels) noexcept nogil:
+        """Write the label of each variable in the labeling of a rank."""
+        cdef Py_ssize_t place, state
+        cdef Link* link = self.links
+        cdef Slot* slot
+        cdef Arrays lists
+        self._label[0], self._rank[1] = 0, <int32_t> rank
+        # parents before their children, and these from the first to the last
+        for place in range(1, self.n_variables + 1):
+            link += 1
+            state, rank = self._label[link.parent], self._rank[place]
+            if self._slot_of[link.first_key + state] < 0:
+                # nobody asked for another: all are the best
+                self._label[place] = <int32_t> self._best_state(place, state)
+                if link.child:
+                    self._rank[link.child] = 0
             else:
-                pop(&merge.heap, &merge.order)
-            if column == 0 and row + 1 < count[0]:
-                begin_row(merge, row + 1, scores[row + 1] + message.score[0])
-        # Only now: the sums read the list that they replace, and it becomes no shorter
-        # than it was, if anything can be put together at all.
-        memcpy(scores, merge.merged, n_merged * sizeof(double))
-        count[0] = <int32_t> n_merged
+                slot = self._slot(place, state)
+                lists = self._arrays(place, slot)
+                self._label[place] = lists.state[lists.column[rank]]
+                if link.child:
+                    self._rank[link.child] = lists.rank[lists.column[rank]]
+                rank = lists.row[rank]
+            if self._has_sibling(place):
+                self._rank[place + 1] = <int32_t> rank
+            labels[link.variable] = self._label[place]
 
-    def labelings(self):
-        """Return the labelings of the list of the root, and their scores."""
-        cdef Py_ssize_t n = self._forest.n_variables, i
-        cdef Py_ssize_t count = self._count[0]
-        # of the variables on the way down: the rank in the list of their state, which
-        # is known when their turn comes
-        cdef Py_ssize_t[::1] ranks = np.zeros(n + 1, dtype=np.intp)
-        by_place = np.zeros((count, n + 1), dtype=np.int32)
-        cdef int32_t[:, ::1] labels = by_place
-        with nogil:
-            for i in range(count):
-                self._read(i, &ranks[0], &labels[i, 0])
-        labelings = np.empty((count, n), dtype=np.int32)
-        labelings[:, np.asarray(self._forest._order)[1:]] = by_place[:, 1:]
-        return labelings, np.array(self._score[:count])
-
-    cdef void _read(self, Py_ssize_t rank, Py_ssize_t* ranks,
-                    int32_t* labels) noexcept nogil:
-        """The labeling of a rank in the root's list."""
-        cdef Py_ssize_t child, parent
-        cdef Origin origin
-        # the root of roots has one state, number 0, and all labelings
-        ranks[0] = rank
-        # Parents before their children; and among these, what was put together last is
-        # taken apart first.
-        for child in range(1, self._forest.n_variables + 1):
-            parent = self._forest._above[child]
-            origin = self._origins(child, labels[parent])[ranks[parent]]
-            labels[child], ranks[child] = origin.child_state, origin.child_rank
-            ranks[parent] = origin.rank
-
-
-cdef inline double next_score(const double* scores, int32_t count, int32_t rank,
-                              double pair_score) noexcept nogil:
-    """The score of an entry with that of the pair of states, or -inf at the end."""
-    return scores[rank] + pair_score if rank < count else -INFINITY
-
-
-cdef inline void begin_row(Merge* merge, Py_ssize_t row, double value) noexcept nogil:
-    """Put a row into the heap, with its first sum."""
-    merge.row_sum[row], merge.row_column[row] = value, 0
-    push(&merge.heap, &merge.order, <int32_t> row)
+    cdef Py_ssize_t _best_state(self, Py_ssize_t place,
+                                Py_ssize_t state) noexcept nogil:
+        """The best state of a variable, given that of its parent, without a slot."""
+        cdef Link* link = self.links + place
+        cdef int32_t* known = self._slot_of + link.first_key + state
+        cdef Py_ssize_t other, best = 0
+        cdef double score, highest = -INFINITY
+        # Labelings share most of their states: the answer is kept.
+        if known[0] == -1:
+            for other in range(link.n_states):
+                score = link.best[other]
+                link.add_pairs(link, state, other, other + 1, &score)
+                if score > highest:
+                    highest, best = score, other
+            known[0] = <int32_t> (-2 - best)
+        return -2 - known[0]
 
 
 def best_labelings(Forest forest, Py_ssize_t k):
-    """Find the k best labelings of a forest and their scores.
+    """Find the k best labelings of a forest and their scores; overwrites its scores.
 
     Parameters
     ----------
@@ -279,7 +382,34 @@ def best_labelings(Forest forest, Py_ssize_t k):
     scores : ndarray of shape (n,)
         Their scores.
     """
-    cdef SubtreeLists lists = SubtreeLists(forest, k)
+    cdef SubtreeLists lists = SubtreeLists()
+    cdef Py_ssize_t n = forest.n_variables, place, parent, count
+    cdef Py_ssize_t[::1] first = starts_of(
+        np.append(0, np.asarray(forest._ld)[np.asarray(forest._above)[1:]]))
+    cdef double[::1] without = np.empty(first[n + 1])
+    cdef Link* link
     with nogil:
-        lists.fill()
-    return lists.labelings()
+        lists.begin(n)
+        # children before their parents, whose rows must be complete when they are sent
+        for place in range(n, 0, -1):
+            parent = forest._above[place]
+            link = lists.links + place
+            link.variable, link.parent = forest._order[place], <int32_t> parent
+            link.n_states = forest._size[place]
+            link.best = forest._row(&forest._theta[0], place)
+            link.without = &without[first[place]]
+            link.add_pairs = pairs_of_table
+            link.table = &forest._tables[forest._up[place]]
+            link.step, link.parent_step = forest._ld[parent], 1
+            memcpy(&without[first[place]], forest._row(&forest._theta[0], parent),
+                   forest._ld[parent] * sizeof(double))
+            sks_maxplus(link.n_states, forest._ld[parent], link.best, link.table,
+                        forest._row(&forest._theta[0], parent))
+        count = lists.find(k)
+    labelings, scores = np.empty((count, n), dtype=np.int32), np.empty(count)
+    cdef int32_t[:, ::1] labels = labelings
+    cdef Py_ssize_t rank
+    for rank in range(count):
+        lists.read(rank, &labels[rank, 0])
+        scores[rank] = lists.score(rank)
+    return labelings, scores

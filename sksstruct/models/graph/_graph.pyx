@@ -19,21 +19,18 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
-from sksstruct.inference.trees._messages cimport (
-    add_potts_message, add_turned_message, best_state, best_state_given,
-    best_state_given_potts,
+from sksstruct.inference.trees._flat cimport (
+    FlatForest, max_product_flat, topk_flat,
 )
-from sksstruct.inference.trees._sums cimport (
-    SumForest, sum_product_forest, sums_memory,
-)
+from sksstruct.inference.trees._sums cimport sum_product_forest, sums_memory
+from sksstruct.inference.trees._topk cimport SubtreeLists
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
-from sksstruct.utils._simd cimport sks_maxplus
 
-from sksstruct.inference import MinCut, bmmf, max_product_topk
+from sksstruct.inference import MinCut
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils._layout import padded_length
 
@@ -43,7 +40,7 @@ def edge_columns(n_labels):
     return n_labels * padded_length(n_labels)
 
 
-# final: messages go through short methods, one call for each node
+# final: nobody derives from it
 @cython.final
 cdef class Graphs(Structure):
     """Labelings of the nodes of graphs.
@@ -224,82 +221,20 @@ cdef class Graphs(Structure):
 
     cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
-        if self.forest:
-            self._max_product(at, i, y)
-            return 0
-        return Structure.decode(self, at, own, i, y)
+        cdef FlatForest forest
+        if not self.forest:
+            return Structure.decode(self, at, own, i, y)
+        forest = self._forest(at.theta, i)
+        max_product_flat(&forest, at.memory, y)
+        return 0
 
-    cdef void _max_product(self, Potentials* at, Py_ssize_t i,
-                           int32_t* y) noexcept nogil:
-        """Find the best labeling of a forest: messages go up, labels come down."""
-        cdef Py_ssize_t first = self._starts[i], k, node
-        # the table of the nodes stays as it is; what is added to goes to the beliefs
-        memcpy(at.memory, at.theta, self._sizes[i] * self.ld * sizeof(double))
-        # children before their parents, whose rows are complete when it is their turn
-        for k in range(self._sizes[i] - 1, -1, -1):
-            node = self._order[first + k]
-            if self._parent[first + node] >= 0:
-                self._send_up(at, i, node)
-        # and parents before their children
-        for k in range(self._sizes[i]):
-            node = self._order[first + k]
-            y[node] = <int32_t> self._label_given_parent(at, i, node, y)
-
-    cdef inline const double* _scores_up(self, Potentials* at, Py_ssize_t i,
-                                         Py_ssize_t node) noexcept nogil:
-        """Return the scores of the edge between a node and its parent."""
-        return at.theta + self._table_of_edge(
-            self._sizes[i] * self.ld, self._edge_up[self._starts[i] + node])
-
-    cdef inline bint _is_forward(self, Py_ssize_t i, Py_ssize_t node) noexcept nogil:
-        """Return whether the table of that edge is from the node to its parent."""
-        return self._ends[
-            self._first_edge[i] + self._edge_up[self._starts[i] + node], 0] == node
-
-    cdef void _send_up(self, Potentials* at, Py_ssize_t i,
-                       Py_ssize_t node) noexcept nogil:
-        """Add the message of a node to the row of its parent."""
-        cdef const double* row = at.memory + node * self.ld
-        cdef const double* scores = self._scores_up(at, i, node)
-        cdef double* out = at.memory + self._parent[self._starts[i] + node] * self.ld
-        # the message is a maximum over the labels of the node, whichever end it is
-        if self.potts:
-            add_potts_message(self.n_labels, row, scores[0], out)
-        elif self._is_forward(i, node):
-            sks_maxplus(self.n_labels, self.ld, row, scores, out)
-        else:
-            add_turned_message(self.n_labels, self.n_labels, self.ld, row, scores, out)
-
-    cdef Py_ssize_t _label_given_parent(self, Potentials* at, Py_ssize_t i,
-                                        Py_ssize_t node,
-                                        const int32_t* y) noexcept nogil:
-        """Return the lowest best label of a node, whose parent has its label in y."""
-        cdef Py_ssize_t parent = self._parent[self._starts[i] + node], label
-        cdef const double* row = at.memory + node * self.ld
-        cdef const double* scores
-        # a root has none
-        if parent < 0:
-            return best_state(self.n_labels, row)
-        label = y[parent]
-        scores = self._scores_up(at, i, node)
-        if self.potts:
-            return best_state_given_potts(self.n_labels, row, scores[0], label)
-        if self._is_forward(i, node):
-            return best_state_given(self.n_labels, row, scores + label, self.ld)
-        return best_state_given(self.n_labels, row, scores + label * self.ld, 1)
-
-    cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
-                    double* value) except -1 nogil:
-        cdef Py_ssize_t first = self._starts[i], n_nodes = self._sizes[i] * self.ld
-        cdef Py_ssize_t n_tables = self._first_edge[i + 1] - self._first_edge[i]
-        cdef SumForest forest
-        # one row for all edges is there without any, too
-        if self.shared:
-            n_tables = 1
-        memset(means, 0, (n_nodes + n_tables * self.edge_ld) * sizeof(double))
+    cdef FlatForest _forest(self, const double* theta, Py_ssize_t i) noexcept nogil:
+        """Return the scores of a forest, and the order of messages."""
+        cdef Py_ssize_t first = self._starts[i]
+        cdef FlatForest forest
         forest.n_nodes, forest.n_labels, forest.ld = (
             self._sizes[i], self.n_labels, self.ld)
-        forest.theta, forest.tables = at.theta, at.theta + n_nodes
+        forest.theta, forest.tables = theta, theta + self._sizes[i] * self.ld
         forest.step = 0 if self.shared else self.edge_ld
         forest.potts = self.potts
         forest.order, forest.parent = &self._order[first], &self._parent[first]
@@ -308,26 +243,39 @@ cdef class Graphs(Structure):
         # no address without an edge
         if self._ends.shape[0] > self._first_edge[i]:
             forest.ends = &self._ends[self._first_edge[i], 0]
-        sum_product_forest(
-            &forest, 1.0 / mu, at.memory, means, means + n_nodes, value)
+        return forest
+
+    cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        cdef FlatForest forest = self._forest(at.theta, i)
+        memset(means, 0, at.size * sizeof(double))
+        sum_product_forest(&forest, 1.0 / mu, at.memory, means,
+                           means + self._sizes[i] * self.ld, value)
         value[0] = mu * value[0] + at.constant
         return 0
 
-    def find_topk(self, i, theta, others, k):
-        unary, edges, tables = self.potentials_of(i, theta)
+    def find_topk(self, i, theta, others, k, own):
         if self.forest:
-            return max_product_topk(list(unary), edges, tables, k)[0]
-        # of graphs with cycles, one best labeling after the other by max-marginals
-        solver = self._solver(i)
+            return self._topk_of_forest(i, theta, k, own)
+        unary, _, tables = self.potentials_of(i, theta)
+        return self._solver(i)._best_labelings(unary, tables, k)
 
-        def max_marginals(scores):
-            solver.solve(scores, tables)
-            return solver.max_marginals()
-
-        def max_product(scores):
-            return solver.solve(scores, tables)
-
-        return bmmf(max_marginals, np.array(unary), k, max_product=max_product)[0]
+    def _topk_of_forest(self, Py_ssize_t i, const double[::1] theta, Py_ssize_t k,
+                        OracleMemory own):
+        cdef FlatForest forest = self._forest(&theta[0], i)
+        cdef double[::1] memory = np.empty(self.memory_size)
+        cdef SubtreeLists lists
+        cdef int32_t[:, ::1] labels
+        cdef Py_ssize_t count, rank
+        if own.search is None:
+            own.search = SubtreeLists()
+        lists = own.search
+        with nogil:
+            count = topk_flat(&forest, &memory[0], lists, k)
+        labels = labelings = np.empty((count, self._sizes[i]), dtype=np.int32)
+        for rank in range(count):
+            lists.read(rank, &labels[rank, 0])
+        return labelings
 
     def find(self, i, theta, others):
         """Return the labels of a minimum cut."""

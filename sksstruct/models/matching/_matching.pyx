@@ -11,24 +11,16 @@ pair is right.
 """
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from libc.stdint cimport int32_t
 
+from sksstruct.inference.assignment._assign cimport (
+    AssignmentSearch, assign, assignment_memory,
+)
 from sksstruct.models.protocols._bound_model cimport in_range
-from sksstruct.models.tables._structure cimport Potentials, Structure
+from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 
-from sksstruct.inference import bmmf, matching_max_marginals
-
-
-def best_matching(scores):
-    """Return the best column of each row, and the score; -inf if none is allowed."""
-    # scipy raises ValueError, for scores without NaN, only if no matching is feasible
-    try:
-        rows, columns = linear_sum_assignment(scores, maximize=True)
-    except ValueError:
-        return np.zeros(len(scores), dtype=np.intp), -np.inf
-    return columns, scores[rows, columns].sum()
+from sksstruct.inference.search._bmmf import found_by
 
 
 cdef class Matchings(Structure):
@@ -63,6 +55,9 @@ cdef class Matchings(Structure):
     def __init__(self, sizes, y_true, max_keys, shapes, offsets, costs, constants,
                  complete):
         self._shapes, self._offsets, self.complete = shapes, offsets, complete
+        # of the assignment: scores, the columns of rows, and memory
+        self.memory_size = (shapes.prod(axis=1).max(initial=1) + self.max_size
+                            + assignment_memory(np.max(shapes, initial=1)))
         # the same number of pairs may be of other shapes
         self.meaning += [shapes, complete]
         self._costs, self._constants = costs, constants
@@ -109,38 +104,54 @@ cdef class Matchings(Structure):
                 n_keys += 1
         return n_keys
 
-    # ---- oracles, which are not compiled ----
+    # ---- oracles ----
 
-    def find(self, i, theta, others):
-        scores = theta.reshape(self._shapes[i, 0], self._shapes[i, 1])
-        labels = np.full(len(scores), -1, dtype=np.int32)
-        # The assignment is complete. Pairs that score less than nothing count as
-        # nothing, and are taken out of it again.
-        worth = scores if self.complete else np.maximum(scores, 0.0)
-        rows, columns = linear_sum_assignment(worth, maximize=True)
+    cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                    int32_t* y) except -1 nogil:
+        cdef Py_ssize_t n_rows = self._shapes[i, 0], n_columns = self._shapes[i, 1]
+        cdef Py_ssize_t* columns = <Py_ssize_t*> (at.memory + n_rows * n_columns)
+        cdef double* memory = at.memory + n_rows * n_columns + self.max_size
+        cdef bint turned = n_rows > n_columns
+        cdef Py_ssize_t row, column, k, n = min(n_rows, n_columns)
+        cdef double score
+        # The assignment is complete, of the shorter side to the longer. Pairs that
+        # score less than nothing count as nothing, and are taken out of it again.
+        for row in range(n_rows):
+            for column in range(n_columns):
+                score = at.theta[row * n_columns + column]
+                if score < 0.0 and not self.complete:
+                    score = 0.0
+                k = column * n_rows + row if turned else row * n_columns + column
+                at.memory[k] = score
+        if not assign(n, max(n_rows, n_columns), at.memory, memory, columns):
+            raise ValueError(f"example {i} has no matching that is allowed")
+        for row in range(n_rows):
+            y[row] = -1
+        for k in range(n):
+            row, column = columns[k] if turned else k, k if turned else columns[k]
+            if self.complete or at.theta[row * n_columns + column] > 0.0:
+                y[row] = <int32_t> column
+        return 0
+
+    def find_topk(self, Py_ssize_t i, theta, others, k, OracleMemory own):
+        cdef Py_ssize_t n_rows = self._shapes[i, 0], n_columns = self._shapes[i, 1]
+        cdef const double[::1] table = theta
+        cdef AssignmentSearch search = own.search
+        cdef Py_ssize_t row, column
+        cdef double* scores
+        if search is None or search.n_rows != n_rows or search.n_columns != n_columns:
+            search = own.search = AssignmentSearch(
+                n_rows, n_columns, not self.complete)
+        scores = search.scores
+        for row in range(n_rows):
+            for column in range(n_columns):
+                scores[column] = table[row * n_columns + column]
+            scores += n_columns
+            # to stay without a column scores 0
+            if not self.complete:
+                scores[0] = 0.0
+                scores += 1
+        labelings = found_by(search, k)
         if not self.complete:
-            keep = scores[rows, columns] > 0.0
-            rows, columns = rows[keep], columns[keep]
-        labels[rows] = columns
-        return labels
-
-    def find_topk(self, i, theta, others, k):
-        scores = theta.reshape(self._shapes[i, 0], self._shapes[i, 1])
-        if self.complete:
-            return bmmf(matching_max_marginals, scores, k, max_product=best_matching)[0]
-        n_rows, n_columns = scores.shape
-
-        def max_marginals(table):
-            return matching_max_marginals(table[:, :n_columns], table[:, n_columns])
-
-        def max_product(table):
-            # a column of its own for each row that stays without one
-            columns, score = best_matching(
-                np.hstack([table[:, :n_columns],
-                           np.repeat(table[:, n_columns:], n_rows, axis=1)]))
-            return np.minimum(columns, n_columns), score
-
-        # a column more, which any row may take, at score 0
-        table = np.hstack([scores, np.zeros((n_rows, 1))])
-        labelings = bmmf(max_marginals, table, k, max_product=max_product)[0]
-        return np.where(labelings == n_columns, -1, labelings)
+            labelings[labelings == n_columns] = -1
+        return labelings

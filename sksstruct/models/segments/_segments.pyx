@@ -291,7 +291,7 @@ cdef class SegmentSequences(Structure):
                     "with the lengths that labels may have")
         return 0
 
-    def find_topk(self, i, theta, others, k):
+    def find_topk(self, i, theta, others, k, own):
         cdef Potentials at
         cdef Segments segments
         cdef double[::1] table = np.ascontiguousarray(theta), scores = np.empty(k)

@@ -11,8 +11,8 @@ cdef struct Potentials:
 
 
 cdef class OracleMemory:
-    # what an oracle keeps for one thread; structures that need it derive from it
-    pass
+    # structures that keep more derive from it
+    cdef object search
 
 
 cdef class Structure:

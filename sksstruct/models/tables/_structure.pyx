@@ -27,7 +27,7 @@ cdef array_of(Py_ssize_t size, double* values):
 
 
 cdef class OracleMemory:
-    """What an oracle keeps for one thread."""
+    """What oracles keep for one thread: a search for the k best, once there is one."""
 
 
 cdef class Structure:
@@ -99,7 +99,7 @@ cdef class Structure:
         self.meaning = []
 
     def own_memory(self):
-        """Return what `decode` keeps for one thread."""
+        """Return what oracles keep for one thread."""
         return OracleMemory()
 
     # ---- labelings ----
@@ -153,7 +153,7 @@ cdef class Structure:
         """Return the best labeling of an example at its potentials."""
         raise NotImplementedError
 
-    def find_topk(self, i, theta, others, k):
+    def find_topk(self, i, theta, others, k, own):
         """Return the k best labelings of an example, in rows, the best first."""
         raise NotImplementedError
 

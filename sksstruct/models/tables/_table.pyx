@@ -266,6 +266,7 @@ cdef class BoundTable(BoundModel):
         cdef double[::1] means = aligned_zeros(max(size, 1))
         cdef double value
         # of tables that were written by others, too
+        ws.at.size = size - self.n_other
         ws.at.others = workspace.w + self.n_weights - self.n_other
         with nogil:
             if load:
@@ -281,7 +282,7 @@ cdef class BoundTable(BoundModel):
         with nogil:
             self.potentials(workspace, i)
         found = self.structure.find_topk(
-            i, *self.structure._arrays(&ws.at), k)
+            i, *self.structure._arrays(&ws.at), k, (<TableWorkspace> workspace).own)
         rows = np.ascontiguousarray(found, dtype=np.int32)
         values = np.empty(len(rows))
         for rank in range(rows.shape[0]):
