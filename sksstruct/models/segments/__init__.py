@@ -1,1 +1,0 @@
-"""Semi-Markov chains: segments with labels, lengths and features of their own."""
