@@ -1,5 +1,8 @@
 """Small problems of every model, with joint feature maps written out in NumPy."""
 
+import itertools
+import math
+
 import numpy as np
 
 from sksstruct.models import (
@@ -10,6 +13,7 @@ from sksstruct.models import (
     MulticlassModel,
     PartsModel,
     ScoreFunction,
+    SegmentModel,
     grid_graph,
 )
 
@@ -109,6 +113,50 @@ def parts_feature(model, x, y):
     moves = [y[v] - y[u] for u, v in model.edges_]
     d = (np.array(moves).reshape(-1, 2) - model.offsets_) / model.scales_
     return {**out, "linear_": d, "quadratic_": -(d**2)}
+
+
+def segment_feature(model, x, y):
+    """Of runs of labels, or of listed segments: then what is between is outside."""
+    features, spans, of_spans = x if isinstance(x, tuple) else (x, (), None)
+    n, listed, names = len(features), model.outside_, list(model.classes_)
+    if listed:
+        inside = {t for start, stop, _ in y for t in range(start, stop)}
+        rest = [(t, t + 1, None) for t in range(n) if t not in inside]
+        y, names = sorted([*y, *rest]), [None, *names]
+    else:
+        starts = [t for t in range(n) if not t or y[t] != y[t - 1]]
+        stops = [*starts[1:], n]
+        y = [(a, b, y[a]) for a, b in zip(starts, stops, strict=True)]
+    K, limit = len(names), model.length_features
+    ranges = [
+        length - 1
+        if length <= limit
+        else limit - 1 + math.ceil(math.log2(length / limit))
+        for length in range(1, model.longest_.max() + 1)
+    ]
+    out = {
+        "coef_": np.zeros((4 if listed else 1, K, features.shape[1])),
+        "intercept_": np.zeros((4 if listed else 1, K)),
+        "length_coef_": np.zeros((ranges[-1] + 1, K)),
+        "transitions_": np.zeros((K, K)),
+        "start_": np.eye(K)[names.index(y[0][2])],
+        "end_": np.eye(K)[names.index(y[-1][2])],
+    }
+    if of_spans is not None:
+        out["span_coef_"] = np.zeros((K, of_spans.shape[1]))
+    for start, stop, label in y:
+        k = names.index(label)
+        for t in range(start, stop):
+            role = 3 if stop - start == 1 else 0 if t == start else 1 + (t == stop - 1)
+            out["coef_"][role if listed else 0, k] += features[t]
+            out["intercept_"][role if listed else 0, k] += 1
+        out["length_coef_"][ranges[stop - start - 1], k] += 1
+        for span, row in zip(spans, of_spans if len(spans) else (), strict=True):
+            if tuple(span) == (start, stop):
+                out["span_coef_"][k] += row
+    for (*_, a), (*_, b) in itertools.pairwise(y):
+        out["transitions_"][names.index(a), names.index(b)] += 1
+    return out
 
 
 def typed_feature(model, x, y):
@@ -220,7 +268,24 @@ def problems():
     yield "multiclass", MulticlassModel(costs), X, y, multiclass_feature
 
 
+def segment_problems():
+    """Name, model, inputs, outputs, joint feature map; no score functions."""
+    rng = np.random.RandomState(2)
+    X = [some(rng, (n, 2)) for n in (3, 2, 4)]
+    y = [list("aab"), list("bb"), list("bacc")]
+    yield "runs", SegmentModel(length_features=1), X, y, segment_feature
+    spans = [[(0, 1), (1, 3)], [(0, 2)], [(1, 2), (0, 2), (1, 3)]]
+    X = [
+        (x, np.array(each), some(rng, (len(each), 2)))
+        for x, each in zip(X, spans, strict=True)
+    ]
+    y = [[(0, 1, "a"), (1, 3, "b")], [(0, 1, "a")], [(1, 3, "b")]]
+    model = SegmentModel(loss_unit="segment")
+    yield "segments", model, X, y, segment_feature
+
+
 PROBLEMS = {name: rest for name, *rest in problems()}
+SEGMENTS = {name: rest for name, *rest in segment_problems()}
 # the loss of an output depends on the input
 WEIGHTED = {name: rest for name, *rest in weighted_problems()}
 # outputs of oracles have more than observed ones

@@ -18,6 +18,7 @@ from sksstruct.models.parts.parts import PartsModel
 from sksstruct.models.scores.jax_score import JAXScore
 from sksstruct.models.scores.score import ELUScore, ScoreFunction
 from sksstruct.models.scores.torch_score import TorchScore
+from sksstruct.models.segments.segments import SegmentModel
 from sksstruct.models.structured import StructuredModel
 
 #: Classes of the models that :class:`~sksstruct.SSVMClassifier` knows by name.
@@ -26,6 +27,7 @@ MODELS: dict[str, type[StructuredModel]] = {
     "graph": GraphModel,
     "matching": MatchingModel,
     "candidates": CandidatesModel,
+    "segments": SegmentModel,
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "PartsModel",
     "RelaxedGraphModel",
     "ScoreFunction",
+    "SegmentModel",
     "StructuredModel",
     "TorchScore",
     "check_model",

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import PROBLEMS, TYPED, WEIGHTED
+from problems import PROBLEMS, SEGMENTS, TYPED, WEIGHTED
 from reference import optimum_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -27,7 +27,7 @@ from sksstruct.projections import project_simplex
 from sksstruct.solvers import BCFW, SSG, Casimir
 
 ALPHA = 0.3
-EVERY = {**PROBLEMS, **WEIGHTED, **TYPED}
+EVERY = {**PROBLEMS, **WEIGHTED, **TYPED, **SEGMENTS}
 
 
 def fit(model, X, y, sample_weight=None, **parameters):
@@ -119,7 +119,7 @@ def test_optimum(name, solver):
 SMOOTHED = [n for n in EVERY if EVERY[n][0].bounds() is None]
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", [*PROBLEMS, *SEGMENTS])
 @pytest.mark.parametrize("k", [2, 10_000])
 def test_smoothed_by_the_k_best(name, k):
     """Value and gradient: by enumeration, and by finite differences."""
@@ -165,7 +165,8 @@ def test_casimir(name):
         classifier.fit(X, y)
     best = fit(model, X, y).objective_
     assert classifier.objective_ - best <= classifier.dual_gap_ + 1e-6
-    assert classifier.objective_ <= 1.03 * best
+    # a loss by segments is larger, and so is what smoothing adds
+    assert classifier.objective_ <= (1.05 if name in SEGMENTS else 1.03) * best
 
 
 class Interpreted:

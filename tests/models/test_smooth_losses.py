@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from problems import PROBLEMS, random_tree
+from problems import PROBLEMS as OTHERS
+from problems import SEGMENTS, random_tree
 from sklearn.base import clone
 from sksstruct.models.protocols._weights import LazyWeights
 from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
@@ -14,6 +15,8 @@ from sksstruct.models.roles import smooth_loss
 
 # instances of each kind
 N_INSTANCES = 500
+
+PROBLEMS = {**OTHERS, **SEGMENTS}
 
 
 def bind(model, X, y, sample_weight=None, *, mu=1.0, likelihood=False):

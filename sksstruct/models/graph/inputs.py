@@ -85,7 +85,7 @@ def check_graph(x, name, n_features=None, n_edge_features=None):
             "an image; for one graph pass [x]"
         )
     x = Graph(*x)
-    nodes = _rows(x.node_features, f"{name}: node_features", n_features)
+    nodes = feature_rows(x.node_features, f"{name}: node_features", n_features)
     if nodes.shape[0] < 1:
         raise ValueError(f"{name} has no nodes")
     try:
@@ -96,7 +96,7 @@ def check_graph(x, name, n_features=None, n_edge_features=None):
     if rows is not None:
         empty = not len(edges) and not np.size(rows) and np.ndim(rows) < 2
         given = np.zeros((0, n_edge_features or 0)) if empty else rows
-        rows = _rows(given, f"{name}: edge_features", n_edge_features)
+        rows = feature_rows(given, f"{name}: edge_features", n_edge_features)
         if rows.shape[0] != len(edges):
             raise ValueError(
                 f"{name} has {len(edges)} edges and {rows.shape[0]} rows of edge "
@@ -139,7 +139,8 @@ def _clique(rows, n_nodes, name):
     return rows
 
 
-def _rows(values, name, n_features):
+def feature_rows(values, name, n_features=None):
+    """Checked rows of features, an array or CSR, of a given number."""
     if not sparse.issparse(values):
         return check_features(values, name, 2, n_features)
     values = sparse.csr_array(sound_csr(values, name), dtype=np.float64)

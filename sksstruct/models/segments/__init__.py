@@ -1,0 +1,1 @@
+"""Semi-Markov chains: segments with labels, lengths and features of their own."""

@@ -1,0 +1,154 @@
+"""Models of segments: forms of outputs, lengths, probabilities, and errors."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sksstruct import SSVMClassifier
+from sksstruct.metrics import chunk_f1_score, iter_chunks
+from sksstruct.models import SegmentModel, check_model
+
+
+def sentences(n, seed=0, longest=8):
+    """Segments "a" and "b" of one to three positions, each with a feature."""
+    rng = np.random.RandomState(seed)
+    X, y = [], []
+    for _ in range(n):
+        size = rng.randint(1, longest + 1)
+        x, segments, t = rng.normal(size=(size, 3)), [], 0
+        while t < size:
+            stop, kind = min(t + rng.randint(1, 4), size), rng.randint(3)
+            if kind:
+                segments.append((t, stop, "ab"[kind - 1]))
+                x[t:stop, kind] += 2.0
+            t = stop
+        X.append(x)
+        y.append(segments)
+    return X, y
+
+
+def tags(X, y):
+    out = []
+    for x, segments in zip(X, y, strict=True):
+        labels = ["O"] * len(x)
+        for start, stop, label in segments:
+            labels[start:stop] = [f"B-{label}"] + [f"I-{label}"] * (stop - start - 1)
+        out.append(labels)
+    return out
+
+
+def test_forms_are_the_same_model():
+    X, y = sentences(60)
+    named = tags(X, y)
+    fits = [
+        SSVMClassifier(SegmentModel(), alpha=0.02, random_state=0).fit(X, each)
+        for each in (y, named)
+    ]
+    np.testing.assert_array_equal(fits[0].weights_, fits[1].weights_)
+    test, true = sentences(40, seed=1)
+    listed, labels = (fit.predict(test) for fit in fits)
+    for segments, each in zip(listed, labels, strict=True):
+        chunks = [(start, stop, kind) for kind, start, stop in iter_chunks(each)]
+        assert chunks == segments
+    assert chunk_f1_score(tags(test, true), [each.tolist() for each in labels]) > 0.35
+
+
+@pytest.mark.parametrize("unit", ["position", "segment"])
+@pytest.mark.parametrize("roles", [False, True])
+def test_by_enumeration(unit, roles):
+    X, y = sentences(10, longest=4)
+    model = SegmentModel(loss_unit=unit, roles=roles)
+    check_model(model, X, y, enumerate_outputs=True, random_state=0)
+
+
+def test_probabilities_of_segments():
+    X, y = sentences(30, longest=5)
+    fitted = SSVMClassifier(SegmentModel(), alpha=0.1, loss="log", random_state=0)
+    fitted.fit(X, y)
+    model, w = fitted.model_, fitted.weights_
+    found = model.predict_segments(X, w)
+    assert sum(map(len, found)) > 20
+    marginals = fitted.predict_marginals(X)
+    for x, segments, share in zip(X, found, marginals, strict=True):
+        outputs = list(model.labelings(x))
+        scores = np.array([model.joint_feature(x, each) @ w for each in outputs])
+        p = np.exp(scores - scores.max())
+        p /= p.sum()
+        for start, stop, label, probability in segments:
+            where = [(start, stop, label) in each for each in outputs]
+            assert probability == pytest.approx(p[where].sum(), rel=1e-9)
+        np.testing.assert_allclose(share.sum(axis=1), 1.0, rtol=1e-9)
+        inside = [any(a <= 0 < b for a, b, _ in each) for each in outputs]
+        assert 1.0 - share[0, 0] == pytest.approx(p[inside].sum(), rel=1e-9, abs=1e-12)
+
+
+def test_lengths():
+    X, y = sentences(40)
+    with pytest.warns(UserWarning, match="segments of y are longer than max_length=2"):
+        fitted = SSVMClassifier(SegmentModel(max_length=2), alpha=0.1).fit(X, y)
+    assert fitted.model_.longest_.tolist() == [1, 2, 2]
+    lengths = [stop - start for each in fitted.predict(X) for start, stop, _ in each]
+    assert max(lengths) == 2
+    # every segment has at least so many positions
+    long = [[(0, len(x), "ab"[i % 2])] for i, x in enumerate(X) if len(x) > 2]
+    X = [x for x in X if len(x) > 2]
+    fitted = SSVMClassifier(SegmentModel(min_length=3), random_state=0).fit(X, long)
+    for each in fitted.predict(X):
+        assert all(stop - start >= 3 for start, stop, _ in each)
+
+
+def test_durations_of_labels():
+    """Runs of a label do not become shorter than they may be."""
+    rng = np.random.RandomState(0)
+
+    def series(n):
+        X, y = [], []
+        for _ in range(n):
+            labels = np.repeat(rng.permutation(["x", "y", "z"]), rng.randint(4, 9, 3))
+            X.append(
+                (labels[:, None] == list("xyz"))
+                + 0.8 * rng.normal(size=(len(labels), 3))
+            )
+            y.append(labels)
+        return X, y
+
+    X, y = series(30)
+    model = SegmentModel(min_length=4)
+    fitted = SSVMClassifier(model, alpha=0.01, random_state=0).fit(X, y)
+    test, true = series(20)
+    for labels in fitted.predict(test):
+        runs = np.flatnonzero(np.r_[True, labels[1:] != labels[:-1], True])
+        assert np.diff(runs).min() >= 4
+    assert fitted.score(test, true) > 0.85
+
+
+BAD = {
+    "overlaps": ([np.ones((3, 1))], [[(0, 2, "a"), (1, 3, "a")]]),
+    "the sequence has 3 positions": ([np.ones((3, 1))], [[(0, 4, "a")]]),
+    "y has no segment": ([np.ones((3, 1))], [[]]),
+    "has no positions": ([np.ones((0, 1))], [[]]),
+    "has a span twice": (
+        [(np.ones((2, 1)), [(0, 1), (0, 1)], np.ones((2, 1)))],
+        [[(0, 1, "a")]],
+    ),
+    "is empty or not within 2 positions": (
+        [(np.ones((2, 1)), [(0, 3)], np.ones((1, 1)))],
+        [[(0, 1, "a")]],
+    ),
+    "spans have no features": ([(np.ones((2, 1)), [(0, 1)], None)], [[(0, 1, "a")]]),
+    "scheme IOB1": ([np.ones((2, 1))], [["I-a", "O"]]),
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_data(text):
+    X, y = BAD[text]
+    with pytest.raises(ValueError, match=text):
+        SSVMClassifier(SegmentModel()).fit(X, y)
+
+
+def test_too_short_for_its_lengths():
+    X, y = [np.ones((4, 1))], [list("aabb")]
+    fitted = SSVMClassifier(clone(SegmentModel(min_length=2)), alpha=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="of 1 positions has no segmentation"):
+        fitted.predict([np.ones((1, 1))])
