@@ -23,7 +23,8 @@ from sksstruct.estimators._train import (
     Problem,
     checked_model,
     named_solver,
-    run,
+    report_result,
+    set_attributes,
     tolerance,
 )
 from sksstruct.solvers import BCFW, LBFGS, SDCA, Partitioned
@@ -109,7 +110,7 @@ def _train(estimator, X, y, sample_weight, noun):
         validation = PartsValidation(estimator, client, parts)
         parts = validation.rest
     facts = learn(client, spec, parts)
-    alpha = spec.alpha_of(estimator.alpha)
+    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     l1_ratio = estimator.l1_ratio
     solver_alpha = spec.solver_alpha(alpha)
     solver.check_alpha(solver_alpha)
@@ -141,14 +142,23 @@ def _train(estimator, X, y, sample_weight, noun):
     callbacks = PassCallbacks(
         estimator, solver.max_iter, problem.attributes, X, y, validation=validation
     )
-    on_cluster = _on_cluster(solver, client)
-
-    def solve(alpha, **options):
-        return on_cluster.solve_blocks(
-            plan.outline, builders, alpha, Options(**options)
-        )
-
-    return run(estimator, problem, solve, callbacks, validation, noun)
+    options = Options(
+        random_state=estimator.random_state,
+        verbose=estimator.verbose,
+        callback=callbacks,
+        l1=plan.l1,
+        max_seconds=estimator.max_seconds,
+    )
+    try:
+        run = _on_cluster(solver, client)
+        result = run.solve_blocks(plan.outline, builders, plan.alpha, options)
+    except BaseException:
+        callbacks.close()
+        raise
+    set_attributes(estimator, problem, result, validation)
+    callbacks.close()
+    report_result(result, noun, solver.remedy)
+    return estimator
 
 
 def partitioned(estimator):

@@ -157,7 +157,7 @@ def _quick_solver(estimator):
 def _predictions(estimator, spec, examples, X, scaling, solver, state, max_seconds):
     """Labels of X after training with a scaling, and the result of that."""
     model = spec.bind_scaled(examples, scaling)
-    alpha = spec.alpha_of(estimator.alpha)
+    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     alpha = spec.solver_alpha(alpha)
     model.binder = partial(spec.bind_part_scaled, examples, scaling)
     solver = SOLVERS.resolve(

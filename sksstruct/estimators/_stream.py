@@ -96,7 +96,7 @@ def _start(tagger, spec, seen):
             f"{tagger.intercept_scaling!r}"
         )
     spec.mean_square_, spec.intercept_scaling = stream["mean_square"], kept
-    alpha = spec.alpha_of(tagger.alpha)
+    alpha = spec.default_alpha if tagger.alpha == "auto" else tagger.alpha
     return {"alpha": alpha, **stream}, alpha
 
 

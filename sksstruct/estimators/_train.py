@@ -103,7 +103,7 @@ def prepare(estimator, X, y, sample_weight=None):
     examples = spec._read(X, y, sample_weight, seen)
     model = spec._bind(examples)
     estimator._set_loss(spec, model)
-    alpha = spec.alpha_of(estimator.alpha)
+    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     l1 = alpha * estimator.l1_ratio
     solver = SOLVERS.resolve(
         estimator.solver,
@@ -161,42 +161,19 @@ def train(estimator, X, y, sample_weight, noun):
     problem = prepare(estimator, X, y, sample_weight)
     state = _warm_state(estimator, problem)
     solver = procedure(problem.solver, problem.model, state)
-    solve = partial(solver.solve, problem.model, dual_state=state)
     callbacks = PassCallbacks(
         estimator, solver.max_iter, problem.attributes, X, y, validation=validation
     )
-    return run(estimator, problem, solve, callbacks, validation, noun)
-
-
-def run(estimator, problem, solve, callbacks, validation, noun):
-    """Solve a problem, here or on a cluster, and set the fitted attributes.
-
-    Parameters
-    ----------
-    estimator, noun : objects
-        As in `train`.
-    problem : Problem
-        The problem.
-    solve : callable
-        ``solve(alpha, l1=, random_state=, ...)``, as `Solver.solve` without the model.
-    callbacks : PassCallbacks
-        Called after each pass.
-    validation : EarlyStopping or None
-        What the callbacks score.
-
-    Returns
-    -------
-    estimator : estimator
-        The same object.
-    """
     try:
-        result = solve(
+        result = solver.solve(
+            problem.model,
             problem.solver_alpha * (1.0 - problem.l1_ratio),
             l1=problem.solver_alpha * problem.l1_ratio,
             random_state=estimator.random_state,
             n_jobs=estimator.n_jobs,
             verbose=estimator.verbose,
             callback=callbacks,
+            dual_state=state,
             max_seconds=estimator.max_seconds,
         )
     except BaseException:
@@ -205,7 +182,7 @@ def run(estimator, problem, solve, callbacks, validation, noun):
     set_attributes(estimator, problem, result, validation)
     callbacks.close()
     remedy, regularized = problem.solver.remedy, problem.alpha > 0
-    report_result(result, noun, remedy, regularized=regularized, stacklevel=6)
+    report_result(result, noun, remedy, regularized=regularized)
     return estimator
 
 

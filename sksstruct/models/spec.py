@@ -1,7 +1,7 @@
 """An estimator's view of a model: parameters, data in, attributes out."""
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -217,10 +217,6 @@ class ModelSpec:
     def default_alpha(self) -> float:
         """The regularization that alpha="auto" stands for, once data were read."""
         return self.auto_alpha * alpha_factor(self.mean_square_)
-
-    def alpha_of(self, alpha: Any) -> float:
-        """The regularization that the parameter of an estimator says, or "auto"."""
-        return self.default_alpha if alpha == "auto" else alpha
 
     @property
     def intercept_scaling_(self) -> float:
