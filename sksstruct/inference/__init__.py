@@ -14,6 +14,7 @@ from sksstruct.inference.chains._viterbi import viterbi
 from sksstruct.inference.cuts._mincut import MinCut, min_cut, min_cut_max_marginals
 from sksstruct.inference.dependencies._dependencies import (
     dependency_marginals,
+    dependency_topk,
     dependency_tree,
 )
 from sksstruct.inference.parts._parts import (
@@ -46,6 +47,7 @@ __all__ = [
     "bmmf",
     "branch_and_bound",
     "dependency_marginals",
+    "dependency_topk",
     "dependency_tree",
     "forward_backward",
     "matching",

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from reference import SCORES
 from scipy.special import logsumexp
 
-from sksstruct.inference import dependency_marginals, dependency_tree
+from sksstruct.inference import dependency_marginals, dependency_topk, dependency_tree
 
 KINDS = [(p, s) for p in (True, False) for s in (True, False)]
 WILD = st.sampled_from([-np.inf, -2e4, -1e4, -800.0, -30.0, 0.0, 1.0, 1e4])
@@ -86,6 +86,49 @@ def test_tree_equals_enumeration(scores, kind):
         assert (heads == 0).sum() == 1 or not kind[1]
     else:
         assert not heads.any()
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.one_of(arcs(), arcs(WILD)), st.sampled_from(KINDS), st.integers(1, 40))
+def test_topk_equals_enumeration(scores, kind, k):
+    trees, values = all_trees(scores, *kind)
+    heads, found = dependency_topk(scores, k, **options(kind))
+    np.testing.assert_array_equal(found, np.sort(values)[::-1][:k])
+    assert len({tuple(row) for row in heads.tolist()}) == len(heads)
+    assert {tuple(row) for row in heads} <= {tuple(row) for row in trees}
+    n = scores.shape[1]
+    np.testing.assert_array_equal(scores[heads, np.arange(n)].sum(axis=1), found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_trees_in_order(kind):
+    """Numbers whose sums are rounded, and a k larger than the number of trees."""
+    rng = np.random.RandomState(0)
+    for n in (1, 3, 5):
+        for scores in (rng.normal(size=(n + 1, n)), rng.choice([0.1, 0.7], (n + 1, n))):
+            trees, values = all_trees(scores, *kind)
+            heads, found = dependency_topk(scores, 10**4, **options(kind))
+            assert {tuple(row) for row in heads} == {tuple(row) for row in trees}
+            np.testing.assert_allclose(found, np.sort(values)[::-1], atol=1e-12)
+            assert (np.diff(found) <= 0).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 30), st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
+def test_topk_of_longer_sentences(n, seed, kind):
+    rng = np.random.RandomState(seed)
+    scores = rng.normal(size=(n + 1, n))
+    heads, found = dependency_topk(scores, 10, **options(kind))
+    assert (np.diff(found) <= 0).all()
+    assert found[0] == dependency_tree(scores, **options(kind))[1]
+    assert len({tuple(row) for row in heads}) == len(heads)
+    # the second best differs from the best somewhere: in the arc that is forbidden
+    best = -np.inf
+    for word in range(n):
+        other = scores.copy()
+        other[heads[0, word], word] = -np.inf
+        best = max(best, dependency_tree(other, **options(kind))[1])
+    assert best == pytest.approx(found[1] if len(found) > 1 else -np.inf, abs=1e-12)
 
 
 @settings(max_examples=300, deadline=None)
@@ -167,6 +210,19 @@ def test_determinants(single_root):
         assert found == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-10)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_k_costs_nothing(kind):
+    """Room for the trees that can be, not for those that were asked for."""
+    scores = np.full((61, 60), -np.inf)
+    scores[range(60), range(60)] = 1.0
+    scores[0, 1] = 0.5
+    heads, values = dependency_topk(scores, 10**9, **options(kind))
+    assert values.tolist() == ([60.0] if kind[1] else [60.0, 59.5])
+    assert heads[0].tolist() == list(range(60))
+    scores[:, 3] = -np.inf
+    assert dependency_topk(scores, 10**9, **options(kind))[0].shape == (0, 60)
+
+
 @pytest.mark.parametrize("function", [dependency_tree, dependency_marginals])
 def test_bad_scores(function):
     for bad in (np.zeros((2, 2)), np.zeros((1, 0)), np.zeros((3, 3))):
@@ -180,3 +236,5 @@ def test_bad_scores(function):
         function([[1e300], [0.0]])
     with pytest.raises(ValueError, match="scale must be positive"):
         dependency_marginals([[0.0], [0.0]], scale=0.0)
+    with pytest.raises(ValueError, match="k must be"):
+        dependency_topk([[0.0], [0.0]], 0)

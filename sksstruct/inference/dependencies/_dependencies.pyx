@@ -1,5 +1,7 @@
 """Dependency trees of words, from arrays."""
 
+from math import prod
+
 import numpy as np
 
 from libc.stdint cimport int32_t
@@ -8,17 +10,25 @@ from sksstruct.inference.dependencies._nonprojective cimport (
     nonprojective_max,
     nonprojective_scratch,
 )
+from sksstruct.inference.dependencies._nonprojective_topk cimport (
+    nonprojective_topk,
+    nonprojective_topk_scratch,
+)
 from sksstruct.inference.dependencies._projective cimport (
     projective_max,
     projective_scratch,
     projective_sums,
+)
+from sksstruct.inference.dependencies._projective_topk cimport (
+    projective_topk,
+    projective_topk_scratch,
 )
 from sksstruct.inference.dependencies._spanning_sums cimport (
     nonprojective_sums,
     spanning_scratch,
 )
 
-from sksstruct.inference._checks import check_scores, check_sums
+from sksstruct.inference._checks import check_k, check_scores, check_sums
 from sksstruct.utils._layout import aligned_zeros
 
 
@@ -93,6 +103,76 @@ def dependency_tree(scores, *, projective=True, single_root=True):
         else:
             value = nonprojective_max(n, single, &arcs[0, 0], &scratch[0], &labels[0])
     return heads, value
+
+
+def dependency_topk(scores, k, *, projective=True, single_root=True):
+    """Find the k best dependency trees of a sentence, in order.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n + 1, n)
+        Scores of arcs, see `dependency_tree`.
+    k : int
+        Number of trees.
+    projective : bool, default=True
+        Whether the words below each word must be contiguous.
+    single_root : bool, default=True
+        Whether exactly one word hangs from the root. If False, any number may.
+
+    Returns
+    -------
+    heads : ndarray of shape (n_trees, n), int32
+        The n_trees <= k best trees, all different; fewer than k if fewer are allowed.
+        The order of trees with equal scores depends on the scores only; the first tree
+        is as good as that of `dependency_tree`.
+    values : ndarray of shape (n_trees,)
+        Their scores, which do not increase.
+
+    Raises
+    ------
+    ValueError
+        In the cases of `dependency_tree`, or if k is not a positive integer.
+
+    References
+    ----------
+    L. Huang and D. Chiang, "Better k-best parsing", IWPT 2005.
+    E. L. Lawler, "A procedure for computing the K best solutions to discrete
+    optimization problems and its application to the shortest path problem", Management
+    Science 18, 1972.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import dependency_topk
+    >>> heads, values = dependency_topk([[2, 1], [0, 1], [3, 0]], 5)
+    >>> heads.tolist(), values.tolist()
+    ([[2, 0], [0, 1]], [4.0, 3.0])
+    """
+    k = check_k(k)
+    scores = _check_arcs(scores)
+    cdef Py_ssize_t n = scores.shape[1], count
+    # no more memory than for all choices of heads; lists count with 32 bits
+    heads_of_words = (scores > -np.inf).sum(axis=0) - (scores[1:].diagonal() > -np.inf)
+    cdef Py_ssize_t n_trees = min(k, prod(heads_of_words.tolist()), 2**31 - 1)
+    cdef bint single = single_root, nested = projective
+    cdef const double[:, ::1] arcs = scores
+    heads = np.zeros((n_trees, n), dtype=np.int32)
+    found = np.zeros(n_trees)
+    cdef int32_t[:, ::1] trees = heads
+    cdef double[::1] values = found
+    cdef double[::1] scratch = aligned_zeros(
+        projective_topk_scratch(n, n_trees) if nested
+        else nonprojective_topk_scratch(n, n_trees))
+    # a word has no head
+    if n_trees == 0:
+        return heads, found
+    with nogil:
+        if nested:
+            count = projective_topk(n, single, &arcs[0, 0], n_trees, &scratch[0],
+                                    &values[0], &trees[0, 0])
+        else:
+            count = nonprojective_topk(n, single, &arcs[0, 0], n_trees, &scratch[0],
+                                       &values[0], &trees[0, 0])
+    return heads[:count], found[:count]
 
 
 def dependency_marginals(scores, *, projective=True, single_root=True, scale=1.0):
