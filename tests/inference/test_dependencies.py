@@ -155,9 +155,7 @@ def test_derivatives_of_the_log_partition(kind, n):
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.integers(1, 25), st.integers(0, 2**32 - 1), st.floats(-1, 4), st.booleans()
-)
+@given(st.integers(1, 25), st.integers(0, 2**32 - 1), st.floats(-1, 4), st.booleans())
 def test_sums_and_trees_of_longer_sentences(n, seed, size, single_root):
     """From flat scores to those whose exponentials vanish."""
     rng = np.random.RandomState(seed)
@@ -204,9 +202,8 @@ def test_determinants(single_root):
         np.fill_diagonal(matrix, weights[(0 if not single_root else 1) :].sum(axis=0))
         if single_root:
             matrix[0] = weights[0]
-        found = dependency_marginals(
-            scores, projective=False, single_root=single_root
-        )[0]
+        kind = options((False, single_root))
+        found = dependency_marginals(scores, **kind)[0]
         assert found == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-10)
 
 

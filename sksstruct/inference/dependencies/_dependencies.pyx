@@ -206,16 +206,16 @@ def dependency_marginals(scores, *, projective=True, single_root=True, scale=1.0
     Notes
     -----
     Sums over projective trees are those of inside and outside on Eisner's chart. Sums
-    over all trees are determinants, by Tutte's matrix-tree theorem in the form of Koo et
-    al. The elimination has no subtraction, so that the result is accurate however
+    over all trees are determinants, by Tutte's matrix-tree theorem in the form of Koo
+    et al. The elimination has no subtraction, so that the result is accurate however
     ill-conditioned the matrix is. Both use logarithms where numbers would underflow.
 
     References
     ----------
     T. Koo, A. Globerson, X. Carreras and M. Collins, "Structured prediction models via
     the matrix-tree theorem", EMNLP-CoNLL 2007.
-    R. McDonald and G. Satta, "On the complexity of non-projective data-driven dependency
-    parsing", IWPT 2007.
+    R. McDonald and G. Satta, "On the complexity of non-projective data-driven
+    dependency parsing", IWPT 2007.
 
     Examples
     --------

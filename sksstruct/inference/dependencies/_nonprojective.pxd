@@ -23,7 +23,7 @@ cdef Py_ssize_t nonprojective_scratch(Py_ssize_t n) noexcept nogil
 cdef Contraction carve(Py_ssize_t n, bint single_root, double* scratch) noexcept nogil
 cdef bint best_tree(Contraction* contraction, int32_t* heads) noexcept nogil
 
-# Scratch has nonprojective_scratch(n) numbers. Where there is no tree, the value is -inf
-# and heads are zero.
+# Scratch has nonprojective_scratch(n) numbers. Where there is no tree, the value is
+# -inf and heads are zero.
 cdef double nonprojective_max(Py_ssize_t n, bint single_root, const double* scores,
                               double* scratch, int32_t* heads) noexcept nogil

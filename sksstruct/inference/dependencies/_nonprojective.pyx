@@ -1,9 +1,9 @@
 """The best dependency tree, an arborescence (Chu and Liu, 1965; Edmonds, 1967).
 
-A path grows backward: each node takes its best arc, and the head of this arc comes next.
-Where it is on the path, the cycle is contracted to one node, whose arcs count for what
-they are worth more than those that they replace. A path ends at the root, or in one that
-did. All takes O(n^2): a node is chosen for once, and rows are merged once.
+A path grows backward: each node takes its best arc, and the head of this arc is the
+next. Where it is on the path, the cycle is contracted to one node, whose arcs count for
+what they are worth more than those that they replace. A path ends at the root, or in
+one that did. All takes O(n^2): a node is chosen for once, and rows are merged once.
 
 Exactly one word below the root: scores are then pairs, the number of arcs from the root
 and their sum, in lexicographic order (Edmonds' algorithm only adds and compares). Words

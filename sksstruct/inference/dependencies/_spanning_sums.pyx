@@ -16,9 +16,9 @@ before k (Wilson, 1996). If k is the last word that is left, e follows by substi
 Each word is the last once: half of the words are taken out, then half of the others,
 and so on; and the same for those taken out first. All takes O(n^3).
 
-With a single root, the weights of its arcs count as infinitely small: a pivot is the sum
-of the others. Where it is zero, the word must be the one below the root, and takes the
-place of the root.
+With a single root, the weights of its arcs count as infinitely small: a pivot is the
+sum of the others. Where it is zero, the word must be the one below the root, and takes
+the place of the root.
 
 T. Koo, A. Globerson, X. Carreras and M. Collins, "Structured prediction models via
 the matrix-tree theorem", EMNLP-CoNLL 2007.
@@ -45,7 +45,7 @@ cdef struct Elimination:
     bint logs
     double nothing, one
     const double* arcs  # (n + 1, ld), by modifier
-    double** row        # of each word: its arcs, where those of words taken out are none
+    double** row        # of each word: its arcs, none of words taken out
     double* pivot       # of each word that was taken out
     double* zeros       # (ld,), and scratch rows
     double* escape
