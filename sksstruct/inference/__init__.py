@@ -12,6 +12,11 @@ from sksstruct.inference.chains._sumproduct import forward_backward
 from sksstruct.inference.chains._topk import viterbi_topk
 from sksstruct.inference.chains._viterbi import viterbi
 from sksstruct.inference.cuts._mincut import MinCut, min_cut, min_cut_max_marginals
+from sksstruct.inference.dependencies._dependencies import (
+    dependency_marginals,
+    dependency_topk,
+    dependency_tree,
+)
 from sksstruct.inference.parts._parts import (
     Placement,
     parts_max_marginals,
@@ -48,6 +53,9 @@ __all__ = [
     "best_boxes",
     "bmmf",
     "branch_and_bound",
+    "dependency_marginals",
+    "dependency_topk",
+    "dependency_tree",
     "forward_backward",
     "matching",
     "matching_max_marginals",

@@ -1,0 +1,1 @@
+"""Dependency trees, whose scores are sums over arcs."""

@@ -1,0 +1,6 @@
+# Scratch has spanning_scratch(n) numbers. Where there is no tree, the value is -inf and
+# means are zero. means, of the shape of scores, may be NULL.
+cdef Py_ssize_t spanning_scratch(Py_ssize_t n) noexcept nogil
+cdef double nonprojective_sums(Py_ssize_t n, bint single_root, const double* scores,
+                               double scale, double* scratch,
+                               double* means) noexcept nogil
