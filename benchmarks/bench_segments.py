@@ -28,8 +28,9 @@ LONGEST = 6
 
 def read(name):
     """Attributes and IOBES labels of training and test sentences."""
+    name = f"{SETS[name]}_iobes"
     parts = [
-        entity_data(f"{SETS[name]}_iobes", part, None, "bio") for part in ("train", "devel", "test")
+        entity_data(name, part, None, "bio") for part in ("train", "devel", "test")
     ]
     train = [a + b for a, b in zip(*parts[:2], strict=True)]
     return [(X, convert_labels(y, "IOBES")) for X, y in (train, parts[2])]
@@ -85,13 +86,12 @@ def main():
         X, test = vectorizer.fit_transform(rows), vectorizer.transform(test_rows)
         print(f"\n{name:30s}     F1    fit s    tag s")
         run("ChainCRF()", ChainCRF(random_state=0), (X, y), test, true)
-        alpha = 0.02
         counts = phrases(rows, y)
         known = with_spans(X, rows, counts, y)
         known_test = with_spans(test, test_rows, counts)
         for unit in ("position", "segment"):
-            segments = SegmentModel(loss_unit=unit, max_length="auto")
-            model = SSVMClassifier(segments, alpha=alpha, random_state=0)
+            segments = SegmentModel(loss_unit=unit)
+            model = SSVMClassifier(segments, alpha=0.02, random_state=0)
             run(f"SegmentModel, by {unit}", model, (X, y), test, true)
             run("  with a dictionary", model, (known, y), known_test, true)
 

@@ -150,7 +150,7 @@ cdef class SegmentSequences(Structure):
         return out
 
     cdef Segments _read(self, Potentials* at, Py_ssize_t i) noexcept nogil:
-        """Return the potentials of an example; what is forbidden is so in the memory."""
+        """Return the potentials of an example; what is forbidden is -inf."""
         cdef Segments out = self._empty(self._sizes[i])
         cdef const double* lengths = at.theta + out.size * out.node_step
         cdef const double* forbidden = &self._forbidden[0, 0]
@@ -203,6 +203,7 @@ cdef class SegmentSequences(Structure):
         cdef Py_ssize_t size = self._sizes[i], ld = self.ld, start = 0, count = 0, t
         cdef Py_ssize_t lengths = size * self.n_roles * ld, span
         cdef Py_ssize_t transitions = lengths + self.max_length * ld, before = -1
+        cdef Py_ssize_t stop
         cdef Segment segment
         while start < size:
             segment = segment_at(y, start, size)
@@ -216,8 +217,8 @@ cdef class SegmentSequences(Structure):
                 transitions + (before if start else self.n_labels) * ld + segment.label)
             count += 2
             if self._has_spans:
-                for span in range(self._first_span[self._starts[i] + i + segment.stop - 1],
-                                  self._first_span[self._starts[i] + i + segment.stop]):
+                stop = self._starts[i] + i + segment.stop
+                for span in range(self._first_span[stop - 1], self._first_span[stop]):
                     if self._span_start[self._spans_of[i] + span] == start:
                         keys[count] = <int32_t> (
                             transitions + self._pair_size + span * ld + segment.label)

@@ -264,7 +264,7 @@ class SegmentModel(CompiledModel):
         return self.form_ != "labels" or self.max_length != "auto"
 
     @property
-    def intercept_scaling_(self):
+    def intercept_scaling_(self) -> float:
         # biases, lengths and transitions count as features of one
         return 1.0
 
@@ -303,7 +303,7 @@ class SegmentModel(CompiledModel):
     def _labeling(self, x, y):
         return y
 
-    def segments_of(self, labeling):
+    def _segments_of(self, labeling):
         """Segments (start, stop, number of the label) of integers, outside included."""
         starts = np.flatnonzero(labeling >= 0)
         stops = np.append(starts[1:], len(labeling))
@@ -311,7 +311,7 @@ class SegmentModel(CompiledModel):
 
     def _named(self, labeling):
         """Segments (start, stop, label), without the outside."""
-        rows = self.segments_of(labeling)
+        rows = self._segments_of(labeling)
         rows = rows[rows[:, 2] >= self.outside_].tolist()
         labels = self.classes_.tolist()
         return [(a, b, labels[number - self.outside_]) for a, b, number in rows]
@@ -401,7 +401,7 @@ class SegmentModel(CompiledModel):
         for i, x in enumerate(X):
             spans, features = x[1], x[2]
             if with_observed and y_true is not None:
-                mine = self.segments_of(y_true[i])[:, :2]
+                mine = self._segments_of(y_true[i])[:, :2]
                 known = set(map(tuple, spans.tolist()))
                 new = [tuple(each) not in known for each in mine.tolist()]
                 mine = mine[np.array(new, dtype=bool)]
@@ -476,7 +476,7 @@ class SegmentModel(CompiledModel):
         out = []
         for i in range(len(X)):
             labeling, _ = model.labeling(workspace, i)
-            rows = self.segments_of(labeling)
+            rows = self._segments_of(labeling)
             rows = rows[rows[:, 2] >= self.outside_].astype(np.int32)
             shares = model.structure.probabilities(i, workspace.theta, rows).tolist()
             numbers = rows.tolist()
@@ -522,7 +522,7 @@ class SegmentModel(CompiledModel):
         x = self._input(x, "x")
         for labeling in _segmentations(x[0].shape[0], self._allowed()):
             labeling = np.array(labeling, dtype=np.int32)
-            labels = self.segments_of(labeling)[:, 2]
+            labels = self._segments_of(labeling)[:, 2]
             if self._repeats or (labels[1:] != labels[:-1]).all():
                 yield self._shown(x, labeling)
 
