@@ -122,6 +122,17 @@ def test_durations_of_labels():
     assert fitted.score(test, true) > 0.85
 
 
+@pytest.mark.parametrize("unit", ["position", "segment"])
+def test_some_inputs_have_spans(unit):
+    X, y = sentences(30)
+    X = [(x, [(0, 1)], np.ones((1, 2))) if i % 2 else x for i, x in enumerate(X)]
+    model = SegmentModel(loss_unit=unit)
+    fitted = SSVMClassifier(model, alpha=0.1, random_state=0).fit(X, y)
+    assert fitted.span_coef_.shape == (3, 2)
+    bare = [x[0] if isinstance(x, tuple) else x for x in X]
+    assert len(fitted.predict(bare)) == len(fitted.predict(X)) == 30
+
+
 BAD = {
     "overlaps": ([np.ones((3, 1))], [[(0, 2, "a"), (1, 3, "a")]]),
     "the sequence has 3 positions": ([np.ones((3, 1))], [[(0, 4, "a")]]),

@@ -21,6 +21,8 @@ from sksstruct.utils._param_validation import Count
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder
 
+_NO_SPANS = np.empty((0, 2), dtype=np.intp)
+
 
 @dataclass(eq=False, repr=False)
 class SegmentModel(CompiledModel):
@@ -126,7 +128,7 @@ class SegmentModel(CompiledModel):
     # ---- inputs ----
 
     def _input(self, x, name):
-        spans, features = np.empty((0, 2), dtype=np.intp), None
+        spans = features = None
         if isinstance(x, tuple):
             if len(x) != 3:
                 raise ValueError(
@@ -137,13 +139,16 @@ class SegmentModel(CompiledModel):
         x = feature_rows(x, name, self.n_features_)
         if not x.shape[0]:
             raise ValueError(f"{name} has no positions")
+        # checks of spans take longer than all the rest
+        if spans is None and features is None:
+            return x, _NO_SPANS, None
         return x, *self._spans(spans, features, x.shape[0], name)
 
     def _spans(self, spans, features, n_positions, name):
         """Checked candidate spans in the order of where they stop, and features."""
-        spans = np.asarray(spans)
+        spans = np.asarray(_NO_SPANS if spans is None else spans)
         if not spans.size:
-            spans = np.empty((0, 2), dtype=np.intp)
+            spans = _NO_SPANS
         if spans.ndim != 2 or spans.shape[1] != 2 or spans.dtype.kind not in "iu":
             raise ValueError(
                 f"{name}: spans must be integers of shape (n_spans, 2), got shape "
@@ -161,8 +166,7 @@ class SegmentModel(CompiledModel):
         if features is None:
             if len(spans):
                 raise ValueError(f"{name}: spans have no features")
-            width = self.n_span_features_ or 0
-            return spans, sparse.csr_array((0, width))
+            return spans, None
         features = feature_rows(
             features, f"{name}: span_features", self.n_span_features_
         )
@@ -187,13 +191,10 @@ class SegmentModel(CompiledModel):
 
     def _learn(self, X, y, weight):
         self._learn_size((x[0].shape[1] for x in X), "sequences")
-        self.n_span_features_ = max(x[2].shape[1] for x in X)
-        for i, x in enumerate(X):
-            if x[2].shape[0] and x[2].shape[1] != self.n_span_features_:
-                raise ValueError(
-                    f"X[{i}] has {x[2].shape[1]} features of spans, others have "
-                    f"{self.n_span_features_}"
-                )
+        widths = {x[2].shape[1] for x in X if x[2] is not None}
+        if len(widths) > 1:
+            raise ValueError(f"X has spans of {sorted(widths)} features")
+        self.n_span_features_ = widths.pop() if widths else 0
         self.form_ = form_of(y)
         self.scheme_ = scheme_of(y) if self.form_ == "tags" else None
         self.outside_ = self.form_ != "labels"
@@ -400,6 +401,8 @@ class SegmentModel(CompiledModel):
         found, rows, first = [], [], []
         for i, x in enumerate(X):
             spans, features = x[1], x[2]
+            if features is None:
+                features = sparse.csr_array((0, n_features))
             if with_observed and y_true is not None:
                 mine = self._segments_of(y_true[i])[:, :2]
                 known = set(map(tuple, spans.tolist()))
@@ -527,9 +530,7 @@ class SegmentModel(CompiledModel):
                 yield self._shown(x, labeling)
 
     def _smallest(self):
-        width = self.n_span_features_
-        spans = np.empty((0, 2), dtype=np.intp), sparse.csr_array((0, width))
-        return np.zeros((1, self.n_features_)), *spans
+        return np.zeros((1, self.n_features_)), _NO_SPANS, None
 
 
 def _segmentations(n_positions, allowed):
