@@ -280,7 +280,7 @@ def segment_problems():
         for x, each in zip(X, spans, strict=True)
     ]
     y = [[(0, 1, "a"), (1, 3, "b")], [(0, 1, "a")], [(1, 3, "b")]]
-    model = SegmentModel(loss_unit="segment")
+    model = SegmentModel(loss_unit="segment", loss_normalization=None)
     yield "segments", model, X, y, segment_feature
 
 

@@ -64,9 +64,8 @@ class SegmentModel(CompiledModel):
         wrong place in its segment. "segment": a segment that is not observed, and an
         observed one that is missed.
     loss_normalization : {"mean", "example"} or None, default="mean"
-        Divisor of the loss of an example. "mean": the mean number of positions, or of
-        observed segments, in the training data. "example": the number of the example,
-        at least 1. None: no division.
+        Divisor of the loss of an example. "mean": the mean number of positions in the
+        training data. "example": the number of the example. None: no division.
     fit_intercept : bool, default=True
         Whether labels have a bias at each position.
 
@@ -207,16 +206,10 @@ class SegmentModel(CompiledModel):
             raise ValueError("y has no segment: training needs one")
         self.classes_ = LabelEncoder.from_labels(labels).classes_
         self._learn_lengths(segments)
-        counted = self.loss_unit == "segment"
-        sizes = [
-            len(each) if counted else x[0].shape[0]
-            for x, each in zip(X, segments, strict=True)
-        ]
-        self.mean_size_ = max(float(np.average(sizes, weights=weight)), 1e-300)
+        sizes = [x[0].shape[0] for x in X]
+        self.mean_size_ = float(np.average(sizes, weights=weight))
         squares = np.array([row_squares(x[0]).sum() for x in X])
-        self.mean_square_ = float(
-            weight @ squares / (weight @ [x[0].shape[0] for x in X])
-        )
+        self.mean_square_ = float(weight @ squares / (weight @ sizes))
         return self._outputs(X, y)
 
     def _learn_lengths(self, segments):
@@ -367,9 +360,6 @@ class SegmentModel(CompiledModel):
         if y_true is not None:
             labels = np.concatenate(y_true)
             sizes = np.diff(offsets)
-            if counted is not None:
-                sizes = [np.count_nonzero(y >= self.outside_) for y in y_true]
-                sizes = np.maximum(sizes, 1)
             costs = 1.0 / divisor(self.loss_normalization, sizes, self.mean_size_)
             costs = np.broadcast_to(costs, n).astype(np.float64)
         structure = SegmentSequences(
@@ -503,12 +493,12 @@ class SegmentModel(CompiledModel):
         return self._loss_of(*pair, self._input(x, "x")[0].shape[0])
 
     def _loss_of(self, true, found, n_positions):
+        size = n_positions
+        if size is None:
+            size = max((stop for _, stop, _ in [*true, *found]), default=1)
         if self.loss_unit == "segment":
-            wrong, size = len(set(true) ^ set(found)), max(len(true), 1)
+            wrong = len(set(true) ^ set(found))
         else:
-            size = n_positions
-            if size is None:
-                size = max((stop for _, stop, _ in [*true, *found]), default=1)
             places = [self._places(each, size) for each in (true, found)]
             wrong = sum(a != b for a, b in zip(*places, strict=True))
         return wrong / divisor(self.loss_normalization, size, self.mean_size_)
