@@ -82,6 +82,14 @@ def test_probabilities_of_segments():
         assert 1.0 - share[0, 0] == pytest.approx(p[inside].sum(), rel=1e-9, abs=1e-12)
 
 
+def test_a_label_may_be_named_as_the_outside():
+    X, y = [np.ones((3, 1))], [[(0, 2, "O")]]
+    model = SegmentModel(roles=False, loss_normalization=None)
+    model.prepare(X, y)
+    assert model.loss(y[0], [(0, 3, "O")]) == model._loss_at(X[0], y[0], []) - 1 == 1
+    check_model(model, X, y, enumerate_outputs=True, random_state=0)
+
+
 def test_lengths():
     X, y = sentences(40)
     with pytest.warns(UserWarning, match="segments of y are longer than max_length=2"):
@@ -147,6 +155,7 @@ BAD = {
         [[(0, 1, "a")]],
     ),
     "spans have no features": ([(np.ones((2, 1)), [(0, 1)], None)], [[(0, 1, "a")]]),
+    "must be a list of labels, tags or segments": ([np.ones((3, 1))], ["aab"]),
     "scheme IOB1": ([np.ones((2, 1))], [["I-a", "O"]]),
 }
 

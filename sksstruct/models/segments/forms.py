@@ -1,5 +1,7 @@
 """Forms of segmentations: labels of positions, tags, and lists of segments."""
 
+from collections.abc import Sized
+
 import numpy as np
 
 from sksstruct.utils._spans import SpanLabels, SpanSequence
@@ -11,6 +13,11 @@ _LETTERS = {"BIO": "BIIB", "IOBES": "BIES", "BILOU": "BILU"}
 
 def form_of(y):
     """The form of training outputs: "segments", "tags" or "labels"."""
+    for i, each in enumerate(y):
+        if isinstance(each, (str, bytes)) or not isinstance(each, Sized):
+            raise ValueError(
+                f"y[{i}] must be a list of labels, tags or segments, got {each!r:.80}"
+            )
     entries = [each[0] for each in y if len(each)]
     if not entries or isinstance(entries[0], (tuple, list, np.ndarray)):
         return "segments"

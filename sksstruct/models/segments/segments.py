@@ -50,7 +50,9 @@ class SegmentModel(CompiledModel):
     ----------
     max_length : int or "auto", default="auto"
         Largest length of a segment. "auto": for each label, the largest in the training
-        data. Observed segments that are longer are cut into pieces, with a warning.
+        data; no longer segment is predicted, nor a longer run if outputs are labels of
+        positions. With a number, observed segments that are longer are cut into pieces,
+        with a warning, and runs may be longer than one segment.
     min_length : int, default=1
         Smallest length of a segment. An observed segment that is shorter is an error.
     length_features : int, default=8
@@ -239,7 +241,7 @@ class SegmentModel(CompiledModel):
                     f"{self.max_length}, the longest {longest.max()}; they were cut "
                     "into pieces",
                     UserWarning,
-                    stacklevel=8,  # past fit and its decorator
+                    stacklevel=10,  # past fit and its decorator
                 )
             longest[:] = self.max_length
         self.longest_ = np.concatenate([[1] * self.outside_, longest]).astype(np.intp)
@@ -505,11 +507,12 @@ class SegmentModel(CompiledModel):
 
     def _places(self, segments, n_positions):
         """What a position has to be right: its label, and with roles its place."""
-        if not self._has_roles:
-            scheme, form = None, "labels"
-        else:
-            scheme, form = "IOBES", "tags"
-        return shown(segments, form, scheme, n_positions).tolist()
+        out = [None] * n_positions
+        for start, stop, label in segments:
+            for t in range(start, stop):
+                place = (t == start, t == stop - 1) if self._has_roles else None
+                out[t] = label, place
+        return out
 
     def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")
