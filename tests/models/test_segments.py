@@ -1,5 +1,7 @@
 """Models of segments: forms of outputs, lengths, probabilities, and errors."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,6 +9,7 @@ from sklearn.base import clone
 from sksstruct import SSVMClassifier
 from sksstruct.metrics import chunk_f1_score, iter_chunks
 from sksstruct.models import SegmentModel, check_model
+from sksstruct.utils.entries import Entries
 
 
 def sentences(n, seed=0, longest=8):
@@ -172,3 +175,26 @@ def test_too_short_for_its_lengths():
     fitted = SSVMClassifier(clone(SegmentModel(min_length=2)), alpha=0.1).fit(X, y)
     with pytest.raises(ValueError, match="of 1 positions has no segmentation"):
         fitted.predict([np.ones((1, 1))])
+
+
+@pytest.mark.parametrize("form", ["segments", "labels"])
+def test_labelings_from_elsewhere(form):
+    """Of all records of small integers, those are accepted that are labelings."""
+    y = [[(0, 1, "a"), (1, 3, "b")]] if form == "segments" else [list("abb")]
+    model = SegmentModel(min_length=1)
+    X = [model._input(np.ones((3, 1)), "x")]
+    model.prepare([np.ones((3, 1))], y)
+    bound = model._bound(X, [model._output(X[0], y[0], "y")], None)
+    allowed = {
+        tuple(model._output(X[0], each, "y")) for each in model.labelings(X[0][0])
+    }
+    n_labels = len(model.longest_)
+    entries, accepted = Entries({}, "state"), set()
+    for record in itertools.product(range(-1 - n_labels, n_labels + 1), repeat=3):
+        keys = np.array(record, dtype=np.int32)
+        try:
+            bound.check_labelings(entries, np.ones(1, dtype=np.intp), keys)
+        except ValueError:
+            continue
+        accepted.add(record)
+    assert accepted == allowed and len(allowed) >= 4
