@@ -27,3 +27,9 @@ def data_home():
             if (folder / "conll2000" / "train.txt.gz").is_file():
                 return folder
     pytest.skip("real data sets not found: set SKSSTRUCT_DATA to their folder")
+
+
+@pytest.fixture
+def callbacks():
+    """The module with scikit-learn's callbacks, which came with version 1.9."""
+    return pytest.importorskip("sklearn.callback", reason="scikit-learn is before 1.9")

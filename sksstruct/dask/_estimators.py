@@ -15,7 +15,7 @@ from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._doc import fill_doc, section
-from sksstruct.utils.typing import with_callbacks
+from sksstruct.utils.callbacks import with_callbacks
 
 _TEXTS = {
     "client": """

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 
 from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._parameters import TEXTS, AnySolver
@@ -30,13 +29,13 @@ from sksstruct.utils._param_validation import (
     Threads,
     Verbosity,
 )
+from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import (
     Labelings,
     Sequences,
     TrainedTransitions,
-    with_callbacks,
 )
 
 Share = Annotated[float, Interval(Real, 0, 1, closed="left")]

@@ -6,7 +6,6 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,9 +23,10 @@ from sksstruct.utils._param_validation import (
     Threads,
     Verbosity,
 )
+from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
-from sksstruct.utils.typing import MatrixLike, with_callbacks
+from sksstruct.utils.typing import MatrixLike
 
 
 @fill_doc(

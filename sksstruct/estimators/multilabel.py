@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,9 +29,10 @@ from sksstruct.utils._param_validation import (
     Threads,
     Verbosity,
 )
+from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
-from sksstruct.utils.typing import MatrixLike, with_callbacks
+from sksstruct.utils.typing import MatrixLike
 
 # Up to so many labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12

@@ -10,17 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.callback import CallbackSupportMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    _num_samples,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from sksstruct.estimators._fitted import Selected
 from sksstruct.estimators._parameters import TEXTS
@@ -42,9 +37,11 @@ from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Threads, Verbosity, validate_params
+from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned
-from sksstruct.utils.typing import Examples, with_callbacks
+from sksstruct.utils.typing import Examples
+from sksstruct.utils.validation import check_weight
 
 # Values of the default grid that may score lower than the best one, in a row.
 _PATIENCE = 3
@@ -420,7 +417,7 @@ class SSVMPathCV(
         fixed = self._fix_units(last, rows, y, sample_weight, parameters)
         last.set_params(**fixed)
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, np.zeros((n, 1)))
+            weight = check_weight(sample_weight, n)
         parts = check_cv(self.cv, y, classifier=is_classifier(best))
         parts = list(parts.split(X, y, groups))
         n_tasks = 1 if parameters.alphas is None else len(parameters.alphas)

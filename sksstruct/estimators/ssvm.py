@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedModel
@@ -27,8 +26,9 @@ from sksstruct.utils._param_validation import (
     Threads,
     Verbosity,
 )
+from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.state import Versioned
-from sksstruct.utils.typing import Examples, with_callbacks
+from sksstruct.utils.typing import Examples
 
 
 @fill_doc(

@@ -8,7 +8,6 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._collect import collect
@@ -16,9 +15,10 @@ from sksstruct.feature_extraction._vocabulary import Vocabulary
 from sksstruct.utils._layout import StoredRows
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._param_validation import Constrained, Interval, validate_params
+from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned, required
-from sksstruct.utils.typing import FeatureSequences, with_callbacks
+from sksstruct.utils.typing import FeatureSequences
 
 # Callbacks hear of so many sequences at a time.
 _BLOCK = 1000

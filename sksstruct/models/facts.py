@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
 
 from sksstruct.utils._names import FeatureNames
+from sksstruct.utils.validation import check_weight
 
 
 @dataclass
@@ -116,10 +116,5 @@ def same(one, two):
 
 def part_weight(sample_weight, n_examples):
     """Weights of the examples of a part as given, and which are positive."""
-    weight = _check_sample_weight(
-        sample_weight,
-        np.zeros((n_examples, 1)),
-        ensure_non_negative=True,
-        allow_all_zero_weights=True,
-    )
+    weight = check_weight(sample_weight, n_examples)
     return weight, np.flatnonzero(weight)

@@ -2,14 +2,13 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from sksstruct.models.facts import part_weight
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils.sparse_input import sound_csr, validate_rows
-from sksstruct.utils.validation import check_example_weight
+from sksstruct.utils.validation import check_example_weight, label_costs
 
 # Options for scikit-learn's validation of a matrix of samples.
 ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
@@ -83,13 +82,9 @@ class ClassesModel(RowsModel):
         return labels
 
     def _factors_of(self, Y, weight):
-        # scikit-learn's class_weight
-        return compute_class_weight(
-            self._class_weight,
-            classes=self.classes_,
-            y=self.classes_[Y],
-            sample_weight=weight,
-        )[Y]
+        counts = np.bincount(Y, weight, len(self.classes_))
+        costs = label_costs(self._class_weight, self.classes_, counts)
+        return np.ones(len(Y)) if costs is None else costs[Y]
 
 
 def _canonical(X):

@@ -341,6 +341,27 @@ def costs_by_name(class_weight, classes):
     return np.array(values, dtype=np.float64)
 
 
+def label_costs(class_weight, classes, counts=None):
+    """Cost of missing each label, as of scikit-learn's class_weight; None if all are 1.
+
+    `counts`, the weight of each label in the data, are needed for "balanced".
+    """
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, dict):
+        costs = costs_by_name(class_weight, classes)
+    else:
+        # Labels of weight zero cost nothing. Shares, as weights may be the smallest
+        # numbers there are.
+        shares = counts / counts.sum()
+        costs = np.divide(
+            1.0 / len(classes), shares, out=np.zeros(len(classes)), where=shares > 0
+        )
+    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
+        raise ValueError("class_weight must be finite, not negative and not all 0")
+    return costs
+
+
 def is_list(y):
     """Whether y has entries in a definite order."""
     if isinstance(y, str | bytes | Mapping | Set) or not isinstance(y, Sized):

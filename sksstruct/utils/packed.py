@@ -273,7 +273,9 @@ class PackedSequences(Versioned, Sequence):
 
     def __array_function__(self, func, types, args, kwargs):
         """What `sklearn.pipeline.FeatureUnion` joins its parts with."""
-        if func is np.concatenate and kwargs.get("axis", *args[1:2]) == 1:
+        is_columns = func is np.concatenate and kwargs.get("axis", *args[1:2]) == 1
+        # before scikit-learn 1.9
+        if is_columns or func is np.hstack:
             return side_by_side(args[0])
         # all else is as if this method did not exist
         return func._implementation(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,15 +48,6 @@ TrainedTransitions: TypeAlias = Transitions | Literal["auto"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-if TYPE_CHECKING:
-
-    def with_callbacks(method: _Decorated, /) -> _Decorated:
-        """Callbacks around `fit`, whose signature stays the same."""
-
-else:
-    # scikit-learn has no annotations: a decorated method would be of any type
-    from sklearn.callback import with_callbacks
-
 __all__ = [
     "Decorator",
     "Examples",
@@ -72,5 +63,4 @@ __all__ = [
     "Strings",
     "TrainedTransitions",
     "Transitions",
-    "with_callbacks",
 ]

@@ -3,15 +3,17 @@
 Every error names the argument and the sequence at fault.
 """
 
+from numbers import Real
+
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import check_array
 
 from sksstruct.utils.labels import (
     LabelEncoder,
     check_labels,
-    costs_by_name,
     encode_labels,
     is_list,
+    label_costs,
 )
 from sksstruct.utils.packed import check_sequences
 
@@ -22,8 +24,9 @@ __all__ = [
     "check_position_weight",
     "check_sequence_weight",
     "check_sequences",
-    "costs_by_name",
+    "check_weight",
     "encode_labels",
+    "label_costs",
 ]
 
 
@@ -36,6 +39,42 @@ def _refuse_nested_weight(sample_weight, what, instead):
             f"sample_weight must have one number for each {what}, not several: "
             f"{instead}"
         )
+
+
+def check_weight(sample_weight, n_examples, what="example"):
+    """Weights of examples as floats, finite and not negative; None and numbers: alike.
+
+    Raises
+    ------
+    ValueError
+        If there is not one number for each example, or a weight is not valid.
+    """
+    if sample_weight is None or isinstance(sample_weight, Real):
+        weight = np.full(n_examples, 1.0 if sample_weight is None else sample_weight)
+        weight = weight.astype(np.float64)
+    else:
+        weight = check_array(
+            sample_weight,
+            dtype=np.float64,
+            order="C",
+            ensure_2d=False,
+            ensure_min_samples=0,
+            input_name="sample_weight",
+        )
+    if weight.shape != (n_examples,):
+        one = weight.ndim == 1
+        entries = f"{len(weight)} entries" if one else f"shape {weight.shape}"
+        raise ValueError(
+            f"sample_weight has {entries}, but X has {n_examples} {what}s: it takes "
+            f"one weight for each {what}"
+        )
+    if not (weight >= 0).all():
+        i = int(np.flatnonzero(~(weight >= 0))[0])
+        raise ValueError(
+            f"sample_weight[{i}] is negative: {weight[i]}. Negative values in data "
+            "passed to `sample_weight`"
+        )
+    return weight
 
 
 def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
@@ -54,24 +93,7 @@ def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
         "in training, class_weight weights positions by their labels, and positions "
         "with the label None have no loss",
     )
-    weight = np.asarray(sample_weight)
-    if weight.ndim == 1 and len(weight) != n_sequences:
-        raise ValueError(
-            f"sample_weight has {len(weight)} entries, but X has {n_sequences} "
-            "sequences: it takes one weight for each sequence"
-        )
-    weight = _check_sample_weight(
-        sample_weight,
-        np.empty((n_sequences, 1)),
-        dtype=np.float64,
-        allow_all_zero_weights=True,
-    )
-    if (weight < 0).any():
-        i = int(np.flatnonzero(weight < 0)[0])
-        raise ValueError(
-            f"sample_weight[{i}] is negative: {weight[i]}. Negative values in data "
-            "passed to `sample_weight`"
-        )
+    weight = check_weight(sample_weight, n_sequences, "sequence")
     if not weight.any() and not all_zero:
         raise ValueError("sample_weight is zero for every sequence")
     if not np.isfinite(weight.sum()):
@@ -121,10 +143,10 @@ def check_example_weight(sample_weight, n_examples, factors=None):
     _refuse_nested_weight(
         sample_weight, "example", "nodes of a Graph have node_weights"
     )
-    weight = _check_sample_weight(
-        sample_weight, np.zeros((n_examples, 1)), ensure_non_negative=True
-    )
+    weight = check_weight(sample_weight, n_examples)
     total = float(weight.sum())
+    if not total:
+        raise ValueError("sample_weight must contain at least one non-zero number")
     if factors is not None:
         factor = factors(weight)
         if not (np.isfinite(factor).all() and (factor >= 0.0).all()):

@@ -6,7 +6,6 @@ import pytest
 from reference import Chain
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
@@ -456,6 +455,7 @@ class TestInterruptions:
         assert "max_iter" in message
         assert record[0].filename == __file__
 
+    @pytest.mark.usefixtures("callbacks")
     def test_callbacks(self, data, capsys):
         class Stop:
             def __init__(self):
@@ -482,13 +482,13 @@ class TestInterruptions:
         assert callback.seen[0] == "setup" and callback.seen[-1] == "teardown"
         assert callback.seen[3] == model.score(data.X, data.y)
 
-    def test_scikit_learns_own_callbacks(self, data, capsys):
-        monitor = ScoringMonitor(scoring={"accuracy": token_accuracy_scorer})
-        model = ChainCRF(random_state=0).set_callbacks(ProgressBar(), monitor)
+    def test_scikit_learns_own_callbacks(self, data, capsys, callbacks):
+        monitor = callbacks.ScoringMonitor(scoring={"accuracy": token_accuracy_scorer})
+        model = ChainCRF(random_state=0).set_callbacks(callbacks.ProgressBar(), monitor)
         model.fit(data.X, data.y)
         assert "ChainCRF" in capsys.readouterr().out
         search = GridSearchCV(ChainCRF(), {"alpha": [0.1, 1.0]}, cv=2)
-        search.set_callbacks(ProgressBar()).fit(data.X, data.y)
+        search.set_callbacks(callbacks.ProgressBar()).fit(data.X, data.y)
         assert "ChainCRF" in capsys.readouterr().out
 
     def test_attributes_of_a_subclass_stay(self, data):

@@ -9,7 +9,6 @@ from reference import Chain, flat_weights, smooth_objective
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 from sklearn.base import clone
-from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sksstruct.models.chain._chain import BoundChain
@@ -499,7 +498,7 @@ class TestUnobserved:
             with pytest.raises(ValueError, match=r"y\[2\]"):
                 model.fit(X, y, sample_weight=[0, 1, 1])
 
-    def test_interrupts_and_stops_between_rounds(self, data):
+    def test_interrupts_and_stops_between_rounds(self, data, callbacks):
         X, _, partial = data
 
         class Stops(BCFW):
@@ -513,7 +512,7 @@ class TestUnobserved:
             model.fit(X, partial)
         assert len(model.predict(X)) == len(X)
 
-        class Once(ScoringMonitor):
+        class Once(callbacks.ScoringMonitor):
             def on_fit_task_end(self, *args, **kwargs):
                 super().on_fit_task_end(*args, **kwargs)
                 return True
@@ -551,13 +550,15 @@ class TestUnobserved:
         with pytest.raises(ValueError, match="missing label"):
             ChainCRF().partial_fit(X, partial, classes=[0, 1, 2])
 
-    def test_callbacks_and_packed_input(self, data):
+    def test_callbacks_and_packed_input(self, data, callbacks):
         X, _, partial = data
         packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])
         model = ChainCRF(0.01, random_state=0)
         seen = []
         model.set_callbacks(
-            ScoringMonitor(scoring={"a": lambda e, X, y: seen.append(1) or 1.0})
+            callbacks.ScoringMonitor(
+                scoring={"a": lambda e, X, y: seen.append(1) or 1.0}
+            )
         )
         np.testing.assert_array_equal(
             model.fit(packed, partial).coef_,

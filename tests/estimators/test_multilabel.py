@@ -49,7 +49,6 @@ def why(estimator):
         MultilabelPairwise(random_state=0),
     ],
     expected_failed_checks=why,
-    xfail_strict=True,
 )
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -11,7 +11,6 @@ from problems import PROBLEMS
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -738,13 +737,13 @@ class TestCV:
         again = SSVMPathCV(estimator, cv=3).fit(packed, y)
         np.testing.assert_array_equal(search.scores_, again.scores_)
 
-    def test_groups_scoring_and_callbacks(self):
+    def test_groups_scoring_and_callbacks(self, callbacks):
         estimator, X, y = binary()
         groups = np.arange(len(y)) // 10
         search = SSVMPathCV(
             estimator, cv=GroupKFold(3), scoring=make_scorer(accuracy_score)
         )
-        search.set_callbacks(ProgressBar())
+        search.set_callbacks(callbacks.ProgressBar())
         search.fit(X, y, groups=groups)
         assert search.scores_.shape[1] == 3
         search.set_params(refit=False, cv=2, scoring="roc_auc", method="exact")

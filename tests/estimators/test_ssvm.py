@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
@@ -148,11 +147,11 @@ def test_a_failed_fit_changes_nothing(digits):
     assert not hasattr(classifier, "classes_")
 
 
-def test_callbacks_and_pipeline(digits):
+def test_callbacks_and_pipeline(digits, callbacks):
     X, y = digits
-    monitor = ScoringMonitor(scoring=make_scorer(accuracy_score))
+    monitor = callbacks.ScoringMonitor(scoring=make_scorer(accuracy_score))
     classifier = SSVMClassifier(alpha=0.01, random_state=0)
-    classifier.set_callbacks(monitor, ProgressBar())
+    classifier.set_callbacks(monitor, callbacks.ProgressBar())
     classifier.fit(X, y)
     search = GridSearchCV(
         make_pipeline(StandardScaler(), SSVMClassifier(random_state=0)),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.callback import ProgressBar
 from sklearn.pipeline import make_pipeline
 from sksstruct.feature_extraction._vocabulary import Vocabulary
 
@@ -228,6 +227,7 @@ class Record:
         self.tasks.append("teardown")
 
 
+@pytest.mark.usefixtures("callbacks")
 @pytest.mark.parametrize("sized", [True, False])
 def test_callbacks_hear_of_blocks(sized):
     X = [[["a"]], [["b"]]] * 600
@@ -247,9 +247,9 @@ def test_callbacks_hear_of_blocks(sized):
     ]
 
 
-def test_callbacks_of_a_pipeline(capsys):
+def test_callbacks_of_a_pipeline(capsys, callbacks):
     X, y = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}]], [["A", "B"], ["B"]]
     tagger = make_pipeline(SequenceVectorizer(), ChainCRF())
-    tagger.set_callbacks(ProgressBar()).fit(X, y)
+    tagger.set_callbacks(callbacks.ProgressBar()).fit(X, y)
     assert "SequenceVectorizer" in capsys.readouterr().out
     assert [row.tolist() for row in tagger.predict(X)] == y

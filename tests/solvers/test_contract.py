@@ -78,6 +78,7 @@ def test_same_bits_for_any_number_of_threads(data, name, loss):
         np.testing.assert_array_equal(other.transitions_, fits[0].transitions_)
 
 
+@pytest.mark.usefixtures("callbacks")
 @pytest.mark.parametrize(("name", "loss"), EVERY)
 def test_trace_and_callbacks(data, name, loss):
     model = ChainCRF(0.1, loss=loss, solver=name, max_iter=8, tol=0, random_state=0)

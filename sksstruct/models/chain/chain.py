@@ -20,7 +20,6 @@ from sksstruct.models.chain.data import (
     TrainingData,
     check_classes,
     existing_weights,
-    label_costs,
 )
 from sksstruct.models.chain.incomplete import IncompleteChain
 from sksstruct.models.chain.pair_support import PairSupport, pair_columns
@@ -30,7 +29,7 @@ from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.validation import LabelEncoder
+from sksstruct.utils.validation import LabelEncoder, label_costs
 
 # What alpha="auto" stands for, but for `alpha_factor`, which is about 1 for texts:
 # alpha with the hinge losses, and CRFsuite's c2, which is alpha n / 2, with the

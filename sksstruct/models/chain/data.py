@@ -10,7 +10,6 @@ from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     check_sequence_weight,
     check_sequences,
-    costs_by_name,
     encode_labels,
 )
 
@@ -179,27 +178,6 @@ def rows_of(packed, rows):
     """Features of some positions."""
     values = packed.values[rows]
     return sparse.csr_array(values) if sparse.issparse(values) else values
-
-
-def label_costs(class_weight, classes, counts=None):
-    """Cost of missing each label; None if every cost is 1.
-
-    `counts`, the weight of the positions of each label, are needed for "balanced".
-    """
-    if class_weight is None:
-        return None
-    if isinstance(class_weight, dict):
-        costs = costs_by_name(class_weight, classes)
-    else:
-        # As in scikit-learn; labels of weight zero cost nothing. Shares, as weights may
-        # be the smallest numbers there are.
-        shares = counts / counts.sum()
-        costs = np.divide(
-            1.0 / len(classes), shares, out=np.zeros(len(classes)), where=shares > 0
-        )
-    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
-        raise ValueError("class_weight must be finite, not negative and not all 0")
-    return costs
 
 
 def existing_weights(model, data, states, transitions):

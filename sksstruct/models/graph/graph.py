@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.class_weight import compute_class_weight
 
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel
@@ -28,7 +27,7 @@ from sksstruct.models.normalization import TEXTS, divisor
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Examples
-from sksstruct.utils.validation import LabelEncoder, check_labels, costs_by_name
+from sksstruct.utils.validation import LabelEncoder, check_labels, label_costs
 
 
 @fill_doc(TEXTS)
@@ -236,20 +235,9 @@ class GraphModel(CompiledModel):
         return "cut"
 
     def _costs(self):
-        known, labels = self.class_weight, self.classes_.tolist()
-        if isinstance(known, dict):
-            costs = costs_by_name(known, self.classes_)
-        else:
-            costs = compute_class_weight(
-                known,
-                classes=np.arange(len(labels)),
-                y=np.arange(len(labels)),
-                sample_weight=np.array([self._counts_[label] for label in labels]),
-            )
-        costs = np.array(costs, dtype=np.float64)
-        if not (np.isfinite(costs).all() and (costs >= 0).all() and costs.any()):
-            raise ValueError("class_weight must be finite, not negative and not all 0")
-        return costs
+        counts = np.array([self._counts_[label] for label in self.classes_.tolist()])
+        costs = label_costs(self.class_weight, self.classes_, counts)
+        return np.ones(len(counts)) if costs is None else costs
 
     def _output(self, x, y, name):
         y = labels_of(x, y, name)
