@@ -115,8 +115,7 @@ cdef class TableEntropyDual(EntropyDual):
         cdef Py_ssize_t k
         for k in range(self._size(i)):
             self._change[k] = new[k] - old[k]
-        return self._table.add_means(
-            <TableScratch*> workspace.scratch, i, &self._change[0])
+        return self._table.add_means(workspace, i, &self._change[0])
 
     cdef double change_score(self, Workspace workspace, Py_ssize_t i,
                              const double* natural) except? -1 nogil:
