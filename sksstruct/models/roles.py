@@ -19,8 +19,6 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._dual import ChainDual
 from sksstruct.models.chain._entropy_dual import ChainEntropyDual
 from sksstruct.models.chain._factors import chain_factors
-from sksstruct.models.chain._pair_entropy_dual import PairEntropyDual
-from sksstruct.models.chain._pair_smooth import PairSmoothLoss
 from sksstruct.models.chain._smooth import ChainSmoothLoss
 from sksstruct.models.graph._dual import ForestDual
 from sksstruct.models.graph._graph import Graphs
@@ -92,8 +90,9 @@ def _(model, smoothing, nonsmooth=False):
 
 @smooth_loss.register(BoundChain)
 def _(model, smoothing, nonsmooth=False):
-    cls = ChainSmoothLoss if model.pair_features is None else PairSmoothLoss
-    return cls(model, smoothing, model.unknown, model.numbers, nonsmooth, model.support)
+    return ChainSmoothLoss(
+        model, smoothing, model.unknown, model.numbers, nonsmooth, model.support
+    )
 
 
 @singledispatch
@@ -153,8 +152,7 @@ def _(model, smoothing, state=None):
 
 @entropy_dual.register(BoundChain)
 def _(model, smoothing, state=None):
-    cls = ChainEntropyDual if model.pair_features is None else PairEntropyDual
-    return cls(model, smoothing.mu, state)
+    return ChainEntropyDual(model, smoothing.mu, state)
 
 
 @singledispatch

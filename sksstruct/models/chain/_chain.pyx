@@ -40,7 +40,7 @@ from sksstruct.models.protocols._bound_model cimport (
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries, feature_at
 from sksstruct.utils._simd cimport (
-    sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
+    sks_add_table, sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
 )
 
 from sksstruct.models.chain._factors import position_costs
@@ -516,6 +516,24 @@ cdef class BoundChain(BoundModel):
             k += 1
         return self.pair_features.add_mean(
             ws, self._starts[i], edges, n_keys - k, keys + k, values + k, coef, total)
+
+    cdef int add_means(self, Workspace workspace, Py_ssize_t i,
+                       const double* change) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t size = self._sizes[i], cells = self.n_labels * self.ld, t, cell
+        cdef const double* edges = change + size * self.ld
+        sks_add_table(size * self.ld, 1.0, change, ws.node_change)
+        for t in range(size - 1 if self._table_step else 1):
+            # padding included, which is zero
+            for cell in range(cells):
+                # others would make lists of changed weights as long as the table
+                if edges[cell] > TINY or edges[cell] < -TINY:
+                    add_edge(ws, cell, edges[cell])
+            if self._table_step:
+                self.pair_features.add_table(ws, self._starts[i] + 1 + t, edges, TINY)
+            edges += cells
+        ws.scanned = False
+        return 0
 
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil:
         """List the rows of d that are not rounding error; the others become zero."""

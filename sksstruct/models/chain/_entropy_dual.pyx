@@ -1,22 +1,28 @@
 """Dual variables of smooth losses of chains, one Gibbs distribution for each sequence.
 
 Natural parameters of a sequence are a row of scores for each position, its nodes, and
-one table of scores of pairs, as potentials are (see `_pair_entropy_dual.pyx` where
-features have weights on pairs); mixtures of potentials at several weights have that
-form too. Its mean parameters are the node means and the sum of the edge means over the
-positions, as nothing else enters the weights. The rest of the notation is that of
-`_chain.pyx` and of `models/protocols/_entropy_dual.pyx`.
+one table of scores of pairs, as potentials are; mixtures of potentials at several
+weights have that form too. Its mean parameters are the node means and the sum of the
+edge means over the positions, as nothing else enters the weights.
+
+Where features have weights on pairs of labels, the weights that a sequence reads are
+further natural parameters, after the table. The means of these features follow the
+means of the table. The tables of positions are formed from these weights, and never
+stored. The rest of the notation is that of `_chain.pyx` and of
+`models/protocols/_entropy_dual.pyx`.
 """
 
-from libc.stdint cimport int32_t
-from libc.string cimport memset
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch, add_edge
 from sksstruct.models.protocols._bound_model cimport TINY, Workspace
-from sksstruct.models.protocols._entropy_dual cimport EntropyDual, inner
+from sksstruct.models.protocols._entropy_dual cimport EntropyDual
 from sksstruct.utils._simd cimport sks_add_table
 
 from sksstruct.utils._layout import aligned_zeros
@@ -31,61 +37,134 @@ cdef class ChainEntropyDual(EntropyDual):
         As in `EntropyDual`.
     """
 
+    cdef BoundChain _chain
+    cdef ChainMeans _oracle
+    # exponentials of the natural parameters of pairs
+    cdef object _memory
+    cdef EdgeTable _table
+    # cells of a table
+    cdef Py_ssize_t _cells
+    # weights of features on pairs that each sequence reads, and where its list begins
+    cdef object _lists
+    cdef const int64_t* _first_read
+    cdef const int32_t* _read
+    # (n_pair_weights,) of all weights, where the others are of those that are read
+    cdef double* _spread
+
     def __init__(self, BoundChain chain, double mu, state=None, bint shared=False):
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
-        cdef double[::1] tables = aligned_zeros(2 * cells)
-        self._chain, self._oracle, self._memory = chain, ChainMeans(chain), tables
+        cdef double[::1] tables = aligned_zeros(2 * cells + chain.n_pair_weights + 1)
+        cdef const int64_t[::1] first
+        cdef const int32_t[::1] read
+        self._chain, self._oracle, self._cells = chain, ChainMeans(chain), cells
         self._table.ahead, self._table.back = &tables[0], &tables[cells]
+        self._memory, self._spread = tables, &tables[2 * cells]
+        if chain._table_step:
+            first, read = self._lists = chain.pair_features.of_sequences(chain.starts)
+            self._first_read = &first[0]
+            self._read = &read[0] if read.shape[0] else NULL
         EntropyDual.__init__(self, chain, mu, state, shared)
 
     def sizes(self):
-        return (self._chain.sizes + self._chain.n_labels) * self._chain.ld
+        sizes = (self._chain.sizes + self._chain.n_labels) * self._chain.ld
+        if self._lists is None:
+            return sizes
+        # whole cache lines, as other parameters take
+        return sizes + (np.diff(self._lists[0]) + 7) // 8 * 8
+
+    def state(self):
+        state = EntropyDual.state(self)
+        if self._lists is not None:
+            state["pair_features"] = self._chain.pair_features.arrays()
+        return state
 
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil:
         return self._chain._sizes[i] * self._chain.ld
+
+    # ---- between weights that are read and all weights ----
+
+    cdef Py_ssize_t _n_read(self, Py_ssize_t i) noexcept nogil:
+        """Return how many weights of features on pairs a sequence reads."""
+        if not self._chain._table_step:
+            return 0
+        return self._first_read[i + 1] - self._first_read[i]
+
+    cdef void _spread_out(self, Py_ssize_t i, const double* values) noexcept nogil:
+        """Write values of the weights that a sequence reads to where all weights are.
+
+        The others are never read.
+        """
+        cdef Py_ssize_t first = self._first_read[i], k
+        for k in range(self._n_read(i)):
+            self._spread[self._read[first + k]] = values[k]
+
+    cdef void _sum_edges(self, Py_ssize_t i, double* pair_means) noexcept nogil:
+        """Write the means of pairs, from tables of edge means of all positions."""
+        cdef Py_ssize_t first = self._first_read[i], cells = self._cells
+        cdef Py_ssize_t second = self._chain._starts[i] + 1, t, k
+        cdef const double* edges = self._oracle.edges
+        memset(pair_means, 0, (self._size(i) - self.n_nodes(i)) * sizeof(double))
+        # zeros, to which the means are added
+        self._spread_out(i, pair_means + cells)
+        for t in range(self._chain._sizes[i] - 1):
+            sks_add_table(cells, 1.0, edges, pair_means)
+            self._chain.pair_features.add_means(second + t, 1.0, edges, self._spread)
+            edges += cells
+        for k in range(self._n_read(i)):
+            pair_means[cells + k] = self._spread[self._read[first + k]]
 
     # ---- potentials and distributions ----
 
     cdef int read(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self._chain.ld, cells = self._chain.n_labels * ld, k
-        cdef Py_ssize_t nodes = self.n_nodes(i)
+        cdef Py_ssize_t ld = self._chain.ld, nodes = self.n_nodes(i), k
+        cdef double* pairs = self._loaded + nodes
         cdef const double* mask = self._chain._constraints.mask
         for k in range(nodes):
             self._loaded[k] = ws.theta[k] / self.mu
-        memset(self._loaded + nodes, 0, cells * sizeof(double))
-        sks_add_table(
-            cells, 1.0 / self.mu, ws.tail + TRANSITIONS * ld, self._loaded + nodes)
+        memset(pairs, 0, self._cells * sizeof(double))
+        sks_add_table(self._cells, 1.0 / self.mu, ws.tail + TRANSITIONS * ld, pairs)
         # rows of first and last labels come before those of transitions
         if mask != NULL:
-            sks_add_table(cells, 1.0, mask + 2 * ld, self._loaded + nodes)
-        return 0
-
-    cdef int favor(self, Py_ssize_t i, double* natural,
-                   double advantage) except -1 nogil:
-        cdef const int32_t* y = &self._chain._labels[self._chain._starts[i]]
-        cdef Py_ssize_t t
-        for t in range(self._chain._sizes[i]):
-            natural[t * self._chain.ld + y[t]] += advantage
+            sks_add_table(self._cells, 1.0, mask + 2 * ld, pairs)
+        for k in range(self._n_read(i)):
+            pairs[self._cells + k] = (
+                ws.pair_weights[self._read[self._first_read[i] + k]] / self.mu)
         return 0
 
     cdef const EdgeTable* _exponentiate(self, ChainScratch* ws, Py_ssize_t i,
                                         const double* pairs) noexcept nogil:
         """Return the tables that the oracle reads, for natural parameters of pairs."""
-        self._table.scores = pairs
-        exponentiate_table(self._chain.n_labels, self._chain.ld, &self._table)
-        return &self._table
+        cdef Py_ssize_t cells = self._cells, t
+        cdef Py_ssize_t second = self._chain._starts[i] + 1
+        if not self._chain._table_step:
+            self._table.scores = pairs
+            exponentiate_table(self._chain.n_labels, self._chain.ld, &self._table)
+            return &self._table
+        self._spread_out(i, pairs + cells)
+        # in place of the tables of the potentials, which have been read
+        for t in range(self._chain._sizes[i] - 1):
+            memcpy(ws.tables + t * cells, pairs, cells * sizeof(double))
+            self._chain.pair_features.add_scores(
+                second + t, self._spread, ws.tables + t * cells)
+        ws.shared = pairs
+        return self._oracle.load_tables(ws, i, 1.0, True)
 
     cdef double expect(self, Workspace workspace, Py_ssize_t i, const double* natural,
                        double* means) except? -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t nodes = self.n_nodes(i)
+        cdef Py_ssize_t size = self._chain._sizes[i], nodes = self.n_nodes(i)
+        cdef bint paired = self._chain._table_step != 0
+        # tables of edge means of positions live as long as this call only
+        cdef double* edges = self._oracle.edges if paired else means + nodes
         cdef double log_partition
-        # the oracle adds to them, as one table serves all positions
-        memset(means + nodes, 0, (self._size(i) - nodes) * sizeof(double))
+        # the oracle adds to them
+        memset(edges, 0, self._chain._edge_cells(size) * sizeof(double))
         self._oracle.add_by_entropy(
-            self._chain._sizes[i], natural, self._exponentiate(ws, i, natural + nodes),
-            1.0, means, means + nodes, &log_partition)
+            size, natural, self._exponentiate(ws, i, natural + nodes), 1.0, means,
+            edges, &log_partition)
+        if paired:
+            self._sum_edges(i, means + nodes)
         return log_partition
 
     cdef double log_partition(self, Workspace workspace,
@@ -99,38 +178,22 @@ cdef class ChainEntropyDual(EntropyDual):
             self._tried_means, NULL, NULL, &log_partition)
         return log_partition
 
-    # ---- the observed labeling ----
-
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
-        cdef Py_ssize_t nodes = self.n_nodes(i), t
-        cdef const int32_t* y = &self._chain._labels[self._chain._starts[i]]
+        cdef Py_ssize_t size = self._chain._sizes[i], nodes = self.n_nodes(i), k
+        cdef Py_ssize_t n_keys
+        if not self._chain._table_step:
+            return EntropyDual.observe(self, i, means)
+        n_keys = self.observed_keys(i)
         memset(means, 0, nodes * sizeof(double))
-        for t in range(self._chain._sizes[i]):
-            means[t * self._chain.ld + y[t]] = 1.0
-        return self._observe_pairs(i, means + nodes)
-
-    cdef int _observe_pairs(self, Py_ssize_t i, double* pair_means) except -1 nogil:
-        """Write the means of its pairs."""
-        cdef Py_ssize_t ld = self._chain.ld, t
-        cdef const int32_t* y = &self._chain._labels[self._chain._starts[i]]
-        memset(pair_means, 0, (self._size(i) - self.n_nodes(i)) * sizeof(double))
-        for t in range(self._chain._sizes[i] - 1):
-            pair_means[y[t] * ld + y[t + 1]] += 1.0
+        memset(self._oracle.edges, 0, self._chain._edge_cells(size) * sizeof(double))
+        # tables of edges have the layout of keys, and are summed as others are
+        for k in range(n_keys):
+            if self._keys[k] < nodes:
+                means[self._keys[k]] = 1.0
+            else:
+                self._oracle.edges[self._keys[k] - nodes] = 1.0
+        self._sum_edges(i, means + nodes)
         return 0
-
-    cdef double observed_score(self, Workspace ws, Py_ssize_t i) except? -1 nogil:
-        cdef Py_ssize_t ld = self._chain.ld, size = self._chain._sizes[i], t
-        cdef const int32_t* y = &self._chain._labels[self._chain._starts[i]]
-        # the tables of scores that `log_partition` has read
-        cdef const double* pairs = self._table.scores
-        cdef double score = 0.0
-        if self._chain._table_step:
-            pairs = self._oracle.tables.scores
-        for t in range(size):
-            score += self._loaded[t * ld + y[t]]
-        for t in range(size - 1):
-            score += pairs[t * self._chain._table_step + y[t] * ld + y[t + 1]]
-        return score
 
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         cdef Py_ssize_t start = self._chain._starts[i], t
@@ -141,38 +204,20 @@ cdef class ChainEntropyDual(EntropyDual):
                 1.0 - means[t * self._chain.ld + self._chain._labels[start + t]])
         return total
 
-    cdef double wrong(self, Py_ssize_t i, const double* means) except? -1 nogil:
-        cdef Py_ssize_t start = self._chain._starts[i], t
-        cdef double total = 0.0
-        for t in range(self._chain._sizes[i]):
-            total += 1.0 - means[t * self._chain.ld + self._chain._labels[start + t]]
-        return total
-
-    # ---- changes of means ----
-
-    cdef int prepare(self, Workspace workspace, Py_ssize_t i, const double* new,
-                     const double* old) except -1 nogil:
+    cdef int add_change(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self._chain.ld, n_labels = self._chain.n_labels
-        cdef Py_ssize_t nodes = self.n_nodes(i), k, label
-        cdef double change
-        # written and not added to: the workspace was cleared by the last visit
-        for k in range(nodes):
-            ws.node_change[k] = new[k] - old[k]
-        for label in range(n_labels):
-            for k in range(label * ld, label * ld + n_labels):
-                change = new[nodes + k] - old[nodes + k]
-                # others would make lists of changed weights as long as the table
-                if change > TINY or change < -TINY:
-                    add_edge(ws, k, change)
-        # rows of node changes are listed when they are first asked for
+        cdef Py_ssize_t nodes = self.n_nodes(i), k
+        cdef const double* change = self._change + nodes
+        if not self._chain._table_step:
+            return EntropyDual.add_change(self, workspace, i)
+        sks_add_table(nodes, 1.0, self._change, ws.node_change)
+        for k in range(self._cells):
+            # others would make lists of changed weights as long as the table
+            if change[k] > TINY or change[k] < -TINY:
+                add_edge(ws, k, change[k])
+        for k in range(self._n_read(i)):
+            if change[self._cells + k] != 0.0:
+                add_edge(ws, self._cells + self._read[self._first_read[i] + k],
+                         change[self._cells + k])
         ws.scanned = False
         return 0
-
-    cdef double change_score(self, Workspace workspace, Py_ssize_t i,
-                             const double* natural) except? -1 nogil:
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t nodes = self.n_nodes(i)
-        return (inner(nodes, natural, ws.node_change)
-                + inner(self._chain.n_labels * self._chain.ld, natural + nodes,
-                        ws.edge_change))

@@ -26,15 +26,19 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef object _differences, _losses, _expected, _exponentials, _edge_means
     # p_i (E mu_i - mu_i(y_i)) of all nodes
     cdef double[:, ::1] _difference
-    # E mu_i of the edges of every example; NULL without anchors
+    # E mu_i of the edges of every example, NULL without anchors; or where each position
+    # has its own table, the weights
     cdef double* _kept
+    cdef Workspace _anchor
     cdef bint _anchored
     cdef EdgeTable _table
     # of visits
     cdef ChainMeans _visit_means
     cdef EdgeTable _visit_table
     cdef object _visit_memory
-    cdef double* _visit_edges
+    # E mu_i, nodes first: of a visit, and at the anchor
+    cdef double* _visited
+    cdef double* _anchor_means
 
     # sweeps
     cdef int _sweep_example(
@@ -43,21 +47,21 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef double _maximum(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
         unsigned char* exact) except? -1 nogil
-    cdef double _entropy_maximum(
-        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
-        double* kept, double* edges) except? -1 nogil
-    cdef double _subtract_observed(self, Py_ssize_t i) noexcept nogil
-    cdef void _subtract_observed_edges(self, ChainMeans means, Py_ssize_t i,
-                                       double* edges) noexcept nogil
+    cdef double _maximum_alone(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, const EdgeTable* table,
+        double* node, double* edges, unsigned char* exact) except? -1 nogil
+    cdef double _subtract_observed(self, ChainMeans means, Py_ssize_t i,
+                                   double* edges) noexcept nogil
     cdef double _subtract_agreeing(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i,
         double* edges) except? -1 nogil
+    cdef void _add_tables(self, ChainMeans means, Py_ssize_t i,
+                          double* edges) noexcept nogil
     cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
     cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil
     # visits
     cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,
-                            double* edges) except -1 nogil
+                            double* means) except -1 nogil
     cdef const EdgeTable* _load_visit_table(
         self, ChainScratch* ws, Py_ssize_t i, double factor) noexcept nogil
     cdef int _subtract_anchor(self, Py_ssize_t i, double* edges) except -1 nogil
-    cdef void _note_edges(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil

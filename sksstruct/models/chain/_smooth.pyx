@@ -16,9 +16,15 @@ threads. Visits of one example bring the rows of weights that it reads up to dat
 that they cost the example's own features only.
 
 Positions are t and y is the observed labeling of an example. Of arrays, `node` has rows
-of node means, `edges` the n_labels x ld cells of edge means, like the transitions (see
-`_pair_smooth.pyx` where each position has transitions of its own). The strength of the
-smoothing is `mu`, while mu_i and E mu above are mean parameters.
+of node means, `edges` the n_labels x ld cells of edge means, like the transitions. The
+strength of the smoothing is `mu`, while mu_i and E mu above are mean parameters.
+
+One table of transitions serves all examples, and edge means are added to sums over them
+right away. Where each position has a table of its own (`_pair_features.pyx`), they are
+formed for one example at a time, one table for each pair of neighbors, and added up
+twice: over positions for the transitions, and times the features. Such tables of all
+examples would be much larger than the features. The anchor of visits is then not the
+edge means but the weights of the sweep, for which a visit calls the oracle once more.
 """
 
 import numpy as np
@@ -31,9 +37,9 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_tabl
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport (
-    BIAS, END, START, TRANSITIONS, ChainScratch, add_edge,
+    BIAS, END, START, TRANSITIONS, ChainScratch,
 )
-from sksstruct.models.protocols._bound_model cimport TINY, Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._feature_rows cimport RowEntries
@@ -149,9 +155,12 @@ cdef class ChainSmoothLoss(SmoothLoss):
         return float(chain.example_weights @ self._losses)
 
     def _load_table(self, w):
-        """Make the table of this sweep, with constraints and smoothing."""
+        """Make the table of this sweep, with constraints and smoothing, if there is one
+        for all examples."""
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t ld = chain.ld, n_labels = chain.n_labels
+        if chain._table_step:
+            return
         table = np.asarray(self._exponentials)[:n_labels * ld].reshape(n_labels, ld)
         table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:]
         if chain.mask is not None:
@@ -162,14 +171,18 @@ cdef class ChainSmoothLoss(SmoothLoss):
             exponentiate_table(n_labels, ld, &self._table)
 
     def _keep_anchor(self, w):
-        """Allocate the edge means of every example, or free them."""
+        """Keep what visits will subtract: the edge means of every example, or the
+        weights where each position has its own table."""
+        cdef BoundChain chain = self.chain
         cdef double[::1] view
         if not self._anchored:
-            self._edge_means, self._kept = None, NULL
+            self._edge_means, self._kept, self._anchor = None, NULL, None
+        elif chain._table_step:
+            self._anchor = chain.workspace(np.array(w), training=False)
         # kept from sweep to sweep, each of which overwrites it
         elif self._kept == NULL:
             self._edge_means = aligned_zeros(
-                self.chain.n_examples * self.chain.n_labels * self.chain.ld)
+                chain.n_examples * chain.n_labels * chain.ld)
             view = self._edge_means
             self._kept = &view[0]
 
@@ -205,8 +218,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if incomplete:
             true_value = self._subtract_agreeing(ws, means, i, edges)
         else:
-            expected[0] = self._subtract_observed(i)
-            self._subtract_observed_edges(means, i, edges)
+            expected[0] = self._subtract_observed(means, i, edges)
+        if self.chain._table_step:
+            self._add_tables(means, i, edges)
         loss[0] = value - true_value
         if not self._entropy:
             self._hinge[i] = means.best - true_value
@@ -217,71 +231,70 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
         unsigned char* exact
     ) except? -1 nogil:
-        """Return the smoothed maximum of the loaded potentials.
+        """Return the smoothed maximum of the loaded potentials, which become scaled.
 
-        Its node means are written; p_i times its edge means are added to `edges`.
-        """
-        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
-        cdef double weight = self.chain._example_weights[i], value
-        cdef double* node = &self._difference[self.chain._starts[i], 0]
-        cdef double* kept
-        if self._kept == NULL:
-            if self._entropy:
-                return self._entropy_maximum(ws, means, i, node, NULL, edges)
-            return means.by_topk(
-                ws, i, self._table.scores, self.mu, weight, node, edges, exact)
-        # alone first: the anchors of visits are those of single examples
-        kept = self._kept + i * cells
-        memset(kept, 0, cells * sizeof(double))
-        if self._entropy:
-            value = self._entropy_maximum(ws, means, i, node, kept, edges)
-        else:
-            value = means.by_topk(
-                ws, i, self._table.scores, self.mu, 1.0, node, kept, exact)
-        sks_add_table(cells, weight, kept, edges)
-        return value
-
-    cdef double _entropy_maximum(
-        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
-        double* kept, double* edges
-    ) except? -1 nogil:
-        """Return the maximum smoothed by the entropy; the potentials become scaled.
-
-        Edge means go to `kept`; where it is NULL, p_i times them go to `edges` and to
-        the table after it, which `_write_tail` multiplies by its factor.
+        Its node means are written. Its edge means go to `means.edges` where each
+        position has its own table. Otherwise p_i times them are added to `edges`. With
+        the entropy, those go to the table after it, too, which `_write_tail` multiplies
+        by its factor.
         """
         cdef Py_ssize_t size = self.chain._sizes[i], entry
-        cdef double scale = 1.0 / self.mu, value
-        for entry in range(size * self.chain.ld):
+        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
+        cdef double weight = self.chain._example_weights[i], value
+        cdef double scale = 1.0 / self.mu if self._entropy else 1.0
+        cdef double* node = &self._difference[self.chain._starts[i], 0]
+        cdef double* kept
+        for entry in range(size * self.chain.ld if self._entropy else 0):
             ws.theta[entry] *= scale
-        if kept:
-            means.add_by_entropy(size, ws.theta, &self._table, 1.0, node, kept, &value)
-        else:
-            means.by_entropy(
-                size, ws.theta, &self._table, self.chain._example_weights[i], node,
-                edges + self.chain.n_labels * self.chain.ld, edges, &value)
+        if self.chain._table_step:
+            return self._maximum_alone(
+                ws, means, i, means.load_tables(ws, i, scale, self._entropy), node,
+                means.edges, exact)
+        if self._kept != NULL:
+            # the anchors of visits are those of single examples
+            kept = self._kept + i * cells
+            value = self._maximum_alone(ws, means, i, &self._table, node, kept, exact)
+            sks_add_table(cells, weight, kept, edges)
+            return value
+        if not self._entropy:
+            return means.by_topk(
+                ws, i, self._table.scores, self.mu, weight, node, edges, exact)
+        means.by_entropy(
+            size, ws.theta, &self._table, weight, node, edges + cells, edges, &value)
         return value * self.mu + ws.constant
 
-    cdef double _subtract_observed(self, Py_ssize_t i) noexcept nogil:
-        """Subtract the nodes of mu_i(y_i); return the expected loss."""
-        cdef Py_ssize_t ld = self.chain.ld, start = self.chain._starts[i]
-        cdef Py_ssize_t size = self.chain._sizes[i], t
+    cdef double _maximum_alone(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, const EdgeTable* table,
+        double* node, double* edges, unsigned char* exact
+    ) except? -1 nogil:
+        """Return the smoothed maximum of one example; its means are written."""
+        cdef Py_ssize_t size = self.chain._sizes[i]
+        cdef double value
+        # both oracles add to the edge means
+        memset(edges, 0, self.chain._edge_cells(size) * sizeof(double))
+        if not self._entropy:
+            return means.by_topk(
+                ws, i, table.scores, self.mu, 1.0, node, edges, exact)
+        means.add_by_entropy(size, ws.theta, table, 1.0, node, edges, &value)
+        return value * self.mu + ws.constant
+
+    cdef double _subtract_observed(self, ChainMeans means, Py_ssize_t i,
+                                   double* edges) noexcept nogil:
+        """Subtract mu_i(y_i) from what `_maximum` left; return the expected loss."""
+        cdef Py_ssize_t ld = self.chain.ld, step = self.chain._table_step, t
+        cdef Py_ssize_t start = self.chain._starts[i], size = self.chain._sizes[i]
         cdef const int32_t* y = &self.chain._labels[start]
         cdef double* node = &self._difference[start, 0]
-        cdef double expected = 0.0
+        cdef double expected = 0.0, weight = self.chain._example_weights[i]
         # the node still holds the probability of the observed label
         for t in range(size):
             expected += self.chain._cost[start + t] * (1.0 - node[t * ld + y[t]])
             node[t * ld + y[t]] -= 1.0
+        if step:
+            edges, weight = means.edges, 1.0
+        for t in range(size - 1):
+            edges[t * step + y[t] * ld + y[t + 1]] -= weight
         return expected
-
-    cdef void _subtract_observed_edges(self, ChainMeans means, Py_ssize_t i,
-                                       double* edges) noexcept nogil:
-        """Subtract p_i times the edges of mu_i(y_i) from sums of edge means."""
-        cdef Py_ssize_t ld = self.chain.ld, t
-        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
-        for t in range(self.chain._sizes[i] - 1):
-            edges[y[t] * ld + y[t + 1]] -= self.chain._example_weights[i]
 
     cdef double _subtract_agreeing(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges
@@ -295,12 +308,31 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef double* node = &self._difference[self.chain._starts[i], 0]
         cdef double value
         self._forbid_others(ws, i)
-        means.by_entropy(size, ws.theta, &self._table, -self.chain._example_weights[i],
-                         means.other, edges + cells, edges, &value)
+        if self.chain._table_step:
+            means.add_by_entropy(
+                size, ws.theta, means.tables, -1.0, means.other, means.edges, &value)
+        else:
+            means.by_entropy(
+                size, ws.theta, &self._table, -self.chain._example_weights[i],
+                means.other, edges + cells, edges, &value)
         # they are weighted later, with those that they are subtracted from
         for t in range(size):
             sks_axpy(ld, -1.0, means.other + t * ld, node + t * ld)
         return value * self.mu + ws.constant
+
+    cdef void _add_tables(self, ChainMeans means, Py_ssize_t i,
+                          double* edges) noexcept nogil:
+        """Add p_i times the differences of edge means of all positions to sums."""
+        cdef Py_ssize_t step = self.chain._table_step, t
+        cdef Py_ssize_t second = self.chain._starts[i] + 1
+        cdef double weight = self.chain._example_weights[i]
+        cdef const double* table = means.edges
+        # weights of features come after the table of what has no factor yet
+        cdef double* pairs = edges + 2 * step
+        for t in range(self.chain._sizes[i] - 1):
+            sks_add_table(step, weight, table, edges)
+            self.chain.pair_features.add_means(second + t, weight, table, pairs)
+            table += step
 
     cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
         """Forbid the labels that do not agree with the observed ones."""
@@ -377,20 +409,23 @@ cdef class ChainSmoothLoss(SmoothLoss):
     # ---- visits of single examples ----
 
     def start_visits(self, bint anchored):
-        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
-        cdef Py_ssize_t n_edges = self.chain._edge_cells(self.chain.max_size)
-        cdef double[::1] memory = aligned_zeros(3 * cells + n_edges)
+        cdef BoundChain chain = self.chain
+        cdef Py_ssize_t cells = chain.n_labels * chain.ld
+        cdef Py_ssize_t n_means = chain.max_size * chain.ld
+        n_means += chain._edge_cells(chain.max_size)
+        cdef double[::1] memory = aligned_zeros(3 * cells + 2 * n_means)
         if anchored and not self._anchored:
             # nothing to subtract: visits would be those of another method
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
         # of their own: sweeps may come between visits, and must not change them
-        self._visit_means = ChainMeans(self.chain, self._n_best)
+        self._visit_means = ChainMeans(chain, self._n_best)
         self._visit_memory = memory
         self._visit_table.scores = &memory[0]
         self._visit_table.ahead = &memory[cells]
         self._visit_table.back = &memory[2 * cells]
-        self._visit_edges = &memory[3 * cells]
+        self._visited = &memory[3 * cells]
+        self._anchor_means = self._visited + n_means
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         cdef Py_ssize_t n_features = self.chain.n_features, row, position, entry
@@ -407,64 +442,65 @@ cdef class ChainSmoothLoss(SmoothLoss):
         # the tail is read by every example
         for row in range(n_features, n_features + TRANSITIONS + self.chain.n_labels):
             weights.catch_up(row)
+        if self.chain._table_step:
+            # the first position has no pair
+            for position in range(
+                    self.chain._starts[i] + 1, self.chain._starts[i + 1]):
+                self.chain.pair_features.catch_up(
+                    position, self.chain.first_pair, self.row_size, weights)
         return 0
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.chain.ld, step = self.chain._table_step, t
         cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
         cdef const int32_t* y = &self.chain._labels[start]
-        cdef double* edges = self._visit_edges
-        self._visit_example(workspace, i, scale, edges)
-        # the change holds E mu_i by now
+        cdef double* node = self._visited
+        cdef double* edges = node + size * ld
+        self._visit_example(workspace, i, scale, node)
         for t in range(size):
-            ws.node_change[t * ld + y[t]] -= 1.0
+            node[t * ld + y[t]] -= 1.0
         if anchored:
             # The anchor's nodes are p_i (E mu_i - mu_i(y_i)), its edges are E mu_i:
             # what is subtracted above is added again, and edges need no y_i.
             sks_add_table(size * ld, -1.0 / self.chain._example_weights[i],
-                          &self._difference[start, 0], ws.node_change)
+                          &self._difference[start, 0], node)
             self._subtract_anchor(i, edges)
         else:
             for t in range(size - 1):
                 edges[t * step + y[t] * ld + y[t + 1]] -= 1.0
-        self._note_edges(ws, i)
-        ws.scanned = False
-        return 0
+        return self.chain.add_means(workspace, i, node)
 
     cdef int _subtract_anchor(self, Py_ssize_t i, double* edges) except -1 nogil:
         """Subtract the edges of E mu_i at the weights of the last sweep."""
-        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
-        sks_add_table(cells, -1.0, self._kept + i * cells, edges)
+        cdef Py_ssize_t size = self.chain._sizes[i]
+        cdef Py_ssize_t cells = self.chain._edge_cells(size)
+        cdef const double* anchor
+        if self.chain._table_step:
+            self._visit_example(self._anchor, i, 1.0, self._anchor_means)
+            anchor = self._anchor_means + size * self.chain.ld
+        else:
+            anchor = self._kept + i * cells
+        sks_add_table(cells, -1.0, anchor, edges)
         return 0
 
     cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,
-                            double* edges) except -1 nogil:
-        """Write E mu_i at `scale` times the weights that are read.
-
-        Nodes go to the change that is being prepared in the workspace.
-        """
+                            double* means) except -1 nogil:
+        """Write E mu_i at `scale` times the weights that are read, nodes first."""
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t size = self.chain._sizes[i], entry
-        cdef const EdgeTable* table
-        cdef double factor = scale / self.mu if self._entropy else scale, value
+        cdef Py_ssize_t nodes = self.chain._sizes[i] * self.chain.ld, entry
+        cdef double factor = scale / self.mu if self._entropy else scale
         cdef unsigned char exact
         # The potentials are those of v with the loss divided by scale: times scale they
         # are those of the weights.
         workspace.loss_scale = 1.0 / scale
         self.chain.potentials(workspace, i)
         workspace.loss_scale = 1.0
-        for entry in range(size * self.chain.ld):
+        for entry in range(nodes):
             ws.theta[entry] *= factor
-        table = self._load_visit_table(ws, i, factor)
-        memset(edges, 0, self.chain._edge_cells(size) * sizeof(double))
-        if self._entropy:
-            self._visit_means.add_by_entropy(
-                size, ws.theta, table, 1.0, ws.node_change, edges, &value)
-        else:
-            self._visit_means.by_topk(
-                ws, i, table.scores, self.mu, 1.0, ws.node_change, edges, &exact)
+        self._maximum_alone(
+            ws, self._visit_means, i, self._load_visit_table(ws, i, factor), means,
+            means + nodes, &exact)
         return 0
 
     cdef const EdgeTable* _load_visit_table(
@@ -474,6 +510,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld
         cdef const double* mask = self.chain._constraints.mask
         cdef double* table = <double*> self._visit_table.scores
+        if self.chain._table_step:
+            return self._visit_means.load_tables(ws, i, factor, self._entropy)
         memset(table, 0, cells * sizeof(double))
         sks_add_table(cells, factor, ws.tail + TRANSITIONS * ld, table)
         # rows of first and last labels come before those of transitions
@@ -482,15 +520,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if self._entropy:
             exponentiate_table(self.chain.n_labels, ld, &self._visit_table)
         return &self._visit_table
-
-    cdef void _note_edges(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
-        """Add the edges of a visit to the change in the workspace."""
-        cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels, label, cell
-        for label in range(n_labels):
-            for cell in range(label * ld, label * ld + n_labels):
-                # others would make lists of changed weights as long as the table
-                if self._visit_edges[cell] > TINY or self._visit_edges[cell] < -TINY:
-                    add_edge(ws, cell, self._visit_edges[cell])
 
 
 def most_labelings(BoundChain chain, k):

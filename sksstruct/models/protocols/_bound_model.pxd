@@ -71,6 +71,8 @@ cdef class BoundModel:
     cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n_keys,
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil
+    cdef int add_means(self, Workspace ws, Py_ssize_t i,
+                       const double* change) except -1 nogil
     cdef int change_norm(self, Workspace ws, Py_ssize_t i,
                          double* value) except -1 nogil
     cdef int scatter(self, Workspace ws, Py_ssize_t i, double scale,

@@ -404,6 +404,11 @@ cdef class BoundModel:
                       double* value) except -1 nogil:
         raise NotImplementedError
 
+    # d += change, in the layout of `expect`
+    cdef int add_means(self, Workspace ws, Py_ssize_t i,
+                       const double* change) except -1 nogil:
+        raise NotImplementedError
+
     # |A_i^T d|^2
     cdef int change_norm(self, Workspace ws, Py_ssize_t i,
                          double* value) except -1 nogil:

@@ -1,3 +1,5 @@
+from libc.stdint cimport int32_t
+
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
@@ -22,11 +24,14 @@ cdef class EntropyDual:
     cdef double* _means
     # where the parameters of each example begin
     cdef const Py_ssize_t[::1] _first
-    # of one example: potentials over mu, what is tried, and its means
+    # of one example: potentials over mu, what is tried, its means, and their change
     cdef object _scratch
     cdef double* _loaded
     cdef double* _tried
     cdef double* _tried_means
+    cdef double* _change
+    # the observed labeling, and its keys
+    cdef int32_t[::1] _labeling, _keys
 
     # what solvers call
     cdef int load(self, Workspace ws, Py_ssize_t i) except -1 nogil
@@ -41,21 +46,20 @@ cdef class EntropyDual:
     # what subclasses define
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil
     cdef int read(self, Workspace ws, Py_ssize_t i) except -1 nogil
-    cdef int favor(self, Py_ssize_t i, double* natural,
-                   double advantage) except -1 nogil
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil
     cdef double expect(self, Workspace ws, Py_ssize_t i, const double* natural,
                        double* means) except? -1 nogil
     cdef double log_partition(self, Workspace ws, Py_ssize_t i) except? -1 nogil
-    cdef double observed_score(self, Workspace ws, Py_ssize_t i) except? -1 nogil
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil
-    cdef double wrong(self, Py_ssize_t i, const double* means) except? -1 nogil
-    cdef int prepare(self, Workspace ws, Py_ssize_t i, const double* new,
-                     const double* old) except -1 nogil
-    cdef double change_score(self, Workspace ws, Py_ssize_t i,
-                             const double* natural) except? -1 nogil
+    cdef int add_change(self, Workspace ws, Py_ssize_t i) except -1 nogil
 
     cdef Py_ssize_t _size(self, Py_ssize_t i) noexcept nogil
+    cdef Py_ssize_t observed_keys(self, Py_ssize_t i) except -1 nogil
+    cdef int _favor(self, Py_ssize_t i, double* natural,
+                    double advantage) except -1 nogil
+    cdef double _wrong(self, Py_ssize_t i, const double* means) except? -1 nogil
+    cdef int _prepare(self, Workspace ws, Py_ssize_t i, const double* new,
+                      const double* old) except -1 nogil
     cdef int _find_means(self, Workspace ws, Py_ssize_t i,
                          DualStep* out) except -1 nogil
 

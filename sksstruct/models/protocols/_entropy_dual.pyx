@@ -26,7 +26,10 @@ for conditional random fields", UAI 2018.
 
 import numpy as np
 
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
+
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 from sksstruct.utils._layout import aligned_zeros, file_zeros
 from sksstruct.utils.entries import Entries
@@ -60,7 +63,7 @@ cdef class EntropyDual:
     """
 
     def __init__(self, BoundModel model, double mu, state=None, bint shared=False):
-        cdef double[::1] natural, means, loaded, tried, tried_means
+        cdef double[::1] natural, means, loaded, tried, tried_means, change
         cdef Py_ssize_t i
         self.model, self.mu = model, mu
         sizes = np.asarray(self.sizes(), dtype=np.intp)
@@ -75,10 +78,13 @@ cdef class EntropyDual:
             self.kept = self._checked(state, total, shared)
         natural, means = self.kept
         self._natural, self._means = &natural[0], &means[0]
-        loaded, tried, tried_means = self._scratch = [
-            aligned_zeros(max(int(sizes.max(initial=0)), 1)) for _ in range(3)]
+        loaded, tried, tried_means, change = self._scratch = [
+            aligned_zeros(max(int(sizes.max(initial=0)), 1)) for _ in range(4)]
         self._loaded, self._tried = &loaded[0], &tried[0]
-        self._tried_means = &tried_means[0]
+        self._tried_means, self._change = &tried_means[0], &change[0]
+        # a spare entry: labelings may be empty
+        self._labeling = np.zeros(model.max_size + 1, dtype=np.int32)
+        self._keys = np.zeros(model.max_keys + 1, dtype=np.int32)
         if state is None:
             for i in range(model.n_examples):
                 self.observe(i, self._means + self._first[i])
@@ -155,7 +161,7 @@ cdef class EntropyDual:
         # potentials alone would be too far away at first: at large weights every step
         # of an example takes back most of what the others have learned
         memcpy(self._tried, self._loaded, self._size(i) * sizeof(double))
-        self.favor(i, self._tried, advantage)
+        self._favor(i, self._tried, advantage)
         self._find_means(ws, i, out)
         # eta_i is infinite: there is no slope
         out.slope = 0.0
@@ -173,7 +179,8 @@ cdef class EntropyDual:
         for k in range(self._size(i)):
             self._tried[k] = rest * natural[k] + share * self._loaded[k]
         self._find_means(ws, i, out)
-        out.slope = out.linear - self.mu * self.change_score(ws, i, natural)
+        out.slope = out.linear - self.mu * inner(
+            self._size(i), natural, self._change)
         return 0
 
     cdef int _find_means(self, Workspace ws, Py_ssize_t i,
@@ -182,13 +189,14 @@ cdef class EntropyDual:
         cdef Py_ssize_t nodes = self.n_nodes(i), rest = self._size(i) - nodes
         cdef double log_partition = self.expect(ws, i, self._tried, self._tried_means)
         out.loss = self.loss(i, self._tried_means)
-        out.wrong = self.wrong(i, self._tried_means)
+        out.wrong = self._wrong(i, self._tried_means)
         out.entropy = self.mu * (
             log_partition - inner(nodes, self._tried, self._tried_means)
             - inner(rest, self._tried + nodes, self._tried_means + nodes))
-        self.prepare(ws, i, self._tried_means, self._means + self._first[i])
+        self._prepare(ws, i, self._tried_means, self._means + self._first[i])
         # all labelings gain the same from the constant part of the loss
-        out.linear = self.mu * self.change_score(ws, i, self._loaded)
+        out.linear = self.mu * inner(
+            self._size(i), self._loaded, self._change)
         return 0
 
     cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
@@ -210,7 +218,7 @@ cdef class EntropyDual:
         self._losses[i] = self.loss(i, means)
         # in the scratch of what is tried, which nobody needs now
         self.observe(i, self._tried_means)
-        return self.prepare(ws, i, means, self._tried_means)
+        return self._prepare(ws, i, means, self._tried_means)
 
     cdef int gap(self, Workspace ws, Py_ssize_t i, double* loss,
                  double* gap) except -1 nogil:
@@ -221,11 +229,50 @@ cdef class EntropyDual:
         self.load(ws, i)
         log_partition = self.log_partition(ws, i)
         # the constant part of the loss is in both, and in no difference
-        loss[0] = self.mu * (log_partition - self.observed_score(ws, i))
+        # in the scratch of what is tried, which nobody needs now
+        self.observe(i, self._tried_means)
+        loss[0] = self.mu * (log_partition - inner(
+            self._size(i), self._loaded, self._tried_means))
         mean_score = (inner(nodes, self._loaded, means)
                       + inner(rest, self._loaded + nodes, means + nodes))
         gap[0] = self.mu * (log_partition - mean_score) - self._entropies[i]
         return 0
+
+    # ---- the observed labeling ----
+
+    cdef Py_ssize_t observed_keys(self, Py_ssize_t i) except -1 nogil:
+        """Find the keys of the observed labeling; return how many."""
+        self.model.y_true(i, &self._labeling[0])
+        return self.model.indicator(i, &self._labeling[0], &self._keys[0])
+
+    cdef int _favor(self, Py_ssize_t i, double* natural,
+                    double advantage) except -1 nogil:
+        """Let every observed label gain an advantage."""
+        cdef Py_ssize_t n_keys = self.observed_keys(i), nodes = self.n_nodes(i), k
+        for k in range(n_keys):
+            if self._keys[k] < nodes:
+                natural[self._keys[k]] += advantage
+        return 0
+
+    cdef double _wrong(self, Py_ssize_t i, const double* means) except? -1 nogil:
+        """Return what means have on labels that were not observed."""
+        cdef Py_ssize_t n_keys = self.observed_keys(i), nodes = self.n_nodes(i), k
+        cdef double total = 0.0
+        # nodes only: of what several parts share, no share is that of one labeling
+        for k in range(n_keys):
+            if self._keys[k] < nodes:
+                total += 1.0 - means[self._keys[k]]
+        return total
+
+    # ---- changes of means ----
+
+    cdef int _prepare(self, Workspace ws, Py_ssize_t i, const double* new,
+                      const double* old) except -1 nogil:
+        """Write a difference of means to the workspace, as the change it prepares."""
+        cdef Py_ssize_t k
+        for k in range(self._size(i)):
+            self._change[k] = new[k] - old[k]
+        return self.add_change(ws, i)
 
     # ---- what subclasses define ----
 
@@ -241,15 +288,6 @@ cdef class EntropyDual:
     cdef int read(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # Let every observed label gain an advantage.
-    cdef int favor(self, Py_ssize_t i, double* natural,
-                   double advantage) except -1 nogil:
-        raise NotImplementedError
-
-    # Write mu_i(y_i).
-    cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
-        raise NotImplementedError
-
     # Write the means of natural parameters, and return the log-partition function.
     cdef double expect(self, Workspace ws, Py_ssize_t i, const double* natural,
                        double* means) except? -1 nogil:
@@ -259,25 +297,21 @@ cdef class EntropyDual:
     cdef double log_partition(self, Workspace ws, Py_ssize_t i) except? -1 nogil:
         return self.expect(ws, i, self._loaded, self._tried_means)
 
-    # Their score of the observed labeling, after that.
-    cdef double observed_score(self, Workspace ws, Py_ssize_t i) except? -1 nogil:
-        self.observe(i, self._tried_means)
-        return inner(self._size(i), self._loaded, self._tried_means)
-
     # L_i of means.
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         raise NotImplementedError
 
-    # What means have on labels that were not observed.
-    cdef double wrong(self, Py_ssize_t i, const double* means) except? -1 nogil:
-        raise NotImplementedError
+    # The next two are for parameters that are numbered as the keys of labelings are.
 
-    # Write a difference of means to the workspace, as the change that it prepares.
-    cdef int prepare(self, Workspace ws, Py_ssize_t i, const double* new,
-                     const double* old) except -1 nogil:
-        raise NotImplementedError
+    # Write mu_i(y_i).
+    cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
+        cdef Py_ssize_t n_keys = self.observed_keys(i), k
+        memset(means, 0, self._size(i) * sizeof(double))
+        # a part that is shared is there as often as it counts
+        for k in range(n_keys):
+            means[self._keys[k]] += 1.0
+        return 0
 
-    # <natural, d> of that change.
-    cdef double change_score(self, Workspace ws, Py_ssize_t i,
-                             const double* natural) except? -1 nogil:
-        raise NotImplementedError
+    # Add `_change` to the change that the workspace prepares.
+    cdef int add_change(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        return self.model.add_means(ws, i, self._change)

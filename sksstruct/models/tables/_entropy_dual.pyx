@@ -6,9 +6,6 @@ model computes the means from natural parameters, which replace the potentials. 
 with weights beyond the blocks are excluded: no table has the features of these weights.
 """
 
-import numpy as np
-
-from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._bound_model cimport Workspace
@@ -30,30 +27,20 @@ cdef class TableEntropyDual(EntropyDual):
     """
 
     cdef BoundTable _table
-    # of one example: the change from the means that are kept, the loss alone with its
-    # constant part, and a labeling with its keys
-    cdef double[::1] _change, _loss_table
+    # of one example: the loss alone, with its constant part
+    cdef double[::1] _loss_table
     cdef double _loss_constant
-    cdef int32_t[::1] _labeling, _keys
 
     def __init__(self, BoundTable table, double mu, state=None, bint shared=False):
         self._table = table
-        self._change = aligned_zeros(table.table_size)
         self._loss_table = aligned_zeros(table.table_size)
-        self._labeling = np.zeros(max(table.max_size, 1), dtype=np.int32)
-        self._keys = np.zeros(table.max_keys + 1, dtype=np.int32)
         EntropyDual.__init__(self, table, mu, state, shared)
 
     def sizes(self):
         return self._table._layout.table_sizes
 
-    cdef Py_ssize_t _observed_keys(self, Py_ssize_t i) except -1 nogil:
-        """Find the keys of the observed labeling; return how many."""
-        self._table.y_true(i, &self._labeling[0])
-        return self._table.indicator(i, &self._labeling[0], &self._keys[0])
-
-    cdef Py_ssize_t _end_of_nodes(self, Py_ssize_t i) noexcept nogil:
-        """Return where the table of the first block ends: later ones may be shared."""
+    cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil:
+        # where the table of the first block ends: later ones may be shared
         return tables_end(
             self._table._blocks, min(self._table._layout.n_blocks, 1), i)
 
@@ -72,22 +59,6 @@ cdef class TableEntropyDual(EntropyDual):
             self._loss_constant = alone.constant
         return 0
 
-    cdef int favor(self, Py_ssize_t i, double* natural,
-                   double advantage) except -1 nogil:
-        cdef Py_ssize_t n_keys = self._observed_keys(i), k
-        for k in range(n_keys):
-            if self._keys[k] < self._end_of_nodes(i):
-                natural[self._keys[k]] += advantage
-        return 0
-
-    cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
-        cdef Py_ssize_t n_keys = self._observed_keys(i), k
-        memset(means, 0, self._size(i) * sizeof(double))
-        # a part that is shared is there as often as it counts
-        for k in range(n_keys):
-            means[self._keys[k]] += 1.0
-        return 0
-
     cdef double expect(self, Workspace workspace, Py_ssize_t i, const double* natural,
                        double* means) except? -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
@@ -100,24 +71,3 @@ cdef class TableEntropyDual(EntropyDual):
 
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         return self._loss_constant + inner(self._size(i), &self._loss_table[0], means)
-
-    cdef double wrong(self, Py_ssize_t i, const double* means) except? -1 nogil:
-        cdef Py_ssize_t n_keys = self._observed_keys(i), k
-        cdef double total = 0.0
-        # nodes only: of what several parts share, no share is that of one labeling
-        for k in range(n_keys):
-            if self._keys[k] < self._end_of_nodes(i):
-                total += 1.0 - means[self._keys[k]]
-        return total
-
-    cdef int prepare(self, Workspace workspace, Py_ssize_t i, const double* new,
-                     const double* old) except -1 nogil:
-        cdef Py_ssize_t k
-        for k in range(self._size(i)):
-            self._change[k] = new[k] - old[k]
-        return self._table.add_means(
-            <TableScratch*> workspace.scratch, i, &self._change[0])
-
-    cdef double change_score(self, Workspace workspace, Py_ssize_t i,
-                             const double* natural) except? -1 nogil:
-        return inner(self._size(i), natural, &self._change[0])

@@ -91,9 +91,10 @@ cdef class BoundSingleRow(BoundTable):
             return 0
         return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
-    cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
+    cdef int add_means(self, Workspace workspace, Py_ssize_t i,
                        const double* change) except -1 nogil:
-        sks_axpy(self._blocks[0].ld, 1.0, change, ws.d)
+        sks_axpy(self._blocks[0].ld, 1.0, change,
+                 (<TableScratch*> workspace.scratch).d)
         return 0
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,

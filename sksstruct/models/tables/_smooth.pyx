@@ -325,7 +325,6 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         # The potentials are those of v with the loss divided by scale, which smoothed
         # by mu / scale have the distribution of the weights.
         workspace.loss_scale = 1.0 / scale
@@ -335,7 +334,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         # both are differences from mu_i(y_i), which drops out
         if anchored:
             self._subtract_kept(i, self._visit.means)
-        return self.table.add_means(ws, i, self._visit.means)
+        return self.table.add_means(workspace, i, self._visit.means)
 
     cdef void _subtract_kept(self, Py_ssize_t i, double* means) noexcept nogil:
         """Subtract the differences of the last sweep."""

@@ -50,9 +50,6 @@ cdef class BoundTable(BoundModel):
     cdef const Py_ssize_t* _row_length
     cdef object _names
 
-    # what losses and duals use
-    cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
-                       const double* change) except -1 nogil
     # what subclasses use
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
 

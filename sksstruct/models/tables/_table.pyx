@@ -293,8 +293,9 @@ cdef class BoundTable(BoundModel):
 
     # d += change for all tables, and g += change for the weights beyond the blocks, in
     # the layout of `expect`.
-    cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
+    cdef int add_means(self, Workspace workspace, Py_ssize_t i,
                        const double* change) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
         for k in range(end):
             # others would make lists of what changed as long as the tables
