@@ -53,6 +53,9 @@ cdef class BoundTable(BoundModel):
     # what losses and duals use
     cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
                        const double* change) except -1 nogil
+    cdef Py_ssize_t _best_of_loaded(
+        self, Workspace workspace, Py_ssize_t i, Py_ssize_t k,
+        const int32_t** labelings, const double** values) except -1 nogil
     # what subclasses use
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
 
