@@ -1,4 +1,4 @@
-"""Best assignments of rows to columns, and a search for the k best ones.
+"""Best assignments of rows to columns.
 
 The rows are assigned one after the other, each along the shortest path to a free column
 (Jonker and Volgenant, 1987, as Crouse, "On implementing 2D rectangular assignment
@@ -8,15 +8,7 @@ are: a free column comes before others, and then the order of a list, which colu
 taken out of and filled up from its end.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
-
-from sksstruct.inference.assignment._paths cimport add_paths, paths_memory
-from sksstruct.inference.search._bmmf cimport BestFirst
-
-from sksstruct.utils._layout import aligned_zeros
 
 
 cdef struct Labels:
@@ -119,78 +111,3 @@ cdef bint assign(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
             if row == start:
                 break
     return True
-
-
-cdef class AssignmentSearch(BestFirst):
-    """The k best assignments of scores, as `bmmf` finds them.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-        Sizes.
-    alone : bool
-        Whether rows may stay without a column. This is the state n_columns then.
-    """
-
-    def __init__(self, Py_ssize_t n_rows, Py_ssize_t n_columns, bint alone):
-        cdef Py_ssize_t row, n_states = n_columns + alone
-        cdef double[::1] floats
-        cdef Py_ssize_t[::1] columns
-        cdef unsigned char[::1] taken
-        self.n_rows, self.n_columns, self.alone = n_rows, n_columns, alone
-        # a column of its own for each row that stays without one
-        self._width = n_columns + n_rows if alone else n_columns
-        size = n_rows * self._width
-        n_paths = paths_memory(n_rows)
-        floats = aligned_zeros(n_paths + size + assignment_memory(self._width))
-        columns, taken = np.zeros(n_rows, np.intp), np.zeros(self._width, np.uint8)
-        self._arrays = floats, columns, taken
-        self._paths, self._extended = &floats[0], &floats[0] + <Py_ssize_t> n_paths
-        self._memory = self._extended + <Py_ssize_t> size
-        self._columns, self._taken = &columns[0], &taken[0]
-        self.begin(n_rows, n_rows * n_states)
-        for row in range(n_rows + 1):
-            self.first[row] = row * n_states
-
-    cdef bint _solve(self, const double* scores) noexcept nogil:
-        """Find the best assignment, in columns of the extended scores."""
-        cdef Py_ssize_t row, column, n_states = self.n_columns + self.alone
-        # the last score of a row counts for all its extra columns
-        for row in range(self.n_rows):
-            for column in range(self._width):
-                self._extended[row * self._width + column] = scores[
-                    row * n_states + min(column, n_states - 1)]
-        return assign(
-            self.n_rows, self._width, self._extended, self._memory, self._columns)
-
-    cdef double _total(self) noexcept nogil:
-        """The score of the best assignment."""
-        cdef Py_ssize_t row
-        cdef double total = 0.0
-        for row in range(self.n_rows):
-            total += self._extended[row * self._width + self._columns[row]]
-        return total
-
-    cdef double max_product(self, const double* scores,
-                            int32_t* labeling) except? -1 nogil:
-        cdef Py_ssize_t row
-        if not self._solve(scores):
-            return -INFINITY
-        for row in range(self.n_rows):
-            labeling[row] = <int32_t> min(self._columns[row], self.n_columns)
-        return self._total()
-
-    cdef int max_marginals(self, const double* scores, double* table) except -1 nogil:
-        cdef Py_ssize_t row, column, k, n_states = self.n_columns + self.alone
-        for k in range(self.n_entries):
-            table[k] = -INFINITY
-        if not self._solve(scores):
-            return 0
-        add_paths(self.n_rows, self._width, self._extended, self._columns,
-                  self._total(), self._taken, self._paths)
-        # a row's extra columns are as good as each other: it is without in all of them
-        for row in range(self.n_rows):
-            for column in range(self._width):
-                k = row * n_states + min(column, n_states - 1)
-                table[k] = max(table[k], self._extended[row * self._width + column])
-        return 0

@@ -33,10 +33,8 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from sksstruct.inference.cuts._maxflow cimport FlowNode, FlowTrees
-from sksstruct.inference.search._bmmf cimport BestFirst
 
 from sksstruct.inference._checks import check_edges, check_scores, convert_scores
-from sksstruct.inference.search._bmmf import found_by
 
 # Tables may miss supermodularity by this part of their size. Tables that are sums or
 # products of others, as learned ones are, miss it by their last digits.
@@ -83,9 +81,6 @@ def own_scores(name, scores):
 cdef class Snapshot:
     """Capacities and search trees at one moment, to be restored later."""
 
-    cdef double[::1] _residual, _terminal
-    cdef FlowNode[::1] _nodes
-
     def __init__(self, FlowTrees trees):
         self._residual = np.array(trees._residual)
         self._terminal = np.array(trees._terminal)
@@ -114,13 +109,6 @@ cdef class Snapshot:
 
 cdef class CutKernel(FlowTrees):
     """Scores as capacities, on a graph with its flow."""
-
-    # a cost that is never worth paying, in the place of -inf
-    cdef double _big
-    # the sum of the sizes of all scores of pairs, as it is part of that
-    cdef double _of_pairwise
-    # scores of the problem solved last, None after an error
-    cdef object _lock, _unary, _pairwise
 
     def __init__(self, edges, n_variables=None):
         # Checked before they are counted: edges may be anything that a user gives.
@@ -225,18 +213,6 @@ cdef class CutKernel(FlowTrees):
                     changed, unary, pairwise)
             solved.restore(self)
 
-    def _best_labelings(self, unary, pairwise, k):
-        """Return up to k best labelings, as rows, as `bmmf` finds them."""
-        with self._alone():
-            # the search loads the scores again, from the flow that was kept
-            kept = np.array(self._flow)
-            self._load(unary, pairwise)
-            np.asarray(self._flow)[:] = kept
-            search = CutSearch(self)
-            # capacities belong to other scores from here on
-            self._unary = None
-            return found_by(search, k)
-
     @contextmanager
     def _alone(self):
         """Refuse to solve two problems at the same time."""
@@ -258,7 +234,6 @@ cdef class CutKernel(FlowTrees):
         # A shared table counts for every edge.
         if len(pairwise) == 1:
             of_pairwise *= max(self._m, 1)
-        self._of_pairwise = of_pairwise
         # More than any two labelings can differ by, so that it is never worth paying.
         self._big = 4.0 * (of_unary + of_pairwise + 1.0)
         if not np.isfinite(self._big):
@@ -439,71 +414,6 @@ cdef class CutKernel(FlowTrees):
             total += pairwise[0 if shared else edge, labels[self._ends[edge, 0]],
                               labels[self._ends[edge, 1]]]
         return total
-
-
-cdef class CutSearch(BestFirst):
-    """The k best labelings of the scores that were loaded.
-
-    Parameters
-    ----------
-    kernel : CutKernel
-        The graph with its flow, which nobody else uses meanwhile.
-    """
-
-    cdef CutKernel _kernel
-    cdef double[:, ::1] _unary, _table
-    cdef const double[:, :, ::1] _pairwise
-    cdef int32_t[::1] _labels, _changed
-    cdef Snapshot _solved
-
-    def __init__(self, CutKernel kernel):
-        cdef Py_ssize_t variable, n = kernel._n
-        cdef const double[:, ::1] unary = kernel._unary
-        self._kernel, self._pairwise = kernel, kernel._pairwise
-        self._solved = Snapshot(kernel)
-        self._unary, self._table = np.empty((2, n, 2))
-        self._labels, self._changed = np.empty((2, n), dtype=np.int32)
-        self.begin(n, 2 * n)
-        memcpy(self.scores, &unary[0, 0], 2 * n * sizeof(double))
-        for variable in range(n + 1):
-            self.first[variable] = 2 * variable
-
-    cdef double _solve(self, const double* scores) noexcept nogil:
-        """Find the best labeling; returns its score."""
-        cdef Py_ssize_t entry
-        cdef double total = 0.0
-        # as `_load` does, which has found no edge that is not submodular
-        for entry in range(self.n_entries):
-            if scores[entry] > -INFINITY:
-                total += fabs(scores[entry])
-        self._kernel._big = 4.0 * (total + self._kernel._of_pairwise + 1.0)
-        memcpy(&self._unary[0, 0], scores, self.n_entries * sizeof(double))
-        self._kernel._fill(self._unary, self._pairwise, True)
-        self._kernel._start()
-        self._kernel._maximize()
-        self._kernel._keep()
-        self._kernel._read_labels(self._labels)
-        return self._kernel._score(self._labels, self._unary, self._pairwise)
-
-    cdef double max_product(self, const double* scores,
-                            int32_t* labeling) except? -1 nogil:
-        cdef double score = self._solve(scores)
-        memcpy(labeling, &self._labels[0], self.n_variables * sizeof(int32_t))
-        return score
-
-    cdef int max_marginals(self, const double* scores, double* table) except -1 nogil:
-        cdef Py_ssize_t variable
-        cdef double score = self._solve(scores)
-        for variable in range(self.n_variables):
-            self._table[variable, self._labels[variable]] = score
-            self._table[variable, 1 - self._labels[variable]] = -INFINITY
-        # where every labeling is forbidden other scores would mean nothing
-        if score > -INFINITY:
-            self._solved.save(self._kernel)
-            self._kernel._change_each(self._labels, self._unary, self._pairwise,
-                                      self._solved, self._changed, self._table)
-        memcpy(table, &self._table[0, 0], self.n_entries * sizeof(double))
-        return 0
 
 
 class MinCut(CutKernel):

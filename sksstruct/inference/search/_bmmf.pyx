@@ -28,187 +28,14 @@ from libc.string cimport memcpy, memset
 
 from sksstruct.utils._memory cimport reserve, resize
 
+from sksstruct.inference.search._best_first cimport BestFirst, Part
+
 from sksstruct.inference._checks import check_k, check_variables
+from sksstruct.inference.search._best_first import found_by
 
 # Max-marginals may be off by this part of the size of the scores. Where differences are
 # smaller, best states may be of different labelings, which must not be mixed.
 cdef double ROUNDING = 1e-9
-
-
-cdef class BestFirst:
-    """The search, with oracles that subclasses have.
-
-    The caller calls `begin`, fills in the entries and their scores, and calls `find`.
-    """
-
-    def __dealloc__(self):
-        free(self.first)
-        free(self.scores)
-        free(self._constrained)
-        free(self._parts)
-        free(self._tables)
-        free(self._allowed)
-        free(self._labelings)
-
-    # ---- memory ----
-
-    cdef int begin(self, Py_ssize_t n_variables, Py_ssize_t n_entries) except -1 nogil:
-        """Make room for the entries of a problem."""
-        self.n_variables, self.n_entries = n_variables, n_entries
-        reserve(<void**> &self.first, &self._variable_capacity, n_variables + 1,
-                sizeof(Py_ssize_t))
-        if n_entries > self._entry_capacity:
-            resize(<void**> &self.scores, n_entries * sizeof(double))
-            resize(<void**> &self._constrained, n_entries * sizeof(double))
-            self._entry_capacity = n_entries
-        return 0
-
-    cdef int _reserve_part(self, Py_ssize_t part) except -1 nogil:
-        """Make room for a part."""
-        reserve(<void**> &self._parts, &self._part_capacity, part + 1, sizeof(Part))
-        reserve(<void**> &self._tables, &self._table_capacity,
-                (part + 1) * self.n_entries, sizeof(double))
-        reserve(<void**> &self._allowed, &self._allowed_capacity,
-                (part + 1) * self.n_entries, 1)
-        reserve(<void**> &self._labelings, &self._label_capacity,
-                (part + 1) * self.n_variables, sizeof(int32_t))
-        return 0
-
-    # ---- what subclasses override ----
-
-    cdef int max_marginals(self, const double* scores, double* table) except -1 nogil:
-        """Write the score of the best labeling with each entry."""
-        raise NotImplementedError
-
-    cdef double max_product(self, const double* scores,
-                            int32_t* labeling) except? -1 nogil:
-        """Write the best labeling; returns its score, or -inf if none is allowed."""
-        raise NotImplementedError
-
-    cdef bint start(self, Py_ssize_t part, Py_ssize_t larger) except -1 nogil:
-        """Begin a part with its best labeling; False if nothing is allowed.
-
-        `larger` is the part that it is taken out of, or -1.
-        """
-        cdef Part* new = self._parts + part
-        cdef double* table = self._tables + part * self.n_entries
-        cdef const double* bounds = self._tables + max(larger, 0) * self.n_entries
-        cdef Py_ssize_t entry
-        new.score = self.max_product(
-            self._constrain(self._allowed + part * self.n_entries),
-            self._labelings + part * self.n_variables)
-        if new.score == -INFINITY:
-            return False
-        # bounds: of all that is allowed, or of the part that was larger
-        new.stale = True
-        for entry in range(self.n_entries):
-            table[entry] = new.score
-            if larger >= 0 and bounds[entry] < new.score:
-                table[entry] = bounds[entry]
-        return True
-
-    # ---- constraints ----
-
-    cdef const double* _constrain(self, const unsigned char* allowed) noexcept nogil:
-        """Scores where only some entries are allowed."""
-        cdef Py_ssize_t entry
-        # the caller's own -inf entries stay forbidden
-        for entry in range(self.n_entries):
-            self._constrained[entry] = self.scores[entry] if allowed[entry] else (
-                -INFINITY)
-        return self._constrained
-
-    cdef void _narrow(self, unsigned char* allowed, Py_ssize_t variable,
-                      Py_ssize_t state) noexcept nogil:
-        """Allow a single state of a variable."""
-        cdef Py_ssize_t begin = self.first[variable]
-        memset(allowed + begin, 0, self.first[variable + 1] - begin)
-        allowed[begin + state] = 1
-
-    cdef void _find_next(self, Py_ssize_t part) noexcept nogil:
-        """The highest entry that the best labeling does not have; the first of ties."""
-        cdef const double* table = self._tables + part * self.n_entries
-        cdef const unsigned char* allowed = self._allowed + part * self.n_entries
-        cdef const int32_t* labeling = self.labeling(part)
-        cdef Part* own = self._parts + part
-        cdef Py_ssize_t variable, entry, begin
-        # Every other labeling of the part has such an entry, and the best of them all
-        # has the highest.
-        own.next_score = -INFINITY
-        for variable in range(self.n_variables):
-            begin = self.first[variable]
-            for entry in range(begin, self.first[variable + 1]):
-                if (table[entry] > own.next_score and allowed[entry]
-                        and entry - begin != labeling[variable]):
-                    own.next_score = table[entry]
-                    own.next_variable, own.next_state = variable, entry - begin
-
-    # ---- the search ----
-
-    cdef bint _split(self, Py_ssize_t part) except -1 nogil:
-        """Make the labelings with the next state of a part the next part.
-
-        False if there are none after all.
-        """
-        cdef Py_ssize_t other = self.n_parts, n = self.n_entries
-        cdef Py_ssize_t variable = self._parts[part].next_variable
-        cdef Py_ssize_t state = self._parts[part].next_state
-        cdef bint found
-        self._reserve_part(other)
-        # Each labeling of the part is in one of the two: it has the state, or not.
-        memcpy(self._allowed + other * n, self._allowed + part * n, n)
-        self._narrow(self._allowed + other * n, variable, state)
-        found = self.start(other, part)
-        # Its max-marginals hold for a larger part from here on; they are bounds.
-        self._allowed[part * n + self.first[variable] + state] = 0
-        self._parts[part].stale = True
-        self._find_next(part)
-        if found:
-            self._find_next(other)
-            # scores increase by rounding only
-            self._parts[other].score = min(
-                self._parts[other].score, self._parts[other - 1].score)
-            self.n_parts += 1
-        return found
-
-    cdef Py_ssize_t find(self, Py_ssize_t k) except -1 nogil:
-        """Find up to k best labelings; returns their number."""
-        cdef Py_ssize_t n = self.n_entries, best, part
-        self.n_parts = 0
-        self._reserve_part(0)
-        memset(self._allowed, 1, n)
-        if not self.start(0, -1):
-            return 0
-        self._find_next(0)
-        self.n_parts = 1
-        # Parts are in the order in which they were made, that of their best scores.
-        while self.n_parts < k:
-            # Of equal scores the part that was made first.
-            best = 0
-            for part in range(1, self.n_parts):
-                if self._parts[part].next_score > self._parts[best].next_score:
-                    best = part
-            # all parts are down to the labelings that are known
-            if self._parts[best].next_score == -INFINITY:
-                break
-            # Bounds are enough to rule parts out: most are never refreshed.
-            if self._parts[best].stale:
-                self.max_marginals(self._constrain(self._allowed + best * n),
-                                   self._tables + best * n)
-                self._parts[best].stale = False
-                self._find_next(best)
-                continue
-            # An entry may promise a labeling that turns out to be forbidden.
-            self._split(best)
-        return self.n_parts
-
-    cdef double score(self, Py_ssize_t rank) noexcept nogil:
-        """The score of the labeling of a rank."""
-        return self._parts[rank].score
-
-    cdef const int32_t* labeling(self, Py_ssize_t rank) noexcept nogil:
-        """The labeling of a rank."""
-        return self._labelings + rank * self.n_variables
 
 
 cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
@@ -244,6 +71,22 @@ cdef class Problem(BestFirst):
     cdef bint as_array
     # the largest score of each variable, summed up, to judge rounding by
     cdef double size
+    cdef Py_ssize_t n_entries
+    # (n_variables + 1,) and (n_entries,), and scores where some entries are forbidden
+    cdef Py_ssize_t* first
+    cdef double* scores
+    cdef double* _constrained
+    # Of each part: max-marginals, and whether entries are allowed.
+    cdef double* _tables
+    cdef unsigned char* _allowed
+    cdef Py_ssize_t _table_capacity, _allowed_capacity
+
+    def __dealloc__(self):
+        free(self.first)
+        free(self.scores)
+        free(self._constrained)
+        free(self._tables)
+        free(self._allowed)
 
     def __init__(self, max_marginals, unary, max_product):
         cdef Py_ssize_t k
@@ -262,6 +105,122 @@ cdef class Problem(BestFirst):
         sizes = np.where(scores > -np.inf, np.abs(scores), 0.0)
         self.size = np.maximum.reduceat(sizes, self.bounds[:self.n_variables]).sum()
 
+    # ---- memory ----
+
+    cdef int begin(self, Py_ssize_t n_variables, Py_ssize_t n_entries) except -1 nogil:
+        """Make room for the entries of the problem."""
+        self.n_variables, self.n_entries = n_variables, n_entries
+        resize(<void**> &self.first, (n_variables + 1) * sizeof(Py_ssize_t))
+        resize(<void**> &self.scores, n_entries * sizeof(double))
+        resize(<void**> &self._constrained, n_entries * sizeof(double))
+        return 0
+
+    cdef int reserve_part(self, Py_ssize_t part) except -1 nogil:
+        BestFirst.reserve_part(self, part)
+        reserve(<void**> &self._tables, &self._table_capacity,
+                (part + 1) * self.n_entries, sizeof(double))
+        reserve(<void**> &self._allowed, &self._allowed_capacity,
+                (part + 1) * self.n_entries, 1)
+        return 0
+
+    # ---- constraints ----
+
+    cdef const double* _constrain(self, const unsigned char* allowed) noexcept nogil:
+        """Scores where only some entries are allowed."""
+        cdef Py_ssize_t entry
+        # the caller's own -inf entries stay forbidden
+        for entry in range(self.n_entries):
+            self._constrained[entry] = self.scores[entry] if allowed[entry] else (
+                -INFINITY)
+        return self._constrained
+
+    cdef void _narrow(self, unsigned char* allowed, Py_ssize_t variable,
+                      Py_ssize_t state) noexcept nogil:
+        """Allow a single state of a variable."""
+        cdef Py_ssize_t begin = self.first[variable]
+        memset(allowed + begin, 0, self.first[variable + 1] - begin)
+        allowed[begin + state] = 1
+
+    cdef void _find_next(self, Py_ssize_t part) noexcept nogil:
+        """The highest entry that the best labeling does not have; the first of ties."""
+        cdef const double* table = self._tables + part * self.n_entries
+        cdef const unsigned char* allowed = self._allowed + part * self.n_entries
+        cdef const int32_t* labeling = self.labeling(part)
+        cdef Part* own = self._parts + part
+        cdef Py_ssize_t variable, entry, begin
+        # Every other labeling of the part has such an entry, and the best of them all
+        # has the highest.
+        own.next_score = -INFINITY
+        for variable in range(self.n_variables):
+            begin = self.first[variable]
+            for entry in range(begin, self.first[variable + 1]):
+                if (table[entry] > own.next_score and allowed[entry]
+                        and entry - begin != labeling[variable]):
+                    own.next_score = table[entry]
+                    own.variable, own.state = variable, entry - begin
+
+    # ---- parts ----
+
+    cdef bint start(self) except -1 nogil:
+        memset(self._allowed, 1, self.n_entries)
+        return self._begin_part(0, -1)
+
+    cdef bint _begin_part(self, Py_ssize_t part, Py_ssize_t larger) except -1 nogil:
+        """Begin a part with its best labeling; False if nothing is allowed.
+
+        `larger` is the part that it is taken out of, or -1.
+        """
+        cdef Part* new = self._parts + part
+        cdef const unsigned char* allowed = self._allowed + part * self.n_entries
+        cdef double* table = self._tables + part * self.n_entries
+        cdef const double* bounds = self._tables + max(larger, 0) * self.n_entries
+        cdef Py_ssize_t entry, unclear
+        new.stale = self.solver is not None
+        if new.stale:
+            new.score = self._max_product(self._constrain(allowed), self.labeling(part))
+            # bounds: of all that is allowed, or of the part that was larger
+            for entry in range(self.n_entries):
+                table[entry] = new.score
+                if larger >= 0 and bounds[entry] < new.score:
+                    table[entry] = bounds[entry]
+        else:
+            # without an oracle for the best labeling, it is read off
+            self._max_marginals(self._constrain(allowed), table)
+            unclear = read_off(self.n_variables, self.first, table, self.size,
+                               self.labeling(part), &new.score)
+            if unclear >= 0 and new.score > -INFINITY:
+                with gil:
+                    self.break_ties(part, unclear)
+        if new.score == -INFINITY:
+            return False
+        self._find_next(part)
+        return True
+
+    cdef int refresh(self, Py_ssize_t part, Py_ssize_t wanted) except -1 nogil:
+        self._max_marginals(self._constrain(self._allowed + part * self.n_entries),
+                            self._tables + part * self.n_entries)
+        self._parts[part].stale = False
+        self._find_next(part)
+        return 0
+
+    cdef bint split(self, Py_ssize_t part, Py_ssize_t other) except -1 nogil:
+        cdef Py_ssize_t n = self.n_entries
+        cdef Py_ssize_t variable = self._parts[part].variable
+        cdef Py_ssize_t state = self._parts[part].state
+        cdef bint found
+        # Each labeling of the part is in one of the two: it has the state, or not. An
+        # entry may promise a labeling that turns out to be forbidden.
+        memcpy(self._allowed + other * n, self._allowed + part * n, n)
+        self._narrow(self._allowed + other * n, variable, state)
+        found = self._begin_part(other, part)
+        # Its max-marginals hold for a larger part from here on; they are bounds.
+        self._allowed[part * n + self.first[variable] + state] = 0
+        self._parts[part].stale = True
+        self._find_next(part)
+        return found
+
+    # ---- the oracles ----
+
     cdef shown(self, const double* scores):
         """Scores in the form of the caller's."""
         flat = np.array(<double[:self.n_entries]> <double*> scores)
@@ -269,7 +228,7 @@ cdef class Problem(BestFirst):
             return flat.reshape(self.n_variables, -1)
         return np.split(flat, self.bounds[1:self.n_variables])
 
-    cdef int max_marginals(self, const double* scores, double* out) except -1 nogil:
+    cdef int _max_marginals(self, const double* scores, double* out) except -1 nogil:
         with gil:
             self.call_oracle(scores, out)
         return 0
@@ -304,8 +263,8 @@ cdef class Problem(BestFirst):
         checked = table
         memcpy(out, &checked[0], self.n_entries * sizeof(double))
 
-    cdef double max_product(self, const double* scores,
-                            int32_t* labeling) except? -1 nogil:
+    cdef double _max_product(self, const double* scores,
+                             int32_t* labeling) except? -1 nogil:
         with gil:
             return self.call_solver(scores, labeling)
 
@@ -330,33 +289,13 @@ cdef class Problem(BestFirst):
             out[variable] = <int32_t> state
         return score
 
-    cdef bint start(self, Py_ssize_t part, Py_ssize_t larger) except -1 nogil:
-        cdef Part* new = self._parts + part
-        cdef const unsigned char* allowed = self._allowed + part * self.n_entries
-        cdef double* table = self._tables + part * self.n_entries
-        cdef int32_t* labeling = self._labelings + part * self.n_variables
-        cdef Py_ssize_t unclear
-        # without an oracle for the best labeling, it is read off
-        if self.solver is None:
-            self.max_marginals(self._constrain(allowed), table)
-            new.stale = False
-            unclear = read_off(self.n_variables, self.first, table, self.size, labeling,
-                               &new.score)
-            if new.score == -INFINITY:
-                return False
-            if unclear >= 0:
-                with gil:
-                    self.break_ties(part, unclear)
-            return True
-        return BestFirst.start(self, part, larger)
-
     cdef break_ties(self, Py_ssize_t part, Py_ssize_t unclear):
         """Fix unclear variables, one after the other, until the labeling is clear.
 
         Best states of several variables may belong to different best labelings. The
         part's own max-marginals stay as they are, without these constraints.
         """
-        cdef int32_t* labeling = self._labelings + part * self.n_variables
+        cdef int32_t* labeling = self.labeling(part)
         cdef double score = self._parts[part].score
         cdef unsigned char[::1] narrow = np.empty(self.n_entries, dtype=np.uint8)
         cdef double[::1] table = np.empty(self.n_entries)
@@ -364,7 +303,7 @@ cdef class Problem(BestFirst):
         # Each round fixes one more variable, so that there are few of them.
         while unclear >= 0:
             self._narrow(&narrow[0], unclear, labeling[unclear])
-            self.max_marginals(self._constrain(&narrow[0]), &table[0])
+            self._max_marginals(self._constrain(&narrow[0]), &table[0])
             unclear = read_off(self.n_variables, self.first, &table[0], self.size,
                                labeling, &score)
             if score == -INFINITY:
@@ -372,19 +311,6 @@ cdef class Problem(BestFirst):
                     "max_marginals contradicts itself: a state with a score of "
                     f"{self._parts[part].score} leaves no labeling")
             self._parts[part].score = score
-
-
-def found_by(BestFirst search, Py_ssize_t k):
-    """Return up to k best labelings of a search that was prepared, as rows."""
-    cdef Py_ssize_t count, rank
-    cdef int32_t[:, ::1] rows
-    with nogil:
-        count = search.find(k)
-    rows = labelings = np.empty((count, search.n_variables), dtype=np.int32)
-    for rank in range(count):
-        memcpy(&rows[rank, 0], search.labeling(rank),
-               search.n_variables * sizeof(int32_t))
-    return labelings
 
 
 def bmmf(max_marginals, unary, k, *, max_product=None):

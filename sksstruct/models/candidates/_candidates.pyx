@@ -121,7 +121,7 @@ cdef class Candidates(Structure):
         value[0] = at.constant + high + mu * log(total)
         return 0
 
-    def find_topk(self, i, theta, others, k, own):
+    def find_topk(self, i, theta, others, k):
         table = theta.reshape(-1, self.ld)
         scores = table[:, :self.n_labels].ravel()
         # stable: of labelings that tie, the order is that of `decode`

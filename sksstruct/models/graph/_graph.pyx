@@ -31,6 +31,7 @@ from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 
 from sksstruct.inference import MinCut
+from sksstruct.inference.cuts._topk import best_cuts
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils._layout import padded_length
 
@@ -254,28 +255,27 @@ cdef class Graphs(Structure):
         value[0] = mu * value[0] + at.constant
         return 0
 
-    def find_topk(self, i, theta, others, k, own):
-        if self.forest:
-            return self._topk_of_forest(i, theta, k, own)
-        unary, _, tables = self.potentials_of(i, theta)
-        return self._solver(i)._best_labelings(unary, tables, k)
-
-    def _topk_of_forest(self, Py_ssize_t i, const double[::1] theta, Py_ssize_t k,
-                        OracleMemory own):
-        cdef FlatForest forest = self._forest(&theta[0], i)
-        cdef double[::1] memory = np.empty(self.memory_size)
-        cdef SubtreeLists lists
-        cdef int32_t[:, ::1] labels
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil:
+        cdef FlatForest forest
         cdef Py_ssize_t count, rank
+        if not self.forest:
+            return Structure.topk(self, at, own, i, k)
         if own.search is None:
-            own.search = SubtreeLists()
-        lists = own.search
-        with nogil:
-            count = topk_flat(&forest, &memory[0], lists, k)
-        labels = labelings = np.empty((count, self._sizes[i]), dtype=np.int32)
+            with gil:
+                own.search = SubtreeLists()
+        forest = self._forest(at.theta, i)
+        count = topk_flat(&forest, at.memory, <SubtreeLists> own.search, k)
+        own.make_room(count, self._sizes[i])
         for rank in range(count):
-            lists.read(rank, &labels[rank, 0])
-        return labelings
+            (<SubtreeLists> own.search).read(
+                rank, own.labelings + rank * self._sizes[i])
+        return count
+
+    def find_topk(self, i, theta, others, k):
+        """Return the k best cuts."""
+        unary, _, tables = self.potentials_of(i, theta)
+        return best_cuts(self._solver(i), unary, tables, k)
 
     def find(self, i, theta, others):
         """Return the labels of a minimum cut."""

@@ -13,14 +13,12 @@ pair is right.
 import numpy as np
 
 from libc.stdint cimport int32_t
+from libc.string cimport memcpy
 
-from sksstruct.inference.assignment._assign cimport (
-    AssignmentSearch, assign, assignment_memory,
-)
+from sksstruct.inference.assignment._assign cimport assign, assignment_memory
+from sksstruct.inference.assignment._topk cimport AssignmentSearch
 from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
-
-from sksstruct.inference.search._bmmf import found_by
 
 
 cdef class Matchings(Structure):
@@ -133,25 +131,33 @@ cdef class Matchings(Structure):
                 y[row] = <int32_t> column
         return 0
 
-    def find_topk(self, Py_ssize_t i, theta, others, k, OracleMemory own):
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil:
+        if own.search is None:
+            with gil:
+                own.search = AssignmentSearch()
+        return self._search(at, <AssignmentSearch> own.search, own, i, k)
+
+    cdef Py_ssize_t _search(self, Potentials* at, AssignmentSearch search,
+                            OracleMemory own, Py_ssize_t i,
+                            Py_ssize_t k) except -1 nogil:
         cdef Py_ssize_t n_rows = self._shapes[i, 0], n_columns = self._shapes[i, 1]
-        cdef const double[::1] table = theta
-        cdef AssignmentSearch search = own.search
-        cdef Py_ssize_t row, column
+        cdef Py_ssize_t row, count, entry
         cdef double* scores
-        if search is None or search.n_rows != n_rows or search.n_columns != n_columns:
-            search = own.search = AssignmentSearch(
-                n_rows, n_columns, not self.complete)
+        search.prepare(n_rows, n_columns, not self.complete)
         scores = search.scores
         for row in range(n_rows):
-            for column in range(n_columns):
-                scores[column] = table[row * n_columns + column]
+            memcpy(scores, at.theta + row * n_columns, n_columns * sizeof(double))
             scores += n_columns
             # to stay without a column scores 0
             if not self.complete:
                 scores[0] = 0.0
                 scores += 1
-        labelings = found_by(search, k)
-        if not self.complete:
-            labelings[labelings == n_columns] = -1
-        return labelings
+        count = search.find(k)
+        own.make_room(count, n_rows)
+        # the labelings of all ranks, one after the other
+        for entry in range(count * n_rows):
+            own.labelings[entry] = search.labeling(0)[entry]
+            if own.labelings[entry] == n_columns:
+                own.labelings[entry] = -1
+        return count

@@ -91,7 +91,7 @@ cdef class Classes(Structure):
         value[0] = mu * (high + log(total))
         return 0
 
-    def find_topk(self, i, theta, others, k, own):
+    def find_topk(self, i, theta, others, k):
         # stable, so that ties are broken as by `decode`
         order = np.argsort(-theta[:self.n_labels], kind="stable")[:k]
         return order[:, None]

@@ -353,7 +353,7 @@ cdef class Parts(Structure):
         cells = positions[:, 0] * unary.shape[2] + positions[:, 1]
         return np.concatenate([cells, types]).astype(np.int32)
 
-    def find_topk(self, i, theta, others, k, own):
+    def find_topk(self, i, theta, others, k):
         """Return the k best placements, each with its best types.
 
         With types these are not the k best labelings, which smoothing by l2 would need.

@@ -29,6 +29,8 @@ cdef class Workspace:
     cdef readonly Py_ssize_t n_weights
     # potentials count the loss so many times
     cdef public double loss_scale
+    # the k best labelings that were found last, where they are arrays
+    cdef object _best
 
 
 cdef class BoundModel:
@@ -50,6 +52,10 @@ cdef class BoundModel:
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil
+    # loads potentials as well; labelings, in rows, and values are the workspace's
+    cdef Py_ssize_t best_labelings(
+        self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
+        const double** values) except -1 nogil
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil
     cdef int evaluate(self, Workspace ws, Py_ssize_t i, const int32_t* y,

@@ -354,6 +354,22 @@ cdef class BoundModel:
                     double* value) except -1 nogil:
         raise NotImplementedError
 
+    # The k best labelings with potentials that this loads; returns their number, which
+    # is smaller where there are no more. `topk` does it where it is not compiled.
+    cdef Py_ssize_t best_labelings(
+        self, Workspace ws, Py_ssize_t i, Py_ssize_t k, const int32_t** labelings,
+        const double** values
+    ) except -1 nogil:
+        cdef const int32_t[:, ::1] rows
+        cdef const double[::1] numbers
+        with gil:
+            # what the addresses point to stays alive
+            rows, numbers = ws._best = self.topk(ws, i, k)
+            if not rows.size:
+                return 0
+            labelings[0], values[0] = &rows[0, 0], &numbers[0]
+            return rows.shape[0]
+
     # The observed labeling y_i.
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
         raise NotImplementedError

@@ -7,18 +7,29 @@ smoothing mu (Pillutla et al., 2018, Section 2 and Algorithm 6):
     grad = sum_y u_y A_i^T mu_i(y) - A_i^T mu_i(y_i),   u = projection of h / mu
 
 which is exact where the last of the k has no weight. Below a mixture is the k labelings
-with their shares u. The oracle is called in Python, one example at a time.
+with their shares u; those without a share are left out.
 """
 
 import numpy as np
 
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
+from sksstruct.projections._simplex cimport threshold_by_partition
+from sksstruct.utils._memory cimport reserve
 
-from sksstruct.projections import project_simplex
+
+cdef struct Mixture:
+    # labelings with a share, (count, size), and their shares; of all that were found:
+    # their number, and the least share
+    Py_ssize_t count, n_found
+    double least
+    int32_t* labelings
+    double* shares
 
 
 cdef class TopKHinge(SmoothLoss):
@@ -35,51 +46,121 @@ cdef class TopKHinge(SmoothLoss):
     """
 
     cdef readonly Py_ssize_t k
-    # mixtures of the last sweep
-    cdef object _anchors
+    # values of the k best, in two copies, and what has a share of them
+    cdef double* _values
+    cdef Py_ssize_t _value_capacity
+    cdef Mixture _mixture
+    cdef Py_ssize_t _share_capacity, _label_capacity
+    # mixtures of the last sweep: where labelings and shares of each example begin
+    cdef Mixture _anchors
+    cdef Py_ssize_t[::1] _first_label, _first_share
+    cdef Py_ssize_t _anchor_share_capacity, _anchor_label_capacity
     cdef int32_t[::1] _observed
+    cdef unsigned char[::1] _exact
 
     def __init__(self, BoundModel model, smoothing, bint nonsmooth=True):
         if smoothing.smoothing != "l2":
             raise ValueError(
                 "the hinge of this model is smoothed by its k best labelings: it needs "
                 f"smoothing='l2', not {smoothing.smoothing!r}")
-        self.model, self.k, self.mu = model, smoothing.k, smoothing.mu
+        # no example has as many labelings as this in memory
+        self.model, self.mu = model, smoothing.mu
+        self.k = min(smoothing.k, np.iinfo(np.int32).max)
         self.convex, self.nonsmooth = True, nonsmooth
         self.support, self.row_size = None, model.row_size
         # half the squared norm of u, which sums to one, is at most this
         self.diameter = 0.5
-        self.exact = np.ones(model.n_examples, dtype=np.uint8)
-        self._anchors = [None] * model.n_examples
+        self.exact = self._exact = np.ones(model.n_examples, dtype=np.uint8)
+        self._first_label = np.zeros(model.n_examples + 1, dtype=np.intp)
+        self._first_share = np.zeros(model.n_examples + 1, dtype=np.intp)
         self._observed = np.empty(max(model.max_size, 1), dtype=np.int32)
 
-    def mixture(self, Workspace workspace, Py_ssize_t i, double scale):
-        """Return the k best labelings at scaled weights, their values and shares."""
+    def __dealloc__(self):
+        free(self._values)
+        free(self._mixture.labelings)
+        free(self._mixture.shares)
+        free(self._anchors.labelings)
+        free(self._anchors.shares)
+
+    # ---- mixtures ----
+
+    cdef double _mix(self, Workspace workspace, Py_ssize_t i, double scale,
+                     double* highest) except? -1 nogil:
+        """Find the mixture at scaled weights; returns the smoothed maximum.
+
+        `highest` is the maximum itself.
+        """
+        cdef Py_ssize_t size = self.model._sizes[i], count, rank
+        cdef const int32_t* labelings = NULL
+        cdef const double* values = NULL
+        cdef Mixture* mixture = &self._mixture
+        cdef double rho, share, mean = 0.0, squared = 0.0
         # weights s w give the labelings of w with the loss divided by s
         workspace.loss_scale = 1.0 / scale
         try:
-            labelings, values = self.model.topk(workspace, i, self.k)
+            count = self.model.best_labelings(workspace, i, self.k, &labelings, &values)
         finally:
             workspace.loss_scale = 1.0
-        values = scale * np.asarray(values)
+        if not count:
+            with gil:
+                raise ValueError(f"example {i} has no labeling that is allowed")
+        reserve(<void**> &self._values, &self._value_capacity, 2 * count,
+                sizeof(double))
+        reserve(<void**> &mixture.shares, &self._share_capacity, count, sizeof(double))
+        reserve(<void**> &mixture.labelings, &self._label_capacity, count * size,
+                sizeof(int32_t))
+        highest[0] = values[0]
+        for rank in range(count):
+            highest[0] = max(highest[0], values[rank])
         # relative to the best: the projection is that of any shifted values
-        shares = project_simplex((values - values.max()) / self.mu)
-        return labelings, values, shares
-
-    cdef int _add(self, Workspace workspace, Py_ssize_t i, labelings, shares,
-                  double factor) except -1:
-        """d += factor times the mean parameters of a mixture."""
-        cdef Py_ssize_t rank
-        cdef const int32_t[:, ::1] rows = labelings
-        cdef const double[::1] weights = shares
-        for rank in range(rows.shape[0]):
+        for rank in range(count):
+            self._values[rank] = scale * (values[rank] - highest[0]) / self.mu
+        memcpy(self._values + count, self._values, count * sizeof(double))
+        rho = threshold_by_partition(count, self._values + count)
+        mixture.count, mixture.n_found, mixture.least = 0, count, 1.0
+        for rank in range(count):
+            share = max(self._values[rank] - rho, 0.0)
+            mixture.least = min(mixture.least, share)
             # most shares are zero where mu is small
-            if weights[rank] > 0.0:
-                self.model.add_labeling(
-                    workspace, i, &rows[rank, 0], factor * weights[rank])
+            if share > 0.0:
+                memcpy(mixture.labelings + mixture.count * size,
+                       labelings + rank * size, size * sizeof(int32_t))
+                mixture.shares[mixture.count] = share
+                mixture.count += 1
+                mean += share * self._values[rank]
+                squared += share * share
+        highest[0] *= scale
+        return highest[0] + self.mu * (mean + (1.0 - squared) / 2.0)
+
+    cdef int _keep(self, Py_ssize_t i) except -1 nogil:
+        """Keep the mixture as the anchor of an example; examples come in order."""
+        cdef Py_ssize_t size = self.model._sizes[i] * self._mixture.count
+        cdef Py_ssize_t label = self._first_label[i], share = self._first_share[i]
+        cdef Py_ssize_t count = self._mixture.count
+        reserve(<void**> &self._anchors.labelings, &self._anchor_label_capacity,
+                label + size, sizeof(int32_t))
+        reserve(<void**> &self._anchors.shares, &self._anchor_share_capacity,
+                share + count, sizeof(double))
+        memcpy(self._anchors.labelings + label, self._mixture.labelings,
+               size * sizeof(int32_t))
+        memcpy(self._anchors.shares + share, self._mixture.shares,
+               count * sizeof(double))
+        self._first_label[i + 1], self._first_share[i + 1] = label + size, share + count
         return 0
 
-    cdef int _subtract_observed(self, Workspace workspace, Py_ssize_t i) except -1:
+    cdef int _add(self, Workspace workspace, Py_ssize_t i, Py_ssize_t count,
+                  const int32_t* labelings, const double* shares,
+                  double factor) except -1 nogil:
+        """d += factor times the mean parameters of a mixture."""
+        cdef Py_ssize_t rank
+        for rank in range(count):
+            self.model.add_labeling(
+                workspace, i, labelings + rank * self.model._sizes[i],
+                factor * shares[rank])
+        return 0
+
+    cdef int _subtract_observed(self, Workspace workspace,
+                                Py_ssize_t i) except -1 nogil:
         """d -= mu_i(y_i)"""
         self.model.y_true(i, &self._observed[0])
         return self.model.add_labeling(workspace, i, &self._observed[0], -1.0)
@@ -94,40 +175,35 @@ cdef class TopKHinge(SmoothLoss):
         cdef double total = 0.0
         gradient[:] = 0.0
         self.expected_loss = self.hinge = 0.0
-        for i in range(model.n_examples):
-            total += model._example_weights[i] * self._visit_at_anchor(workspace, i)
-            # the mixture minus what was observed is in the workspace now
-            model.scatter(workspace, i, model._example_weights[i], &out[0])
-            model.clear(workspace, i)
+        with nogil:
+            for i in range(model.n_examples):
+                total += model._example_weights[i] * self._visit_at_anchor(workspace, i)
+                # the mixture minus what was observed is in the workspace now
+                model.scatter(workspace, i, model._example_weights[i], &out[0])
+                model.clear(workspace, i)
         return total
 
-    cdef double _visit_at_anchor(self, Workspace workspace, Py_ssize_t i) except? -1:
+    cdef double _visit_at_anchor(self, Workspace workspace,
+                                 Py_ssize_t i) except? -1 nogil:
         """Return f_i, keep its mixture, and prepare d = E mu_i - mu_i(y_i)."""
-        cdef double value, true_value
-        labelings, values, shares = self.mixture(workspace, i, 1.0)
-        self._anchors[i] = labelings, shares
+        cdef double highest, true_value, value = self._mix(workspace, i, 1.0, &highest)
+        cdef Mixture* mixture = &self._mixture
+        cdef double weight = self.model._example_weights[i], loss
+        cdef Py_ssize_t rank
+        self._keep(i)
         # all labelings were found, or those beyond would get no share
-        self.exact[i] = len(shares) < self.k or shares[len(shares) - 1] == 0.0
+        self._exact[i] = mixture.n_found < self.k or mixture.least == 0.0
         self.model.y_true(i, &self._observed[0])
         # at the potentials that the oracle has left in the workspace
         self.model.evaluate(workspace, i, &self._observed[0], &true_value)
-        value = shares @ values + self.mu / 2.0 * (1.0 - shares @ shares) - true_value
-        self.hinge += self.model._example_weights[i] * (values.max() - true_value)
-        self._add_expected_loss(i, labelings, shares)
-        self._add(workspace, i, labelings, shares, 1.0)
+        self.hinge += weight * (highest - true_value)
+        for rank in range(mixture.count):
+            self.model.loss(
+                i, mixture.labelings + rank * self.model._sizes[i], &loss)
+            self.expected_loss += weight * mixture.shares[rank] * loss
+        self._add(workspace, i, mixture.count, mixture.labelings, mixture.shares, 1.0)
         self._subtract_observed(workspace, i)
-        return value
-
-    cdef int _add_expected_loss(self, Py_ssize_t i, labelings, shares) except -1:
-        """Add p_i times the expected loss of a mixture to that of all examples."""
-        cdef Py_ssize_t rank
-        cdef const int32_t[:, ::1] rows = labelings
-        cdef double loss
-        for rank in range(rows.shape[0]):
-            self.model.loss(i, &rows[rank, 0], &loss)
-            self.expected_loss += (
-                self.model._example_weights[i] * shares[rank] * loss)
-        return 0
+        return value - true_value
 
     # ---- visits of single examples ----
 
@@ -139,12 +215,13 @@ cdef class TopKHinge(SmoothLoss):
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
-        with gil:
-            labelings, _, shares = self.mixture(workspace, i, scale)
-            self._add(workspace, i, labelings, shares, 1.0)
-            if anchored:
-                labelings, shares = self._anchors[i]
-                self._add(workspace, i, labelings, shares, -1.0)
-            else:
-                self._subtract_observed(workspace, i)
-        return 0
+        cdef Mixture* mixture = &self._mixture
+        cdef double highest
+        self._mix(workspace, i, scale, &highest)
+        self._add(workspace, i, mixture.count, mixture.labelings, mixture.shares, 1.0)
+        if not anchored:
+            return self._subtract_observed(workspace, i)
+        return self._add(
+            workspace, i, self._first_share[i + 1] - self._first_share[i],
+            self._anchors.labelings + self._first_label[i],
+            self._anchors.shares + self._first_share[i], -1.0)

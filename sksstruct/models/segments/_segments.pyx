@@ -30,6 +30,7 @@ from sksstruct.inference.segments._sums cimport (
 )
 from sksstruct.inference.segments._topk cimport best_segmentations, topk_scratch
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
+from sksstruct.utils._memory cimport reserve
 
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils._layout import aligned_zeros, padded_length
@@ -311,20 +312,15 @@ cdef class SegmentSequences(Structure):
                     "with the lengths that labels may have")
         return 0
 
-    def find_topk(self, i, theta, others, k, own):
-        cdef Potentials at
-        cdef Segments segments
-        cdef double[::1] table = np.ascontiguousarray(theta), scores = np.empty(k)
-        cdef double[::1] memory = aligned_zeros(self._masked), scratch
-        cdef int32_t[:, ::1] labelings = np.zeros((k, self.sizes[i]), dtype=np.int32)
-        cdef Py_ssize_t n_best = k, number = i, n_found
-        at.theta, at.memory = &table[0], &memory[0]
-        segments = self._read(&at, number)
-        scratch = aligned_zeros(topk_scratch(&segments, n_best))
-        with nogil:
-            n_found = best_segmentations(
-                &segments, n_best, &scratch[0], &labelings[0, 0], &scores[0])
-        return np.asarray(labelings)[:n_found]
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil:
+        cdef Segments segments = self._read(at, i)
+        reserve(<void**> &own.scratch, &own.scratch_capacity,
+                topk_scratch(&segments, k), sizeof(double))
+        own.make_room(k, self._sizes[i])
+        memset(own.labelings, 0, k * self._sizes[i] * sizeof(int32_t))
+        return best_segmentations(
+            &segments, k, own.scratch, own.labelings, own.values)
 
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:

@@ -13,6 +13,15 @@ cdef struct Potentials:
 cdef class OracleMemory:
     # structures that keep more derive from it
     cdef object search
+    # labelings found last, in rows, and their values
+    cdef int32_t* labelings
+    cdef double* values
+    cdef Py_ssize_t _capacity, _value_capacity
+    # numbers that structures may use, and how many there are
+    cdef double* scratch
+    cdef Py_ssize_t scratch_capacity
+
+    cdef int make_room(self, Py_ssize_t count, Py_ssize_t size) except -1 nogil
 
 
 cdef class Structure:
@@ -38,6 +47,8 @@ cdef class Structure:
     # oracles
     cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                     int32_t* y) except -1 nogil
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil
     # weights that are potentials themselves

@@ -17,7 +17,10 @@ tables, and a few weights of their own, `others`, which are the same for all exa
 import numpy as np
 
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy
+
+from sksstruct.utils._memory cimport reserve
 
 
 cdef array_of(Py_ssize_t size, double* values):
@@ -27,7 +30,19 @@ cdef array_of(Py_ssize_t size, double* values):
 
 
 cdef class OracleMemory:
-    """What oracles keep for one thread: a search for the k best, once there is one."""
+    """What oracles keep for one thread: a search for the k best, and what it found."""
+
+    def __dealloc__(self):
+        free(self.labelings)
+        free(self.values)
+        free(self.scratch)
+
+    cdef int make_room(self, Py_ssize_t count, Py_ssize_t size) except -1 nogil:
+        """Make room for so many labelings of a size."""
+        reserve(<void**> &self.labelings, &self._capacity, count * size,
+                sizeof(int32_t))
+        reserve(<void**> &self.values, &self._value_capacity, count, sizeof(double))
+        return 0
 
 
 cdef class Structure:
@@ -153,7 +168,20 @@ cdef class Structure:
         """Return the best labeling of an example at its potentials."""
         raise NotImplementedError
 
-    def find_topk(self, i, theta, others, k, own):
+    # Up to k best labelings, the best first, which `own` holds then; returns their
+    # number. `find_topk` does it where the oracle is not compiled.
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil:
+        cdef const int32_t[:, ::1] rows
+        with gil:
+            found = self.find_topk(i, *self._arrays(at), k)
+            rows = np.ascontiguousarray(found, dtype=np.int32)
+            own.make_room(rows.shape[0], self._sizes[i])
+            if rows.size:
+                memcpy(own.labelings, &rows[0, 0], rows.nbytes)
+            return rows.shape[0]
+
+    def find_topk(self, i, theta, others, k):
         """Return the k best labelings of an example, in rows, the best first."""
         raise NotImplementedError
 

@@ -50,6 +50,10 @@ cdef class BoundTable(BoundModel):
     cdef const Py_ssize_t* _row_length
     cdef object _names
 
+    # what losses use
+    cdef Py_ssize_t _best_of_loaded(
+        self, Workspace workspace, Py_ssize_t i, Py_ssize_t k,
+        const int32_t** labelings, const double** values) except -1 nogil
     # what subclasses use
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
 

@@ -274,20 +274,24 @@ cdef class BoundTable(BoundModel):
             self.expect(workspace, i, mu, &means[0], &value)
         return np.asarray(means)[:size], value
 
-    def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
+    def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k, bint load=True):
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef int32_t[:, ::1] rows
-        cdef double[::1] values
-        cdef Py_ssize_t rank
+        cdef const int32_t* labelings
+        cdef const double* values
+        cdef Py_ssize_t count, size = self._sizes[i]
+        # of tables that were written by others, too
+        ws.at.size = self._layout.table_sizes[i]
+        ws.at.others = workspace.w + self.n_weights - self.n_other
         with nogil:
-            self.potentials(workspace, i)
-        found = self.structure.find_topk(
-            i, *self.structure._arrays(&ws.at), k, (<TableWorkspace> workspace).own)
-        rows = np.ascontiguousarray(found, dtype=np.int32)
-        values = np.empty(len(rows))
-        for rank in range(rows.shape[0]):
-            self.evaluate(workspace, i, &rows[rank, 0], &values[rank])
-        return np.asarray(rows), np.asarray(values)
+            if load:
+                self.potentials(workspace, i)
+            count = self._best_of_loaded(workspace, i, k, &labelings, &values)
+        # views of nothing are not allowed
+        if not count or not size:
+            return np.zeros((count, size), dtype=np.int32), np.array(
+                <double[:count]> <double*> values if count else [])
+        return (np.array(<int32_t[:count, :size]> <int32_t*> labelings),
+                np.array(<double[:count]> <double*> values))
 
     # ---- changes of means ----
 
@@ -323,6 +327,28 @@ cdef class BoundTable(BoundModel):
         self.structure.decode(&(<TableScratch*> workspace.scratch).at,
                               (<TableWorkspace> workspace).own, i, y)
         return self.evaluate(workspace, i, y, value)
+
+    cdef Py_ssize_t best_labelings(
+        self, Workspace workspace, Py_ssize_t i, Py_ssize_t k,
+        const int32_t** labelings, const double** values
+    ) except -1 nogil:
+        self.potentials(workspace, i)
+        return self._best_of_loaded(workspace, i, k, labelings, values)
+
+    cdef Py_ssize_t _best_of_loaded(
+        self, Workspace workspace, Py_ssize_t i, Py_ssize_t k,
+        const int32_t** labelings, const double** values
+    ) except -1 nogil:
+        """Find the k best labelings at the potentials that are loaded."""
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t count, rank
+        count = self.structure.topk(&ws.at, (<TableWorkspace> workspace).own, i, k)
+        labelings[0] = (<TableWorkspace> workspace).own.labelings
+        values[0] = (<TableWorkspace> workspace).own.values
+        for rank in range(count):
+            self.evaluate(workspace, i, labelings[0] + rank * self._sizes[i],
+                          (<TableWorkspace> workspace).own.values + rank)
+        return count
 
     cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:

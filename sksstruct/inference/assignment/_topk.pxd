@@ -1,0 +1,49 @@
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.search._best_first cimport BestFirst
+
+
+cdef class AssignmentSearch(BestFirst):
+    # The problem: with `alone`, the last state of a row is that it has no column.
+    cdef Py_ssize_t n_rows, n_columns, n_states
+    cdef bint alone
+    # (n_rows, n_states), filled in by the caller
+    cdef double* scores
+    # Of each part: prices of rows and of columns, and a bound for each row of what
+    # another labeling loses; whether states are allowed, and whether rows are fixed.
+    cdef double* _prices
+    cdef unsigned char* _flags
+    # Of the part that is looked at: the row that has each column, -1 or -2 (see
+    # `_load_part`); lengths of shortest paths up to a limit, what comes before each
+    # node on them, and the nodes that were reached.
+    cdef int32_t* _owner
+    cdef double* _length
+    cdef int32_t* _before
+    cdef int32_t* _reached
+    cdef Py_ssize_t _n_reached
+    cdef double _limit
+    # scores with columns of their own for rows that stay without one, for `assign`
+    cdef double* _extended
+    cdef Py_ssize_t* _columns
+    cdef Py_ssize_t _score_capacity, _price_capacity, _flag_capacity, _node_capacity
+    cdef Py_ssize_t _before_capacity, _reached_capacity, _owner_capacity
+    cdef Py_ssize_t _extended_capacity, _column_capacity
+
+    cdef int prepare(self, Py_ssize_t n_rows, Py_ssize_t n_columns,
+                     bint alone) except -1 nogil
+    cdef double* _row_prices(self, Py_ssize_t part) noexcept nogil
+    cdef double* _bounds(self, Py_ssize_t part) noexcept nogil
+    cdef unsigned char* _allowed(self, Py_ssize_t part) noexcept nogil
+    cdef void _swap_all(self, Py_ssize_t part, Py_ssize_t count,
+                        double* least) noexcept nogil
+    cdef void _load_part(self, Py_ssize_t part) noexcept nogil
+    cdef inline void _relax(self, Py_ssize_t node, double length,
+                            Py_ssize_t before) noexcept nogil
+    cdef void _leave_row(self, Py_ssize_t part, Py_ssize_t row,
+                         double reached) noexcept nogil
+    cdef void _leave_free(self, Py_ssize_t part, double reached) noexcept nogil
+    cdef double _shortest_cycle(self, Py_ssize_t part, Py_ssize_t start,
+                                double limit) noexcept nogil
+    cdef Py_ssize_t _change(self, Py_ssize_t start, int32_t* labeling) noexcept nogil
+    cdef void _reprice(self, Py_ssize_t part, Py_ssize_t other, Py_ssize_t start,
+                       double length) noexcept nogil

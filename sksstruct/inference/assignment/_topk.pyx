@@ -1,0 +1,338 @@
+"""The k best assignments, by shortest cycles in residual graphs.
+
+A part of all assignments (see `_best_first`) fixes the states of some rows and forbids
+some states of others. It has prices u of its rows and v of its columns at which its
+best assignment is best: the lengths
+
+    row r to column c        -score(r, c) - u_r - v_c
+    column c to its row      0
+    free column c to F       v_c
+    F to a column c taken    -v_c
+    row r to F               -score(r, alone) - u_r, F to r minus that if r is alone
+
+are not negative. Another assignment is a cycle, which loses its length. The second best
+one has the shortest cycle, which Dijkstra's method finds from each row. A search ends
+at the length of the best cycle so far, and rows of which a longer cycle is known are
+not searched from: in a larger part cycles were no longer. So bounds from prices rule
+out most of the work (Miller, Stone and Cox, 1997, for Murty's method).
+
+The assignment that follows gets prices from the same search: they rise by the lengths
+of paths, which leaves all lengths nonnegative.
+
+Nodes are the columns, the rows that are alone, which only F leads to, and F. What comes
+before a node on a path is a row by its number, F as -1, or a free column, behind the
+numbers of rows.
+"""
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from sksstruct.inference.assignment._assign cimport assign, assignment_memory
+from sksstruct.inference.search._best_first cimport (
+    MOST_WANTED, BestFirst, Part, insert_least, rounded_up,
+)
+from sksstruct.utils._memory cimport reserve
+
+
+cdef class AssignmentSearch(BestFirst):
+    """The k best assignments; the caller calls `prepare`, fills in scores, and `find`.
+    """
+
+    def __dealloc__(self):
+        free(self.scores)
+        free(self._prices)
+        free(self._flags)
+        free(self._owner)
+        free(self._length)
+        free(self._before)
+        free(self._reached)
+        free(self._extended)
+        free(self._columns)
+
+    # ---- memory ----
+
+    cdef int prepare(self, Py_ssize_t n_rows, Py_ssize_t n_columns,
+                     bint alone) except -1 nogil:
+        """Make room for a problem, where rows may stay without a column or not."""
+        cdef Py_ssize_t width = n_columns + (n_rows if alone else 0)
+        cdef Py_ssize_t n_nodes = n_columns + n_rows + 1
+        self.n_variables = self.n_rows = n_rows
+        self.n_columns, self.alone, self.n_states = n_columns, alone, n_columns + alone
+        reserve(<void**> &self.scores, &self._score_capacity, n_rows * self.n_states,
+                sizeof(double))
+        reserve(<void**> &self._owner, &self._owner_capacity, n_columns,
+                sizeof(int32_t))
+        reserve(<void**> &self._length, &self._node_capacity, n_nodes, sizeof(double))
+        reserve(<void**> &self._before, &self._before_capacity, n_nodes,
+                sizeof(int32_t))
+        reserve(<void**> &self._reached, &self._reached_capacity, n_nodes,
+                sizeof(int32_t))
+        reserve(<void**> &self._extended, &self._extended_capacity,
+                n_rows * width + assignment_memory(width), sizeof(double))
+        reserve(<void**> &self._columns, &self._column_capacity, n_rows,
+                sizeof(Py_ssize_t))
+        return 0
+
+    cdef int reserve_part(self, Py_ssize_t part) except -1 nogil:
+        BestFirst.reserve_part(self, part)
+        reserve(<void**> &self._prices, &self._price_capacity,
+                (part + 1) * (2 * self.n_rows + self.n_columns), sizeof(double))
+        reserve(<void**> &self._flags, &self._flag_capacity,
+                (part + 1) * self.n_rows * (self.n_states + 1), 1)
+        return 0
+
+    cdef double* _row_prices(self, Py_ssize_t part) noexcept nogil:
+        """Prices of rows, and then those of columns."""
+        return self._prices + part * (2 * self.n_rows + self.n_columns)
+
+    cdef double* _bounds(self, Py_ssize_t part) noexcept nogil:
+        """Bounds of rows."""
+        return self._row_prices(part) + self.n_rows + self.n_columns
+
+    cdef unsigned char* _allowed(self, Py_ssize_t part) noexcept nogil:
+        """Whether each state of each row is allowed, and then whether rows are fixed.
+        """
+        return self._flags + part * self.n_rows * (self.n_states + 1)
+
+    # ---- parts ----
+
+    cdef bint start(self) except -1 nogil:
+        cdef Py_ssize_t row, column, n = self.n_columns
+        cdef Py_ssize_t width = n + (self.n_rows if self.alone else 0)
+        cdef double* out = self._extended
+        cdef double* prices = out + self.n_rows * width
+        for row in range(self.n_rows):
+            for column in range(width):
+                out[column] = -INFINITY
+            memcpy(out, self.scores + row * self.n_states, n * sizeof(double))
+            if self.alone:
+                out[n + row] = self.scores[row * self.n_states + n]
+            out += width
+        if not assign(self.n_rows, width, self._extended, prices, self._columns):
+            return False
+        self._parts[0].score = 0.0
+        for row in range(self.n_rows):
+            column = min(self._columns[row], n)
+            self.labeling(0)[row] = <int32_t> column
+            self._parts[0].score += self.scores[row * self.n_states + column]
+        # prices of columns follow those of rows, for which there is room for `width`
+        memcpy(self._row_prices(0), prices, self.n_rows * sizeof(double))
+        memcpy(self._row_prices(0) + self.n_rows, prices + width, n * sizeof(double))
+        memset(self._allowed(0), 1, self.n_rows * self.n_states)
+        memset(self._allowed(0) + self.n_rows * self.n_states, 0, self.n_rows)
+        memset(self._bounds(0), 0, self.n_rows * sizeof(double))
+        self._parts[0].next_score, self._parts[0].stale = self._parts[0].score, True
+        return True
+
+    cdef int refresh(self, Py_ssize_t part, Py_ssize_t wanted) except -1 nogil:
+        cdef Part* own = self._parts + part
+        cdef double* bounds = self._bounds(part)
+        cdef const unsigned char* fixed = (
+            self._allowed(part) + self.n_rows * self.n_states)
+        cdef double shortest = INFINITY, length, limit
+        cdef double[MOST_WANTED] least
+        cdef Py_ssize_t row, k, count = min(wanted, MOST_WANTED)
+        for k in range(count):
+            least[k] = INFINITY
+        self._load_part(part)
+        self._swap_all(part, count, least)
+        for row in range(self.n_rows):
+            limit = rounded_up(least[count - 1])
+            if fixed[row] or bounds[row] > limit:
+                continue
+            length = self._shortest_cycle(part, row, limit)
+            bounds[row] = min(length, limit)
+            if length < shortest:
+                shortest, own.variable = length, row
+                insert_least(count, least, length)
+        own.next_score, own.stale = own.score - shortest, False
+        return 0
+
+    cdef bint split(self, Py_ssize_t part, Py_ssize_t other) except -1 nogil:
+        cdef Py_ssize_t n = self.n_rows * (self.n_states + 1), row, state
+        cdef Py_ssize_t start = self._parts[part].variable
+        cdef unsigned char* allowed
+        cdef Part* new = self._parts + other
+        cdef double length
+        self._load_part(part)
+        # once more, for the path and the lengths that prices change by
+        length = self._shortest_cycle(
+            part, start, rounded_up(self._bounds(part)[start]))
+        memcpy(self.labeling(other), self.labeling(part),
+               self.n_rows * sizeof(int32_t))
+        state = self._change(start, self.labeling(other))
+        memcpy(self._row_prices(other), self._row_prices(part),
+               (self.n_rows + self.n_columns) * sizeof(double))
+        self._reprice(part, other, start, length)
+        allowed = self._allowed(other)
+        memcpy(allowed, self._allowed(part), n)
+        allowed[self.n_rows * self.n_states + start] = 1
+        # summed up, as prices gather rounding
+        new.score = 0.0
+        for row in range(self.n_rows):
+            new.score += self.scores[row * self.n_states + self.labeling(other)[row]]
+            # what loses so much here lost more before
+            self._bounds(other)[row] = 0.0
+            if self.labeling(other)[row] == self.labeling(part)[row]:
+                self._bounds(other)[row] = max(self._bounds(part)[row] - length, 0.0)
+        new.next_score, new.stale = new.score, True
+        # the best is without this state; its next score is a bound from here on
+        self._allowed(part)[start * self.n_states + state] = 0
+        self._parts[part].stale = True
+        return True
+
+    cdef void _swap_all(self, Py_ssize_t part, Py_ssize_t count,
+                        double* least) noexcept nogil:
+        """Insert what is lost where two rows swap their columns.
+
+        These labelings are known, and the second best is no worse.
+        """
+        cdef const unsigned char* allowed = self._allowed(part)
+        cdef Py_ssize_t n = self.n_states, row, column, other, own
+        cdef double lost, total
+        for row in range(self.n_rows):
+            own = self.labeling(part)[row]
+            if own == self.n_columns or self._owner[own] < 0:
+                continue
+            total = self.scores[row * n + own]
+            for other in range(row):
+                column = self.labeling(part)[other]
+                if column == self.n_columns or self._owner[column] < 0:
+                    continue
+                lost = total + self.scores[other * n + column] - (
+                    self.scores[row * n + column] + self.scores[other * n + own])
+                if lost < least[count - 1] and (
+                        allowed[row * n + column] and allowed[other * n + own]):
+                    insert_least(count, least, max(lost, 0.0))
+
+    # ---- shortest cycles ----
+
+    cdef void _load_part(self, Py_ssize_t part) noexcept nogil:
+        """Find the owners of columns: -1 if free, -2 if the owner is fixed."""
+        cdef const unsigned char* fixed = (
+            self._allowed(part) + self.n_rows * self.n_states)
+        cdef Py_ssize_t row, column
+        for column in range(self.n_columns):
+            self._owner[column] = -1
+        for row in range(self.n_rows):
+            column = self.labeling(part)[row]
+            if column < self.n_columns:
+                self._owner[column] = -2 if fixed[row] else <int32_t> row
+
+    cdef inline void _relax(self, Py_ssize_t node, double length,
+                            Py_ssize_t before) noexcept nogil:
+        """Note a path to a node, if it is shorter, and not over the limit."""
+        if length < self._length[node] and length <= self._limit:
+            if self._length[node] == INFINITY:
+                self._reached[self._n_reached] = <int32_t> node
+                self._n_reached += 1
+            self._length[node], self._before[node] = length, <int32_t> before
+
+    cdef void _leave_row(self, Py_ssize_t part, Py_ssize_t row,
+                         double reached) noexcept nogil:
+        """Relax the nodes that a row leads to."""
+        cdef Py_ssize_t n = self.n_columns, column, current = self.labeling(part)[row]
+        cdef const double* scores = self.scores + row * self.n_states
+        cdef const double* prices = self._row_prices(part) + self.n_rows
+        cdef const unsigned char* allowed = self._allowed(part) + row * self.n_states
+        cdef double price = self._row_prices(part)[row]
+        # most columns are further away than the limit; -inf is nowhere closer
+        cdef double highest = self._limit - reached + price
+        for column in range(n):
+            if -scores[column] - prices[column] <= highest and (
+                    allowed[column] and column != current
+                    and self._owner[column] != -2):
+                # rounding may leave a little less than nothing
+                self._relax(column, reached + max(
+                    -scores[column] - price - prices[column], 0.0), row)
+        if self.alone and current != n and allowed[n]:
+            self._relax(n + self.n_rows, reached + max(-scores[n] - price, 0.0), row)
+
+    cdef void _leave_free(self, Py_ssize_t part, double reached) noexcept nogil:
+        """Relax the nodes that F leads to: columns that rows leave, and rows alone."""
+        cdef const double* prices = self._row_prices(part)
+        cdef const unsigned char* fixed = (
+            self._allowed(part) + self.n_rows * self.n_states)
+        cdef Py_ssize_t n = self.n_columns, column, row
+        for column in range(n):
+            if self._owner[column] >= 0:
+                self._relax(
+                    column, reached + max(-prices[self.n_rows + column], 0.0), -1)
+        for row in range(self.n_rows):
+            if self.labeling(part)[row] == n and not fixed[row]:
+                self._relax(n + row, reached + max(
+                    prices[row] + self.scores[row * self.n_states + n], 0.0), -1)
+
+    cdef double _shortest_cycle(self, Py_ssize_t part, Py_ssize_t start,
+                                double limit) noexcept nogil:
+        """Find the shortest cycle through a row; INFINITY if it is over the limit."""
+        cdef Py_ssize_t n = self.n_columns, k, node, place, done = 0
+        cdef Py_ssize_t free_node = n + self.n_rows
+        cdef Py_ssize_t target = self.labeling(part)[start]
+        cdef double least
+        target = target if target < n else n + start
+        for node in range(free_node + 1):
+            self._length[node] = INFINITY
+        self._limit, self._n_reached = limit, 0
+        self._leave_row(part, start, 0.0)
+        while done < self._n_reached:
+            # those that are done are in front
+            place = done
+            for k in range(done + 1, self._n_reached):
+                if self._length[self._reached[k]] < self._length[self._reached[place]]:
+                    place = k
+            node, self._reached[place] = self._reached[place], self._reached[done]
+            self._reached[done] = <int32_t> node
+            done += 1
+            least = self._length[node]
+            if node == target:
+                return least
+            if node == free_node:
+                self._leave_free(part, least)
+            elif node >= n:
+                self._leave_row(part, node - n, least)
+            elif self._owner[node] >= 0:
+                self._leave_row(part, self._owner[node], least)
+            else:
+                self._relax(free_node, least + max(
+                    self._row_prices(part)[self.n_rows + node], 0.0),
+                    self.n_rows + node)
+        return INFINITY
+
+    cdef Py_ssize_t _change(self, Py_ssize_t start, int32_t* labeling) noexcept nogil:
+        """Change an assignment by the cycle that was found; returns the first state."""
+        cdef Py_ssize_t n = self.n_columns, free_node = n + self.n_rows
+        cdef Py_ssize_t node = labeling[start], before, next_node
+        node = node if node < n else n + start
+        while True:
+            before = self._before[node]
+            if before < 0:
+                node = free_node
+            elif before >= self.n_rows:
+                node = before - self.n_rows
+            else:
+                # the row takes the column, or none
+                next_node = labeling[before]
+                labeling[before] = <int32_t> min(node, n)
+                if before == start:
+                    return labeling[before]
+                node = next_node if next_node < n else n + before
+
+    cdef void _reprice(self, Py_ssize_t part, Py_ssize_t other, Py_ssize_t start,
+                       double length) noexcept nogil:
+        """Raise prices by the lengths of paths, up to that of the cycle."""
+        cdef double* prices = self._row_prices(other)
+        cdef Py_ssize_t n = self.n_columns, row, column, node
+        # F is the one whose price stays zero: all others change by as much less
+        cdef double of_free = min(self._length[n + self.n_rows], length)
+        for row in range(self.n_rows):
+            node = self.labeling(part)[row]
+            node = node if node < n else n + row
+            prices[row] += of_free
+            if row != start:
+                prices[row] -= min(self._length[node], length)
+        for column in range(n):
+            prices[self.n_rows + column] += (
+                min(self._length[column], length) - of_free)
