@@ -7,6 +7,7 @@ import numpy as np
 
 from sksstruct.models import (
     CandidatesModel,
+    DependencyModel,
     Graph,
     GraphModel,
     MatchingModel,
@@ -208,6 +209,11 @@ def multiclass_feature(model, x, y):
     return {"coef_": coef, "intercept_": bias}
 
 
+def dependency_feature(model, x, y):
+    n = len(y)
+    return {"coef_": sum(x[head * n + k] for k, head in enumerate(y))}
+
+
 def problems():
     """Name, model, inputs, outputs, and joint feature map as blocks."""
     rng = np.random.RandomState(0)
@@ -266,6 +272,13 @@ def problems():
     X, y = some(rng, (6, 3)), np.array(list("abcabc"))
     costs = [[0, 1, 2], [3, 0, 1], [0.5, 1, 0]]
     yield "multiclass", MulticlassModel(costs), X, y, multiclass_feature
+    X = [some(rng, ((n + 1) * n, 3)) for n in (3, 1, 4)]
+    y = [np.array([2, 0, 2]), np.array([0]), np.array([2, 0, 4, 2])]
+    yield "projective trees", DependencyModel(), X, y, dependency_feature
+    # divided by powers of two, losses tie however they are added up
+    X, y = [X[2], X[1], X[0][:6]], [np.array([3, 4, 0, 0]), y[1], np.array([2, 0])]
+    model = DependencyModel(False, False, loss_normalization="example")
+    yield "nonprojective trees", model, X, y, dependency_feature
 
 
 def segment_problems():

@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from sksstruct.models.candidates.candidates import CandidatesModel
 from sksstruct.models.check import check_model
+from sksstruct.models.dependencies.dependencies import DependencyModel
 from sksstruct.models.graph.graph import GraphModel
 from sksstruct.models.graph.grid import grid_graph
 from sksstruct.models.graph.inputs import Graph
@@ -28,11 +29,13 @@ MODELS: dict[str, type[StructuredModel]] = {
     "matching": MatchingModel,
     "candidates": CandidatesModel,
     "segments": SegmentModel,
+    "dependencies": DependencyModel,
 }
 
 __all__ = [
     "MODELS",
     "CandidatesModel",
+    "DependencyModel",
     "ELUScore",
     "Graph",
     "GraphModel",

@@ -11,7 +11,13 @@ from scipy.special import logsumexp, softmax
 
 from sksstruct import SSVMClassifier
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models import CandidatesModel, GraphModel, MatchingModel, PartsModel
+from sksstruct.models import (
+    CandidatesModel,
+    DependencyModel,
+    GraphModel,
+    MatchingModel,
+    PartsModel,
+)
 
 # instances of each kind
 N_INSTANCES = 500
@@ -184,6 +190,24 @@ def test_matchings():
         if complete:
             score_of = {y: s for y, s in score_of.items() if -1 not in y}
         check_topk(bound, workspace, rng.randint(1, 9), score_of)
+
+
+@pytest.mark.parametrize("projective", [True, False])
+@pytest.mark.parametrize("single_root", [True, False])
+def test_dependency_trees(projective, single_root):
+    rng = np.random.RandomState(6)
+    for _ in range(N_INSTANCES // 4):
+        n = rng.randint(1, 5)
+        model = DependencyModel(projective, single_root)
+        bound, workspace = bind(model, [np.zeros(((n + 1) * n, 1))], [np.arange(n)])
+        table = workspace.theta[: (n + 1) * n].reshape(n + 1, n)
+        table[...] = some_scores(rng, table.shape)
+        trees = np.array(list(model.labelings(np.zeros(((n + 1) * n, 1)))))
+        scores = table[trees, np.arange(n)].sum(axis=1)
+        mu, k = rng.choice([0.3, 1.0, 2.0]), rng.randint(1, 9)
+        check_sums(bound, workspace, trees * n + np.arange(n), scores, mu)
+        score_of = dict(zip(map(tuple, trees.tolist()), scores, strict=True))
+        check_topk(bound, workspace, k, score_of)
 
 
 @pytest.mark.parametrize("pairwise", ["full", "potts"])

@@ -1,0 +1,1 @@
+"""Dependency trees of sentences, which score their arcs."""
