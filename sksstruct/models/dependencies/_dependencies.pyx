@@ -33,8 +33,8 @@ from sksstruct.inference.dependencies._spanning_sums cimport (
     spanning_scratch,
 )
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
+from sksstruct.utils._memory cimport reserve
 
-from sksstruct.utils._layout import aligned_zeros
 
 
 cdef enum Flaw:
@@ -172,25 +172,26 @@ cdef class DependencyTrees(Structure):
                 raise ValueError(f"example {i} has no tree with a score above -inf")
         return 0
 
-    def find_topk(self, i, theta, others, k, own):
-        cdef Py_ssize_t n = self.sizes[i], n_best = min(k, int(n) ** int(n)), n_found
-        cdef const double[::1] table = np.ascontiguousarray(theta)
-        cdef double[::1] values = np.empty(n_best), memory
-        cdef int32_t[:, ::1] trees = np.zeros((n_best, n), dtype=np.int32)
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil:
+        cdef Py_ssize_t n = self._sizes[i], needed, k_most = 1, word
+        # no more than there are choices of heads
+        for word in range(n):
+            if k_most >= k:
+                break
+            k_most *= n
+        k = min(k, k_most)
         if self.projective:
-            memory = aligned_zeros(projective_topk_scratch(n, n_best))
+            needed = projective_topk_scratch(n, k)
         else:
-            memory = aligned_zeros(nonprojective_topk_scratch(n, n_best))
-        with nogil:
-            if self.projective:
-                n_found = projective_topk(
-                    n, self.single_root, &table[0], n_best, &memory[0], &values[0],
-                    &trees[0, 0])
-            else:
-                n_found = nonprojective_topk(
-                    n, self.single_root, &table[0], n_best, &memory[0], &values[0],
-                    &trees[0, 0])
-        return np.asarray(trees)[:n_found]
+            needed = nonprojective_topk_scratch(n, k)
+        reserve(<void**> &own.scratch, &own.scratch_capacity, needed, sizeof(double))
+        own.make_room(k, n)
+        if self.projective:
+            return projective_topk(n, self.single_root, at.theta, k, own.scratch,
+                                   own.values, own.labelings)
+        return nonprojective_topk(n, self.single_root, at.theta, k, own.scratch,
+                                  own.values, own.labelings)
 
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
