@@ -6,8 +6,6 @@ has the head of each word, and its keys are its arcs. The arc from a word to its
 no key, and its row of features is never read.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
@@ -34,7 +32,6 @@ from sksstruct.inference.dependencies._spanning_sums cimport (
 )
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 from sksstruct.utils._memory cimport reserve
-
 
 
 cdef enum Flaw:
@@ -174,9 +171,9 @@ cdef class DependencyTrees(Structure):
 
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                          Py_ssize_t k) except -1 nogil:
-        cdef Py_ssize_t n = self._sizes[i], needed, k_most = 1, word
+        cdef Py_ssize_t n = self._sizes[i], needed, k_most = 1, _
         # no more than there are choices of heads
-        for word in range(n):
+        for _ in range(n):
             if k_most >= k:
                 break
             k_most *= n

@@ -26,7 +26,6 @@ for conditional random fields", UAI 2018.
 
 import numpy as np
 
-from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
