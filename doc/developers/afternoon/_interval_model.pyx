@@ -80,7 +80,7 @@ cdef class Intervals(Structure):
         y[0], y[1] = <int32_t> best.start, <int32_t> best.stop
         return 0
 
-    def find_topk(self, i, theta, others, k, own):
+    def find_topk(self, i, theta, others, k):
         """The k best intervals: all of them are few enough to be sorted."""
         sums = np.concatenate([[0.0], np.cumsum(theta)])
         start, stop = np.triu_indices(len(sums), 1)
