@@ -1,13 +1,14 @@
 """Common parts of the compiled models of lists of inputs."""
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss, identity_rows, join_weights
-from sksstruct.models.structured import StructuredModel, as_list, as_pairs
+from sksstruct.models.structured import StructuredModel, as_list
 from sksstruct.utils._param_validation import Constrained
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -34,7 +35,7 @@ class CompiledModel(Constrained, StructuredModel):
     classes_: np.ndarray | None = None
 
     def prepare(self, X: Any, Y: Any) -> None:
-        X, Y = as_pairs(X, Y)
+        X, Y = self._pairs(X, Y)
         self._learn_from(X, Y, np.ones(len(X)))
 
     def _learn_from(self, X, y, weight):
@@ -112,7 +113,7 @@ class CompiledModel(Constrained, StructuredModel):
         X, y, weight = examples
 
         def bind(numbers, rows, example_weights):
-            X_part, y_part = [X[i] for i in numbers], [y[i] for i in numbers]
+            X_part, y_part = self._chosen(X, numbers), self._chosen(y, numbers)
             return self._bound(X_part, y_part, example_weights, rows)
 
         return ScoredLoss(
@@ -151,18 +152,25 @@ class CompiledModel(Constrained, StructuredModel):
         n_parameters = len(weights) - (model.n_weights - model.first_other)
         return weights[:n_parameters], weights[n_parameters:]
 
-    def _predict(self, X, weights, n_jobs=None):
-        model, weights = self._ready(X, weights)
-        outputs, scores = [None] * len(X), np.empty(len(X))
+    def _predict(self, X, weights, n_jobs=None, **constraints):
+        model, weights = self._ready(X, weights, **constraints)
+        # a spare entry: labelings may be empty
+        labelings = np.empty(model.starts[-1] + 1, dtype=np.int32)
+        scores = np.empty(len(X))
 
         def decode(first, last):
             workspace = model.workspace(weights, training=False)
-            for i in range(first, last):
-                labeling, scores[i] = model.labeling(workspace, i)
-                outputs[i] = self._shown(X[i], labeling)
+            model.predict(workspace, first, last, labelings, scores)
 
         run_in_chunks(decode, len(X), n_jobs)
-        return outputs, scores
+        return self._shown_all(X, labelings[:-1], model.starts), scores
+
+    def _shown_all(self, X, labelings, offsets):
+        """Outputs of labelings, which follow each other."""
+        return [
+            self._shown(x, labelings[a:b])
+            for x, (a, b) in zip(X, pairwise(offsets.tolist()), strict=True)
+        ]
 
     # None without marginals
     _marginals_of = None

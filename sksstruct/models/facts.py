@@ -28,7 +28,8 @@ class Facts:
         Total weight of the positions.
     learned : dict of str to tuple
         What a model has learned from the part: how it is merged, and the value. "sum"
-        adds, "labels" joins lists of labels, "equal" must be the same in all parts.
+        adds, "max" takes the larger number, "labels" joins lists of labels, "equal"
+        must be the same in all parts. Numbers may be values of dicts.
     """
 
     sizes: dict
@@ -88,6 +89,10 @@ class Facts:
         one, two = self.learned[name][1], other.learned.get(name, (rule, None))[1]
         if rule == "sum":
             return added(one, two) if isinstance(one, dict) else one + two
+        if rule == "max" and isinstance(one, dict):
+            return {k: max(one.get(k, 0), two.get(k, 0)) for k in {**one, **two}}
+        if rule == "max":
+            return max(one, two)
         if rule == "labels" and (one is None) == (two is None):
             return None if one is None else [*one, *(k for k in two if k not in one)]
         if rule == "equal" and same(one, two):

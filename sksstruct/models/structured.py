@@ -266,10 +266,18 @@ class StructuredModel(ModelSpec, BaseEstimator):
         return None
 
     def _read(self, X, y, sample_weight, seen):
-        X, y = as_pairs(X, y)
+        X, y = self._pairs(X, y)
         keep, weight = check_example_weight(sample_weight, len(X))
-        X, y = [X[i] for i in keep], [y[i] for i in keep]
+        X, y = self._chosen(X, keep), self._chosen(y, keep)
         return *self._learn_from(X, y, weight), weight
+
+    def _pairs(self, X, y):
+        """Inputs and outputs of equal number, as `_chosen` takes them."""
+        return as_pairs(X, y)
+
+    def _chosen(self, examples, numbers):
+        """Inputs, or outputs, of these numbers."""
+        return [examples[i] for i in numbers]
 
     def _learn_from(self, X, y, weight):
         """Learn from the data; return inputs and outputs as `_bind` takes them."""
@@ -281,7 +289,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     def _facts(self, X, y, sample_weight, number):
         if self._from_parts is None:
             return super()._facts(X, y, sample_weight, number)
-        X, y, weight = _part(X, y, sample_weight)
+        X, y, weight = self._part(X, y, sample_weight)
         if not len(X):
             return None
         part, total, learned = clone(self), float(weight.sum()), {}
@@ -310,8 +318,14 @@ class StructuredModel(ModelSpec, BaseEstimator):
             setattr(self, name, value)
 
     def _read_part(self, X, y, sample_weight):
-        X, y, weight = _part(X, y, sample_weight)
+        X, y, weight = self._part(X, y, sample_weight)
         return X, y, weight / self._total
+
+    def _part(self, X, y, sample_weight):
+        """Examples of positive weight, and their weights as given."""
+        X, y = self._pairs(X, y)
+        weight, keep = part_weight(sample_weight, len(X))
+        return self._chosen(X, keep), self._chosen(y, keep), weight[keep]
 
     def _check_input(self, X, estimator):
         """Check inputs for prediction."""
@@ -367,13 +381,6 @@ class StructuredModel(ModelSpec, BaseEstimator):
         if sample_weight is not None and not np.sum(sample_weight) > 0:
             raise ValueError("sample_weight must have a sum above zero")
         return 1.0 - float(np.average(losses, weights=sample_weight))
-
-
-def _part(X, y, sample_weight):
-    """Examples of positive weight, and their weights as given."""
-    X, y = as_pairs(X, y)
-    weight, keep = part_weight(sample_weight, len(X))
-    return [X[i] for i in keep], [y[i] for i in keep], weight[keep]
 
 
 def as_pairs(X, y):

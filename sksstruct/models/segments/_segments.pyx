@@ -87,6 +87,8 @@ cdef class SegmentSequences(Structure):
         Candidate spans: for each example, one after the other, where those that stop
         after a position begin, (T + 1,), int32; the start of each span, int32; and
         where those of each example begin, (n_examples + 1,), intp.
+    known : ndarray of shape (n_positions, n_roles * ld), uint8, or None
+        Roles and labels that positions may have; None: all.
     """
 
     oracles = ("max", "topk", "exp")
@@ -103,9 +105,11 @@ cdef class SegmentSequences(Structure):
     cdef bint _has_spans
     cdef const int32_t[::1] _first_span, _span_start
     cdef const Py_ssize_t[::1] _spans_of
+    cdef bint _is_known
+    cdef const unsigned char[:, ::1] _known
 
     def __init__(self, sizes, y_true, max_keys, n_labels, with_roles, allowed, repeats,
-                 counted, costs, spans):
+                 counted, costs, spans, known=None):
         cdef Segments one
         self.n_labels, self.ld = n_labels, padded_length(n_labels)
         self.n_roles, self.max_length = 4 if with_roles else 1, len(allowed)
@@ -124,6 +128,7 @@ cdef class SegmentSequences(Structure):
         if self.by_segment:
             self._counted = np.ascontiguousarray(counted, dtype=np.int8)
         self._costs, self._has_spans = costs, spans is not None
+        self._known, self._is_known = known, known is not None
         if self._has_spans:
             self._first_span, self._span_start, self._spans_of = spans
         # after the masked copies the memory of any sequence: the longest one need not
@@ -157,7 +162,13 @@ cdef class SegmentSequences(Structure):
         cdef const double* forbidden = &self._forbidden[0, 0]
         cdef const double* pairs = lengths + self.max_length * self.ld
         cdef double* transitions = at.memory + self.max_length * self.ld
-        cdef Py_ssize_t k
+        cdef Py_ssize_t first = self._starts[i], t, k
+        if self._is_known:
+            # in place: potentials are formed again for each call
+            for t in range(out.size):
+                for k in range(out.node_step):
+                    if not self._known[first + t, k]:
+                        at.theta[t * out.node_step + k] = -INFINITY
         for k in range(self.max_length * self.ld):
             at.memory[k] = lengths[k] + forbidden[k]
         memcpy(transitions, pairs, self.n_labels * self.ld * sizeof(double))
@@ -309,7 +320,7 @@ cdef class SegmentSequences(Structure):
             with gil:
                 raise ValueError(
                     f"example {i} of {self._sizes[i]} positions has no segmentation "
-                    "with the lengths that labels may have")
+                    "with the lengths that labels may have, and with what is known")
         return 0
 
     cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,

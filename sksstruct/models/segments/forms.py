@@ -1,86 +1,132 @@
-"""Forms of segmentations: labels of positions, tags, and lists of segments."""
+"""Forms of segmentations: labels of positions, tags, and lists of segments.
+
+Segments of many sequences are read together: where they start and stop among the
+positions of all sequences, and numbers of their labels.
+"""
 
 from collections.abc import Sized
+from dataclasses import dataclass
 
 import numpy as np
 
 from sksstruct.utils._spans import SpanLabels, SpanSequence
-from sksstruct.utils.validation import LabelEncoder
+from sksstruct.utils.labels import PackedLabels
+from sksstruct.utils.validation import encode_labels
 
-# Tags of a position of a segment: begins it, is inside, ends it, or is all of it.
-_LETTERS = {"BIO": "BIIB", "IOBES": "BIES", "BILOU": "BILU"}
+# Roles of a position in its segment, in the order of the rows of scores, and the tags
+# that they have: it begins the segment, is inside, ends it, or is all of it.
+BEGIN, INSIDE, END, SINGLE = range(4)
+LETTERS = {"BIO": "BIIB", "IOBES": "BIES", "BILOU": "BILU"}
 
 
-def form_of(y):
-    """The form of training outputs: "segments", "tags" or "labels"."""
+@dataclass
+class Segments:
+    """Segments of many sequences, one after the other, without what is outside.
+
+    Parameters
+    ----------
+    starts, stops : ndarray of intp
+        Positions among those of all sequences.
+    numbers : ndarray of int
+        Number of the label of each.
+    labels : list
+        The labels.
+    """
+
+    starts: np.ndarray
+    stops: np.ndarray
+    numbers: np.ndarray
+    labels: list
+
+
+def entries_of(y):
+    """Distinct labels or tags of all positions; None if y has lists of segments."""
+    if isinstance(y, PackedLabels):
+        return set(y.classes.tolist())
     for i, each in enumerate(y):
         if isinstance(each, (str, bytes)) or not isinstance(each, Sized):
             raise ValueError(
                 f"y[{i}] must be a list of labels, tags or segments, got {each!r:.80}"
             )
-    entries = [each[0] for each in y if len(each)]
-    if not entries or isinstance(entries[0], (tuple, list, np.ndarray)):
+    first = next((each[0] for each in y if len(each)), ())
+    if isinstance(first, (tuple, list, np.ndarray)):
+        return None
+    rows = (each.tolist() if isinstance(each, np.ndarray) else each for each in y)
+    return set().union(*rows)
+
+
+def form_of(entries):
+    """The form of outputs with these entries: "segments", "tags" or "labels"."""
+    if entries is None:
         return "segments"
-    labels = {label for each in y for label in np.asarray(each, dtype=object).tolist()}
-    if not any(isinstance(label, str) and label[1:2] == "-" for label in labels):
+    if not any(isinstance(label, str) and label[1:2] == "-" for label in entries):
         return "labels"
     try:
-        SpanLabels(labels)
+        SpanLabels(entries)
     except ValueError:
         return "labels"
     return "tags"
 
 
-def scheme_of(y):
+def scheme_of(entries):
     """The scheme of tags."""
-    scheme = SpanLabels(dict.fromkeys(tag for each in y for tag in each)).scheme()
-    if scheme not in _LETTERS:
+    scheme = SpanLabels(sorted(entries)).scheme()
+    if scheme not in LETTERS:
         raise ValueError(
             f"y has tags of the scheme {scheme}: bring them to one of "
-            f"{', '.join(_LETTERS)} with sksstruct.metrics.convert_labels"
+            f"{', '.join(LETTERS)} with sksstruct.metrics.convert_labels"
         )
     return scheme
 
 
-def read_segments(y, form, n_positions, name):
-    """Segments of one output.
+def read_segments(y, form, lengths, name="y"):
+    """Segments of outputs.
 
     Parameters
     ----------
-    y : object
-        The output.
+    y : list
+        The outputs.
     form : {"segments", "tags", "labels"}
-        Its form.
-    n_positions : int or None
-        Length of the sequence; None: not known.
-    name : str
-        What errors call it.
+        Their form.
+    lengths : ndarray of shape (n_sequences,)
+        Numbers of positions.
+    name : str, default="y"
+        What errors call them.
 
     Returns
     -------
-    segments : list of (start, stop, label)
-        In order, and without what is outside.
+    segments : Segments
     """
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
     if form == "segments":
-        return _listed(y, n_positions, name)
-    labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
-    if n_positions is not None and len(labels) != n_positions:
-        raise ValueError(
-            f"{name} has {len(labels)} labels, the sequence has {n_positions} positions"
-        )
-    if form == "labels":
-        return _runs(labels)
-    index = {label: k for k, label in enumerate(dict.fromkeys(labels))}
-    spans = SpanLabels(index, lambda label: f"{name} has the label")
-    codes = np.array([index[label] for label in labels], dtype=np.intp)
+        return _listed(y, lengths, offsets, name)
+    classes, codes, known = encode_labels(y, lengths)
+    if known is not None:
+        i = np.searchsorted(offsets, np.flatnonzero(~known)[0], "right") - 1
+        raise ValueError(f"{name}[{i}] has a missing label: every label must be known")
     first = np.zeros(len(codes), dtype=bool)
-    first[:1] = True
+    first[offsets[:-1][lengths > 0]] = True
+    if form == "labels":
+        starts = np.flatnonzero(first | (codes != np.roll(codes, 1)))
+        stops = np.append(starts[1:], len(codes))
+        return Segments(starts, stops, codes[starts], classes.tolist())
+    spans = SpanLabels(classes.tolist(), lambda label: f"{name} has the label")
     starts, stops = SpanSequence(spans, codes, first).read()
-    kinds = [spans.names[kind] for kind in spans.kinds[codes[starts]]]
-    return list(zip(starts.tolist(), stops.tolist(), kinds, strict=True))
+    return Segments(starts, stops, spans.kinds[codes[starts]], spans.names)
 
 
-def _listed(y, n_positions, name):
+def _listed(y, lengths, offsets, name):
+    """Segments of checked lists."""
+    rows, labels = [], {}
+    for i, each in enumerate(y):
+        for start, stop, label in ordered(each, lengths[i], f"{name}[{i}]"):
+            number = labels.setdefault(label, len(labels))
+            rows.append((start + offsets[i], stop + offsets[i], number))
+    rows = np.array(rows, dtype=np.intp).reshape(-1, 3)
+    return Segments(*rows.T, list(labels))
+
+
+def ordered(y, n_positions, name):
     """Checked segments of a list, in order."""
     found = []
     for entry in y:
@@ -98,7 +144,7 @@ def _listed(y, n_positions, name):
                 "another one"
             )
         last = stop
-    if n_positions is not None and last > n_positions:
+    if last > n_positions:
         raise ValueError(
             f"{name}: a segment stops at {last}, the sequence has {n_positions} "
             "positions"
@@ -106,48 +152,33 @@ def _listed(y, n_positions, name):
     return found
 
 
-def _runs(labels):
-    """Longest stretches of equal labels."""
-    found, start = [], 0
-    for t in range(1, len(labels) + 1):
-        if t == len(labels) or labels[t] != labels[start]:
-            found.append((start, t, labels[start]))
-            start = t
-    return found
+def positions_of(starts, stops):
+    """All positions of segments, and the number of the segment of each."""
+    lengths = stops - starts
+    segment = np.repeat(np.arange(len(starts)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return np.arange(len(segment)) + (starts - before)[segment], segment
 
 
-def shown(segments, form, scheme, n_positions):
-    """An output in the form of those of training.
+def as_tags(segments, scheme, n_positions):
+    """Tags of all positions, as an array.
 
     Parameters
     ----------
-    segments : list of (start, stop, label)
-        In order, and without what is outside.
-    form : str
-        The form.
-    scheme : str or None
-        The scheme of tags.
+    segments : Segments
+        What is not outside.
+    scheme : str
+        The scheme of the tags.
     n_positions : int
-        Length of the sequence.
-
-    Returns
-    -------
-    y : list or ndarray
-        Segments as a list; tags and labels as an array.
+        Number of positions of all sequences.
     """
-    if form == "segments":
-        return segments
-    out = ["O"] * n_positions
-    for start, stop, label in segments:
-        if form == "labels":
-            out[start:stop] = [label] * (stop - start)
-            continue
-        # of the form "_" for letters alone
-        suffix = "" if label == "_" else f"-{label}"
-        begin, inside, end, single = _LETTERS[scheme]
-        letters = single
-        if stop - start > 1:
-            letters = begin + inside * (stop - start - 2) + end
-        out[start:stop] = [letter + suffix for letter in letters]
-    encoder = LabelEncoder.from_labels(out)
-    return encoder.classes_[encoder.encode(out)]
+    # of the form "_" for letters alone
+    endings = ["" if label == "_" else f"-{label}" for label in segments.labels]
+    tags = ["O", *(letter + e for e in endings for letter in LETTERS[scheme])]
+    positions, segment = positions_of(segments.starts, segments.stops)
+    begins = positions == segments.starts[segment]
+    ends = positions == segments.stops[segment] - 1
+    role = np.where(begins, np.where(ends, SINGLE, BEGIN), np.where(ends, END, INSIDE))
+    codes = np.zeros(n_positions, dtype=np.intp)
+    codes[positions] = 1 + 4 * segments.numbers[segment] + role
+    return np.array(tags)[codes]

@@ -2,26 +2,40 @@
 
 import itertools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
 from sksstruct.models._compiled import CompiledModel
-from sksstruct.models.graph.inputs import feature_rows, stack
 from sksstruct.models.normalization import divisor
 from sksstruct.models.segments._segments import SegmentSequences
-from sksstruct.models.segments.forms import form_of, read_segments, scheme_of, shown
+from sksstruct.models.segments.forms import (
+    BEGIN,
+    END,
+    INSIDE,
+    LETTERS,
+    SINGLE,
+    Segments,
+    as_tags,
+    entries_of,
+    form_of,
+    ordered,
+    positions_of,
+    read_segments,
+    scheme_of,
+)
+from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.models.spec import row_squares
 from sksstruct.models.tables._table import BoundTable
-from sksstruct.utils._layout import padded_length
+from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Count
+from sksstruct.utils._spans import SpanLabels
 from sksstruct.utils.typing import Examples
-from sksstruct.utils.validation import LabelEncoder
-
-_NO_SPANS = np.empty((0, 2), dtype=np.intp)
+from sksstruct.utils.validation import LabelEncoder, check_weight
 
 
 @dataclass(eq=False, repr=False)
@@ -48,13 +62,15 @@ class SegmentModel(CompiledModel):
 
     Parameters
     ----------
-    max_length : int or "auto", default="auto"
+    max_length : int, dict or "auto", default="auto"
         Largest length of a segment. "auto": for each label, the largest in the training
         data; no longer segment is predicted, nor a longer run if outputs are labels of
         positions. With a number, observed segments that are longer are cut into pieces,
-        with a warning, and runs may be longer than one segment.
-    min_length : int, default=1
-        Smallest length of a segment. An observed segment that is shorter is an error.
+        with a warning, and runs may be longer than one segment. A dict has numbers for
+        some of the labels; the others follow the training data.
+    min_length : int or dict, default=1
+        Smallest length of a segment, or that of some labels. An observed segment that
+        is shorter is an error.
     length_features : int, default=8
         Lengths up to this one have a weight each, for each label. Longer ones share
         weights: each range of lengths is twice as long as the one before.
@@ -77,8 +93,8 @@ class SegmentModel(CompiledModel):
         The labels, without the outside.
     outside_ : bool
         Whether there is an outside.
-    longest_ : ndarray of shape (n_labels,)
-        Largest length of each label; the outside is the first label.
+    longest_, shortest_ : ndarray of shape (n_labels,)
+        Largest and smallest length of each label; the outside is the first label.
 
     Notes
     -----
@@ -111,140 +127,156 @@ class SegmentModel(CompiledModel):
     """
 
     _: KW_ONLY
-    max_length: Count | Literal["auto"] = "auto"
-    min_length: Count = 1
+    max_length: Count | dict | Literal["auto"] = "auto"
+    min_length: Count | dict = 1
     length_features: Count = 8
     roles: bool | Literal["auto"] = "auto"
     loss_unit: Literal["position", "segment"] = "position"
     loss_normalization: Literal["mean", "example"] | None = "mean"
     fit_intercept: bool = True
 
-    # lengths and forms of outputs are learned from all data
-    _from_parts = None
+    # of what parts of the data teach, and `_settle` reads
+    _from_parts = {
+        "n_span_features_": "max",
+        "entries_": "labels",
+        "lengths_": "max",
+        "mean_size_": "mean",
+        "mean_squares_": "mean",
+    }
     mean_size_ = None
     n_span_features_ = None
     # a factor of the default of alpha, which depends on the loss
     auto_alpha = 0.02
 
-    # ---- inputs ----
+    # ---- examples ----
+
+    def _read(self, X, y, sample_weight, seen):
+        return super()._read(*self._without_empty(X, y, sample_weight), seen)
+
+    def _part(self, X, y, sample_weight):
+        return super()._part(*self._without_empty(X, y, sample_weight))
+
+    def _without_empty(self, X, y, sample_weight):
+        """The examples that have positions; there is nothing to learn from others."""
+        X, y = self._pairs(X, y)
+        numbers = np.flatnonzero(X.packed.lengths)
+        if len(numbers) < len(X):
+            sample_weight = check_weight(sample_weight, len(X))[numbers]
+            X, y = X.take(numbers), [y[i] for i in numbers]
+        return X, y, sample_weight
+
+    def _check_input(self, X, estimator):
+        X = SegmentInputs.read(X, self.n_features_, self.n_span_features_)
+        if not X.packed.offsets[-1]:
+            raise ValueError("X has no positions: every sequence is empty")
+        return X
 
     def _input(self, x, name):
-        spans = features = None
-        if isinstance(x, tuple):
-            if len(x) != 3:
-                raise ValueError(
-                    f"{name} must be a tuple (features, spans, span_features), or an "
-                    f"array; got a tuple of {len(x)}"
-                )
-            x, spans, features = x
-        x = feature_rows(x, name, self.n_features_)
-        if not x.shape[0]:
-            raise ValueError(f"{name} has no positions")
-        # checks of spans take longer than all the rest
-        if spans is None and features is None:
-            return x, _NO_SPANS, None
-        return x, *self._spans(spans, features, x.shape[0], name)
+        return x if isinstance(x, SegmentInputs) else self._check_input([x], None)
 
-    def _spans(self, spans, features, n_positions, name):
-        """Checked candidate spans in the order of where they stop, and features."""
-        spans = np.asarray(_NO_SPANS if spans is None else spans)
-        if not spans.size:
-            spans = _NO_SPANS
-        if spans.ndim != 2 or spans.shape[1] != 2 or spans.dtype.kind not in "iu":
-            raise ValueError(
-                f"{name}: spans must be integers of shape (n_spans, 2), got shape "
-                f"{spans.shape}"
+    def _pairs(self, X, y):
+        X = self._check_input(X, None)
+        if isinstance(y, (str, bytes, dict)) or not isinstance(y, Sized):
+            raise TypeError(
+                f"y must be a list with an entry for each sequence, got {y!r:.80}"
             )
-        wrong = (spans[:, 0] < 0) | (spans[:, 0] >= spans[:, 1])
-        wrong |= spans[:, 1] > n_positions
-        if wrong.any():
-            raise ValueError(
-                f"{name}: the span {tuple(spans[wrong][0].tolist())} is empty or not "
-                f"within {n_positions} positions"
-            )
-        if len(np.unique(spans, axis=0)) < len(spans):
-            raise ValueError(f"{name} has a span twice")
-        if features is None:
-            if len(spans):
-                raise ValueError(f"{name}: spans have no features")
-            return spans, None
-        features = feature_rows(
-            features, f"{name}: span_features", self.n_span_features_
-        )
-        if features.shape[0] != len(spans):
-            raise ValueError(
-                f"{name} has {len(spans)} spans and {features.shape[0]} rows of "
-                "span_features"
-            )
-        order = np.argsort(spans[:, 1], kind="stable")
-        return spans[order].astype(np.intp), sparse.csr_array(features)[order]
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} sequences, y has {len(y)}")
+        return X, y
 
-    def _features(self, x):
-        return x[0]
+    def _chosen(self, X, numbers):
+        if isinstance(X, SegmentInputs):
+            return X.take(numbers)
+        return X if len(numbers) == len(X) else [X[i] for i in numbers]
 
     def _rows(self, X):
-        return stack([x[0] for x in X])
+        return X.packed.compact().values
 
     def _offsets(self, X):
-        return np.concatenate([[0], np.cumsum([x[0].shape[0] for x in X])])
+        return X.packed.offsets
 
     # ---- what the data teach ----
 
-    def _learn(self, X, y, weight):
-        self._learn_size((x[0].shape[1] for x in X), "sequences")
-        widths = {x[2].shape[1] for x in X if x[2] is not None}
-        if len(widths) > 1:
-            raise ValueError(f"X has spans of {sorted(widths)} features")
-        self.n_span_features_ = widths.pop() if widths else 0
-        self.form_ = form_of(y)
-        self.scheme_ = scheme_of(y) if self.form_ == "tags" else None
-        self.outside_ = self.form_ != "labels"
-        segments = [
-            read_segments(each, self.form_, x[0].shape[0], f"y[{i}]")
-            for i, (x, each) in enumerate(zip(X, y, strict=True))
-        ]
-        labels = [label for each in segments for _, _, label in each]
-        if not labels:
-            raise ValueError("y has no segment: training needs one")
-        self.classes_ = LabelEncoder.from_labels(labels).classes_
-        self._learn_lengths(segments)
-        sizes = [x[0].shape[0] for x in X]
-        self.mean_size_ = float(np.average(sizes, weights=weight))
-        squares = np.array([row_squares(x[0]).sum() for x in X])
-        self.mean_square_ = float(weight @ squares / (weight @ sizes))
-        return self._outputs(X, y)
-
-    def _learn_lengths(self, segments):
-        """Learn the largest length of each label, and say which ones are cut."""
-        longest = np.ones(len(self.classes_), dtype=np.intp)
-        index = LabelEncoder(self.classes_)
-        for i, each in enumerate(segments):
-            numbers = index.encode([label for _, _, label in each])
-            for (start, stop, label), number in zip(each, numbers, strict=True):
-                longest[number] = max(longest[number], stop - start)
-                if stop - start < self.min_length:
-                    raise ValueError(
-                        f"y[{i}] has a segment of {label!r} from {start} to {stop}, "
-                        f"which is shorter than min_length={self.min_length}"
-                    )
+    def _learn_from(self, X, y, weight):
+        self._forget()
+        segments = self._look(X, y, weight)
+        self._settle()
         if self.max_length != "auto":
-            if self.max_length < self.min_length:
-                raise ValueError("max_length must not be less than min_length")
-            n_cut = sum(
-                stop - start > self.max_length
-                for each in segments
-                for start, stop, _ in each
+            self._warn_of_cuts(segments)
+        return X, self._labelings(segments, X.packed.lengths)
+
+    def _learn_from_part(self, X, y, weight):
+        self._forget()
+        self._look(X, y, weight)
+
+    def _look(self, X, y, weight):
+        """Learn what can be merged with what other parts teach; return the segments."""
+        self.n_features_, self.n_span_features_ = X.packed.n_features, X.n_span_features
+        entries = entries_of(y)
+        self.entries_ = None
+        if entries is not None:
+            self.entries_ = object_array(list(entries))
+        # a part may have nothing but what is outside
+        form = "tags" if entries == {"O"} else form_of(entries)
+        segments = read_segments(y, form, X.packed.lengths)
+        longest = np.zeros(len(segments.labels), dtype=np.intp)
+        np.maximum.at(longest, segments.numbers, segments.stops - segments.starts)
+        self.lengths_ = dict(zip(segments.labels, longest.tolist(), strict=True))
+        self.mean_size_ = float(np.average(X.packed.lengths, weights=weight))
+        squares = np.add.reduceat(row_squares(X.packed.values), X.packed.offsets[:-1])
+        self.mean_squares_ = float(np.average(squares, weights=weight))
+        return segments
+
+    def _settle(self):
+        self.form_ = form_of(None if self.entries_ is None else set(self.entries_))
+        self.scheme_ = scheme_of(self.entries_) if self.form_ == "tags" else None
+        self.outside_ = self.form_ != "labels"
+        lengths = {k: n for k, n in self.lengths_.items() if n}
+        if self.form_ == "tags" and "O" not in self.entries_:
+            lengths.pop("O", None)
+        if not lengths:
+            raise ValueError("y has no segment: training needs one")
+        self.classes_ = LabelEncoder.from_labels(lengths).classes_
+        labels = self.classes_.tolist()
+        self.longest_ = self._limits("max_length", [lengths[k] for k in labels])
+        self.shortest_ = self._limits("min_length", [1] * len(labels))
+        if (self.shortest_ > self.longest_).any():
+            k = int(np.argmax(self.shortest_ > self.longest_)) - self.outside_
+            raise ValueError(
+                f"segments of {labels[k]!r} have at most {self.longest_[k]} positions, "
+                f"and min_length is {self.shortest_[k]}: max_length must not be less"
             )
-            if n_cut:
-                warnings.warn(
-                    f"{n_cut} segments of y are longer than max_length="
-                    f"{self.max_length}, the longest {longest.max()}; they were cut "
-                    "into pieces",
-                    UserWarning,
-                    stacklevel=10,  # past fit and its decorator
-                )
-            longest[:] = self.max_length
-        self.longest_ = np.concatenate([[1] * self.outside_, longest]).astype(np.intp)
+        self.mean_square_ = self.mean_squares_ / self.mean_size_
+        super()._settle()
+
+    def _limits(self, name, default):
+        """A limit of the length for each label; the outside, with 1, comes first."""
+        given, labels = getattr(self, name), self.classes_.tolist()
+        if isinstance(given, dict):
+            for label, length in given.items():
+                if not isinstance(length, Integral) or length < 1:
+                    raise ValueError(
+                        f"{name}[{label!r}] must be an int of at least 1, got "
+                        f"{length!r}"
+                    )
+            default = [given.get(k, n) for k, n in zip(labels, default, strict=True)]
+        elif given != "auto":
+            default = [given] * len(labels)
+        return np.array([1] * self.outside_ + default, dtype=np.intp)
+
+    def _warn_of_cuts(self, segments):
+        """Say which segments of the training data are cut."""
+        lengths = segments.stops - segments.starts
+        numbers = self._numbers_of(segments, "y")
+        n_cut = np.count_nonzero(lengths > self.longest_[numbers])
+        if n_cut:
+            warnings.warn(
+                f"{n_cut} segments of y are longer than max_length="
+                f"{self.max_length}, the longest {lengths.max()}; they were cut into "
+                "pieces",
+                UserWarning,
+                stacklevel=10,  # past fit and its decorator
+            )
 
     @property
     def _n_labels(self):
@@ -266,64 +298,163 @@ class SegmentModel(CompiledModel):
 
     # ---- outputs ----
 
-    def _output(self, x, y, name):
-        n_positions = x[0].shape[0]
-        segments = read_segments(y, self.form_, n_positions, name)
-        index, end = LabelEncoder(self.classes_), 0
-        # the outside is the first label
-        out = np.zeros(n_positions, dtype=np.int32)
-        for start, stop, label in segments:
-            number = int(index.encode([label], default=-1)[0])
-            if number < 0:
-                raise ValueError(f"{name} has the label {label!r}, not in classes_")
-            number += self.outside_
-            out[start:stop] = -1 - number
-            for first, last in self._pieces(start, stop, self.longest_[number]):
-                if last - first < self.min_length:
-                    raise ValueError(
-                        f"{name}: the segment from {start} to {stop} has no pieces of "
-                        f"{self.min_length} to {self.longest_[number]} positions"
-                    )
-                out[first] = number
-            end = stop
-        if not self.outside_ and end != n_positions:
-            raise ValueError(f"{name} has no label after position {end}")
-        return out
+    def _outputs(self, X, y):
+        segments = read_segments(y, self.form_, X.packed.lengths)
+        return self._labelings(segments, X.packed.lengths)
 
-    def _pieces(self, start, stop, longest):
-        """Segments of at most so many positions, as even as possible."""
-        n_pieces = -(-(stop - start) // longest)
-        places = start + (stop - start) * np.arange(n_pieces + 1) // n_pieces
-        return itertools.pairwise(places.tolist())
+    def _output(self, x, y, name):
+        lengths = x.packed.lengths
+        segments = read_segments([y], self.form_, lengths, name)
+        return self._labelings(segments, lengths, name)[0]
+
+    def _numbers_of(self, segments, name):
+        """Numbers of the labels of segments, the outside being the first label."""
+        index = LabelEncoder(self.classes_)
+        numbers = index.encode(segments.labels, default=-1)
+        if (numbers[segments.numbers] < 0).any():
+            label = segments.labels[segments.numbers[numbers[segments.numbers] < 0][0]]
+            raise ValueError(f"{name} has the label {label!r}, not in classes_")
+        return numbers[segments.numbers] + self.outside_
+
+    def _labelings(self, segments, lengths, name="y"):
+        """Labelings as integers, as `SegmentSequences` knows them."""
+        numbers = self._numbers_of(segments, name)
+        out = np.zeros(int(np.sum(lengths)), dtype=np.int32)
+        positions, segment = positions_of(segments.starts, segments.stops)
+        out[positions] = -1 - numbers[segment]
+        out[segments.starts] = numbers
+        sizes, offsets = segments.stops - segments.starts, np.cumsum(lengths)
+        limits = self.shortest_[numbers], self.longest_[numbers]
+        for k in np.flatnonzero((sizes < limits[0]) | (sizes > limits[1])):
+            start, stop = int(segments.starts[k]), int(segments.stops[k])
+            for first, last in _pieces(start, stop, limits[1][k]):
+                if last - first < limits[0][k]:
+                    i = int(np.searchsorted(offsets, start, "right"))
+                    start, stop = (
+                        t + int(lengths[i] - offsets[i]) for t in (start, stop)
+                    )
+                    raise ValueError(
+                        f"{name}[{i}] has a segment of "
+                        f"{segments.labels[segments.numbers[k]]!r} from {start} to "
+                        f"{stop}, which has no pieces of {limits[0][k]} to "
+                        f"{limits[1][k]} positions, min_length and max_length"
+                    )
+                out[first] = numbers[k]
+        return np.split(out, offsets[:-1])
 
     def _labeling(self, x, y):
         return y
 
-    def _segments_of(self, labeling):
-        """Segments (start, stop, number of the label) of integers, outside included."""
-        starts = np.flatnonzero(labeling >= 0)
-        stops = np.append(starts[1:], len(labeling))
-        return np.column_stack([starts, stops, labeling[starts]])
+    def _segments_of(self, labelings):
+        """Segments of labelings as integers, one after the other; outside included."""
+        starts = np.flatnonzero(labelings >= 0)
+        stops = np.append(starts[1:], len(labelings))
+        return starts, stops, labelings[starts]
 
-    def _named(self, labeling):
-        """Segments (start, stop, label), without the outside."""
-        rows = self._segments_of(labeling)
-        rows = rows[rows[:, 2] >= self.outside_].tolist()
+    def _shown_all(self, X, labelings, offsets):
+        starts, stops, numbers = self._segments_of(labelings)
+        if self.form_ == "labels":
+            return np.split(
+                self.classes_[np.repeat(numbers, stops - starts)], offsets[1:-1]
+            )
+        inside = numbers >= self.outside_
+        starts, stops = starts[inside], stops[inside]
+        numbers = numbers[inside] - self.outside_
         labels = self.classes_.tolist()
-        return [(a, b, labels[number - self.outside_]) for a, b, number in rows]
+        if self.form_ == "tags":
+            found = Segments(starts, stops, numbers, labels)
+            tags = as_tags(found, self.scheme_, len(labelings))
+            return np.split(tags, offsets[1:-1])
+        which = np.searchsorted(offsets, starts, "right") - 1
+        rows = np.column_stack([starts - offsets[which], stops - offsets[which]])
+        flat = [
+            (a, b, labels[k])
+            for (a, b), k in zip(rows.tolist(), numbers.tolist(), strict=True)
+        ]
+        ends = np.searchsorted(which, np.arange(len(offsets))).tolist()
+        return [flat[a:b] for a, b in itertools.pairwise(ends)]
 
     def _shown(self, x, labeling):
-        return shown(self._named(labeling), self.form_, self.scheme_, len(labeling))
+        return self._shown_all(x, labeling, np.array([0, len(labeling)]))[0]
+
+    # ---- what is known of outputs to be predicted ----
+
+    def _allowed_nodes(self, X, known):
+        """What positions may be, if it agrees with what is known.
+
+        Returns
+        -------
+        allowed : ndarray of shape (n_positions, n_roles * ld), uint8
+            Whether a position may have a role and a label.
+        """
+        if len(known) != len(X):
+            raise ValueError(f"X has {len(X)} sequences, known has {len(known)}")
+        n_roles, ld = (4 if self._has_roles else 1), padded_length(self._n_labels)
+        out = np.ones((X.packed.offsets[-1], n_roles, ld), dtype=np.uint8)
+        for i, (first, given) in enumerate(zip(X.packed.offsets, known, strict=False)):
+            rows, name = out[first:][: X.packed.lengths[i]], f"known[{i}]"
+            if given is None:
+                continue
+            if self.form_ == "segments":
+                self._know_segments(rows, given, name)
+            elif len(given) != len(rows):
+                raise ValueError(
+                    f"{name} has {len(given)} entries, X[{i}] has {len(rows)} positions"
+                )
+            else:
+                for t, label in enumerate(given):
+                    if label is not None:
+                        self._know_label(rows[t], label, name)
+        return out.reshape(len(out), n_roles * ld)
+
+    def _number_of(self, label, name):
+        """Number of a label, the outside being the first."""
+        number = int(LabelEncoder(self.classes_).encode([label], default=-1)[0])
+        if number < 0:
+            raise ValueError(f"{name} has the label {label!r}, not in classes_")
+        return number + self.outside_
+
+    def _know_segments(self, rows, segments, name):
+        """Allow only labelings that have these segments."""
+        if not self._has_roles:
+            raise ValueError(
+                "known segments need roles=True: nothing else says where they end"
+            )
+        for start, stop, label in ordered(segments, len(rows), name):
+            number, kept = self._number_of(label, name), rows[start:stop].copy()
+            rows[start:stop] = 0
+            roles = [BEGIN, *[INSIDE] * (stop - start - 2), END]
+            if stop - start == 1:
+                roles = [SINGLE]
+            places = np.arange(start, stop), roles, number
+            rows[places] = kept[places[0] - start, roles, number]
+
+    def _know_label(self, row, label, name):
+        """Allow only this tag, or label, at a position."""
+        roles = slice(None)
+        if self.form_ == "labels":
+            number = self._number_of(label, name)
+        elif label == "O":
+            number = 0
+        else:
+            tags = SpanLabels([label], lambda label: f"{name} has the label")
+            number = self._number_of(tags.names[0], name)
+            letters = LETTERS[self.scheme_]
+            roles = [k for k in range(4) if letters[k] == tags.letters[0]]
+            if not roles:
+                raise ValueError(f"{name} has {label!r}, no tag of {self.scheme_}")
+            if not self._has_roles:
+                roles = [0]
+        kept = row[roles, number].copy()
+        row[:] = 0
+        row[roles, number] = kept
 
     # ---- what is compiled ----
 
     def _allowed(self):
         """Lengths that each label may have, (max_length, n_labels)."""
         lengths = np.arange(1, self.longest_.max() + 1)[:, None]
-        allowed = (lengths >= self.min_length) & (lengths <= self.longest_)
-        if self.outside_:
-            allowed[:, 0] = lengths[:, 0] == 1
-        return allowed
+        return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
     def _length_rows(self, n_examples):
         """Features of lengths, once for each example: 1 for the range they are in."""
@@ -337,37 +468,33 @@ class SegmentModel(CompiledModel):
         ones, starts = np.ones(shape[0]), np.arange(shape[0] + 1)
         return sparse.csr_array((ones, np.tile(place, n_examples), starts), shape)
 
-    def _bound(self, X, y_true, example_weights, rows=None):
-        n, n_labels = len(X), self._n_labels
-        ld, offsets = padded_length(n_labels), self._offsets(X)
-        counted = costs = None
+    def _bound(self, X, y_true, example_weights, rows=None, known=None):
+        # one input, as methods of any model take it
+        X = X[0] if isinstance(X, list) else X
+        n, n_labels, sizes = len(X), self._n_labels, X.packed.lengths
+        ld, offsets, each = padded_length(n_labels), X.packed.offsets, np.arange(n + 1)
+        labels = counted = costs = allowed = None
         if self.loss_unit == "segment":
             counted = np.arange(n_labels) >= self.outside_
-        spans = self._all_spans(X, y_true, counted is not None)
-        has_bias = self.fit_intercept and rows is None
-        each = np.arange(n + 1)
+        if y_true is not None:
+            labels = np.concatenate(y_true)
+            costs = 1.0 / divisor(self.loss_normalization, sizes, self.mean_size_)
+            costs = np.broadcast_to(costs, n).astype(np.float64)
+        if known is not None:
+            allowed = self._allowed_nodes(X, known)
+        spans = self._all_spans(X, labels if counted is not None else None)
+        n_columns = (4 if self._has_roles else 1) * ld
         blocks = [
-            (
-                self._rows(X) if rows is None else rows,
-                offsets,
-                self._row_length,
-                has_bias,
-            ),
+            (self._rows(X), offsets, n_columns, self.fit_intercept),
             (self._length_rows(n), each * self.longest_.max(), ld, False),
             (np.ones((n, 1)), each, (n_labels + 2) * ld, False),
         ]
         if spans is not None:
             blocks.append((spans[0], spans[-1], ld, False))
-        labels = None
-        if y_true is not None:
-            labels = np.concatenate(y_true)
-            sizes = np.diff(offsets)
-            costs = 1.0 / divisor(self.loss_normalization, sizes, self.mean_size_)
-            costs = np.broadcast_to(costs, n).astype(np.float64)
         structure = SegmentSequences(
-            np.diff(offsets),
+            sizes,
             labels,
-            4 * int(np.diff(offsets).max()) + 1,
+            4 * int(sizes.max()) + 1,
             n_labels,
             self._has_roles,
             self._allowed(),
@@ -375,49 +502,47 @@ class SegmentModel(CompiledModel):
             counted,
             costs,
             None if spans is None else spans[1:],
+            allowed,
         )
         return BoundTable(blocks, structure, example_weights, self._names_of)
 
-    @property
-    def _row_length(self):
-        return (4 if self._has_roles else 1) * padded_length(self._n_labels)
-
-    def _all_spans(self, X, y_true, with_observed):
+    def _all_spans(self, X, labels):
         """Features of all candidate spans, and where they are; None without any.
 
-        A loss by segments needs the observed segments among them.
+        `labels` are observed labelings whose segments have to be among the spans, as a
+        loss by segments needs; or None.
         """
         n_features = self.n_span_features_
-        if not n_features and not with_observed:
+        if not n_features and self.loss_unit != "segment":
             return None
-        found, rows, first = [], [], []
-        for i, x in enumerate(X):
-            spans, features = x[1], x[2]
-            if features is None:
-                features = sparse.csr_array((0, n_features))
-            if with_observed and y_true is not None:
-                mine = self._segments_of(y_true[i])[:, :2]
-                known = set(map(tuple, spans.tolist()))
-                new = [tuple(each) not in known for each in mine.tolist()]
-                mine = mine[np.array(new, dtype=bool)]
-                spans = np.concatenate([spans, mine])
-                blank = sparse.csr_array((len(mine), features.shape[1]))
-                features = sparse.vstack([features, blank], format="csr")
-                order = np.argsort(spans[:, 1], kind="stable")
-                spans, features = spans[order], features[order]
-            counts = np.bincount(spans[:, 1], minlength=x[0].shape[0] + 1)
-            found.append(spans[:, 0])
-            first.append(np.cumsum(counts))
-            if n_features and features.shape[0]:
-                rows.append(features)
-        starts = np.concatenate(found).astype(np.int32)
-        if rows:
-            rows = sparse.vstack(rows, format="csr")
-        else:
+        n, offsets, (starts, stops) = len(X), X.packed.offsets, X.places()
+        features = X.features
+        if features is None:
             # a feature that is zero, where a block must have one
-            rows = sparse.csr_array((len(starts), max(n_features, 1)))
-        of_example = np.concatenate([[0], np.cumsum([len(each) for each in found])])
-        return rows, np.concatenate(first).astype(np.int32), starts, of_example
+            features = sparse.csr_array((len(starts), max(n_features, 1)))
+        if labels is not None:
+            mine = self._segments_of(labels)[:2]
+            # a number for each pair of positions
+            key, own = (a * (len(labels) + 1) + b for a, b in ((starts, stops), mine))
+            new = ~np.isin(own, key)
+            starts = np.concatenate([starts, mine[0][new]])
+            stops = np.concatenate([stops, mine[1][new]])
+            blank = sparse.csr_array((len(starts) - len(key), features.shape[1]))
+            order = np.argsort(stops, kind="stable")
+            features = sparse.vstack([features, blank], format="csr")[order]
+            starts, stops = starts[order], stops[order]
+        # spans that stop at a position or before it, counted within its sequence
+        before = np.cumsum(np.bincount(stops, minlength=offsets[-1] + 1))
+        which = np.repeat(np.arange(n), X.packed.lengths + 1)
+        first = before[np.arange(len(which)) - which] - before[offsets[which]]
+        of_example = before[offsets]
+        example = np.searchsorted(offsets, starts, "right") - 1
+        return (
+            features,
+            first.astype(np.int32),
+            (starts - offsets[example]).astype(np.int32),
+            of_example,
+        )
 
     def _names_of(self, blocks, others):
         """Names of the weights, without the padding of labels."""
@@ -446,8 +571,37 @@ class SegmentModel(CompiledModel):
         nodes = means[: structure.sizes[i] * n_roles * ld].reshape(-1, n_roles, ld)
         return nodes.sum(axis=1)[:, : structure.n_labels]
 
+    # ---- predictions ----
+
+    def _ready(self, X, weights, y=None, known=None):
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        return self._bound(X, y, None, known=known), weights
+
+    def _with_positions(self, X, known=None):
+        """Sequences that have positions, their numbers, and what is known of them."""
+        X = X[0] if isinstance(X, list) else X
+        numbers = np.flatnonzero(X.packed.lengths)
+        if known is not None:
+            if len(known) != len(X):
+                raise ValueError(f"X has {len(X)} sequences, known has {len(known)}")
+            known = [known[i] for i in numbers]
+        return X.take(numbers), numbers, known
+
+    def _predict(self, X, weights, n_jobs=None, known=None):
+        some, numbers, known = self._with_positions(X, known)
+        outputs, scores = super()._predict(some, weights, n_jobs, known=known)
+        if len(some) == len(X):
+            return outputs, scores
+        # nothing to label
+        blank = self._shown(some, np.empty(0, dtype=np.int32))
+        all_outputs, all_scores = [blank] * len(X), np.zeros(len(X))
+        for i, output in zip(numbers, outputs, strict=True):
+            all_outputs[i] = output
+        all_scores[numbers] = scores
+        return all_outputs, all_scores
+
     def predict_segments(
-        self, X: Examples, w: np.ndarray
+        self, X: Examples, w: np.ndarray, known: list | None = None
     ) -> list[list[tuple[int, int, Any, float]]]:
         """Best segments of each input, with their probabilities.
 
@@ -458,6 +612,9 @@ class SegmentModel(CompiledModel):
         w : ndarray of shape (n_weights,)
             Weights, such as ``weights_`` of a classifier that was fitted with
             ``loss="log"``; with other losses the probabilities mean little.
+        known : list or None, default=None
+            What is known of the outputs, as of `sksstruct.SegmentCRF.predict`.
+            Probabilities are conditional on it.
 
         Returns
         -------
@@ -466,38 +623,49 @@ class SegmentModel(CompiledModel):
             probability is that of all outputs that have this segment.
         """
         X = self._check_input(X, None)
-        model, w = self._ready(X, w)
+        some, numbers, known = self._with_positions(X, known)
+        model, w = self._ready(some, w, known=known)
         workspace, labels = model.workspace(w, training=False), self.classes_.tolist()
-        out = []
-        for i in range(len(X)):
+        out: list = [[] for _ in range(len(X))]
+        for i, number in enumerate(numbers):
             labeling, _ = model.labeling(workspace, i)
-            rows = self._segments_of(labeling)
+            rows = np.column_stack(self._segments_of(labeling))
             rows = rows[rows[:, 2] >= self.outside_].astype(np.int32)
             shares = model.structure.probabilities(i, workspace.theta, rows).tolist()
-            numbers = rows.tolist()
-            out.append(
-                [
-                    (a, b, labels[number - self.outside_], share)
-                    for (a, b, number), share in zip(numbers, shares, strict=True)
-                ]
-            )
+            out[number] = [
+                (a, b, labels[k - self.outside_], share)
+                for (a, b, k), share in zip(rows.tolist(), shares, strict=True)
+            ]
         return out
 
     # ---- the methods of any model ----
 
     def loss(self, y: Any, y_hat: Any) -> float:
-        pair = [read_segments(each, self.form_, None, "y") for each in (y, y_hat)]
-        n = len(y) if self.form_ != "segments" else None
-        return self._loss_of(*pair, n)
+        n = [len(each) for each in (y, y_hat)]
+        if self.form_ == "segments":
+            n = [max((stop for _, stop, _ in each), default=1) for each in (y, y_hat)]
+        return self._loss_of(y, y_hat, max(n))
 
     def _loss_at(self, x, y, y_hat):
-        pair = [read_segments(each, self.form_, None, "y") for each in (y, y_hat)]
-        return self._loss_of(*pair, self._input(x, "x")[0].shape[0])
+        return self._loss_of(y, y_hat, self._input(x, "x").packed.offsets[-1])
 
-    def _loss_of(self, true, found, n_positions):
-        size = n_positions
-        if size is None:
-            size = max((stop for _, stop, _ in [*true, *found]), default=1)
+    def _loss_of(self, y, y_hat, size):
+        """Loss of an output for a sequence of so many positions."""
+        read = (
+            read_segments([each], self.form_, np.array([size])) for each in (y, y_hat)
+        )
+        true, found = (
+            [
+                (a, b, each.labels[k])
+                for a, b, k in zip(
+                    each.starts.tolist(),
+                    each.stops.tolist(),
+                    each.numbers.tolist(),
+                    strict=True,
+                )
+            ]
+            for each in read
+        )
         if self.loss_unit == "segment":
             wrong = len(set(true) ^ set(found))
         else:
@@ -516,14 +684,21 @@ class SegmentModel(CompiledModel):
 
     def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")
-        for labeling in _segmentations(x[0].shape[0], self._allowed()):
+        for labeling in _segmentations(x.packed.offsets[-1], self._allowed()):
             labeling = np.array(labeling, dtype=np.int32)
-            labels = self._segments_of(labeling)[:, 2]
+            labels = self._segments_of(labeling)[2]
             if self._repeats or (labels[1:] != labels[:-1]).all():
                 yield self._shown(x, labeling)
 
     def _smallest(self):
-        return np.zeros((1, self.n_features_)), _NO_SPANS, None
+        return SegmentInputs.read([np.zeros((1, self.n_features_))])
+
+
+def _pieces(start, stop, longest):
+    """Segments of at most so many positions, as even as possible."""
+    n_pieces = -(-(stop - start) // longest)
+    places = start + (stop - start) * np.arange(n_pieces + 1) // n_pieces
+    return itertools.pairwise(places.tolist())
 
 
 def _segmentations(n_positions, allowed):

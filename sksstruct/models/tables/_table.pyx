@@ -222,6 +222,16 @@ cdef class BoundTable(BoundModel):
         fill_bounds(*views, bounds)
         return flat
 
+    def predict(self, Workspace workspace, Py_ssize_t start, Py_ssize_t stop,
+                int32_t[::1] labelings, double[::1] values):
+        """Decode examples start <= i < stop into flat labelings and their values."""
+        cdef Py_ssize_t i
+        # threads share the arrays, each with examples and a workspace of its own
+        with nogil:
+            for i in range(start, stop):
+                self.potentials(workspace, i)
+                self.decode(workspace, i, &labelings[self._starts[i]], &values[i])
+
     # ---- what a user sees of one example ----
 
     def labeling(self, Workspace workspace, Py_ssize_t i):
