@@ -7,6 +7,7 @@ from sksstruct.estimators.lp_map import LPMAPPredictor
 from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.path import SSVMPath, ssvm_path
 from sksstruct.estimators.path_cv import SSVMPathCV
+from sksstruct.estimators.segment_crf import SegmentCRF
 from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.estimators.tagger import Tagger, make_tagger
 
@@ -18,6 +19,7 @@ __all__ = [
     "SSVMClassifier",
     "SSVMPath",
     "SSVMPathCV",
+    "SegmentCRF",
     "Tagger",
     "crfsuite_parameters",
     "make_tagger",

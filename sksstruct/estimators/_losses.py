@@ -76,15 +76,18 @@ def set_loss(loss, spec, model):
     model.surrogate = surrogate
 
 
-def has_probabilities(flat):
+def has_probabilities(flat, name=None):
     """A check for `available_if`: whether there are probabilities.
 
     Parameters
     ----------
     flat : bool
         Whether those of outputs, or those of their parts, are asked for.
+    name : str, default=None
+        Name of the method, where it is another one.
     """
-    name = "predict_proba" if flat else "predict_marginals"
+    if name is None:
+        name = "predict_proba" if flat else "predict_marginals"
 
     def check(estimator):
         # what was fitted; the parameters may have changed since
@@ -94,7 +97,9 @@ def has_probabilities(flat):
                 f"{name} needs loss='log', the likelihood; this "
                 f"{type(estimator).__name__} has loss={loss!r}"
             )
-        model = vars(estimator).get("model_", estimator.model)
+        model = vars(estimator).get("model_")
+        if model is None:
+            model = vars(estimator).get("model", "segments")
         if isinstance(model, str):
             model = MODELS[model]() if model in MODELS else None
         if model is None or model.is_flat != flat or not model._has_marginals:

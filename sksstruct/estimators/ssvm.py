@@ -6,13 +6,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.estimators._fitted import TrainedModel
-from sksstruct.estimators._losses import check_loss, has_probabilities, set_loss
+from sksstruct.estimators._losses import check_loss, has_probabilities
+from sksstruct.estimators._model_prediction import ModelPrediction
 from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnySolver
 from sksstruct.estimators._train import train
-from sksstruct.inference._checks import check_k
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import MODELS, ScoreFunction, StructuredModel, resolve_model
 from sksstruct.solvers import SOLVERS
@@ -43,7 +41,7 @@ from sksstruct.utils.typing import Examples
 )
 @dataclass(eq=False, repr=False)
 class SSVMClassifier(
-    TrainedModel, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
+    ModelPrediction, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
 ):
     """Structured support vector machine, or conditional random field.
 
@@ -254,23 +252,7 @@ class SSVMClassifier(
         )
         return model
 
-    def _set_loss(self, spec, model):
-        set_loss(self.loss, spec, model)
-
-    def _describe(self, spec, weights, views):
-        weights = spec._own_units(weights)
-        return {
-            "model_": spec,
-            "weights_": weights,
-            "_loss": self.loss,
-            **spec._attributes(weights, views),
-        }
-
     # ---- prediction ----
-
-    def _checked(self, X):
-        check_is_fitted(self, "weights_")
-        return self.model_._check_input(X, self)
 
     def predict(self, X: Examples) -> np.ndarray | Any:
         """Predict outputs.
@@ -340,29 +322,6 @@ class SSVMClassifier(
         if self.model_.is_flat:
             return self.model_._decision_function(X, self.weights_)
         return self.model_._predict(X, self.weights_, self.n_jobs)[1]
-
-    def predict_topk(
-        self, X: Examples, k: int
-    ) -> tuple[np.ndarray | Any, np.ndarray | Any]:
-        """The k best outputs of each input, and their scores.
-
-        Parameters
-        ----------
-        %(inputs)s
-        k : int
-            Number of outputs.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples, k) or list
-            Different outputs for each input, the best first. There are fewer than k if
-            no more exist.
-        scores : ndarray of shape (n_samples, k) or list of ndarray
-            Their scores.
-        """
-        k = check_k(k)
-        X = self._checked(X)
-        return self.model_._predict_topk(X, self.weights_, k)
 
     def score(
         self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None

@@ -12,6 +12,10 @@ from sksstruct.utils.sparse_input import rows_between
 # What alpha="auto" is multiplied by, in units of the mean squared norm of the rows of
 # features: about 1 for those of texts, for which the numbers were chosen.
 FACTOR_OF_SQUARE = 0.075
+# What alpha="auto" stands for with sequences, but for `alpha_factor`, which is about 1
+# for texts: alpha with the hinge losses, and CRFsuite's c2, which is alpha n / 2, with
+# the likelihood.
+HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
 # Below this, features count as zero: their squares are no normal numbers.
 _LEAST_SQUARE = 1e-300
 # Entries that are squared together.

@@ -26,15 +26,11 @@ from sksstruct.models.chain.pair_support import PairSupport, pair_columns
 from sksstruct.models.facts import Facts
 from sksstruct.models.scores.score import ScoreFunction
 from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
-from sksstruct.models.spec import ModelSpec
+from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import LabelEncoder, label_costs
 
-# What alpha="auto" stands for, but for `alpha_factor`, which is about 1 for texts:
-# alpha with the hinge losses, and CRFsuite's c2, which is alpha n / 2, with the
-# likelihood.
-HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
 # What parts of the data tell of the features: sum of squares, and weight of positions.
 _LEARNED = "squares", "positions"
 # Training with the hinge keeps transitions only where they have a weight from so many

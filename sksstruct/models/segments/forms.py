@@ -6,12 +6,13 @@ positions of all sequences, and numbers of their labels.
 
 from collections.abc import Sized
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
 from sksstruct.utils._spans import SpanLabels, SpanSequence
 from sksstruct.utils.labels import PackedLabels
-from sksstruct.utils.validation import encode_labels
+from sksstruct.utils.validation import check_labels, encode_labels
 
 # Roles of a position in its segment, in the order of the rows of scores, and the tags
 # that they have: it begins the segment, is inside, ends it, or is all of it.
@@ -48,11 +49,22 @@ def entries_of(y):
             raise ValueError(
                 f"y[{i}] must be a list of labels, tags or segments, got {each!r:.80}"
             )
-    first = next((each[0] for each in y if len(each)), ())
-    if isinstance(first, (tuple, list, np.ndarray)):
+    first = next((each[0] for each in y if len(each)), None)
+    if first is None or _is_segment(first):
         return None
     rows = (each.tolist() if isinstance(each, np.ndarray) else each for each in y)
-    return set().union(*rows)
+    try:
+        return set().union(*rows)
+    except TypeError:
+        # which says where there is a label that is not hashable
+        return set(check_labels(y, [len(each) for each in y]))
+
+
+def _is_segment(entry):
+    """Whether an entry is (start, stop, label); labels may be tuples, too."""
+    if not isinstance(entry, (tuple, list, np.ndarray)) or len(entry) != 3:
+        return False
+    return all(isinstance(place, Integral) for place in entry[:2])
 
 
 def form_of(entries):
@@ -150,6 +162,20 @@ def ordered(y, n_positions, name):
             "positions"
         )
     return found
+
+
+def labels_of_positions(y, form, lengths):
+    """Labels or tags of all positions in a list; None outside of listed segments."""
+    if form != "segments":
+        return check_labels(y, lengths)
+    if len(y) != len(lengths):
+        raise ValueError(f"X has {len(lengths)} sequences, y has {len(y)}")
+    out, segments = [None] * int(np.sum(lengths)), read_segments(y, form, lengths)
+    positions, segment = positions_of(segments.starts, segments.stops)
+    numbers = segments.numbers[segment].tolist()
+    for t, number in zip(positions.tolist(), numbers, strict=True):
+        out[t] = segments.labels[number]
+    return out
 
 
 def positions_of(starts, stops):

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.models._compiled import CompiledModel
+from sksstruct.models.chain.data import check_classes
 from sksstruct.models.normalization import divisor
 from sksstruct.models.segments._segments import SegmentSequences
 from sksstruct.models.segments.forms import (
@@ -29,7 +30,7 @@ from sksstruct.models.segments.forms import (
     scheme_of,
 )
 from sksstruct.models.segments.inputs import SegmentInputs
-from sksstruct.models.spec import row_squares
+from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, row_squares
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Count
@@ -137,6 +138,7 @@ class SegmentModel(CompiledModel):
 
     # of what parts of the data teach, and `_settle` reads
     _from_parts = {
+        "n_sequences_": "sum",
         "n_span_features_": "max",
         "entries_": "labels",
         "lengths_": "max",
@@ -145,8 +147,9 @@ class SegmentModel(CompiledModel):
     }
     mean_size_ = None
     n_span_features_ = None
-    # a factor of the default of alpha, which depends on the loss
-    auto_alpha = 0.02
+    # whether the default of alpha is that of the likelihood
+    is_likelihood = False
+    n_sequences_ = 0
 
     # ---- examples ----
 
@@ -160,16 +163,18 @@ class SegmentModel(CompiledModel):
         """The examples that have positions; there is nothing to learn from others."""
         X, y = self._pairs(X, y)
         numbers = np.flatnonzero(X.packed.lengths)
+        if not len(numbers):
+            raise ValueError("X has no positions: every sequence is empty")
         if len(numbers) < len(X):
+            for i in np.flatnonzero(X.packed.lengths == 0):
+                if len(y[i]):
+                    raise ValueError(f"X[{i}] has no positions, and y[{i}] has some")
             sample_weight = check_weight(sample_weight, len(X))[numbers]
             X, y = X.take(numbers), [y[i] for i in numbers]
         return X, y, sample_weight
 
     def _check_input(self, X, estimator):
-        X = SegmentInputs.read(X, self.n_features_, self.n_span_features_)
-        if not X.packed.offsets[-1]:
-            raise ValueError("X has no positions: every sequence is empty")
-        return X
+        return SegmentInputs.read(X, self.n_features_, self.n_span_features_)
 
     def _input(self, x, name):
         return x if isinstance(x, SegmentInputs) else self._check_input([x], None)
@@ -190,7 +195,9 @@ class SegmentModel(CompiledModel):
         return X if len(numbers) == len(X) else [X[i] for i in numbers]
 
     def _rows(self, X):
-        return X.packed.compact().values
+        values = X.packed.compact().values
+        # a model of tables reads double precision
+        return values.astype(np.float64, copy=False)
 
     def _offsets(self, X):
         return X.packed.offsets
@@ -222,6 +229,7 @@ class SegmentModel(CompiledModel):
         longest = np.zeros(len(segments.labels), dtype=np.intp)
         np.maximum.at(longest, segments.numbers, segments.stops - segments.starts)
         self.lengths_ = dict(zip(segments.labels, longest.tolist(), strict=True))
+        self.n_sequences_ = len(X)
         self.mean_size_ = float(np.average(X.packed.lengths, weights=weight))
         squares = np.add.reduceat(row_squares(X.packed.values), X.packed.offsets[:-1])
         self.mean_squares_ = float(np.average(squares, weights=weight))
@@ -237,6 +245,8 @@ class SegmentModel(CompiledModel):
         if not lengths:
             raise ValueError("y has no segment: training needs one")
         self.classes_ = LabelEncoder.from_labels(lengths).classes_
+        if not self.outside_:
+            check_classes(self.classes_)
         labels = self.classes_.tolist()
         self.longest_ = self._limits("max_length", [lengths[k] for k in labels])
         self.shortest_ = self._limits("min_length", [1] * len(labels))
@@ -290,6 +300,13 @@ class SegmentModel(CompiledModel):
     def _repeats(self):
         # a stretch of equal labels is one segment, unless it is longer than they may be
         return self.form_ != "labels" or self.max_length != "auto"
+
+    @property
+    def auto_alpha(self) -> float:
+        # as of chains
+        if self.is_likelihood:
+            return 2.0 * LIKELIHOOD_C2 / self.n_sequences_
+        return HINGE_ALPHA
 
     @property
     def intercept_scaling_(self) -> float:
@@ -589,10 +606,12 @@ class SegmentModel(CompiledModel):
 
     def _predict(self, X, weights, n_jobs=None, known=None):
         some, numbers, known = self._with_positions(X, known)
-        outputs, scores = super()._predict(some, weights, n_jobs, known=known)
+        outputs, scores = [], np.empty(0)
+        if len(numbers):
+            outputs, scores = super()._predict(some, weights, n_jobs, known=known)
         if len(some) == len(X):
             return outputs, scores
-        # nothing to label
+        # where there is nothing to label
         blank = self._shown(some, np.empty(0, dtype=np.int32))
         all_outputs, all_scores = [blank] * len(X), np.zeros(len(X))
         for i, output in zip(numbers, outputs, strict=True):
@@ -624,6 +643,8 @@ class SegmentModel(CompiledModel):
         """
         X = self._check_input(X, None)
         some, numbers, known = self._with_positions(X, known)
+        if not len(numbers):
+            return [[] for _ in range(len(X))]
         model, w = self._ready(some, w, known=known)
         workspace, labels = model.workspace(w, training=False), self.classes_.tolist()
         out: list = [[] for _ in range(len(X))]

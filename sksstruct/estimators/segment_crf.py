@@ -1,0 +1,383 @@
+"""Labeling of segments: a semi-Markov chain."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from sksstruct.estimators._losses import check_loss, has_probabilities
+from sksstruct.estimators._model_prediction import ModelPrediction
+from sksstruct.estimators._parameters import TEXTS, AnySolver
+from sksstruct.estimators._train import train
+from sksstruct.losses import SmoothedHinge
+from sksstruct.models import SegmentModel
+from sksstruct.models.segments.forms import labels_of_positions
+from sksstruct.solvers import SOLVERS
+from sksstruct.utils._available import available_if
+from sksstruct.utils._doc import fill_doc, listing
+from sksstruct.utils._layout import object_array
+from sksstruct.utils._param_validation import (
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+    Threads,
+    Verbosity,
+)
+from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
+from sksstruct.utils.entries import taken
+from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import Examples, Items
+from sksstruct.utils.validation import check_position_weight
+
+# Parameters that say what the model is; the others say how it is trained.
+_OF_THE_MODEL = (
+    "max_length",
+    "min_length",
+    "length_features",
+    "roles",
+    "loss_unit",
+    "loss_normalization",
+    "fit_intercept",
+)
+_INPUTS = """
+X : list of {array-like, CSR matrix} of shape (n_positions, n_features), or of tuple
+    Features, or tuples ``(features, spans, span_features)`` with candidate spans.
+"""
+
+
+@fill_doc(
+    {
+        **TEXTS,
+        "sequences": _INPUTS,
+        "hinge_solvers": listing(
+            SOLVERS.names("max", "topk", "exp", losses=("hinge",))
+        ),
+        "smooth_solvers": listing(SOLVERS.names("exp", "topk", losses=("smooth",))),
+    }
+)
+@dataclass(eq=False, repr=False)
+class SegmentCRF(ModelPrediction, CallbackSupportMixin, Versioned, BaseEstimator):
+    """Tagger of segments: a semi-Markov model with discriminative training.
+
+    A labeling is a sequence of segments (start, stop, label) that follow each other.
+    Its score adds the weights of the features of the positions, of the length of each
+    segment with its label, of consecutive labels, of the first and the last label, and
+    of the features of candidate spans that are segments [1]_. `ChainCRF` knows neither
+    how long a segment is nor what it is as a whole.
+
+    Training minimizes ``alpha/2 |w|^2`` plus the mean loss of the sequences, as
+    `ChainCRF` does. All weights are regularized.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default="auto"
+        Regularization strength, as of `ChainCRF`. "auto" is ``0.0015 * m`` for the
+        hinge losses and ``0.0045 * m / n`` for the likelihood. m is the mean over the
+        positions of the squared norm of their features, and n the number of sequences.
+    loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
+        Training loss. "hinge": the structured hinge. "log": the negative conditional
+        log-likelihood, which gives probabilities. "smoothed_hinge":
+        `sksstruct.losses.SmoothedHinge` with its defaults.
+    max_length : int, dict or "auto", default="auto"
+        Largest length of a segment. "auto": for each label, the largest in the training
+        data; no longer segment is predicted, nor a longer run if y has labels of
+        positions. With a number, observed segments that are longer are cut into pieces,
+        with a warning, and runs may be longer than one segment. A dict has numbers for
+        some of the labels; the others follow the training data.
+    min_length : int or dict, default=1
+        Smallest length of a segment, or that of some labels. An observed segment that
+        is shorter is an error.
+    length_features : int, default=8
+        Lengths up to this one have a weight each, for each label. Longer ones share
+        weights: each range of lengths is twice as long as the one before.
+    roles : bool or "auto", default="auto"
+        Whether features have weights that depend on where in a segment a position is:
+        first, inside, last, or alone. "auto": if there is an outside.
+    loss_unit : {"position", "segment"}, default="position"
+        What an error is. "position": a position with a wrong label, or with `roles` a
+        wrong place in its segment. "segment": a segment that is not observed, and an
+        observed one that is missed. Has no effect with ``loss="log"``.
+    loss_normalization : {"mean", "example"} or None, default="mean"
+        Divisor of the loss of a sequence. "mean": the mean number of positions in the
+        training data. "example": the number of the sequence. None: no division. Has no
+        effect with ``loss="log"``.
+    fit_intercept : bool, default=True
+        Whether labels have a bias at each position.
+    solver : str or solver object, default="auto"
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
+        defaults. For the hinge
+        %(hinge_solvers)s;
+        "auto" is "bcfw". For the other losses
+        %(smooth_solvers)s;
+        "auto" is "sdca" for 500 sequences and 20,000 weights or more, and else "lbfgs".
+    max_iter : int, default=1000
+        Maximum number of passes over the data, or of iterations. Used only if `solver`
+        is a name.
+    tol : float or None, default=None
+        Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
+        training stops at a gap of ``tol`` times the objective at w = 0; None is 3e-3.
+        With other losses, it stops at a gap of ``tol`` times the current objective;
+        None is 1e-2.
+    %(max_seconds)s
+    warm_start : bool, default=False
+        Whether `fit` starts from the result of the last fit, as `SSVMClassifier` does.
+    n_jobs : int, default=None
+        Number of threads for computing the duality gap, and for prediction. The result
+        does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Order in which the solver visits the sequences.
+    %(verbose)s
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of segments, without the outside.
+    coef_ : ndarray of shape (n_roles, n_labels, n_features)
+        Weights of features, for the roles first, inside, last and alone, or for one.
+        Here and below, the outside is the first of the labels, if there is one.
+    intercept_ : ndarray of shape (n_roles, n_labels)
+        Biases.
+    length_coef_ : ndarray of shape (n_length_features, n_labels)
+        Weights of lengths.
+    transitions_ : ndarray of shape (n_labels, n_labels)
+        Weights of consecutive labels, from -> to.
+    start_, end_ : ndarray of shape (n_labels,)
+        Weights of the first and the last label.
+    span_coef_ : ndarray of shape (n_labels, n_span_features)
+        Weights of the features of candidate spans, if there are any.
+    model_ : SegmentModel
+        The fitted model, which knows the lengths of segments and the form of y.
+    weights_ : ndarray of shape (n_weights,)
+        All weights in the order of the model.
+    n_features_in_ : int
+        Number of features.
+    alpha_ : float
+        The regularization that was used.
+    n_iter_ : int
+        Number of passes over the data, or of iterations.
+    objective_ : float
+        Primal objective at the weights.
+    dual_gap_ : float
+        Upper bound on the difference between the objective and its minimum. ``inf`` if
+        there is no bound.
+    %(history_)s
+    topk_exact_ : float
+        With an l2-smoothed hinge, fraction of the sequences for which the k best
+        labelings were enough.
+    %(solver_)s
+
+    See Also
+    --------
+    ChainCRF : Labels positions, faster.
+    sksstruct.models.SegmentModel : The same model for `SSVMClassifier`.
+
+    Notes
+    -----
+    X is as for `ChainCRF`. An entry of a list may also be a tuple ``(features, spans,
+    span_features)`` with candidate spans (start, stop) of shape (n_spans, 2) and their
+    features, of shape (n_spans, n_span_features). Spans that are no candidates have no
+    features.
+
+    y has one of the following for each sequence; `predict` returns the same form.
+
+    * Tags of the scheme BIO, IOBES or BILOU. Positions that are ``"O"`` are outside.
+    * A list of tuples (start, stop, label). All other positions are outside.
+    * Labels of positions. A segment is a longest stretch of equal labels.
+
+    What is outside is a segment of one position, with a label of its own. Training
+    ignores sequences without positions.
+
+    The decoder takes time proportional to the number of positions, the largest length
+    plus the number of labels, and the number of labels.
+
+    References
+    ----------
+    .. [1] S. Sarawagi and W. Cohen, "Semi-Markov conditional random fields for
+       information extraction", NIPS 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import SegmentCRF
+    >>> X = [np.array([[0.0], [1.0], [0.9], [0.0]]), np.array([[0.0], [0.0], [0.8]])]
+    >>> y = [["O", "B-high", "I-high", "O"], ["O", "O", "B-high"]]
+    >>> segmenter = SegmentCRF(loss="log", alpha=0.01, random_state=0).fit(X, y)
+    >>> test = [np.array([[0.9], [1.0], [0.0]])]
+    >>> segmenter.predict(test)[0].tolist()
+    ['B-high', 'I-high', 'O']
+    >>> [(start, stop, label, p)] = segmenter.predict_segments(test)[0]
+    >>> start, stop, label, bool(p > 0.5)
+    (0, 2, 'high', True)
+    """
+
+    alpha: NonNegative | Literal["auto"] = "auto"
+    _: KW_ONLY
+    loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
+    max_length: Count | dict | Literal["auto"] = "auto"
+    min_length: Count | dict = 1
+    length_features: Count = 8
+    roles: bool | Literal["auto"] = "auto"
+    loss_unit: Literal["position", "segment"] = "position"
+    loss_normalization: Literal["mean", "example"] | None = "mean"
+    fit_intercept: bool = True
+    solver: AnySolver = "auto"
+    max_iter: Count = 1000
+    tol: NonNegative | None = None
+    max_seconds: Positive | None = None
+    warm_start: bool = False
+    n_jobs: Threads | None = None
+    random_state: Seed = None
+    verbose: Verbosity = 0
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+    @with_callbacks
+    def fit(
+        self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Train on labeled sequences.
+
+        Parameters
+        ----------
+        %(sequences)s
+        y : list
+            Tags, segments or labels of each sequence.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence in the mean loss.
+
+        Returns
+        -------
+        self : SegmentCRF
+            The fitted tagger.
+
+        %(outcome)s
+        """
+        return train(self, X, y, sample_weight, "tagger")
+
+    def _model(self):
+        model = SegmentModel(**taken(self, _OF_THE_MODEL))
+        model.is_likelihood = self.loss == "log"
+        check_loss(self.loss, model)
+        return model
+
+    @property
+    def n_features_in_(self) -> int:  # type: ignore[override]
+        """int: number of features of a position."""
+        if "model_" not in vars(self):
+            raise AttributeError("n_features_in_: not fitted")
+        return self.model_.n_features_
+
+    # ---- prediction ----
+
+    def predict(self, X: Examples, *, known: Items | None = None) -> np.ndarray:
+        """Best segments of each sequence.
+
+        Parameters
+        ----------
+        %(sequences)s
+        known : list, default=None
+            For each sequence what is known of its labeling, in the form of y: a list of
+            segments that it has, or a list with the tag or label of each position, None
+            where it is not known; or None for the whole sequence.
+
+        Returns
+        -------
+        y : ndarray of shape (n_sequences,), of object
+            Tags, segments or labels, as y was in `fit`.
+
+        Raises
+        ------
+        ValueError
+            If what is known has a label not seen in fit, or leaves no labeling.
+        """
+        X = self._checked(X)
+        found = self.model_._predict(X, self.weights_, self.n_jobs, known=known)[0]
+        return object_array(found)
+
+    def predict_segments(
+        self, X: Examples, *, known: Items | None = None
+    ) -> list[list[tuple[int, int, Any, float]]]:
+        """Best segments of each sequence, with their probabilities.
+
+        Parameters
+        ----------
+        %(sequences)s
+        known : list, default=None
+            As in `predict`. Probabilities are conditional on it.
+
+        Returns
+        -------
+        segments : list of list of tuple
+            Tuples (start, stop, label, probability) for each sequence. The probability
+            is exact: that of all labelings that have this segment. It is a probability
+            with ``loss="log"``; the scores of the other losses are not trained to be
+            logarithms of any.
+        """
+        X = self._checked(X)
+        return self.model_.predict_segments(X, self.weights_, known)
+
+    @available_if(has_probabilities(flat=False, name="predict_proba"))
+    def predict_proba(self, X: Examples) -> list[np.ndarray]:
+        """Probability of each label at each position; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(sequences)s
+
+        Returns
+        -------
+        probabilities : list of ndarray of shape (n_positions, n_labels)
+            Marginal probabilities. The outside comes first, if there is one, and then
+            the labels in the order of `classes_`.
+        """
+        X = self._checked(X)
+        return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
+
+    def decision_function(self, X: Examples) -> np.ndarray:
+        """Score of the best labeling of each sequence.
+
+        Parameters
+        ----------
+        %(sequences)s
+
+        Returns
+        -------
+        scores : ndarray of shape (n_sequences,)
+            Scores.
+        """
+        X = self._checked(X)
+        return self.model_._predict(X, self.weights_, self.n_jobs)[1]
+
+    def score(
+        self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the positions that are labeled correctly.
+
+        Parameters
+        ----------
+        %(sequences)s
+        y : list
+            True tags, segments or labels. Those never seen in training count as errors.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence's positions.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        X = self._checked(X)
+        found = self.model_._predict(X, self.weights_, self.n_jobs)[0]
+        lengths, form = X.packed.lengths, self.model_.form_
+        true, found = (labels_of_positions(each, form, lengths) for each in (y, found))
+        weight = check_position_weight(sample_weight, lengths)
+        equal = [a == b for a, b in zip(true, found, strict=True)]
+        return float(np.average(equal, weights=weight))
