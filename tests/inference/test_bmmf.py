@@ -207,3 +207,9 @@ def test_small_differences_of_large_scores():
 def test_bad_input(oracle, unary, k, message):
     with pytest.raises(ValueError, match=message):
         bmmf(oracle, unary, k)
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf])
+def test_scores_that_are_no_numbers(score):
+    with pytest.raises(ValueError, match=f"max_product returned the score {score}"):
+        bmmf(lambda u: u, np.zeros((2, 2)), 2, max_product=lambda u: ([0, 0], score))

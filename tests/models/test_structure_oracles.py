@@ -192,6 +192,46 @@ def test_matchings():
         check_topk(bound, workspace, rng.randint(1, 9), score_of)
 
 
+def nearly_equal_scores(rng, shape):
+    """Scores whose sums are equal for many labelings, but for rounding."""
+    rows = rng.normal(size=(shape[0], 1))
+    return [
+        rows + rng.normal(size=shape[1:]),
+        0.1 * rng.randint(-5, 6, size=shape),
+        rng.choice([0.1, 0.2, 0.3, 1e6 + 0.1, -1e6, 1 / 3], size=shape),
+        rng.choice([1e280, 1e290, -1e290], size=shape),
+    ][rng.randint(4)]
+
+
+def check_nearly_equal(bound, workspace, k, score_of, size):
+    """As `check_topk`, with errors relative to the size of the scores."""
+    rows, _ = bound.topk(workspace, 0, k, load=False)
+    found = [tuple(y) for y in rows.tolist()]
+    best = sorted(score_of.values(), reverse=True)[:k]
+    assert len(set(found)) == len(found) == len(best)
+    scores = np.array([score_of[y] for y in found])
+    np.testing.assert_allclose(scores / size, np.array(best) / size, atol=1e-11)
+
+
+def test_matchings_that_are_nearly_equal():
+    """None is lost, and the search ends, if what is lost is all rounding."""
+    rng = np.random.RandomState(7)
+    for _ in range(N_INSTANCES):
+        n, m = rng.randint(1, 6), rng.randint(1, 6)
+        complete = bool(rng.randint(2)) and n <= m
+        links = np.arange(n) if complete else np.full(n, -1)
+        bound, workspace = bind(
+            MatchingModel(complete=complete), [np.zeros((n, m, 1))], [links]
+        )
+        table = workspace.theta[: n * m].reshape(n, m)
+        table[...] = nearly_equal_scores(rng, table.shape)
+        score_of = dict(enumerate_matchings(table, None if complete else 0.0))
+        if complete:
+            score_of = {y: s for y, s in score_of.items() if -1 not in y}
+        k, size = rng.choice([2, 5, 17, 2000]), max(np.abs(table).max(), 1e-3)
+        check_nearly_equal(bound, workspace, k, score_of, size)
+
+
 @pytest.mark.parametrize("projective", [True, False])
 @pytest.mark.parametrize("single_root", [True, False])
 def test_dependency_trees(projective, single_root):
@@ -269,6 +309,30 @@ def test_cuts():
         # the flow of the first search is what the second starts from
         for _ in range(2):
             check_topk(bound, workspace, rng.randint(1, 9), score_of)
+
+
+def test_cuts_that_are_nearly_equal():
+    rng = np.random.RandomState(8)
+    for _ in range(N_INSTANCES):
+        n = rng.randint(2, 7)
+        pairs = np.array([(u, v) for u in range(n) for v in range(n) if u != v])
+        edges = pairs[rng.randint(len(pairs), size=rng.randint(1, 12))]
+        x = (np.zeros((n, 1)), edges, np.zeros((len(edges), 1)))
+        other = (np.zeros((2, 1)), np.zeros((0, 2), dtype=int), np.zeros((0, 1)))
+        bound, workspace = bind(
+            GraphModel("potts", inference="cut"), [x, other], [["a"] * n, ["a", "b"]]
+        )
+        unary, _, _ = bound.structure.potentials_of(0, workspace.theta)
+        unary[...] = nearly_equal_scores(rng, unary.shape)
+        agree = np.abs(nearly_equal_scores(rng, (len(edges), 1))[:, 0])
+        workspace.theta[n * bound.structure.ld :][: len(edges)] = agree
+        score_of = {
+            y: unary[np.arange(n), list(y)].sum()
+            + sum(a for a, (u, v) in zip(agree, edges, strict=True) if y[u] == y[v])
+            for y in product(range(2), repeat=n)
+        }
+        k, size = rng.choice([2, 5, 17, 2000]), max(np.abs(unary).max(), agree.max())
+        check_nearly_equal(bound, workspace, k, score_of, max(size, 1e-3))
 
 
 CONFINED = [name for name in PROBLEMS if name.startswith(("cut", "parts"))]

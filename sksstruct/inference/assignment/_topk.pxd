@@ -9,6 +9,8 @@ cdef class AssignmentSearch(BestFirst):
     cdef bint alone
     # (n_rows, n_states), filled in by the caller
     cdef double* scores
+    # the largest score of all rows, summed up, to judge rounding by
+    cdef double _size
     # Of each part: prices of rows and of columns, and a bound for each row of what
     # another labeling loses; whether states are allowed, and whether rows are fixed.
     cdef double* _prices

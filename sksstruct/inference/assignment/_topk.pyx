@@ -24,7 +24,7 @@ before a node on a path is a row by its number, F as -1, or a free column, behin
 numbers of rows.
 """
 
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -103,6 +103,11 @@ cdef class AssignmentSearch(BestFirst):
         cdef Py_ssize_t width = n + (self.n_rows if self.alone else 0)
         cdef double* out = self._extended
         cdef double* prices = out + self.n_rows * width
+        cdef double largest = 0.0
+        for column in range(self.n_rows * self.n_states):
+            if self.scores[column] > -INFINITY:
+                largest = max(largest, fabs(self.scores[column]))
+        self._size = self.n_rows * largest
         for row in range(self.n_rows):
             for column in range(width):
                 out[column] = -INFINITY
@@ -139,7 +144,7 @@ cdef class AssignmentSearch(BestFirst):
         self._load_part(part)
         self._swap_all(part, count, least)
         for row in range(self.n_rows):
-            limit = rounded_up(least[count - 1])
+            limit = rounded_up(least[count - 1], self._size)
             if fixed[row] or bounds[row] > limit:
                 continue
             length = self._shortest_cycle(part, row, limit)
@@ -159,7 +164,7 @@ cdef class AssignmentSearch(BestFirst):
         self._load_part(part)
         # once more, for the path and the lengths that prices change by
         length = self._shortest_cycle(
-            part, start, rounded_up(self._bounds(part)[start]))
+            part, start, rounded_up(self._bounds(part)[start], self._size))
         memcpy(self.labeling(other), self.labeling(part),
                self.n_rows * sizeof(int32_t))
         state = self._change(start, self.labeling(other))

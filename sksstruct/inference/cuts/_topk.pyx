@@ -118,9 +118,9 @@ cdef class CutSearch(BestFirst):
         for variable in range(self.n_variables):
             if not fixed[variable]:
                 insert_least(count, least, self._cut_of(part, variable))
-        self._rule_out(part, rounded_up(least[count - 1]), bounds)
+        self._rule_out(part, rounded_up(least[count - 1], self._kernel._big), bounds)
         for variable in range(self.n_variables):
-            limit = rounded_up(least[count - 1])
+            limit = rounded_up(least[count - 1], self._kernel._big)
             if fixed[variable] or bounds[variable] > limit:
                 continue
             bounds[variable] = flow = self._flow_of(part, variable, limit)

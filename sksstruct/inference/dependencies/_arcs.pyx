@@ -30,7 +30,10 @@ cdef double weigh_rows(Py_ssize_t n, bint single_root, double* rows) noexcept no
     largest of them, as each tree has one. -inf if a word has no head.
     """
     cdef Py_ssize_t ld = row_length(n), head, modifier
-    cdef double total = 0.0, highest = -INFINITY, top, low, root, mass
+    # What rows were shifted by is added up apart from the logs of their sums: small
+    # numbers keep their digits where large ones cancel.
+    cdef double total = 0.0, logs = 0.0, highest = -INFINITY, top, low, root, mass
+    cdef double root_of_highest = 0.0, top_of_highest = 0.0, log_of_highest = 0.0
     cdef double* row
     # A tree has one arc of each row: all are changed by the same factor.
     for modifier in range(1, n + 1):
@@ -48,18 +51,23 @@ cdef double weigh_rows(Py_ssize_t n, bint single_root, double* rows) noexcept no
         if top == -INFINITY:
             top, mass = 0.0, 1.0
         sks_rescale(ld, 1.0 / mass, row)
-        top += log(mass)
-        total += top
+        mass = log(mass)
         if single_root:
-            row[0] = root - top
-            highest = max(highest, row[0])
+            row[0] = (root - top) - mass
+            # what the word with the highest is divided by cancels, and is left out
+            if row[0] > highest:
+                highest, root_of_highest = row[0], root
+                top, top_of_highest = top_of_highest, top
+                mass, log_of_highest = log_of_highest, mass
+        total += top
+        logs += mass
     if not single_root:
-        return total
+        return total + logs
     if highest == -INFINITY:
         return -INFINITY
     for modifier in range(1, n + 1):
         rows[modifier * ld] = exp(rows[modifier * ld] - highest)
-    return total + highest
+    return (total + root_of_highest) + logs
 
 
 cdef double tree_score(Py_ssize_t n, const double* scores,

@@ -5,10 +5,12 @@ cdef enum:
     MOST_WANTED = 16
 
 
-# Sums of the same numbers differ by less than this part of them.
-cdef inline double rounded_up(double value) noexcept nogil:
-    """A limit that a value does not exceed by rounding."""
-    return value + 1e-9 * value
+# Sums of the same numbers differ by less than this part of them. What is lost is a
+# difference of sums: where labelings tie, what rounding leaves of it is no part of it,
+# but of the size of the scores.
+cdef inline double rounded_up(double value, double size) noexcept nogil:
+    """A limit that a value does not exceed by rounding, with scores of some size."""
+    return value + 1e-9 * value + 1e-12 * size
 
 
 cdef inline void insert_least(Py_ssize_t count, double* least,

@@ -272,6 +272,8 @@ cdef class Problem(BestFirst):
         """Find a best labeling, and check it."""
         cdef Py_ssize_t variable, state, begin
         labeling, score = self.solver(self.shown(scores))
+        if not score < np.inf:
+            raise ValueError(f"max_product returned the score {score}")
         if score == -np.inf:
             return -INFINITY
         if len(labeling) != self.n_variables:
