@@ -39,12 +39,25 @@ _TEMPLATES = (
     ("ht-1", "ht", "mt", "mt+1"),
     ("ht", "bt", "mt"),
 )
+
+
+def _part_of(k):
+    """The template that an arc with a known feature of template k has one of, too.
+
+    Of the earlier templates with some of its parts, that with the most words has the
+    fewest arcs.
+    """
+    parts = [t for t in _TEMPLATES[:k] if set(t) < set(_TEMPLATES[k])]
+    return max(parts, key=lambda t: (sum(p[1] == "w" for p in t), len(t)), default=None)
+
+
+_PARTS_OF = {names: _part_of(k) for k, names in enumerate(_TEMPLATES)}
 # Least distances of the bins, in both directions. Bins 0 to 5 are of modifiers to the
 # right of their heads.
 _DISTANCES = (1, 2, 3, 4, 5, 10)
 _BINS = [f"{sign}{distance}" for sign in "+-" for distance in _DISTANCES]
-# Numbers 0 are for words and tags that were not seen in fit. Then come the names of
-# what is not a word of the sentence.
+# Numbers 0 are for words and tags that were not seen in fit: no key that is known has
+# them. Then come the names of what is not a word of the sentence.
 _SPECIAL = {"w": ["", "<root>"], "t": ["", "<root>", "<end>"]}
 _ROOT, _END = 1, 2
 _MOST = 2**63 - 1
@@ -119,8 +132,8 @@ class ArcVectorizer(
     >>> arcs = vectorizer.fit_transform(X, y)
     >>> arcs[0].shape[0]  # of (3 + 1) 3 arcs
     12
-    >>> vectorizer.get_feature_names_out()[[0, 3, 5]].tolist()
-    ['arc=+2', 'hw=<root>', 'hw=ran']
+    >>> vectorizer.get_feature_names_out()[:4].tolist()
+    ['arc=+3', 'arc=-1', 'hw=<root>', 'hw=cat']
     >>> parser = SSVMClassifier("dependencies", alpha=0.1, random_state=0).fit(arcs, y)
     >>> new = [[("the", "DT"), ("dog", "NN"), ("ate", "VB")]]
     >>> parser.predict(vectorizer.transform(new))[0].tolist()
@@ -284,12 +297,16 @@ class ArcVectorizer(
     def _find(self, arcs):
         """Rows and columns of the features of a sentence."""
         rows, columns, first, sizes = [], [], 0, self._sizes()
+        # arcs that have a known feature of each template
+        known = {}
         for names, alone, binned in zip(
             _TEMPLATES, self._alone, self._binned, strict=True
         ):
-            chosen, keys = arcs.keys(names, sizes)
+            within = _PARTS_OF[names]
+            keep = slice(None) if within is None else known[within]
+            chosen, keys = arcs.keys(names, sizes, keep)
             found, where = _look_up(alone, keys)
-            chosen = chosen[found]
+            chosen = known[names] = chosen[found]
             if _has_alone(names):
                 rows.append(chosen)
                 columns.append(where + first)
@@ -333,7 +350,6 @@ class _Arcs:
         if "bt" in names:
             chosen, between = self._between(chosen)
         keys = np.zeros(len(chosen), dtype=np.int64)
-        seen = np.ones(len(chosen), dtype=bool)
         for name in names:
             if name == "bt":
                 part = between
@@ -343,8 +359,7 @@ class _Arcs:
                 places = ends[chosen] + 1 + int(name[2:] or 0)
                 part = self._given[name[1]][places]
             keys = keys * sizes[name[1]] + part
-            seen &= part > 0
-        return chosen[seen], keys[seen]
+        return chosen, keys
 
     def _between(self, chosen):
         """Arcs, each as often as there are different tags between, and these tags."""
