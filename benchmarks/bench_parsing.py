@@ -70,6 +70,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data-home", default=None, help="folder of the data sets")
     parser.add_argument("--alphas", nargs="+", type=float, default=[1e-2, 1e-3, 1e-4])
+    parser.add_argument("--losses", nargs="+", default=["hinge", "log"])
     parser.add_argument(
         "--all-arcs", action="store_true", help="features of all arcs in training"
     )
@@ -97,7 +98,7 @@ def main():
         "\ntrees            loss   alpha      fit s  passes    UAS    words/s  "
         "with features"
     )
-    for loss in ("hinge", "log"):
+    for loss in given.losses:
         for alpha in given.alphas:
             model = DependencyModel()
             run("projective", model, loss, alpha, train, test, features)

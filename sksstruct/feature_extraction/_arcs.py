@@ -56,6 +56,8 @@ _PARTS_OF = {names: _part_of(k) for k, names in enumerate(_TEMPLATES)}
 # right of their heads.
 _DISTANCES = (1, 2, 3, 4, 5, 10)
 _BINS = [f"{sign}{distance}" for sign in "+-" for distance in _DISTANCES]
+# How many bins are in each set of bins, which is a number with a bit for each.
+_N_BINS = np.array([k.bit_count() for k in range(1 << len(_BINS))], dtype=np.int32)
 # Numbers 0 are for words and tags that were not seen in fit: no key that is known has
 # them. Then come the names of what is not a word of the sentence.
 _SPECIAL = {"w": ["", "<root>"], "t": ["", "<root>", "<end>"]}
@@ -181,7 +183,8 @@ class ArcVectorizer(
             )
         arcs = [_Arcs(*self._encode(*each)) for each in sentences]
         kept = [slice(None)] * len(arcs) if y is None else _observed(arcs, y)
-        self._alone, self._binned, counts = [], [], []
+        self._keys, self._sets, self._starts, counts = [], [], [], []
+        n_columns = 0
         for names in _TEMPLATES:
             # one template at a time, as there are many keys
             keys, bins = [], []
@@ -196,17 +199,26 @@ class ArcVectorizer(
                 where * len(_BINS) + np.concatenate(bins), return_counts=True
             )
             enough = number >= self.min_count
-            pairs, pair_number = (
-                part[pair_number >= self.min_count] for part in (pairs, pair_number)
-            )
+            pairs = pairs[pair_number >= self.min_count]
+            pair_number = pair_number[pair_number >= self.min_count]
             # positions among the values that are kept
             rank = np.cumsum(enough) - 1
-            pairs = rank[pairs // len(_BINS)] * len(_BINS) + pairs % len(_BINS)
-            self._alone.append(values[enough])
-            self._binned.append(pairs)
+            values, number = values[enough], number[enough]
+            sets = np.bincount(
+                rank[pairs // len(_BINS)],
+                weights=1 << pairs % len(_BINS),
+                minlength=len(values),
+            )
+            sets = sets.astype(np.uint16)
             if _has_alone(names):
-                counts.append(number[enough])
+                counts.append(number)
+                n_columns += len(values)
             counts.append(pair_number)
+            self._keys.append(values)
+            self._sets.append(sets)
+            # the first column of each key with a bin
+            self._starts.append(n_columns + np.cumsum(_N_BINS[sets]) - _N_BINS[sets])
+            n_columns += len(pairs)
         self.counts_ = np.concatenate(counts).astype(np.int64)
         if not len(self.counts_):
             raise ValueError(f"no feature occurs on min_count={self.min_count} arcs")
@@ -263,9 +275,7 @@ class ArcVectorizer(
             kind: np.array([*_SPECIAL[kind], *known], dtype=object)
             for kind, known in (("w", self.words_), ("t", self.tags_))
         }
-        for names, keys, pairs in zip(
-            _TEMPLATES, self._alone, self._binned, strict=True
-        ):
+        for names, keys, sets in zip(_TEMPLATES, self._keys, self._sets, strict=True):
             parts = []
             for name in reversed(names):
                 keys, part = np.divmod(keys, sizes[name[1]])
@@ -276,9 +286,11 @@ class ArcVectorizer(
             if _has_alone(names):
                 out += [f"{title}={text}" for text in joined]
             title += "|arc=" if names else "arc="
-            for pair in pairs.tolist():
-                text = joined[pair // len(_BINS)] + ("|" if names else "")
-                out.append(f"{title}{text}{_BINS[pair % len(_BINS)]}")
+            end = "|" if names else ""
+            for text, bins in zip(joined, sets.tolist(), strict=True):
+                for k, distance in enumerate(_BINS):
+                    if bins >> k & 1:
+                        out.append(f"{title}{text}{end}{distance}")
         return np.array(out, dtype=object)
 
     def _sizes(self):
@@ -296,26 +308,30 @@ class ArcVectorizer(
 
     def _find(self, arcs):
         """Rows and columns of the features of a sentence."""
-        rows, columns, first, sizes = [], [], 0, self._sizes()
+        rows, columns, sizes = [], [], self._sizes()
         # arcs that have a known feature of each template
         known = {}
-        for names, alone, binned in zip(
-            _TEMPLATES, self._alone, self._binned, strict=True
+        for names, keys, sets, starts in zip(
+            _TEMPLATES, self._keys, self._sets, self._starts, strict=True
         ):
             within = _PARTS_OF[names]
             keep = slice(None) if within is None else known[within]
-            chosen, keys = arcs.keys(names, sizes, keep)
-            found, where = _look_up(alone, keys)
+            chosen, wanted = arcs.keys(names, sizes, keep)
+            found, where = _look_up(keys, wanted)
             chosen = known[names] = chosen[found]
+            if not len(chosen):
+                continue
             if _has_alone(names):
                 rows.append(chosen)
-                columns.append(where + first)
-                first += len(alone)
-            pairs = where * len(_BINS) + arcs.bins[chosen]
-            found, where = _look_up(binned, pairs)
+                # these columns are before those with bins
+                columns.append(where + (starts[0] - len(keys)))
+            bins, given = arcs.bins[chosen], sets[where]
+            found = given >> bins & 1 > 0
             rows.append(chosen[found])
-            columns.append(where + first)
-            first += len(binned)
+            below = _N_BINS[given & (1 << bins) - 1]
+            columns.append((starts[where] + below)[found])
+        if not rows:
+            return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32)
         columns = np.concatenate(columns).astype(np.int32)
         return arcs.rows[np.concatenate(rows)], columns
 
