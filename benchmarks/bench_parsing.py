@@ -4,7 +4,7 @@ The data are the sample of the Penn Treebank with tags of the treebank, of which
 first 3100 sentences train. "words/s" is prediction from features that are there, and
 "with features" is from words and tags. Sentences are predicted in one call.
 
-    python benchmarks/bench_parsing.py [--alphas 0.01 0.001] [--all-arcs]
+    python benchmarks/bench_parsing.py [--losses hinge] [--alphas 0.01 0.001]
 """
 
 import argparse
@@ -69,8 +69,9 @@ def run(name, model, loss, alpha, train, test, features):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data-home", default=None, help="folder of the data sets")
-    parser.add_argument("--alphas", nargs="+", type=float, default=[1e-2, 1e-3, 1e-4])
+    parser.add_argument("--alphas", nargs="+", type=float, default=[0.1, 0.01, 1e-3])
     parser.add_argument("--losses", nargs="+", default=["hinge", "log"])
+    parser.add_argument("--min-count", type=int, default=1)
     parser.add_argument(
         "--all-arcs", action="store_true", help="features of all arcs in training"
     )
@@ -81,7 +82,7 @@ def main():
     # a projective model cannot learn from them
     kept = [i for i in range(N_TRAIN) if is_projective(y[i])]
     sentences, heads = [X[i] for i in kept], [y[i] for i in kept]
-    vectorizer = ArcVectorizer()
+    vectorizer = ArcVectorizer(min_count=given.min_count)
     start = time.process_time()
     vectorizer.fit(sentences, None if given.all_arcs else heads)
     learned = time.process_time()
@@ -99,11 +100,10 @@ def main():
         "with features"
     )
     for loss in given.losses:
-        for alpha in given.alphas:
-            model = DependencyModel()
-            run("projective", model, loss, alpha, train, test, features)
-        model = DependencyModel(projective=False)
-        run("all", model, loss, 1e-3, train, test, features)
+        for name, projective in (("projective", True), ("all", False)):
+            for alpha in given.alphas:
+                model = DependencyModel(projective)
+                run(name, model, loss, alpha, train, test, features)
 
 
 if __name__ == "__main__":

@@ -219,9 +219,9 @@ class ArcVectorizer(
             # the first column of each key with a bin
             self._starts.append(n_columns + np.cumsum(_N_BINS[sets]) - _N_BINS[sets])
             n_columns += len(pairs)
-        self.counts_ = np.concatenate(counts).astype(np.int64)
-        if not len(self.counts_):
+        if not n_columns:
             raise ValueError(f"no feature occurs on min_count={self.min_count} arcs")
+        self.counts_ = np.concatenate(counts).astype(np.int64)
         return self
 
     def transform(self, X: Iterable[Sequence[tuple[str, str]]]) -> PackedSequences:
