@@ -108,14 +108,14 @@ for verb, probability in zip(verbs, marginals, strict=True):
 
 # %%
 # Plot the arcs of the three sentences. Lines are the arcs of the best tree. Dashed
-# lines are other arcs whose probability is above 0.1.
+# lines are other arcs whose probability is above 0.2.
 def draw(ax, tokens, heads, probability):
     """Words on a line, and arcs above them."""
     n = len(tokens)
     for head in range(n + 1):
         for modifier in range(1, n + 1):
             best = heads[modifier - 1] == head
-            if not best and probability[head, modifier - 1] < 0.1:
+            if not best and probability[head, modifier - 1] < 0.2:
                 continue
             width = head - modifier
             angle = np.linspace(0, np.pi, 50)
