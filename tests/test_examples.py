@@ -100,3 +100,7 @@ def test_example(path, capsys, monkeypatch):
         assert errors[1] < errors[0]  # hints help
         said, true = np.transpose(namespace["means"])
         assert np.abs(said - true).max() < 0.15
+    if path.stem == "plot_dependencies":
+        out = capsys.readouterr().out
+        shares = [float(x) for x in re.findall(r"right heads: ([\d.]+) %", out)]
+        assert shares[0] < 98 < min(shares[1:])  # verbs differ

@@ -1,5 +1,6 @@
 """From tokens to feature rows."""
 
+from sksstruct.feature_extraction._arcs import ArcVectorizer
 from sksstruct.feature_extraction._columns import ColumnFeatures
 from sksstruct.feature_extraction._hasher import SequenceHasher
 from sksstruct.feature_extraction._helpers import (
@@ -11,6 +12,7 @@ from sksstruct.feature_extraction._long_table import sequences_from_table
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
 
 __all__ = [
+    "ArcVectorizer",
     "ColumnFeatures",
     "SequenceHasher",
     "SequenceVectorizer",
