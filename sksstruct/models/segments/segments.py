@@ -138,7 +138,6 @@ class SegmentModel(CompiledModel):
 
     # of what parts of the data teach, and `_settle` reads
     _from_parts = {
-        "n_sequences_": "sum",
         "n_span_features_": "max",
         "entries_": "labels",
         "lengths_": "max",
@@ -149,12 +148,14 @@ class SegmentModel(CompiledModel):
     n_span_features_ = None
     # whether the default of alpha is that of the likelihood
     is_likelihood = False
-    n_sequences_ = 0
 
     # ---- examples ----
 
     def _read(self, X, y, sample_weight, seen):
-        return super()._read(*self._without_empty(X, y, sample_weight), seen)
+        X, y, sample_weight = self._without_empty(X, y, sample_weight)
+        examples = super()._read(X, y, sample_weight, seen)
+        self._total = float(check_weight(sample_weight, len(X)).sum())
+        return examples
 
     def _part(self, X, y, sample_weight):
         return super()._part(*self._without_empty(X, y, sample_weight))
@@ -229,7 +230,6 @@ class SegmentModel(CompiledModel):
         longest = np.zeros(len(segments.labels), dtype=np.intp)
         np.maximum.at(longest, segments.numbers, segments.stops - segments.starts)
         self.lengths_ = dict(zip(segments.labels, longest.tolist(), strict=True))
-        self.n_sequences_ = len(X)
         self.mean_size_ = float(np.average(X.packed.lengths, weights=weight))
         squares = np.add.reduceat(row_squares(X.packed.values), X.packed.offsets[:-1])
         self.mean_squares_ = float(np.average(squares, weights=weight))
@@ -305,7 +305,7 @@ class SegmentModel(CompiledModel):
     def auto_alpha(self) -> float:
         # as of chains
         if self.is_likelihood:
-            return 2.0 * LIKELIHOOD_C2 / self.n_sequences_
+            return 2.0 * LIKELIHOOD_C2 / self._total
         return HINGE_ALPHA
 
     @property
