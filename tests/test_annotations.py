@@ -24,6 +24,7 @@ ESTIMATORS = [
     "MultilabelPairwise",
     "SSVMClassifier",
     "SSVMPathCV",
+    "SegmentCRF",
 ]
 BASIC = {"int": int, "float": float, "bool": bool, "str": str}
 QUOTED = re.compile(r'"[^"]*"')

@@ -11,6 +11,7 @@ except ImportError as error:
 from sksstruct.dask._estimators import (
     DaskChainCRF,
     DaskMultilabelPairwise,
+    DaskSegmentCRF,
     DaskSSVMClassifier,
 )
 from sksstruct.dask._executor import DaskExecutor
@@ -23,6 +24,7 @@ __all__ = [
     "DaskExecutor",
     "DaskMultilabelPairwise",
     "DaskSSVMClassifier",
+    "DaskSegmentCRF",
     "DaskSequenceVectorizer",
     "Shards",
     "apply",

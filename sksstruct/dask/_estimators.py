@@ -13,7 +13,9 @@ from sksstruct.dask._train import train
 from sksstruct.dask._validation import score_parts
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.multilabel import MultilabelPairwise
+from sksstruct.estimators.segment_crf import SegmentCRF
 from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.utils._doc import fill_doc, section
 from sksstruct.utils.callbacks import with_callbacks
 
@@ -132,6 +134,12 @@ def _n_positions(X, y, sample_weight):
     return float(lengths.sum() if sample_weight is None else lengths @ sample_weight)
 
 
+def _n_rows(X, y, sample_weight):
+    """Total weight of the positions of a part, where y may be lists of segments."""
+    lengths = SegmentInputs.read(X).packed.lengths.astype(np.float64)
+    return float(lengths.sum() if sample_weight is None else lengths @ sample_weight)
+
+
 def _n_samples(X, y, sample_weight):
     """Total weight of the samples of a part."""
     return float(len(y) if sample_weight is None else np.sum(sample_weight))
@@ -224,6 +232,38 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
         if self.class_weight is not None:
             model._class_weight = self.class_weight
         return model
+
+
+@fill_doc({**_TEXTS, "parameters": section(SegmentCRF, "Parameters")})
+@dataclass(eq=False, repr=False)
+class DaskSegmentCRF(Distributed, SegmentCRF):
+    """`sksstruct.SegmentCRF`, trained on data that are spread over a cluster.
+
+    Labels and their largest lengths are those of all parts.
+
+    Parameters
+    ----------
+    %(parameters)s
+    %(client)s
+
+    See Also
+    --------
+    sksstruct.solvers.Partitioned : The solver and its options.
+
+    Examples
+    --------
+    >>> import dask.bag as db
+    >>> from distributed import Client
+    >>> from sksstruct.dask import DaskSegmentCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [[(1, 2, "on")], [(0, 1, "on")]]
+    >>> X, y = (db.from_sequence(data, npartitions=2) for data in (X, y))
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     tagger = DaskSegmentCRF(random_state=0, client=client).fit(X, y)
+    >>> tagger.to_local().predict([[[1.0], [0.0]]])[0]
+    [(0, 1, 'on')]
+    """
+
+    _local, _noun, _size = SegmentCRF, "tagger", staticmethod(_n_rows)
 
 
 @fill_doc({**_TEXTS, "parameters": section(MultilabelPairwise, "Parameters")})

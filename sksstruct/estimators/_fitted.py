@@ -110,6 +110,16 @@ class TrainedModel(Trained):
     weights_: np.ndarray
 
 
+class TrainedSegments(TrainedModel):
+    """Taggers of segments."""
+
+    length_coef_: np.ndarray
+    transitions_: np.ndarray
+    start_: np.ndarray
+    end_: np.ndarray
+    span_coef_: np.ndarray
+
+
 class TrainedMultilabel(Trained):
     """Classifiers of sets of labels."""
 

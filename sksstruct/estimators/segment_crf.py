@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from sksstruct.estimators._fitted import TrainedSegments
 from sksstruct.estimators._losses import check_loss, has_probabilities
 from sksstruct.estimators._model_prediction import ModelPrediction
 from sksstruct.estimators._parameters import TEXTS, AnySolver
@@ -59,7 +60,9 @@ X : list of {array-like, CSR matrix} of shape (n_positions, n_features), or of t
     }
 )
 @dataclass(eq=False, repr=False)
-class SegmentCRF(ModelPrediction, CallbackSupportMixin, Versioned, BaseEstimator):
+class SegmentCRF(
+    ModelPrediction, TrainedSegments, CallbackSupportMixin, Versioned, BaseEstimator
+):
     """Tagger of segments: a semi-Markov model with discriminative training.
 
     A labeling is a sequence of segments (start, stop, label) that follow each other.

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
+from sksstruct import ChainCRF, MultilabelPairwise, SegmentCRF, SSVMClassifier
 from sksstruct.models import (
     CandidatesModel,
     GraphModel,
     MatchingModel,
     PartsModel,
+    SegmentModel,
     StructuredModel,
 )
 from sksstruct.solvers import Partitioned
@@ -23,6 +24,7 @@ import dask.bag as db  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
     DaskMultilabelPairwise,
+    DaskSegmentCRF,
     DaskSSVMClassifier,
     Shards,
 )
@@ -184,7 +186,33 @@ def places(rng):
         yield X, [tuple(at.tolist()), (int(at[0]), min(int(at[1]) + 1, 3))]
 
 
+def segments(rng):
+    for i in range(N):
+        X = rng.normal(size=(6, 2))
+        # the first part has no "v" and no segment of three positions
+        stop, kind = (2, "u") if i < N // B else (int(rng.integers(2, 4)), "uv"[i % 2])
+        X[:stop, int(kind == "v")] += 2.0
+        yield X, [(0, stop, kind)]
+
+
+def runs(rng):
+    for X, [(_, stop, kind)] in segments(rng):
+        yield X, [kind] * stop + ["w"] * (6 - stop)
+
+
+def tags(rng):
+    for X, [(_, stop, kind)] in segments(rng):
+        yield (
+            X,
+            [f"B-{kind}", *[f"I-{kind}"] * (stop - 2), f"E-{kind}"]
+            + ["O"] * (6 - stop),
+        )
+
+
 MODELS = {
+    "segments": (SegmentModel(loss_unit="segment"), segments),
+    "runs": (SegmentModel(length_features=2), runs),
+    "tags": (SegmentModel(), tags),
     "graph": (GraphModel(class_weight="balanced", loss_normalization="mean"), graphs),
     "matching": (MatchingModel(loss_normalization="mean"), matchings),
     "candidates": (CandidatesModel(), candidates),
@@ -215,6 +243,19 @@ def test_models_of_structured_outputs(client, name):
     lazy = classifier.predict(db.from_sequence(X, npartitions=2)).compute()
     for one, other in zip(lazy, local.predict(X), strict=True):
         assert np.array_equal(one, other)
+
+
+def test_segments_are_tagged(client):
+    X, y = map(list, zip(*segments(np.random.default_rng(0)), strict=True))
+    options = {"alpha": 0.3, "random_state": 0, "loss": "log", "tol": 1e-3}
+    tagger = DaskSegmentCRF(client=client, **options).fit(in_parts(X, y))
+    expected = SegmentCRF(solver=Partitioned(blocks=B, tol=1e-3), **options).fit(X, y)
+    gap = tagger.dual_gap_ + expected.dual_gap_
+    assert abs(tagger.objective_ - expected.objective_) <= gap
+    local = tagger.to_local()
+    assert tagger.score(in_parts(X, y)) == pytest.approx(local.score(X, y))
+    found = tagger.predict_proba(db.from_sequence(X, npartitions=2)).compute()
+    np.testing.assert_allclose(found, local.predict_proba(X))
 
 
 class Sign(StructuredModel):

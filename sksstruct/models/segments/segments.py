@@ -32,7 +32,7 @@ from sksstruct.models.segments.forms import (
 from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, row_squares
 from sksstruct.models.tables._table import BoundTable
-from sksstruct.utils._layout import object_array, padded_length
+from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils._spans import SpanLabels
 from sksstruct.utils.typing import Examples
@@ -223,7 +223,7 @@ class SegmentModel(CompiledModel):
         entries = entries_of(y)
         self.entries_ = None
         if entries is not None:
-            self.entries_ = object_array(list(entries))
+            self.entries_ = LabelEncoder.from_labels(entries).classes_
         # a part may have nothing but what is outside
         form = "tags" if entries == {"O"} else form_of(entries)
         segments = read_segments(y, form, X.packed.lengths)
@@ -236,12 +236,12 @@ class SegmentModel(CompiledModel):
         return segments
 
     def _settle(self):
-        self.form_ = form_of(None if self.entries_ is None else set(self.entries_))
-        self.scheme_ = scheme_of(self.entries_) if self.form_ == "tags" else None
+        self.form_ = form_of(None if self.entries_ is None else self.entries_.tolist())
+        self.scheme_ = (
+            scheme_of(self.entries_.tolist()) if self.form_ == "tags" else None
+        )
         self.outside_ = self.form_ != "labels"
         lengths = {k: n for k, n in self.lengths_.items() if n}
-        if self.form_ == "tags" and "O" not in self.entries_:
-            lengths.pop("O", None)
         if not lengths:
             raise ValueError("y has no segment: training needs one")
         self.classes_ = LabelEncoder.from_labels(lengths).classes_
@@ -302,7 +302,7 @@ class SegmentModel(CompiledModel):
         return self.form_ != "labels" or self.max_length != "auto"
 
     @property
-    def auto_alpha(self) -> float:
+    def auto_alpha(self) -> float:  # type: ignore[override]
         # as of chains
         if self.is_likelihood:
             return 2.0 * LIKELIHOOD_C2 / self._total

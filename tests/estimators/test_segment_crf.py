@@ -1,0 +1,284 @@
+"""Taggers of segments: scikit-learn's contract, what is known, forms, and searches."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from sksstruct import ChainCRF, SegmentCRF, SSVMClassifier, SSVMPathCV
+from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.models import SegmentModel
+from sksstruct.utils.estimator_checks import CHECKS
+from sksstruct.utils.packed import PackedSequences
+
+LETTERS = {"BIO": "BIIB", "IOBES": "BIES", "BILOU": "BILU"}
+
+
+def sentences(n, seed=0, longest=8):
+    """Features, and segments "a" and "b" of one to three positions."""
+    rng = np.random.RandomState(seed)
+    X, y = [], []
+    for _ in range(n):
+        size = rng.randint(1, longest + 1)
+        x, segments, t = rng.normal(size=(size, 3)), [], 0
+        while t < size:
+            stop, kind = min(t + rng.randint(1, 4), size), rng.randint(3)
+            if kind:
+                segments.append((t, stop, "ab"[kind - 1]))
+                x[t:stop, kind] += 2.0
+            t = stop
+        X.append(x)
+        y.append(segments)
+    return X, y
+
+
+def tags_of(X, y, scheme):
+    begin, inside, end, single = LETTERS[scheme]
+    out = []
+    for x, segments in zip(X, y, strict=True):
+        tags = ["O"] * len(x)
+        for start, stop, label in segments:
+            middle = [begin, *[inside] * (stop - start - 2), end]
+            letters = single if stop - start == 1 else middle
+            tags[start:stop] = [f"{letter}-{label}" for letter in letters]
+        out.append(tags)
+    return out
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+def test_contract(check, loss):
+    check(SegmentCRF(loss=loss))
+
+
+def test_is_the_model_of_the_classifier():
+    X, y = sentences(60)
+    one = SegmentCRF(0.05, loss_unit="segment", random_state=0).fit(X, y)
+    model = SegmentModel(loss_unit="segment")
+    two = SSVMClassifier(model, alpha=0.05, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(one.weights_, two.weights_)
+    assert one.predict(X).tolist() == two.predict(X)
+    assert one.n_features_in_ == 3 and one.coef_.shape == (4, 3, 3)
+
+
+@pytest.mark.parametrize("scheme", LETTERS)
+def test_tags(scheme):
+    """Outputs have the form that training saw, and are the same segments."""
+    X, y = sentences(60)
+    listed = SegmentCRF(0.05, random_state=0).fit(X, y)
+    named = SegmentCRF(0.05, random_state=0).fit(X, tags_of(X, y, scheme))
+    assert named.model_.scheme_ == scheme
+    test, _ = sentences(40, seed=1)
+    expected = tags_of(test, listed.predict(test), scheme)
+    assert [each.tolist() for each in named.predict(test)] == expected
+
+
+def test_inputs_are_alike():
+    X, y = sentences(40)
+    packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])
+    forms = [X, packed, [sparse.csr_array(x) for x in X], [(x, None, None) for x in X]]
+    fits = [SegmentCRF(0.05, random_state=0).fit(each, y) for each in forms]
+    for fitted, form in zip(fits, forms, strict=True):
+        np.testing.assert_allclose(fitted.weights_, fits[0].weights_, rtol=1e-9)
+        assert fitted.predict(form).tolist() == fits[0].predict(X).tolist()
+
+
+def test_default_alpha_follows_the_scale():
+    """Predictions are the same if features, of which all that is learned is, grow."""
+    X, y = sentences(50)
+    for loss in ("hinge", "log"):
+        small, large = (
+            SegmentCRF(loss=loss, random_state=0).fit([c * x for x in X], y)
+            for c in (1.0, 10.0)
+        )
+        assert large.alpha_ == pytest.approx(100.0 * small.alpha_)
+    # the likelihood's follows the number of sequences, by weight
+    weighed = SegmentCRF(loss="log", random_state=0).fit(X, y, np.full(50, 2.0))
+    assert weighed.alpha_ == pytest.approx(small.alpha_ / 2.0)
+
+
+def test_empty_sequences():
+    X, y = sentences(30)
+    plain = SegmentCRF(0.1, loss="log", random_state=0).fit(X, y)
+    more = [X[0][:0], *X, X[0][:0]]
+    fitted = SegmentCRF(0.1, loss="log", random_state=0).fit(more, [[], *y, []])
+    np.testing.assert_array_equal(fitted.weights_, plain.weights_)
+    assert fitted.predict(more).tolist() == [[], *plain.predict(X).tolist(), []]
+    assert fitted.predict_segments([X[0][:0], X[0]])[0] == []
+    assert fitted.predict_segments([X[0][:0]]) == [[]]
+    with pytest.raises(ValueError, match=r"X\[1\] has no positions, and y\[1\]"):
+        fitted.fit([X[0], X[0][:0]], [y[0], [(0, 1, "a")]])
+
+
+def best_that_agrees(fitted, x, agrees):
+    """The best output of all that agree with what is known, and its probability."""
+    model, w = fitted.model_, fitted.weights_
+    outputs = list(model.labelings(x))
+    scores = np.array([model.joint_feature(x, each) @ w for each in outputs])
+    allowed = np.array([agrees(list(each)) for each in outputs])
+    p = np.where(allowed, np.exp(scores - scores.max()), 0.0)
+    return outputs[int(np.argmax(p))], outputs, p / p.sum()
+
+
+def test_known_segments_by_enumeration():
+    X, y = sentences(40, longest=5)
+    fitted = SegmentCRF(0.1, loss="log", random_state=0).fit(X, y)
+    for x in [x for x in X if len(x) > 2][:6]:
+        for known in ([(0, 2, "b")], [(1, 2, "a"), (2, 3, "b")], []):
+            best, outputs, p = best_that_agrees(
+                fitted, x, lambda each, known=known: set(known) <= set(each)
+            )
+            assert fitted.predict([x], known=[known])[0] == best
+            for start, stop, label, share in fitted.predict_segments(
+                [x], known=[known]
+            )[0]:
+                has = [(start, stop, label) in each for each in outputs]
+                assert share == pytest.approx(p[has].sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("scheme", LETTERS)
+def test_known_tags_by_enumeration(scheme):
+    X, y = sentences(40, longest=4)
+    y = tags_of(X, y, scheme)
+    fitted = SegmentCRF(0.1, random_state=0).fit(X, y)
+    begin, inside, _, _ = LETTERS[scheme]
+    for x in [x for x in X if len(x) == 4][:4]:
+        for known in (
+            ["O", None, None, None],
+            [None, f"{begin}-a", None, None],
+            [None, f"{begin}-b", f"{inside}-b", None],
+        ):
+
+            def agrees(tags, known=known):
+                pairs = zip(tags, known, strict=True)
+                return all(k is None or k == tag for tag, k in pairs)
+
+            best = best_that_agrees(fitted, x, agrees)[0]
+            assert fitted.predict([x], known=[known])[0].tolist() == list(best)
+    free = fitted.predict(X, known=[None] * len(X)).tolist()
+    assert all((a == b).all() for a, b in zip(free, fitted.predict(X), strict=True))
+
+
+def test_known_labels():
+    X = [np.eye(2)[[0, 0, 1, 1, 0]]] * 3
+    y = [["x", "x", "y", "y", "x"]] * 3
+    fitted = SegmentCRF(0.01, max_length=4, random_state=0).fit(X, y)
+    found = fitted.predict(X[:1], known=[[None, "y", None, None, None]])[0]
+    assert found[1] == "y" and fitted.predict(X[:1])[0].tolist() == y[0]
+
+
+BAD_KNOWN = {
+    "known has 2": [None, None],
+    "'c', not in classes_": [[(0, 1, "c")]],
+    "overlaps": [[(0, 2, "a"), (1, 3, "a")]],
+    "has no segmentation": [[(0, 4, "a")]],
+    "the sequence has 4 positions": [[(3, 5, "a")]],
+}
+
+
+@pytest.mark.parametrize("text", BAD_KNOWN)
+def test_bad_known(text):
+    X, y = sentences(40)
+    fitted = SegmentCRF(0.1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=text):
+        fitted.predict([np.zeros((4, 3))], known=BAD_KNOWN[text])
+
+
+def test_lengths_by_label():
+    X, y = sentences(60)
+    fitted = SegmentCRF(0.1, max_length={"a": 5}, random_state=0).fit(X, y)
+    assert fitted.model_.longest_.tolist() == [1, 5, 3]
+    # runs of "b" have two positions or more
+    long = [
+        [each for each in some if each[2] == "a" or each[1] - each[0] > 1] for some in y
+    ]
+    fitted = SegmentCRF(0.01, min_length={"b": 2}, random_state=0).fit(X, long)
+    found = list(itertools.chain(*fitted.predict(X)))
+    assert min(b - a for a, b, label in found if label == "b") == 2
+    assert min(b - a for a, b, label in found if label == "a") == 1
+
+
+def test_score_is_the_share_of_positions():
+    X, y = sentences(60)
+    tags = tags_of(X, y, "BIO")
+    named = SegmentCRF(0.05, random_state=0).fit(X, tags)
+    right = [
+        a == b
+        for a, b in zip(
+            np.concatenate(tags), np.concatenate(named.predict(X)), strict=True
+        )
+    ]
+    assert named.score(X, tags) == pytest.approx(np.mean(right))
+    listed = SegmentCRF(0.05, random_state=0).fit(X, y)
+    assert listed.score(X, y) > named.score(X, tags)
+    assert listed.score(X[:1], [[(0, len(X[0]), "unseen")]]) == 0.0
+
+
+def test_saved_and_loaded():
+    X, y = sentences(40)
+    fitted = SegmentCRF(0.1, loss="log", random_state=0).fit(X, tags_of(X, y, "BIO"))
+    twin = pickle.loads(pickle.dumps(fitted))
+    for a, b in zip(twin.predict(X), fitted.predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert twin.predict_segments(X[:3]) == fitted.predict_segments(X[:3])
+
+
+def test_searches():
+    X, y = sentences(60)
+    params = {"min_length": [1], "loss_unit": ["position", "segment"]}
+    search = GridSearchCV(SegmentCRF(0.1, random_state=0), params, cv=3).fit(X, y)
+    assert search.best_score_ > 0.5
+    path = SSVMPathCV(SegmentCRF(random_state=0), alphas=[1.0, 0.1, 0.01], cv=3)
+    path.fit(X, y)
+    assert path.best_score_ > 0.5 and isinstance(path.best_estimator_, SegmentCRF)
+    assert np.mean(cross_val_score(SegmentCRF(random_state=0), X, y, cv=3)) > 0.5
+
+
+def test_in_a_pipeline():
+    X = [
+        [{"w": w} for w in "the old man sails".split()],
+        [{"w": "man"}, {"w": "sails"}],
+    ]
+    y = [["O", "B-N", "I-N", "O"], ["B-N", "O"]]
+    tagger = make_pipeline(SequenceVectorizer(), SegmentCRF(0.01, random_state=0))
+    assert [each.tolist() for each in tagger.fit(X, y).predict(X)] == y
+
+
+def test_probabilities_need_the_likelihood():
+    X, y = sentences(30)
+    fitted = SegmentCRF(random_state=0).fit(X, y)
+    with pytest.raises(AttributeError, match="predict_proba needs loss='log'"):
+        fitted.predict_proba(X)
+    likely = clone(fitted).set_params(loss="log").fit(X, y)
+    shares = likely.predict_proba(X)
+    assert shares[0].shape == (len(X[0]), 3)
+    np.testing.assert_allclose(np.concatenate(shares).sum(axis=1), 1.0, rtol=1e-9)
+    with pytest.raises(NotFittedError):
+        SegmentCRF().predict(X)
+
+
+def test_steady_where_a_chain_flickers():
+    """Durations that are known help where single positions tell little."""
+    rng = np.random.RandomState(0)
+
+    def series(n):
+        X, y = [], []
+        for _ in range(n):
+            labels = rng.permutation(["x", "y", "z"])
+            labels = np.repeat(labels, rng.randint(6, 12, 3))
+            noise = 1.2 * rng.normal(size=(len(labels), 3))
+            X.append((labels[:, None] == list("xyz")) + noise)
+            y.append(labels)
+        return X, y
+
+    (X, y), (test, true) = series(60), series(60)
+    chain = ChainCRF(random_state=0).fit(X, y).score(test, true)
+    segments = SegmentCRF(random_state=0).fit(X, y).score(test, true)
+    # 0.76 of the errors
+    assert 1.0 - segments < 0.85 * (1.0 - chain)
