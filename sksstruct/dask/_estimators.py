@@ -236,7 +236,7 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
 
 @fill_doc({**_TEXTS, "parameters": section(SegmentCRF, "Parameters")})
 @dataclass(eq=False, repr=False)
-class DaskSegmentCRF(Distributed, SegmentCRF):
+class DaskSegmentCRF(Distributed, SegmentCRF):  # type: ignore[misc]
     """`sksstruct.SegmentCRF`, trained on data that are spread over a cluster.
 
     Labels and their largest lengths are those of all parts.

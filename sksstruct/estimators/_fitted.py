@@ -113,6 +113,9 @@ class TrainedModel(Trained):
 class TrainedSegments(TrainedModel):
     """Taggers of segments."""
 
+    # What partial_fit goes on from, if there is anything.
+    _stream: Any = ()
+
     length_coef_: np.ndarray
     transitions_: np.ndarray
     start_: np.ndarray

@@ -11,6 +11,7 @@ from sksstruct.estimators._fitted import TrainedSegments
 from sksstruct.estimators._losses import check_loss, has_probabilities
 from sksstruct.estimators._model_prediction import ModelPrediction
 from sksstruct.estimators._parameters import TEXTS, AnySolver
+from sksstruct.estimators._segment_stream import train_on_batch
 from sksstruct.estimators._train import train
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import SegmentModel
@@ -270,6 +271,37 @@ class SegmentCRF(
         model.is_likelihood = self.loss == "log"
         check_loss(self.loss, model)
         return model
+
+    def partial_fit(
+        self,
+        X: Examples,
+        y: Examples,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on a mini-batch of a stream of sequences.
+
+        The solver visits every sequence once, as `ChainCRF.partial_fit` does. You can
+        call it after `fit`. The first mini-batch, or `fit`, says for all of them what
+        form y has, and with ``alpha="auto"`` how large features are.
+
+        Parameters
+        ----------
+        %(sequences)s
+        y : list
+            Tags, segments or labels of each sequence.
+        classes : array-like of shape (n_classes,), default=None
+            All labels of the stream, without the outside. Required on the first call,
+            as is a number for `max_length`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence.
+
+        Returns
+        -------
+        self : SegmentCRF
+            The tagger.
+        """
+        return train_on_batch(self, X, y, classes, sample_weight)
 
     @property
     def n_features_in_(self) -> int:  # type: ignore[override]

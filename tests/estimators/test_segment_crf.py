@@ -229,6 +229,59 @@ def test_saved_and_loaded():
     assert twin.predict_segments(X[:3]) == fitted.predict_segments(X[:3])
 
 
+def objective(tagger, X, y):
+    """The structured hinge and the penalty, by the methods of any model."""
+    model, w, total = tagger.model_, tagger.weights_, 0.0
+    for x, true in zip(X, y, strict=True):
+        worst = model.loss_augmented_decode(x, true, w)
+        change = model.joint_feature(x, worst) - model.joint_feature(x, true)
+        total += model._loss_at(model._input(x, "x"), true, worst) + change @ w
+    return total / len(X) + 0.5 * tagger.alpha_ * (w @ w)
+
+
+def test_mini_batches():
+    """A stream of all sequences, again and again, comes close to the optimum."""
+    X, y = sentences(80)
+    for outputs in (y, tags_of(X, y, "IOBES")):
+        tagger = SegmentCRF(0.1, max_length=3, loss_unit="segment", random_state=0)
+        whole = clone(tagger).set_params(tol=1e-3).fit(X, outputs)
+        assert objective(whole, X, outputs) == pytest.approx(whole.objective_)
+        reached = []
+        for _ in range(15):
+            for k in range(0, 80, 20):
+                batch = X[k : k + 20], outputs[k : k + 20]
+                tagger.partial_fit(*batch, classes=["a", "b"])
+            reached.append(objective(tagger, X, outputs))
+        # 1.12, 1.05
+        assert whole.objective_ <= reached[-1] < 1.08 * whole.objective_ < reached[0]
+        assert tagger.score(X, outputs) > whole.score(X, outputs) - 0.03
+    # the first mini-batch has no segment of "b"
+    rare = SegmentCRF(0.1, max_length=3).partial_fit(X[:1], [[(0, 1, "a")]], ["a", "b"])
+    assert rare.classes_.tolist() == ["a", "b"]
+    # once fitted, one more visit changes little
+    before = whole.weights_.copy()
+    whole.partial_fit(X[:20], outputs[:20])
+    distance = np.linalg.norm(whole.weights_ - before)
+    assert 0.0 < distance < 0.3 * np.linalg.norm(before)
+
+
+BAD_STREAMS = {
+    "classes must be given": ({"max_length": 3}, None),
+    "max_length must be a number": ({}, ["a", "b"]),
+    "loss='log' cannot": ({"loss": "log"}, ["a", "b"]),
+    "alpha > 0": ({"alpha": 0.0, "max_length": 3}, ["a", "b"]),
+    "not in classes_": ({"max_length": 3}, ["a", "c"]),
+}
+
+
+@pytest.mark.parametrize("text", BAD_STREAMS)
+def test_bad_mini_batches(text):
+    X, y = sentences(20)
+    params, classes = BAD_STREAMS[text]
+    with pytest.raises(ValueError, match=text):
+        SegmentCRF(**params).partial_fit(X, y, classes)
+
+
 def test_searches():
     X, y = sentences(60)
     params = {"min_length": [1], "loss_unit": ["position", "segment"]}

@@ -217,6 +217,23 @@ class SegmentModel(CompiledModel):
         self._forget()
         self._look(X, y, weight)
 
+    def _learn_from_batch(self, X, y, weight, classes):
+        """Learn from the first of many batches, and from what is said of the others."""
+        if classes is None:
+            raise ValueError("classes must be given on the first partial_fit")
+        limits = self.max_length
+        if limits == "auto" or (
+            isinstance(limits, dict) and not set(classes) <= set(limits)
+        ):
+            raise ValueError(
+                "max_length must be a number, or a dict with all classes: one "
+                "mini-batch does not tell how long segments are"
+            )
+        self._forget()
+        self._look(X, y, weight)
+        self.lengths_ = dict.fromkeys(classes, 1)
+        self._settle()
+
     def _look(self, X, y, weight):
         """Learn what can be merged with what other parts teach; return the segments."""
         self.n_features_, self.n_span_features_ = X.packed.n_features, X.n_span_features
