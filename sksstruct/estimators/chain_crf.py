@@ -268,6 +268,10 @@ class ChainCRF(
     rounds, each of up to `max_iter` passes. The first weights are trained on the runs
     of known labels. Positions with missing labels have no loss.
 
+    Use a set where one of several labels is right: ``["DET", {"NOUN", "VERB"}]``. It
+    counts as a missing label that is one of these: the likelihood is that of all
+    labelings that agree with the sets, and the hinge losses complete labels from them.
+
     For scikit-learn a tagger has no estimator type: `sklearn.base.is_classifier` is
     false. Folds of classifiers are stratified by y, which is not possible for
     labelings, and lists of lists would be an error. ``cv=3`` is therefore three plain

@@ -91,7 +91,13 @@ def _(model, smoothing, nonsmooth=False):
 @smooth_loss.register(BoundChain)
 def _(model, smoothing, nonsmooth=False):
     return ChainSmoothLoss(
-        model, smoothing, model.unknown, model.numbers, nonsmooth, model.support
+        model,
+        smoothing,
+        model.unknown,
+        model.choices,
+        model.numbers,
+        nonsmooth,
+        model.support,
     )
 
 

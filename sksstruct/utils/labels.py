@@ -6,6 +6,7 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from sksstruct.utils._layout import object_array
 from sksstruct.utils.typing import Items
@@ -299,6 +300,76 @@ def encode_labels(y, lengths):
         codes = numbers[codes]
     _refuse_padding(encoder.classes_, codes, known, lengths)
     return encoder.classes_, codes, known
+
+
+def encode_choices(y, lengths):
+    """The same where y may have sets, of labels of which one was observed.
+
+    Parameters
+    ----------
+    y, lengths : objects
+        As of `encode_labels`. A set is no label, as it is not hashable; a frozenset is.
+
+    Returns
+    -------
+    classes, codes, known : objects
+        As of `encode_labels`; positions with several labels are not known.
+    choices : csr_array of shape (n_positions, n_classes) or None
+        The labels of these positions; None if there are none.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `check_labels`, or if a set is empty.
+    """
+    try:
+        return *encode_labels(y, lengths), None
+    except TypeError:
+        # looked for in what is an error otherwise, as it takes time
+        if not is_list(y) or not any(
+            is_list(row) and any(isinstance(label, set) for label in row) for row in y
+        ):
+            raise
+    # one of each set for now: others must have been observed, too
+    some = [
+        [
+            _one_of(label, f"y[{i}]") if isinstance(label, set) else label
+            for label in row
+        ]
+        for i, row in enumerate(y)
+    ]
+    _, _, known = encode_labels(some, lengths)
+    flat = list(chain.from_iterable(y))
+    sets = [t for t, label in enumerate(flat) if isinstance(label, set)]
+    members = [[x for x in flat[t] if x is not None] for t in sets]
+    # labels are checked as such
+    check_labels(members, [len(each) for each in members], name="a set of y")
+    observed = (x for x in chain.from_iterable(some) if x is not None)
+    encoder = LabelEncoder.from_labels(chain(observed, *members))
+    codes = encoder.encode(list(chain.from_iterable(some)), default=0)
+    known = np.ones(len(codes), dtype=bool) if known is None else known
+    rows, columns = [], []
+    for t, each in zip(sets, members, strict=True):
+        if len(each) > 1:
+            known[t], codes[t] = False, 0
+            rows += [t] * len(each)
+            columns += encoder.encode(each).tolist()
+    shape = len(codes), len(encoder.classes_)
+    choices = sparse.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape)
+    choices.sort_indices()
+    if known.all():
+        return encoder.classes_, codes, None, None
+    return encoder.classes_, codes, known, choices
+
+
+def _one_of(labels, name):
+    """The same label of a set in every process."""
+    if not labels or None in labels:
+        raise ValueError(
+            f"{name} has the set {labels!r:.80}: a set must have labels, of which one "
+            "was observed; use None where all are possible"
+        )
+    return min(labels, key=_text)
 
 
 def _refuse_padding(classes, codes, known, lengths):

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 from sksstruct.utils.labels import (
     LabelEncoder,
     check_labels,
+    encode_choices,
     encode_labels,
     is_list,
     label_costs,
@@ -25,6 +26,7 @@ __all__ = [
     "check_sequence_weight",
     "check_sequences",
     "check_weight",
+    "encode_choices",
     "encode_labels",
     "label_costs",
 ]

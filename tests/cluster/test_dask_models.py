@@ -245,6 +245,19 @@ def test_models_of_structured_outputs(client, name):
         assert np.array_equal(one, other)
 
 
+def test_sets_of_labels(client):
+    """Labels that only some parts have, one of which is right."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(5, 3)) for _ in range(N)]
+    y = [np.array(list("bcd"))[x.argmax(axis=1)].tolist() for x in X]
+    y = [[{k, "a"} if i > N // B else k for k in row] for i, row in enumerate(y)]
+    options = {"loss": "log", "solver": "lbfgs", "alpha": 0.1, "tol": 1e-6}
+    expected = ChainCRF(**options).fit(X, y)
+    tagger = DaskChainCRF(client=client, **options).fit(in_parts(X, y))
+    assert tagger.classes_.tolist() == list("abcd")
+    np.testing.assert_allclose(tagger.coef_, expected.coef_, atol=1e-3)
+
+
 def test_segments_are_tagged(client):
     X, y = map(list, zip(*segments(np.random.default_rng(0)), strict=True))
     options = {"alpha": 0.3, "random_state": 0, "loss": "log", "tol": 1e-3}

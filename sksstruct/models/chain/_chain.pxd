@@ -20,7 +20,7 @@ cdef class BoundChain(BoundModel):
     cdef Py_ssize_t _table_step
     cdef readonly bint fit_intercept, boundary
     cdef readonly object mask, packed
-    cdef public object numbers, unknown, support, stored_pairs
+    cdef public object numbers, unknown, choices, support, stored_pairs
     cdef readonly object label_costs, loss_length, known
     # of all positions
     cdef const int32_t[::1] _labels

@@ -107,6 +107,8 @@ cdef class BoundChain(BoundModel):
         Numbers of the sequences in error messages.
     unknown : ndarray of shape (n_positions,), bool, or None
         Positions without an observed label, over which the likelihood sums.
+    choices : csr_array of shape (n_positions, n_labels) or None
+        Labels that some of these positions may have; of the others, all.
     support : ndarray of int or None
         Flat weights that exist, if some do not; for losses with a gradient.
     stored_pairs : tuple of ndarray or None

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.models.chain._chain cimport BoundChain
@@ -19,6 +19,10 @@ cdef class ChainSmoothLoss(SmoothLoss):
     # whose labels were not observed: positions, and sequences with such positions
     cdef const unsigned char[::1] _unknown, _incomplete
     cdef bint _partial
+    # labels that some of these positions may have, ascending, and where lists begin
+    cdef bint _has_choices
+    cdef const int64_t[::1] _first_choice
+    cdef const int32_t[::1] _choices
     # features, in the form that the gradient reads
     cdef object _transposed
     # of the last sweep
@@ -58,6 +62,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef void _add_tables(self, ChainMeans means, Py_ssize_t i,
                           double* edges) noexcept nogil
     cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
+    cdef void _forbid_unlisted(self, ChainScratch* ws, Py_ssize_t position,
+                               Py_ssize_t t) noexcept nogil
     cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil
     # visits
     cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,

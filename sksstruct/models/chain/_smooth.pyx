@@ -30,7 +30,7 @@ edge means but the weights of the sweep, for which a visit calls the oracle once
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
@@ -65,6 +65,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
         Kind and strength of the smoothing, and the number of labelings.
     unknown : ndarray of shape (n_positions,), bool, or None
         Positions without an observed label; only with the entropy.
+    choices : csr_array of shape (n_positions, n_labels) or None
+        Labels that some of these positions may have; of the others, all.
     numbers : ndarray of shape (n_sequences,), int, or None
         Numbers of the sequences in error messages.
     nonsmooth : bool
@@ -73,14 +75,14 @@ cdef class ChainSmoothLoss(SmoothLoss):
         Flat weights that exist.
     """
 
-    def __init__(self, BoundChain chain, smoothing, unknown=None, numbers=None,
-                 bint nonsmooth=False, support=None):
+    def __init__(self, BoundChain chain, smoothing, unknown=None, choices=None,
+                 numbers=None, bint nonsmooth=False, support=None):
         self.model = self.chain = chain
         self._entropy = smoothing.smoothing == "entropy"
         self.mu, self._n_best = smoothing.mu, most_labelings(chain, smoothing.k)
         self.nonsmooth, self.support, self.row_size = nonsmooth, support, chain.ld
         self._numbers = numbers
-        self._bind_unknown(unknown)
+        self._bind_unknown(unknown, choices)
         # omega is at most 1/2 in size, or the entropy of all labelings
         self.diameter = 0.5
         if self._entropy:
@@ -89,8 +91,12 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._prepare_sweeps()
         self._transposed = transposed(chain.packed.values)
 
-    def _bind_unknown(self, unknown):
+    def _bind_unknown(self, unknown, choices):
         """Store which positions, and so which sequences, lack observed labels."""
+        self._has_choices = choices is not None
+        if self._has_choices:
+            self._first_choice = choices.indptr.astype(np.int64)
+            self._choices = choices.indices.astype(np.int32)
         self._partial = unknown is not None and bool(unknown.any())
         # the likelihood of some labels is a difference of two convex functions
         self.convex = not self._partial
@@ -340,10 +346,26 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef const int32_t* y = &self.chain._labels[start]
         for t in range(self.chain._sizes[i]):
             if self._unknown[start + t]:
+                if self._has_choices:
+                    self._forbid_unlisted(ws, start + t, t)
                 continue
             for label in range(self.chain.n_labels):
                 if label != y[t]:
                     ws.theta[t * self.chain.ld + label] = -INFINITY
+
+    cdef void _forbid_unlisted(self, ChainScratch* ws, Py_ssize_t position,
+                               Py_ssize_t t) noexcept nogil:
+        """Forbid the labels that a position may not have, if it has a list."""
+        cdef int64_t next_choice = self._first_choice[position]
+        cdef int64_t last = self._first_choice[position + 1]
+        cdef Py_ssize_t label
+        # all labels may be where none is listed
+        for label in range(self.chain.n_labels if next_choice < last else 0):
+            # they ascend
+            if next_choice < last and self._choices[next_choice] == label:
+                next_choice += 1
+            else:
+                ws.theta[t * self.chain.ld + label] = -INFINITY
 
     cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil:
         """Multiply node differences by p_i, and add them to bias, start and end."""

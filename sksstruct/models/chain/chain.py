@@ -250,7 +250,7 @@ class_weight
     def _read_part(self, X, y, sample_weight):
         data = self._part(X, y, sample_weight)
         numbers = LabelEncoder(self.classes_).encode(data.classes.tolist())
-        data = replace(data, labels=numbers[data.labels], classes=self.classes_)
+        data = data.with_classes(numbers, self.classes_)
         self._check_permitted(data)
         rest = data.without_zeros()
         # the p_i of all data, and not of the part
@@ -362,7 +362,7 @@ class_weight
         )
         model.surrogate, model.numbers = self.surrogate_, data.numbers
         if self.loss == "log" and data.known is not None:
-            model.unknown = ~data.known
+            model.unknown, model.choices = ~data.known, data.choices
         model.support = self._existing(model, data)
         return model
 

@@ -10,7 +10,7 @@ from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     check_sequence_weight,
     check_sequences,
-    encode_labels,
+    encode_choices,
 )
 
 # Positions that are looked at together: arrays of all of them may not fit in memory.
@@ -37,6 +37,9 @@ class TrainingData:
         Total weight, or number, of the sequences before normalization.
     numbers : ndarray of shape (n_sequences,), int
         Index of each sequence in the data given.
+    choices : csr_array of shape (n_positions, n_classes) or None
+        Labels of which one was observed, at positions where there are several; they
+        count as not observed.
     """
 
     packed: PackedSequences
@@ -46,21 +49,22 @@ class TrainingData:
     classes: np.ndarray
     total: float
     numbers: np.ndarray
+    choices: sparse.csr_array | None = None
 
     @classmethod
     def read(cls, X, y, sample_weight):
         """Check and encode the arguments of `fit`."""
         packed = check_sequences(X)
-        classes, labels, known = encode_labels(y, packed.lengths)
+        classes, labels, known, choices = encode_choices(y, packed.lengths)
         weight = check_sequence_weight(sample_weight, len(packed))
         check_classes(classes)
-        return cls.of_labels(packed, labels, known, weight, classes)
+        return cls.of_labels(packed, labels, known, weight, classes, choices)
 
     @classmethod
     def read_part(cls, X, y, sample_weight, unknown=False):
         """Check and encode a part of the data, whose weights are as given."""
         packed = check_sequences(X, all_empty=True)
-        classes, labels, known = encode_labels(y, packed.lengths)
+        classes, labels, known, choices = encode_choices(y, packed.lengths)
         if known is not None and not unknown:
             i = np.searchsorted(packed.offsets, np.flatnonzero(~known)[0], "right") - 1
             raise ValueError(
@@ -70,10 +74,14 @@ class TrainingData:
         weight = check_sequence_weight(sample_weight, len(packed), all_zero=True)
         if weight is None:
             weight = np.ones(len(packed))
-        return cls.of_labels(packed, labels, known, weight, classes, all_zero=True)
+        return cls.of_labels(
+            packed, labels, known, weight, classes, choices, all_zero=True
+        )
 
     @classmethod
-    def of_labels(cls, packed, labels, known, weight, classes, all_zero=False):
+    def of_labels(
+        cls, packed, labels, known, weight, classes, choices=None, *, all_zero=False
+    ):
         """Data with labels that are encoded already; empty sequences are left out."""
         packed, numbers = packed.without_empty()
         if weight is not None:
@@ -83,7 +91,17 @@ class TrainingData:
                     "sample_weight is zero for every sequence that has positions"
                 )
         n = len(packed)
-        return cls(packed, labels, known, weight, classes, float(n), numbers)
+        return cls(packed, labels, known, weight, classes, float(n), numbers, choices)
+
+    def with_classes(self, numbers, classes):
+        """The data with labels as numbers of other classes, of which these are some."""
+        choices = self.choices
+        if choices is not None:
+            parts = choices.data, numbers[choices.indices], choices.indptr
+            choices = sparse.csr_array(parts, (choices.shape[0], len(classes)))
+            choices.sort_indices()
+        labels = numbers[self.labels]
+        return replace(self, labels=labels, classes=classes, choices=choices)
 
     def between(self, first, last):
         """The sequences first <= i < last, with the weights that they have here."""
@@ -97,6 +115,7 @@ class TrainingData:
             packed=self.packed[first:last],
             labels=self.labels[rows],
             known=None if self.known is None else self.known[rows],
+            choices=None if self.choices is None else self.choices[rows],
             weight=weight,
             numbers=self.numbers[first:last],
         )
@@ -147,12 +166,14 @@ class TrainingData:
         if self.weight is None:
             return self
         packed, labels, known = self.packed, self.labels, self.known
+        choices = self.choices
         keep = np.flatnonzero(self.weight)
         if len(keep) < len(self.weight):
             lengths = packed.lengths
             rows = np.repeat(self.weight > 0, lengths)
             labels = labels[rows]
             known = None if known is None else known[rows]
+            choices = None if choices is None else choices[rows]
             packed = PackedSequences.from_lengths(rows_of(packed, rows), lengths[keep])
         total = float(self.weight.sum())
         return replace(
@@ -160,6 +181,7 @@ class TrainingData:
             packed=packed,
             labels=labels,
             known=known,
+            choices=choices,
             weight=self.weight[keep] / total,
             total=total,
             numbers=self.numbers[keep],

@@ -86,6 +86,10 @@ class IncompleteChain(Trainable):
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
         forbidden[data.known] = 1
         forbidden[data.known, data.labels[data.known]] = 0
+        if data.choices is not None:
+            listed = data.choices.tocoo()
+            forbidden[np.unique(listed.row)] = 1
+            forbidden[listed.row, listed.col] = 0
         labels = np.empty_like(data.labels)
         scores = np.empty(len(data.packed))
         if isinstance(layout, RoundFactors):
@@ -175,6 +179,7 @@ def known_segments(data):
         packed=PackedSequences.from_lengths(rows_of(data.packed, rows), lengths),
         labels=data.labels[rows],
         known=None,
+        choices=None,
         weight=weight,
         numbers=data.numbers[owner],
     )
