@@ -17,7 +17,19 @@ from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
-from sksstruct.models.binary._dual import BinaryDual
+
+def best_bias(signs, weights, slopes, balance=0.0):
+    """The bias of least risk sum_i weights_i max(0, slopes_i - signs_i bias).
+
+    The risk, to which `balance` times the bias may be added, is convex and piecewise
+    linear in the bias, with one kink per example.
+    """
+    kinks = signs * slopes
+    order = np.argsort(kinks, kind="stable")
+    # left of all kinks the positive examples err, right of all the negative ones
+    slope = np.cumsum(weights[order]) - weights[signs > 0].sum() - balance
+    k = min(int(np.searchsorted(slope, 0.0)), len(order) - 1)
+    return float(kinks[order[k]])
 
 
 cdef class BinaryWorkspace(Workspace):
@@ -113,8 +125,9 @@ cdef class BoundBinary(BoundModel):
         bias = w[len(w) - 1:].copy()
         # not a weight, but what is best at the others
         if self.free_bias:
-            space = BinaryDual(self)
-            bias[0] = space.bias(space.slopes(w))
+            signs = np.where(self.labels == 1, 1.0, -1.0)
+            bias[0] = best_bias(
+                signs, self.example_weights, 1.0 - signs * (self.X @ w[:-1] + bias))
         return {"coef": w[None, :-1], "intercept": bias}
 
     def flatten_bounds(self, bounds):
