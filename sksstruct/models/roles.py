@@ -13,25 +13,22 @@ from functools import singledispatch, wraps
 import numpy as np
 
 from sksstruct.models.binary._binary import BoundBinary
-from sksstruct.models.binary._dual import BinaryDual
-from sksstruct.models.binary.coordinates import BinaryCoordinates
+from sksstruct.models.binary.duals import BinaryCoordinates, BinaryDual
 from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._dual import ChainDual
 from sksstruct.models.chain._entropy_dual import ChainEntropyDual
 from sksstruct.models.chain._factors import chain_factors
 from sksstruct.models.chain._smooth import ChainSmoothLoss
-from sksstruct.models.graph._dual import ForestDual
 from sksstruct.models.graph._graph import Graphs
 from sksstruct.models.graph.labeled import (
     BoundRelaxedGraph,
     forest_factors,
     relaxed_factors,
 )
-from sksstruct.models.multiclass._dual import MulticlassDual
 from sksstruct.models.multiclass._multiclass import Classes
 from sksstruct.models.multilabel._multilabel import LabelSets
 from sksstruct.models.multilabel.conditional import ConditionalDual, ConditionalModel
 from sksstruct.models.multilabel.multilabel import multilabel_factors
+from sksstruct.models.polytope_dual import ChainDual, ClassDual, ForestDual
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._topk_hinge import TopKHinge
 from sksstruct.models.scores.scored import ScoredLoss
@@ -213,9 +210,7 @@ def dual_space(model):
 
 dual_space.register(BoundBinary, BinaryDual)
 dual_space.register(BoundChain, ChainDual)
-dual_space.register(
-    BoundTable, _of_structure({Graphs: ForestDual, Classes: MulticlassDual})
-)
+dual_space.register(BoundTable, _of_structure({Graphs: ForestDual, Classes: ClassDual}))
 
 
 @singledispatch

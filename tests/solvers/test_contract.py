@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sksstruct import ChainCRF, LinearSSVC, solvers
 from sksstruct.datasets import load_digit_strings, make_chain
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models.chain._dual import ChainDual
+from sksstruct.models.polytope_dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
 from sksstruct.solvers.core.base import Solver

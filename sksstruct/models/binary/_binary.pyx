@@ -17,7 +17,21 @@ from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
-from sksstruct.models.binary._dual import BinaryDual
+from sksstruct.models.tables._feature_rows import stored_arrays
+
+
+def best_bias(signs, weights, slopes, balance=0.0):
+    """The bias of least risk sum_i weights_i max(0, slopes_i - signs_i bias).
+
+    The risk, to which `balance` times the bias may be added, is convex and piecewise
+    linear in the bias, with one kink per example.
+    """
+    kinks = signs * slopes
+    order = np.argsort(kinks, kind="stable")
+    # left of all kinks the positive examples err, right of all the negative ones
+    slope = np.cumsum(weights[order]) - weights[signs > 0].sum() - balance
+    k = min(int(np.searchsorted(slope, 0.0)), len(order) - 1)
+    return float(kinks[order[k]])
 
 
 cdef class BinaryWorkspace(Workspace):
@@ -74,13 +88,10 @@ cdef class BoundBinary(BoundModel):
 
     cdef int _bind_sparse(self, X) except -1:
         """Keep addresses of sparse features, and the squared norms of their rows."""
-        # a spare entry where nothing is stored: an empty buffer has no first address
-        stored = len(X.data) > 0
-        cdef const double[::1] values = X.data if stored else np.zeros(1)
-        cdef const int32_t[::1] indices = np.ascontiguousarray(
-            X.indices if stored else [0], dtype=np.int32)
-        cdef const int64_t[::1] indptr = np.ascontiguousarray(
-            X.indptr, dtype=np.int64)
+        cdef const double[::1] values
+        cdef const int32_t[::1] indices
+        cdef const int64_t[::1] indptr
+        values, indices, indptr = stored_arrays(X)
         self._values, self._indices = &values[0], &indices[0]
         self._indptr = &indptr[0]
         # arrays whose type was another one are copies that nobody else holds
@@ -113,8 +124,9 @@ cdef class BoundBinary(BoundModel):
         bias = w[len(w) - 1:].copy()
         # not a weight, but what is best at the others
         if self.free_bias:
-            space = BinaryDual(self)
-            bias[0] = space.bias(space.slopes(w))
+            signs = np.where(self.labels == 1, 1.0, -1.0)
+            bias[0] = best_bias(
+                signs, self.example_weights, 1.0 - signs * (self.X @ w[:-1] + bias))
         return {"coef": w[None, :-1], "intercept": bias}
 
     def flatten_bounds(self, bounds):

@@ -37,15 +37,10 @@ cdef struct SparseScratch:
 
 cdef class SparseWorkspace(Workspace):
     cdef SparseScratch _scratch
-    cdef list _arrays
     cdef Py_ssize_t _first_pair, _n_forbidden
     # the weights of pairs in order, and memory to decode with them
     cdef SparseTransitions transitions
     cdef ViterbiScratch viterbi
-
-    cdef double* _zeros(self, Py_ssize_t size) except NULL
-    cdef int32_t* _integers(self, Py_ssize_t size) except NULL
-    cdef char* _flags(self, Py_ssize_t size) except NULL
 
 
 cdef class SparseBoundChain(BoundChain):

@@ -37,7 +37,6 @@ from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import without_missing
 from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.models.tables._box import fill_bounds
-from sksstruct.utils._layout import aligned_zeros
 
 # Numbers of visits begin again after this one.
 cdef int32_t LAST_VISIT = 0x7FFFFFFF
@@ -62,45 +61,22 @@ cdef class SparseWorkspace(Workspace):
     def __cinit__(self, SparseBoundChain model, bint training):
         cdef Py_ssize_t nodes = model.max_size * model.ld
         cdef SparseScratch* ws = &self._scratch
-        # they keep the memory alive that the scratch points to
-        self._arrays = []
         self._first_pair, self._n_forbidden = model.first_pair, model._n_forbidden
         self.transitions = SparseTransitions(model.pair_index)
         self.viterbi = ViterbiScratch(model.max_size, model.ld)
-        ws.theta, ws.visit_of = self._zeros(nodes), self._integers(nodes)
+        ws.theta, ws.visit_of = self.zeros(nodes), self.integers(nodes)
         # predictions and certificates change nothing
         if training:
-            ws.node_change = self._zeros(nodes)
-            ws.node_changed = self._flags(nodes)
-            ws.changed_nodes = self._integers(nodes)
-            ws.pair_change = self._zeros(model.n_slots)
-            ws.pair_changed = self._flags(model.n_slots)
-            ws.changed_pairs = self._integers(model.n_slots)
-            ws.column = self._zeros(model.n_features + 1)
-            ws.spread = self._zeros(model.n_features + 1)
-            ws.weighed = self._zeros(nodes)
+            ws.node_change = self.zeros(nodes)
+            ws.node_changed = self.flags(nodes)
+            ws.changed_nodes = self.integers(nodes)
+            ws.pair_change = self.zeros(model.n_slots)
+            ws.pair_changed = self.flags(model.n_slots)
+            ws.changed_pairs = self.integers(model.n_slots)
+            ws.column = self.zeros(model.n_features + 1)
+            ws.spread = self.zeros(model.n_features + 1)
+            ws.weighed = self.zeros(nodes)
         self.scratch = ws
-
-    # Memory that is never touched costs nothing: most of what follows is much larger
-    # than what a sequence uses of it.
-
-    cdef double* _zeros(self, Py_ssize_t size) except NULL:
-        """Return zeros that live as long as the workspace."""
-        cdef double[::1] view = aligned_zeros(max(size, 1))
-        self._arrays.append(view)
-        return &view[0]
-
-    cdef int32_t* _integers(self, Py_ssize_t size) except NULL:
-        """The same for integers."""
-        cdef int32_t[::1] view = np.zeros(max(size, 1), dtype=np.int32)
-        self._arrays.append(view)
-        return &view[0]
-
-    cdef char* _flags(self, Py_ssize_t size) except NULL:
-        """The same for flags."""
-        cdef char[::1] view = np.zeros(max(size, 1), dtype=np.int8)
-        self._arrays.append(view)
-        return &view[0]
 
     def read(self, w):
         cdef Py_ssize_t pair

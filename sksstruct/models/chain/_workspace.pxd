@@ -108,11 +108,9 @@ cdef inline void set_mean(
 
 
 cdef class ChainWorkspace(Workspace):
-    cdef list _arrays
     cdef Py_ssize_t _n_features, _n_labels, _ld, _n_pair_weights
     cdef bint _paired
     cdef ChainScratch _scratch
 
-    cdef double* _zeros(self, Py_ssize_t size) except NULL
     cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1
     cdef int _read_tail(self, const double* tail, const double* pair_weights) except -1

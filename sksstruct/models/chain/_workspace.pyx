@@ -11,13 +11,7 @@ changes few entries of the table. Rows of d are searched at the end, because a l
 changes all of them.
 """
 
-import numpy as np
-
-from libc.stdint cimport int32_t
-
 from sksstruct.models.protocols._bound_model cimport Workspace
-
-from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class ChainWorkspace(Workspace):
@@ -48,40 +42,27 @@ cdef class ChainWorkspace(Workspace):
         cdef ChainScratch* ws = &self._scratch
         self._n_features, self._n_labels, self._ld = n_features, n_labels, ld
         self._paired, self._n_pair_weights = paired, n_pair_weights
-        self._arrays = []
-        ws.theta, ws.delta = self._zeros(nodes), self._zeros(nodes)
+        ws.theta, ws.delta = self.zeros(nodes), self.zeros(nodes)
         # without constraints the table is read where it is in the weights
-        ws.table = self._zeros(n_labels * ld if masked else 1)
-        ws.tables = self._zeros((max_size - 1) * n_labels * ld if paired else 1)
+        ws.table = self.zeros(n_labels * ld if masked else 1)
+        ws.tables = self.zeros((max_size - 1) * n_labels * ld if paired else 1)
         # predictions change nothing, and do without what is as long as the weights
         if training:
             self._prepare_changes(max_size, products)
         self.scratch = ws
-
-    cdef double* _zeros(self, Py_ssize_t size) except NULL:
-        """Return zeros, aligned for vectors, that live as long as the workspace."""
-        # one at least, so that there is an address
-        array = aligned_zeros(max(size, 1))
-        cdef double[::1] view = array
-        self._arrays.append(array)
-        return &view[0]
 
     cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1:
         """Make d and d_e, the lists of where they are not zero, and what norms need."""
         cdef ChainScratch* ws = &self._scratch
         cdef Py_ssize_t ld = self._ld
         cdef Py_ssize_t cells = self._n_labels * ld + self._n_pair_weights
+        ws.node_change = self.zeros(max_size * ld)
+        ws.edge_change, ws.bias = self.zeros(cells), self.zeros(ld)
+        ws.spread = self.zeros(self._n_features + 1)
+        ws.product = self.zeros(self._n_features * ld if products else 1)
         # a spare entry: it is written to before it is known whether the list grows
-        cdef int32_t[::1] rows = np.zeros(max_size + 1, dtype=np.int32)
-        cdef int32_t[::1] edges = np.zeros(cells, dtype=np.int32)
-        cdef char[::1] edge_changed = np.zeros(cells, dtype=np.int8)
-        ws.node_change = self._zeros(max_size * ld)
-        ws.edge_change, ws.bias = self._zeros(cells), self._zeros(ld)
-        ws.spread = self._zeros(self._n_features + 1)
-        ws.product = self._zeros(self._n_features * ld if products else 1)
-        ws.changed_rows, ws.changed_edges = &rows[0], &edges[0]
-        ws.edge_changed = &edge_changed[0]
-        self._arrays += [rows, edges, edge_changed]
+        ws.changed_rows = self.integers(max_size + 1)
+        ws.changed_edges, ws.edge_changed = self.integers(cells), self.flags(cells)
         return 0
 
     def read(self, w):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sksstruct.models.multilabel._conditional import ConditionalRows
-from sksstruct.models.protocols.coordinate_dual import CoordinateDual
+from sksstruct.models.protocols.duals import CoordinateDual
 from sksstruct.models.protocols.trainable import Trainable
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks

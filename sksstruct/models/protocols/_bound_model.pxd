@@ -31,6 +31,12 @@ cdef class Workspace:
     cdef public double loss_scale
     # the k best labelings that were found last, where they are arrays
     cdef object _best
+    # what keeps the memory alive that `scratch` points to
+    cdef list _arrays
+
+    cdef double* zeros(self, Py_ssize_t size) except NULL
+    cdef int32_t* integers(self, Py_ssize_t size) except NULL
+    cdef char* flags(self, Py_ssize_t size) except NULL
 
 
 cdef class BoundModel:

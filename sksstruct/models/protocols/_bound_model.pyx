@@ -36,6 +36,8 @@ from libc.string cimport memcmp
 
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
+from sksstruct.utils._layout import aligned_zeros
+
 
 class WeightsFull(Exception):
     """Error of models that assign weights during training and have none left.
@@ -68,6 +70,30 @@ cdef class Workspace:
         Factor of the loss. Weights s w give the same labelings as w with the loss
         divided by s. Solvers use this to shrink weights without touching them.
     """
+
+    def __cinit__(self):
+        self._arrays = []
+
+    # Memory that lives as long as the workspace. There is an address even where none is
+    # needed, and what is never touched costs nothing.
+
+    cdef double* zeros(self, Py_ssize_t size) except NULL:
+        """Return zeros, aligned for vectors."""
+        cdef double[::1] view = aligned_zeros(max(size, 1))
+        self._arrays.append(view)
+        return &view[0]
+
+    cdef int32_t* integers(self, Py_ssize_t size) except NULL:
+        """Return zeros that are integers."""
+        cdef int32_t[::1] view = np.zeros(max(size, 1), dtype=np.int32)
+        self._arrays.append(view)
+        return &view[0]
+
+    cdef char* flags(self, Py_ssize_t size) except NULL:
+        """Return flags that are not set."""
+        cdef char[::1] view = np.zeros(max(size, 1), dtype=np.int8)
+        self._arrays.append(view)
+        return &view[0]
 
     def read(self, w):
         """Form potentials from other flat weights from now on."""

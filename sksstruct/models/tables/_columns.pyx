@@ -16,6 +16,7 @@ from sksstruct.utils._simd cimport (
     sks_scores_f32, sks_scores_f64, sks_spread_dot_f32, sks_spread_dot_f64,
 )
 
+from sksstruct.models.tables._feature_rows import stored_arrays
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -74,17 +75,12 @@ cdef class FeatureColumns:
         columns = rows.tocsc()
         columns.sort_indices()
         self.n_features = columns.shape[1]
-        self.indptr = np.ascontiguousarray(columns.indptr, dtype=np.int64)
-        # a spare entry, so that there is an address even without any feature
-        data, indices = columns.data, columns.indices
-        if not len(data):
-            data, indices = np.zeros(1, data.dtype), np.zeros(1, indices.dtype)
-        self.indices = np.ascontiguousarray(indices, dtype=np.int32)
-        self.is_single = data.dtype == np.float32
+        values, self.indices, self.indptr = stored_arrays(columns)
+        self.is_single = values.dtype == np.float32
         if self.is_single:
-            self.single = np.ascontiguousarray(data)
+            self.single = values
         else:
-            self.values = np.ascontiguousarray(data)
+            self.values = values
 
     def product(self, differences, out, n_jobs=None):
         """Write the product with rows of numbers.

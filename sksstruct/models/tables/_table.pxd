@@ -29,7 +29,6 @@ cdef struct TableScratch:
 
 
 cdef class TableWorkspace(Workspace):
-    cdef object _arrays
     cdef readonly object theta
     cdef TableScratch _scratch
     cdef OracleMemory own

@@ -51,16 +51,11 @@ cdef class TableWorkspace(Workspace):
     """
 
     def __cinit__(self, BoundTable model, bint training=True):
-        cdef double[::1] theta, memory
-        cdef int32_t[::1] keys
-        self.theta = aligned_zeros(model.table_size)
-        theta, memory = self.theta, aligned_zeros(model.structure.memory_size)
-        keys = np.zeros(model.max_keys + 1, dtype=np.int32)
-        self.own = model.structure.own_memory()
-        self._scratch.at.theta, self._scratch.at.memory = &theta[0], &memory[0]
-        self._scratch.at.size = model.table_size
-        self._scratch.keys = &keys[0]
-        self._arrays = [keys, memory]
+        cdef double[::1] theta = aligned_zeros(model.table_size)
+        self.theta, self.own = np.asarray(theta), model.structure.own_memory()
+        self._scratch.at.theta, self._scratch.at.size = &theta[0], model.table_size
+        self._scratch.at.memory = self.zeros(model.structure.memory_size)
+        self._scratch.keys = self.integers(model.max_keys)
         # predictions change nothing, and do without vectors as long as the weights
         if training:
             self._prepare_changes(model)
@@ -69,18 +64,11 @@ cdef class TableWorkspace(Workspace):
     cdef int _prepare_changes(self, BoundTable model) except -1:
         """Make the vectors d and g, and the lists of where they are not zero."""
         cdef TableScratch* ws = &self._scratch
-        cdef double[::1] d = np.zeros(model.key_space)
-        cdef double[::1] g = aligned_zeros(model.n_weights)
-        cdef double[::1] products = aligned_zeros(model.table_size)
-        # a spare entry, as there may be no key and no row at all
-        cdef int32_t[::1] keys = np.zeros(model.key_space + 1, dtype=np.int32)
-        cdef char[::1] key_changed = np.zeros(model.key_space + 1, dtype=np.int8)
-        cdef int32_t[::1] rows = np.zeros(model.n_rows + 1, dtype=np.int32)
-        cdef char[::1] row_changed = np.zeros(model.n_rows + 1, dtype=np.int8)
-        ws.d, ws.g, ws.products = &d[0], &g[0], &products[0]
-        ws.changed_keys, ws.key_changed = &keys[0], &key_changed[0]
-        ws.changed_rows, ws.row_changed = &rows[0], &row_changed[0]
-        self._arrays += [d, g, products, keys, key_changed, rows, row_changed]
+        cdef Py_ssize_t n_keys = model.key_space, n_rows = model.n_rows
+        ws.d, ws.g = self.zeros(n_keys), self.zeros(model.n_weights)
+        ws.products = self.zeros(model.table_size)
+        ws.changed_keys, ws.key_changed = self.integers(n_keys), self.flags(n_keys)
+        ws.changed_rows, ws.row_changed = self.integers(n_rows), self.flags(n_rows)
         return 0
 
 

@@ -1,15 +1,23 @@
-"""The dual of a binary model: a box, with one equality if the bias is free."""
+"""The dual of a binary model: all variables at once, or one after the other."""
 
 import copy
 
 import numpy as np
 
-from sksstruct.models.protocols.dual_space import DualSpace
+from sksstruct.models.binary._binary import best_bias
+from sksstruct.models.binary._coordinates import Coordinates
+from sksstruct.models.protocols.duals import CoordinateDual, DualSpace
 from sksstruct.projections import project_box_equality
+from sksstruct.utils._layout import aligned_zeros
+
+# Features read between two checks for signals, a fraction of a second.
+_WORK_OF_A_CALL = 1e8
 
 
 class BinaryDual(DualSpace):
     """Dual variables x_i in [0, p_i], the probability of an error times p_i.
+
+    They are in a box, with one equality if the bias is free.
 
     Saha et al. (2009), eqs. (21)-(22): D(x) = sum_i x_i - |w(x)|^2 alpha/2 with
     alpha w(x) = sum_i x_i s_i (x_i, 1), s_i = +-1 being the class.
@@ -54,17 +62,8 @@ class BinaryDual(DualSpace):
         return np.clip(x, 0.0, self.upper)
 
     def bias(self, slopes):
-        """The best free bias at the given slopes.
-
-        The risk is convex and piecewise linear in the bias, with one kink per example.
-        """
-        kinks = self.signs * slopes
-        order = np.argsort(kinks, kind="stable")
-        # left of all kinks the positive examples err, right of all the negative ones
-        slope = np.cumsum(self.upper[order]) - self.upper[self.signs > 0].sum()
-        slope -= self.fixed_balance
-        k = min(int(np.searchsorted(slope, 0.0)), len(order) - 1)
-        return float(kinks[order[k]])
+        """The best free bias at the given slopes."""
+        return best_bias(self.signs, self.upper, slopes, self.fixed_balance)
 
     def risk(self, w, slopes):
         risk = self.fixed_loss - float(self.fixed @ w)
@@ -92,3 +91,66 @@ class BinaryDual(DualSpace):
         part.upper, part.cost = self.upper[index], len(index)
         part.center = x[index]
         return part, index
+
+
+class BinaryCoordinates(CoordinateDual):
+    """Dual variables b_i in [0, 1], the probability of an error.
+
+    Parameters
+    ----------
+    model : BoundBinary
+        Model with its data.
+    alpha : float
+        Regularization.
+    state : ndarray or None
+        Dual variables to start from.
+    """
+
+    def __init__(self, model, alpha, state=None):
+        self.model, self.alpha = model, alpha
+        self.space = BinaryDual(model)
+        self.w = aligned_zeros(model.n_weights)
+        self.steps = Coordinates(model, alpha)
+        self._visits_of_a_call = max(int(_WORK_OF_A_CALL / model.visit_work), 1)
+        self._n_changed = 0
+        if state is not None:
+            self.steps.duals[:] = state
+            self._form_weights()
+
+    @property
+    def gap(self):
+        return self.steps.gap
+
+    def expand(self):
+        return self.steps.expand()
+
+    def visit(self, rng):
+        active = self.steps.order[: self.steps.n_active]
+        rng.shuffle(active)
+        self.steps.begin_pass()
+        n_changed = None
+        while n_changed is None:
+            n_changed = self.steps.visit(self.w, self._visits_of_a_call)
+        self._n_changed = n_changed
+        return n_changed
+
+    def end_pass(self):
+        # those that were left out may have more to gain
+        return not self._n_changed and self.expand()
+
+    def _form_weights(self):
+        """Form the weights anew, so that rounding errors do not add up."""
+        shares = self.model.example_weights / self.alpha
+        self.w[:] = self.space.combine(shares * self.steps.duals)
+
+    def primal(self, n_jobs=None):
+        self._form_weights()
+        risk = self.space.risk(self.w, self.space.slopes(self.w))
+        return self.alpha / 2 * float(self.w @ self.w) + risk
+
+    def value(self):
+        linear = float(self.model.example_weights @ self.steps.duals)
+        return linear - self.alpha / 2 * float(self.w @ self.w)
+
+    def state(self):
+        return self.steps.duals
