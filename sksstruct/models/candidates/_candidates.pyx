@@ -39,6 +39,7 @@ cdef class Candidates(Structure):
     """
 
     oracles = ("max", "topk", "exp")
+    topk_is_compiled = False
     # candidates of all examples, one after the other
     cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _overlaps

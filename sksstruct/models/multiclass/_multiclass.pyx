@@ -34,6 +34,7 @@ cdef class Classes(Structure):
     """
 
     oracles = ("max", "topk", "exp", "projection")
+    topk_is_compiled = False
     # finding the best of a table is nothing beside filling it
     oracle_cost = 1.0
     cdef readonly Py_ssize_t n_labels, ld

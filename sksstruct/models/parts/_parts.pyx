@@ -125,6 +125,8 @@ cdef class Parts(Structure):
                 self._sums_memory(height, width)
                 for height, width in np.unique(shapes, axis=0))
 
+    topk_is_compiled = False
+
     @property
     def oracles(self):
         return ("max",) if self._typed else ("max", "topk", "exp")

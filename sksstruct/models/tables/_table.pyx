@@ -144,6 +144,10 @@ cdef class BoundTable(BoundModel):
         return self.structure.oracles
 
     @property
+    def topk_is_compiled(self):
+        return self.structure.topk_is_compiled
+
+    @property
     def oracle_note(self):
         return self.structure.oracle_note
 

@@ -385,10 +385,10 @@ class GradientSolver(Solver):
         return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
 
     def adapt(self, model: BoundModel) -> None:
-        # smooth by sum-product where nothing finds the k best labelings
-        if "hinge" not in self.losses or "topk" in model.oracles:
+        # smooth by sums where nothing finds the k best labelings, or the interpreter does
+        if "hinge" not in self.losses or "exp" not in model.oracles:
             return
-        if "exp" in model.oracles:
+        if "topk" not in model.oracles or not model.topk_is_compiled:
             self.set_params(smoothing="entropy")
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:

@@ -75,8 +75,8 @@ class Casimir(GradientSolver):
         `tol` can be reached (Corollaries 17 and 19).
     smoothing : {"entropy", "l2"}, default="l2"
         How the hinge is smoothed: "entropy" with the exp oracle, or "l2" with the top-K
-        oracle, which also computes the hinge. The name "casimir" selects the one that
-        the model supports.
+        oracle, which also computes the hinge. The name "casimir" selects "entropy"
+        where the model has no compiled top-K oracle, and has sums.
     k : int, default=5
         Number of labelings for "l2". A larger number takes longer, but small gaps may
         need it.
