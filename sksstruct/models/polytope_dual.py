@@ -146,7 +146,7 @@ def _padded(tables, ld):
     """A row for each table, in the layout of weights of pairs of labels."""
     out = np.zeros((*tables.shape[:2], ld))
     out[:, :, : tables.shape[2]] = tables
-    return out.reshape(len(out), -1)
+    return out.reshape(len(out), tables.shape[1] * ld)
 
 
 class ChainDual(PolytopeDual):
