@@ -20,6 +20,7 @@ ORDER = (
     "plot_own_model",
     "plot_recurrent_scores",
     # other structures
+    "plot_segments",
     "plot_dependencies",
     "plot_digit_clutter",
     "plot_stick_figures",

@@ -7,7 +7,7 @@ from sksstruct.datasets._conll import fetch_conll2000, read_conll
 from sksstruct.datasets._digits import load_digit_strings
 from sksstruct.datasets._ergo import load_ergo
 from sksstruct.datasets._fg import dump_fg, load_fg
-from sksstruct.datasets._generators import make_chain
+from sksstruct.datasets._generators import make_chain, make_segments
 from sksstruct.datasets._horses import load_weizmann_horses
 from sksstruct.datasets._multilabel import load_multilabel
 from sksstruct.datasets._ocr import fetch_ocr_letters
@@ -44,6 +44,7 @@ __all__ = [
     "load_weizmann_horses",
     "make_chain",
     "make_digit_clutter",
+    "make_segments",
     "make_stick_figures",
     "read_conll",
 ]

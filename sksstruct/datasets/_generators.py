@@ -76,3 +76,92 @@ def make_chain(
         X.append(rows)
         y.append(labels)
     return Bunch(X=X, y=y)
+
+
+def make_segments(
+    n_sequences: int = 100,
+    *,
+    n_segments: int = 10,
+    n_features: int = 3,
+    n_classes: int = 4,
+    min_length: int = 8,
+    mean_length: float = 20.0,
+    noise: float = 0.8,
+    correlation: float = 0.8,
+    random_state: int | RandomState | None = None,
+) -> Bunch:
+    """Time series of stages with known laws of their durations.
+
+    The length of a segment is `min_length` plus a Poisson number, whose mean depends on
+    the label. The label of the next segment is another one, by a random table of
+    probabilities. The features are a mean for each label plus Gaussian noise, which
+    drifts: the noise at a position is similar to that at the position before. A label
+    can therefore seem to change for a few positions.
+
+    Parameters
+    ----------
+    n_sequences : int, default=100
+        Number of sequences.
+    n_segments : int, default=10
+        Number of segments of each sequence.
+    n_features : int, default=3
+        Number of features.
+    n_classes : int, default=4
+        Number of labels, 0 to ``n_classes - 1``.
+    min_length : int, default=8
+        Smallest length of a segment.
+    mean_length : float, default=20.0
+        Mean length of segments, on average over the labels. What it exceeds
+        `min_length` by grows evenly from half of that to one and a half of it, from the
+        first label to the last.
+    noise : float, default=0.8
+        Standard deviation of the noise; that of the means is 1.
+    correlation : float, default=0.8
+        Correlation of the noise at consecutive positions.
+    random_state : int, RandomState instance or None, default=None
+        Seed or source of random numbers.
+
+    Returns
+    -------
+    data : `sklearn.utils.Bunch`
+        ``X``: list of arrays of shape (n_positions, n_features); ``y``: list of arrays
+        of labels; ``mean_lengths``: array of shape (n_classes,); ``transitions``: array
+        of shape (n_classes, n_classes), the probabilities of the next label.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import make_segments
+    >>> data = make_segments(2, n_segments=3, random_state=0)
+    >>> data.mean_lengths.tolist()
+    [14.0, 18.0, 22.0, 26.0]
+    >>> all(x.shape == (len(labels), 3) for x, labels in zip(data.X, data.y))
+    True
+    """
+    if min(n_sequences, n_segments, n_features, min_length) < 1 or n_classes < 2:
+        raise ValueError(
+            "n_sequences, n_segments, n_features and min_length must be at least 1, "
+            "and n_classes at least 2"
+        )
+    if mean_length < min_length or not 0 <= correlation < 1:
+        raise ValueError(
+            "mean_length must be at least min_length, and 0 <= correlation < 1"
+        )
+    rng = check_random_state(random_state)
+    means = rng.normal(size=(n_classes, n_features))
+    extra = (mean_length - min_length) * np.linspace(0.5, 1.5, n_classes)
+    transitions = np.zeros((n_classes, n_classes))
+    others = ~np.eye(n_classes, dtype=bool)
+    transitions[others] = rng.dirichlet(np.ones(n_classes - 1), n_classes).ravel()
+    X, y = [], []
+    for _ in range(n_sequences):
+        stages = [rng.randint(n_classes)]
+        while len(stages) < n_segments:
+            stages.append(rng.choice(n_classes, p=transitions[stages[-1]]))
+        labels = np.repeat(stages, min_length + rng.poisson(extra[stages]))
+        drift = rng.normal(size=(len(labels), n_features))
+        drift[1:] *= np.sqrt(1 - correlation**2)
+        for t in range(1, len(labels)):
+            drift[t] += correlation * drift[t - 1]
+        X.append(means[labels] + noise * drift)
+        y.append(labels)
+    return Bunch(X=X, y=y, mean_lengths=min_length + extra, transitions=transitions)

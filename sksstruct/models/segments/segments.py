@@ -72,9 +72,10 @@ class SegmentModel(CompiledModel):
     min_length : int or dict, default=1
         Smallest length of a segment, or that of some labels. An observed segment that
         is shorter is an error.
-    length_features : int, default=8
+    length_features : int or "auto", default="auto"
         Lengths up to this one have a weight each, for each label. Longer ones share
-        weights: each range of lengths is twice as long as the one before.
+        weights: each range of lengths is twice as long as the one before. "auto": 8 if
+        there is an outside, and otherwise 64, as runs of labels are longer.
     roles : bool or "auto", default="auto"
         Whether features have weights that depend on where in a segment a position is:
         first, inside, last, or alone. "auto": if there is an outside.
@@ -130,7 +131,7 @@ class SegmentModel(CompiledModel):
     _: KW_ONLY
     max_length: Count | dict | Literal["auto"] = "auto"
     min_length: Count | dict = 1
-    length_features: Count = 8
+    length_features: Count | Literal["auto"] = "auto"
     roles: bool | Literal["auto"] = "auto"
     loss_unit: Literal["position", "segment"] = "position"
     loss_normalization: Literal["mean", "example"] | None = "mean"
@@ -494,6 +495,8 @@ class SegmentModel(CompiledModel):
         """Features of lengths, once for each example: 1 for the range they are in."""
         lengths = np.arange(1, self.longest_.max() + 1)
         limit = self.length_features
+        if limit == "auto":
+            limit = 8 if self.outside_ else 64
         over = np.maximum(lengths / limit, 1.0)
         place = np.where(
             lengths <= limit, lengths - 1, limit - 1 + np.ceil(np.log2(over))
