@@ -112,6 +112,14 @@ def test_empty_sequences():
     assert fitted.predict(more).tolist() == [[], *plain.predict(X).tolist(), []]
     assert fitted.predict_segments([X[0][:0], X[0]])[0] == []
     assert fitted.predict_segments([X[0][:0]]) == [[]]
+    for some in (more, [X[0][:0]]):
+        shares, (outputs, scores) = (
+            fitted.predict_proba(some),
+            fitted.predict_topk(some, 2),
+        )
+        assert [len(each) for each in shares] == [len(x) for x in some]
+        assert outputs[0] == [[]] and scores[0].tolist() == [0.0]
+    assert outputs == [[[]]]
     with pytest.raises(ValueError, match=r"X\[1\] has no positions, and y\[1\]"):
         fitted.fit([X[0], X[0][:0]], [y[0], [(0, 1, "a")]])
 
@@ -173,8 +181,35 @@ def test_known_labels():
     assert found[1] == "y" and fitted.predict(X[:1])[0].tolist() == y[0]
 
 
+def test_inputs_with_spans_in_an_array():
+    """As scikit-learn's folds leave them."""
+    X, y = sentences(20)
+    X = [(x, [(0, 1)], np.ones((1, 2))) for x in X]
+    array = np.empty(20, dtype=object)
+    array[:] = X
+    fits = [SegmentCRF(0.1, random_state=0).fit(each, y) for each in (X, array)]
+    np.testing.assert_array_equal(fits[0].span_coef_, fits[1].span_coef_)
+
+
+BAD_DATA = {
+    r"y\[0\] has a missing label": ([[None, "a"], ["a", "b"]], {}),
+    "max_length names 'c'": ([["a", "b"], ["a", "b"]], {"max_length": {"c": 3}}),
+    r"max_length\['a'\] must be an int": ([["a", "b"]] * 2, {"max_length": {"a": 0}}),
+    "single class": ([["a", "a"]] * 2, {}),
+    "have at most 1 positions": ([["a", "b"]] * 2, {"min_length": 2}),
+}
+
+
+@pytest.mark.parametrize("text", BAD_DATA)
+def test_bad_data(text):
+    y, params = BAD_DATA[text]
+    with pytest.raises(ValueError, match=text):
+        SegmentCRF(**params).fit([np.zeros((2, 1))] * 2, y)
+
+
 BAD_KNOWN = {
     "known has 2": [None, None],
+    "must be a list": [3],
     "'c', not in classes_": [[(0, 1, "c")]],
     "overlaps": [[(0, 2, "a"), (1, 3, "a")]],
     "has no segmentation": [[(0, 4, "a")]],
@@ -186,7 +221,7 @@ BAD_KNOWN = {
 def test_bad_known(text):
     X, y = sentences(40)
     fitted = SegmentCRF(0.1, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises((ValueError, TypeError), match=text):
         fitted.predict([np.zeros((4, 3))], known=BAD_KNOWN[text])
 
 

@@ -49,10 +49,10 @@ def entries_of(y):
             raise ValueError(
                 f"y[{i}] must be a list of labels, tags or segments, got {each!r:.80}"
             )
-    first = next((each[0] for each in y if len(each)), None)
-    if first is None or _is_segment(first):
+    rows = [each for each in y if len(each)]
+    if not rows or _is_segment(rows[0][0]):
         return None
-    rows = (each.tolist() if isinstance(each, np.ndarray) else each for each in y)
+    rows = (each.tolist() if isinstance(each, np.ndarray) else each for each in rows)
     try:
         return set().union(*rows)
     except TypeError:

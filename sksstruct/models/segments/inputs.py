@@ -44,6 +44,8 @@ class SegmentInputs(Sequence):
         """
         if isinstance(X, cls):
             return X
+        if isinstance(X, np.ndarray) and X.dtype == object:
+            X = list(X)
         given = [None]
         if not isinstance(X, (PackedSequences, np.ndarray)) and isinstance(X, Sequence):
             given = [x if isinstance(x, tuple) else None for x in X]

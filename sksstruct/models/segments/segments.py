@@ -35,6 +35,7 @@ from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils._spans import SpanLabels
+from sksstruct.utils.labels import is_list
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_weight
 
@@ -281,6 +282,13 @@ class SegmentModel(CompiledModel):
         """A limit of the length for each label; the outside, with 1, comes first."""
         given, labels = getattr(self, name), self.classes_.tolist()
         if isinstance(given, dict):
+            unknown = [label for label in given if label not in labels]
+            # as with class_weight, a fold may lack a label
+            if unknown and not set(labels) <= set(given):
+                raise ValueError(
+                    f"{name} names {unknown[0]!r}, which is not a label of y: these "
+                    f"are {', '.join(map(repr, labels[:20]))}"
+                )
             for label, length in given.items():
                 if not isinstance(length, Integral) or length < 1:
                     raise ValueError(
@@ -430,6 +438,8 @@ class SegmentModel(CompiledModel):
             rows, name = out[first:][: X.packed.lengths[i]], f"known[{i}]"
             if given is None:
                 continue
+            if not is_list(given):
+                raise TypeError(f"{name} must be a list, got {given!r:.80}")
             if self.form_ == "segments":
                 self._know_segments(rows, given, name)
             elif len(given) != len(rows):
@@ -629,15 +639,29 @@ class SegmentModel(CompiledModel):
         outputs, scores = [], np.empty(0)
         if len(numbers):
             outputs, scores = super()._predict(some, weights, n_jobs, known=known)
-        if len(some) == len(X):
-            return outputs, scores
-        # where there is nothing to label
-        blank = self._shown(some, np.empty(0, dtype=np.int32))
-        all_outputs, all_scores = [blank] * len(X), np.zeros(len(X))
-        for i, output in zip(numbers, outputs, strict=True):
-            all_outputs[i] = output
-        all_scores[numbers] = scores
-        return all_outputs, all_scores
+        out = np.zeros(len(some) if isinstance(X, list) else len(X))
+        out[numbers] = scores
+        return _at(numbers, outputs, [self._blank()] * len(out)), out
+
+    def _predict_topk(self, X, weights, k):
+        some, numbers, _ = self._with_positions(X)
+        outputs, scores = super()._predict_topk(some, weights, k)
+        # one labeling, of no position
+        blank = [[self._blank()]] * len(X), [np.zeros(1)] * len(X)
+        return tuple(
+            _at(numbers, *each) for each in zip((outputs, scores), blank, strict=True)
+        )
+
+    def _predict_marginals(self, X, weights, n_jobs=None):
+        some, numbers, _ = self._with_positions(X)
+        found = []
+        if len(numbers):
+            found = super()._predict_marginals(some, weights, n_jobs)
+        return _at(numbers, found, [np.empty((0, self._n_labels))] * len(X))
+
+    def _blank(self):
+        """The output of a sequence without positions."""
+        return self._shown(None, np.empty(0, dtype=np.int32))
 
     def predict_segments(
         self, X: Examples, w: np.ndarray, known: list | None = None
@@ -733,6 +757,14 @@ class SegmentModel(CompiledModel):
 
     def _smallest(self):
         return SegmentInputs.read([np.zeros((1, self.n_features_))])
+
+
+def _at(numbers, values, blank):
+    """Values of the sequences that have positions; blanks for the others."""
+    out = list(blank)
+    for i, value in zip(numbers, values, strict=True):
+        out[i] = value
+    return out
 
 
 def _pieces(start, stop, longest):
