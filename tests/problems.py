@@ -129,6 +129,7 @@ def segment_feature(model, x, y):
         stops = [*starts[1:], n]
         y = [(a, b, y[a]) for a, b in zip(starts, stops, strict=True)]
     K, limit = len(names), model.length_features
+    limit = 8 if limit == "auto" else limit
     ranges = [
         length - 1
         if length <= limit
