@@ -18,7 +18,7 @@ from sksstruct.models import SegmentModel
 from sksstruct.models.segments.forms import labels_of_positions
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._available import available_if
-from sksstruct.utils._doc import fill_doc, listing
+from sksstruct.utils._doc import fill_doc, listing, section
 from sksstruct.utils._layout import object_array
 from sksstruct.utils._param_validation import (
     Count,
@@ -54,6 +54,7 @@ X : list of {array-like, CSR matrix} of shape (n_positions, n_features), or of t
     {
         **TEXTS,
         "sequences": _INPUTS,
+        "model_parameters": section(SegmentModel, "Parameters"),
         "hinge_solvers": listing(
             SOLVERS.names("max", "topk", "exp", losses=("hinge",))
         ),
@@ -85,32 +86,7 @@ class SegmentCRF(
         Training loss. "hinge": the structured hinge. "log": the negative conditional
         log-likelihood, which gives probabilities. "smoothed_hinge":
         `sksstruct.losses.SmoothedHinge` with its defaults.
-    max_length : int, dict or "auto", default="auto"
-        Largest length of a segment. "auto": for each label, the largest in the training
-        data; no longer segment is predicted, nor a longer run if y has labels of
-        positions. With a number, observed segments that are longer are cut into pieces,
-        with a warning, and runs may be longer than one segment. A dict has numbers for
-        some of the labels; the others follow the training data.
-    min_length : int or dict, default=1
-        Smallest length of a segment, or that of some labels. An observed segment that
-        is shorter is an error.
-    length_features : int or "auto", default="auto"
-        Lengths up to this one have a weight each, for each label. Longer ones share
-        weights: each range of lengths is twice as long as the one before. "auto": 8 if
-        there is an outside, and otherwise 64, as runs of labels are longer.
-    roles : bool or "auto", default="auto"
-        Whether features have weights that depend on where in a segment a position is:
-        first, inside, last, or alone. "auto": if there is an outside.
-    loss_unit : {"position", "segment"}, default="position"
-        What an error is. "position": a position with a wrong label, or with `roles` a
-        wrong place in its segment. "segment": a segment that is not observed, and an
-        observed one that is missed. Has no effect with ``loss="log"``.
-    loss_normalization : {"mean", "example"} or None, default="mean"
-        Divisor of the loss of a sequence. "mean": the mean number of positions in the
-        training data. "example": the number of the sequence. None: no division. Has no
-        effect with ``loss="log"``.
-    fit_intercept : bool, default=True
-        Whether labels have a bias at each position.
+    %(model_parameters)s
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
@@ -186,17 +162,10 @@ class SegmentCRF(
     features, of shape (n_spans, n_span_features). Spans that are no candidates have no
     features.
 
-    y has one of the following for each sequence; `predict` returns the same form.
-
-    * Tags of the scheme BIO, IOBES or BILOU. Positions that are ``"O"`` are outside.
-    * A list of tuples (start, stop, label). All other positions are outside.
-    * Labels of positions. A segment is a longest stretch of equal labels.
-
-    What is outside is a segment of one position, with a label of its own. Training
-    ignores sequences without positions.
-
-    The decoder takes time proportional to the number of positions, the largest length
-    plus the number of labels, and the number of labels.
+    y has tags, segments or labels for each sequence, as outputs of
+    `sksstruct.models.SegmentModel`; `predict` returns the same form. Training ignores
+    sequences without positions. ``loss="log"`` has no cost of errors: `loss_unit` and
+    `loss_normalization` have no effect.
 
     References
     ----------

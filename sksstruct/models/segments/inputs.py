@@ -108,10 +108,52 @@ class SegmentInputs(Sequence):
         """Number of features of spans; 0 without any."""
         return 0 if self.features is None else self.features.shape[1]
 
-    def places(self):
-        """Positions before each span starts, and before it stops, of all sequences."""
-        offset = np.repeat(self.packed.offsets[:-1], np.diff(self.first_span))
-        return self.spans[:, 0] + offset, self.spans[:, 1] + offset
+    def bound_spans(self, n_features, observed=None):
+        """The spans as `SegmentSequences` takes them, and a block of their features.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features; without any there is one that is zero.
+        observed : tuple of (starts, stops), default=None
+            Segments that have to be among the spans, as positions of all sequences.
+
+        Returns
+        -------
+        features : csr_array
+            Features of all spans.
+        first_span, span_start, first_of_example : ndarray
+            As `SegmentSequences` says.
+        """
+        offsets, lengths = self.packed.offsets, self.packed.lengths
+        offset = np.repeat(offsets[:-1], np.diff(self.first_span))
+        starts, stops = self.spans[:, 0] + offset, self.spans[:, 1] + offset
+        features = self.features
+        if features is None:
+            features = sparse.csr_array((len(starts), max(n_features, 1)))
+        if observed is not None:
+            # a number for each pair of positions
+            key, own = (
+                a * (offsets[-1] + 1) + b for a, b in ((starts, stops), observed)
+            )
+            new = ~np.isin(own, key)
+            starts = np.concatenate([starts, observed[0][new]])
+            stops = np.concatenate([stops, observed[1][new]])
+            blank = sparse.csr_array((len(starts) - len(key), features.shape[1]))
+            order = np.argsort(stops, kind="stable")
+            features = sparse.vstack([features, blank], format="csr")[order]
+            starts, stops = starts[order], stops[order]
+        # spans that stop at a position or before it, counted within its sequence
+        before = np.cumsum(np.bincount(stops, minlength=offsets[-1] + 1))
+        which = np.repeat(np.arange(len(self)), lengths + 1)
+        first = before[np.arange(len(which)) - which] - before[offsets[which]]
+        example = np.searchsorted(offsets, starts, "right") - 1
+        return (
+            features,
+            first.astype(np.int32),
+            (starts - offsets[example]).astype(np.int32),
+            before[offsets],
+        )
 
 
 def _checked_spans(spans, features, n_positions, name, n_features):

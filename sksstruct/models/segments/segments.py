@@ -15,27 +15,20 @@ from sksstruct.models.chain.data import check_classes
 from sksstruct.models.normalization import divisor
 from sksstruct.models.segments._segments import SegmentSequences
 from sksstruct.models.segments.forms import (
-    BEGIN,
-    END,
-    INSIDE,
-    LETTERS,
-    SINGLE,
     Segments,
     as_tags,
     entries_of,
     form_of,
-    ordered,
     positions_of,
     read_segments,
     scheme_of,
 )
 from sksstruct.models.segments.inputs import SegmentInputs
+from sksstruct.models.segments.known import allowed_nodes
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, row_squares
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
-from sksstruct.utils._spans import SpanLabels
-from sksstruct.utils.labels import is_list
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_weight
 
@@ -420,80 +413,6 @@ class SegmentModel(CompiledModel):
     def _shown(self, x, labeling):
         return self._shown_all(x, labeling, np.array([0, len(labeling)]))[0]
 
-    # ---- what is known of outputs to be predicted ----
-
-    def _allowed_nodes(self, X, known):
-        """What positions may be, if it agrees with what is known.
-
-        Returns
-        -------
-        allowed : ndarray of shape (n_positions, n_roles * ld), uint8
-            Whether a position may have a role and a label.
-        """
-        if len(known) != len(X):
-            raise ValueError(f"X has {len(X)} sequences, known has {len(known)}")
-        n_roles, ld = (4 if self._has_roles else 1), padded_length(self._n_labels)
-        out = np.ones((X.packed.offsets[-1], n_roles, ld), dtype=np.uint8)
-        for i, (first, given) in enumerate(zip(X.packed.offsets, known, strict=False)):
-            rows, name = out[first:][: X.packed.lengths[i]], f"known[{i}]"
-            if given is None:
-                continue
-            if not is_list(given):
-                raise TypeError(f"{name} must be a list, got {given!r:.80}")
-            if self.form_ == "segments":
-                self._know_segments(rows, given, name)
-            elif len(given) != len(rows):
-                raise ValueError(
-                    f"{name} has {len(given)} entries, X[{i}] has {len(rows)} positions"
-                )
-            else:
-                for t, label in enumerate(given):
-                    if label is not None:
-                        self._know_label(rows[t], label, name)
-        return out.reshape(len(out), n_roles * ld)
-
-    def _number_of(self, label, name):
-        """Number of a label, the outside being the first."""
-        number = int(LabelEncoder(self.classes_).encode([label], default=-1)[0])
-        if number < 0:
-            raise ValueError(f"{name} has the label {label!r}, not in classes_")
-        return number + self.outside_
-
-    def _know_segments(self, rows, segments, name):
-        """Allow only labelings that have these segments."""
-        if not self._has_roles:
-            raise ValueError(
-                "known segments need roles=True: nothing else says where they end"
-            )
-        for start, stop, label in ordered(segments, len(rows), name):
-            number, kept = self._number_of(label, name), rows[start:stop].copy()
-            rows[start:stop] = 0
-            roles = [BEGIN, *[INSIDE] * (stop - start - 2), END]
-            if stop - start == 1:
-                roles = [SINGLE]
-            places = np.arange(start, stop), roles, number
-            rows[places] = kept[places[0] - start, roles, number]
-
-    def _know_label(self, row, label, name):
-        """Allow only this tag, or label, at a position."""
-        roles = slice(None)
-        if self.form_ == "labels":
-            number = self._number_of(label, name)
-        elif label == "O":
-            number = 0
-        else:
-            tags = SpanLabels([label], lambda label: f"{name} has the label")
-            number = self._number_of(tags.names[0], name)
-            letters = LETTERS[self.scheme_]
-            roles = [k for k in range(4) if letters[k] == tags.letters[0]]
-            if not roles:
-                raise ValueError(f"{name} has {label!r}, no tag of {self.scheme_}")
-            if not self._has_roles:
-                roles = [0]
-        kept = row[roles, number].copy()
-        row[:] = 0
-        row[roles, number] = kept
-
     # ---- what is compiled ----
 
     def _allowed(self):
@@ -528,8 +447,13 @@ class SegmentModel(CompiledModel):
             costs = 1.0 / divisor(self.loss_normalization, sizes, self.mean_size_)
             costs = np.broadcast_to(costs, n).astype(np.float64)
         if known is not None:
-            allowed = self._allowed_nodes(X, known)
-        spans = self._all_spans(X, labels if counted is not None else None)
+            allowed = allowed_nodes(self, X, known)
+        spans = None
+        if self.n_span_features_ or counted is not None:
+            # a loss by segments needs the observed segments among the spans
+            with_observed = counted is not None and labels is not None
+            observed = self._segments_of(labels)[:2] if with_observed else None
+            spans = X.bound_spans(self.n_span_features_, observed)
         n_columns = (4 if self._has_roles else 1) * ld
         blocks = [
             (self._rows(X), offsets, n_columns, self.fit_intercept),
@@ -552,44 +476,6 @@ class SegmentModel(CompiledModel):
             allowed,
         )
         return BoundTable(blocks, structure, example_weights, self._names_of)
-
-    def _all_spans(self, X, labels):
-        """Features of all candidate spans, and where they are; None without any.
-
-        `labels` are observed labelings whose segments have to be among the spans, as a
-        loss by segments needs; or None.
-        """
-        n_features = self.n_span_features_
-        if not n_features and self.loss_unit != "segment":
-            return None
-        n, offsets, (starts, stops) = len(X), X.packed.offsets, X.places()
-        features = X.features
-        if features is None:
-            # a feature that is zero, where a block must have one
-            features = sparse.csr_array((len(starts), max(n_features, 1)))
-        if labels is not None:
-            mine = self._segments_of(labels)[:2]
-            # a number for each pair of positions
-            key, own = (a * (len(labels) + 1) + b for a, b in ((starts, stops), mine))
-            new = ~np.isin(own, key)
-            starts = np.concatenate([starts, mine[0][new]])
-            stops = np.concatenate([stops, mine[1][new]])
-            blank = sparse.csr_array((len(starts) - len(key), features.shape[1]))
-            order = np.argsort(stops, kind="stable")
-            features = sparse.vstack([features, blank], format="csr")[order]
-            starts, stops = starts[order], stops[order]
-        # spans that stop at a position or before it, counted within its sequence
-        before = np.cumsum(np.bincount(stops, minlength=offsets[-1] + 1))
-        which = np.repeat(np.arange(n), X.packed.lengths + 1)
-        first = before[np.arange(len(which)) - which] - before[offsets[which]]
-        of_example = before[offsets]
-        example = np.searchsorted(offsets, starts, "right") - 1
-        return (
-            features,
-            first.astype(np.int32),
-            (starts - offsets[example]).astype(np.int32),
-            of_example,
-        )
 
     def _names_of(self, blocks, others):
         """Names of the weights, without the padding of labels."""
