@@ -191,6 +191,9 @@ class SegmentCRF(
     * A list of tuples (start, stop, label). All other positions are outside.
     * Labels of positions. A segment is a longest stretch of equal labels.
 
+    Labels of positions are the same for more than one labeling if `max_length` is a
+    number, as a run may be cut in several ways; `predict_topk` has each of them.
+
     What is outside is a segment of one position, with a label of its own. Training
     ignores sequences without positions.
 
@@ -331,7 +334,8 @@ class SegmentCRF(
         Raises
         ------
         ValueError
-            If what is known has a label not seen in fit, or leaves no labeling.
+            If what is known has a label not seen in fit, or leaves no labeling; or if
+            segments or tags other than "O" are known and `roles` are not used.
         """
         X = self._checked(X)
         found = self.model_._predict(X, self.weights_, self.n_jobs, known=known)[0]

@@ -171,7 +171,7 @@ class SegmentModel(CompiledModel):
                 if len(y[i]):
                     raise ValueError(f"X[{i}] has no positions, and y[{i}] has some")
             sample_weight = check_weight(sample_weight, len(X))[numbers]
-            X, y = X.take(numbers), [y[i] for i in numbers]
+            X, y = X.take(numbers), self._chosen(y, numbers)
         return X, y, sample_weight
 
     def _check_input(self, X, estimator):
@@ -188,7 +188,8 @@ class SegmentModel(CompiledModel):
             )
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} sequences, y has {len(y)}")
-        return X, y
+        # by place, and not by the index of a pandas Series
+        return X, list(y) if hasattr(y, "iloc") else y
 
     def _chosen(self, X, numbers):
         if isinstance(X, SegmentInputs):
@@ -231,6 +232,12 @@ class SegmentModel(CompiledModel):
             )
         self._forget()
         self._look(X, y, weight)
+        if self.entries_ is not None and self.entries_.tolist() == ["O"]:
+            if "O" not in set(classes):
+                raise ValueError(
+                    "y has no tag but 'O': the first mini-batch needs a segment, which "
+                    "says what scheme the tags have"
+                )
         self.lengths_ = dict.fromkeys(classes, 1)
         self._settle()
 
@@ -268,10 +275,11 @@ class SegmentModel(CompiledModel):
         self.longest_ = self._limits("max_length", [lengths[k] for k in labels])
         self.shortest_ = self._limits("min_length", [1] * len(labels))
         if (self.shortest_ > self.longest_).any():
-            k = int(np.argmax(self.shortest_ > self.longest_)) - self.outside_
+            k = int(np.argmax(self.shortest_ > self.longest_))
             raise ValueError(
-                f"segments of {labels[k]!r} have at most {self.longest_[k]} positions, "
-                f"and min_length is {self.shortest_[k]}: max_length must not be less"
+                f"segments of {labels[k - self.outside_]!r} have at most "
+                f"{self.longest_[k]} positions, and min_length is {self.shortest_[k]}: "
+                "max_length must not be less"
             )
         self.mean_square_ = self.mean_squares_ / self.mean_size_
         super()._settle()
@@ -416,19 +424,30 @@ class SegmentModel(CompiledModel):
     def _allowed_nodes(self, X, known):
         """What positions may be, if it agrees with what is known.
 
+        Parameters
+        ----------
+        X : SegmentInputs
+            The sequences.
+        known : list of tuple
+            For each sequence its number in errors, and what is known.
+
         Returns
         -------
         allowed : ndarray of shape (n_positions, n_roles * ld), uint8
             Whether a position may have a role and a label.
         """
-        if len(known) != len(X):
-            raise ValueError(f"X has {len(X)} sequences, known has {len(known)}")
         n_roles, ld = (4 if self._has_roles else 1), padded_length(self._n_labels)
         out = np.ones((X.packed.offsets[-1], n_roles, ld), dtype=np.uint8)
-        for i, (first, given) in enumerate(zip(X.packed.offsets, known, strict=False)):
-            rows, name = out[first:][: X.packed.lengths[i]], f"known[{i}]"
+        bounds = itertools.pairwise(X.packed.offsets.tolist())
+        for (first, last), (i, given) in zip(bounds, known, strict=True):
+            rows, name = out[first:last], f"known[{i}]"
             if given is None:
                 continue
+            if isinstance(given, (str, bytes)) or not isinstance(given, Sized):
+                raise ValueError(
+                    f"{name} must be a list in the form of y, or None, got "
+                    f"{given!r:.80}"
+                )
             if self.form_ == "segments":
                 self._know_segments(rows, given, name)
             elif len(given) != len(rows):
@@ -448,12 +467,17 @@ class SegmentModel(CompiledModel):
             raise ValueError(f"{name} has the label {label!r}, not in classes_")
         return number + self.outside_
 
-    def _know_segments(self, rows, segments, name):
-        """Allow only labelings that have these segments."""
+    def _need_roles(self, what):
+        """Raise an error if nothing says where a segment begins and ends."""
         if not self._has_roles:
             raise ValueError(
-                "known segments need roles=True: nothing else says where they end"
+                f"known {what} need roles=True: nothing else says where segments end"
             )
+
+    def _know_segments(self, rows, segments, name):
+        """Allow only labelings that have these segments."""
+        if len(segments):
+            self._need_roles("segments")
         for start, stop, label in ordered(segments, len(rows), name):
             number, kept = self._number_of(label, name), rows[start:stop].copy()
             rows[start:stop] = 0
@@ -471,14 +495,13 @@ class SegmentModel(CompiledModel):
         elif label == "O":
             number = 0
         else:
+            self._need_roles("tags")
             tags = SpanLabels([label], lambda label: f"{name} has the label")
             number = self._number_of(tags.names[0], name)
             letters = LETTERS[self.scheme_]
             roles = [k for k in range(4) if letters[k] == tags.letters[0]]
             if not roles:
                 raise ValueError(f"{name} has {label!r}, no tag of {self.scheme_}")
-            if not self._has_roles:
-                roles = [0]
         kept = row[roles, number].copy()
         row[:] = 0
         row[roles, number] = kept
@@ -616,9 +639,20 @@ class SegmentModel(CompiledModel):
         X = X[0] if isinstance(X, list) else X
         numbers = np.flatnonzero(X.packed.lengths)
         if known is not None:
+            if isinstance(known, (str, bytes, dict)) or not isinstance(known, Sized):
+                raise TypeError(
+                    f"known must be a list with an entry for each sequence, got "
+                    f"{known!r:.80}"
+                )
             if len(known) != len(X):
                 raise ValueError(f"X has {len(X)} sequences, known has {len(known)}")
-            known = [known[i] for i in numbers]
+            known = list(known)
+            for i in np.flatnonzero(X.packed.lengths == 0):
+                if known[i] is not None and len(known[i]):
+                    raise ValueError(
+                        f"X[{i}] has no positions, and known[{i}] has some"
+                    )
+            known = [(int(i), known[i]) for i in numbers]
         return X.take(numbers), numbers, known
 
     def _predict(self, X, weights, n_jobs=None, known=None):
@@ -635,6 +669,26 @@ class SegmentModel(CompiledModel):
             all_outputs[i] = output
         all_scores[numbers] = scores
         return all_outputs, all_scores
+
+    def _topk(self, x, weights, k):
+        x = self._input(x, "x")
+        if x.packed.offsets[-1]:
+            return super()._topk(x, weights, k)
+        return [self._shown(x, np.empty(0, dtype=np.int32))], np.zeros(1)
+
+    def _predict_marginals(self, X, weights, n_jobs=None):
+        some, numbers, _ = self._with_positions(X)
+        all_found = [np.zeros((0, self._n_labels)) for _ in range(len(X))]
+        if len(numbers):
+            found = super()._predict_marginals(some, weights, n_jobs)
+            for i, each in zip(numbers, found, strict=True):
+                if not each.any():
+                    raise ValueError(
+                        f"X[{i}] of {len(each)} positions has no segmentation with the "
+                        "lengths that labels may have"
+                    )
+                all_found[i] = each
+        return all_found
 
     def predict_segments(
         self, X: Examples, w: np.ndarray, known: list | None = None
