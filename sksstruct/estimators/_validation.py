@@ -7,6 +7,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 
 from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.labels import has_sets
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.progress import Status
 from sksstruct.utils.validation import (
@@ -89,7 +90,14 @@ class Validation(EarlyStopping):
         # number
         validate_params(estimator)
         packed = check_sequences(X)
-        labels = check_labels(y, packed.lengths, unknown=True)
+        try:
+            labels = check_labels(y, packed.lengths, unknown=True)
+        except TypeError:
+            if not has_sets(y):
+                raise
+            raise ValueError(
+                "early_stopping needs every label of y to be known, and y has sets"
+            ) from None
         weight = check_sequence_weight(sample_weight, len(packed))
         if None in labels:
             raise ValueError("early_stopping needs every label of y to be known")

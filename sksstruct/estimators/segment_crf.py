@@ -167,6 +167,9 @@ class SegmentCRF(
     sequences without positions. ``loss="log"`` has no cost of errors: `loss_unit` and
     `loss_normalization` have no effect.
 
+    Labels of positions are the same for more than one labeling if `max_length` is a
+    number, as a run may be cut in several ways; `predict_topk` has each of them.
+
     References
     ----------
     .. [1] S. Sarawagi and W. Cohen, "Semi-Markov conditional random fields for
@@ -253,7 +256,8 @@ class SegmentCRF(
 
         The solver visits every sequence once, as `ChainCRF.partial_fit` does. You can
         call it after `fit`. The first mini-batch, or `fit`, says for all of them what
-        form y has, and with ``alpha="auto"`` how large features are.
+        form y has, and with ``alpha="auto"`` how large features are. Segments longer
+        than `max_length` are cut into pieces.
 
         Parameters
         ----------
@@ -301,7 +305,8 @@ class SegmentCRF(
         Raises
         ------
         ValueError
-            If what is known has a label not seen in fit, or leaves no labeling.
+            If what is known has a label not seen in fit, or leaves no labeling; or if
+            segments or tags other than "O" are known and `roles` are not used.
         """
         X = self._checked(X)
         found = self.model_._predict(X, self.weights_, self.n_jobs, known=known)[0]

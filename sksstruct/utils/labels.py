@@ -326,9 +326,7 @@ def encode_choices(y, lengths):
         return *encode_labels(y, lengths), None
     except TypeError:
         # looked for in what is an error otherwise, as it takes time
-        if not is_list(y) or not any(
-            is_list(row) and any(isinstance(label, set) for label in row) for row in y
-        ):
+        if not has_sets(y):
             raise
     # one of each set for now: others must have been observed, too
     some = [
@@ -360,6 +358,13 @@ def encode_choices(y, lengths):
     if known.all():
         return encoder.classes_, codes, None, None
     return encoder.classes_, codes, known, choices
+
+
+def has_sets(y):
+    """Whether y has sets, of labels of which one was observed."""
+    return is_list(y) and any(
+        is_list(row) and any(isinstance(label, set) for label in row) for row in y
+    )
 
 
 def _one_of(labels, name):

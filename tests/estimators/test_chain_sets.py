@@ -180,3 +180,17 @@ def test_bad_sets(text):
         ChainCRF(score_function=None, solver="sdca", loss="log").fit(
             X, [["a", "b"], [{"a", "b"}, "a"]]
         )
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+def test_early_stopping_refuses_sets(loss):
+    X, y = sentences(10)
+    with pytest.raises(ValueError, match="early_stopping needs every label"):
+        ChainCRF(loss=loss, early_stopping=True).fit(X, vague(y))
+
+
+def test_hinge_needs_a_label():
+    X, y = sentences(10)
+    sets = [[{"a", "b"} for _ in row] for row in y]
+    with pytest.raises(ValueError, match="no position with a single label"):
+        ChainCRF().fit(X, sets)

@@ -370,3 +370,104 @@ def test_steady_where_a_chain_flickers():
     segments = SegmentCRF(random_state=0).fit(X, y).score(test, true)
     # 0.76 of the errors
     assert 1.0 - segments < 0.85 * (1.0 - chain)
+
+
+@pytest.mark.parametrize("form", ["segments", "tags", "labels"])
+def test_predictions_without_positions(form):
+    """One labeling of nothing, with a score of 0, beside those of other sequences."""
+    X, y = sentences(30)
+    if form != "segments":
+        y = [as_rows(x, each, form) for x, each in zip(X, y, strict=True)]
+    fitted = SegmentCRF(0.1, loss="log", random_state=0).fit(X, y)
+    test = [X[0], np.zeros((0, 3)), X[1]]
+    for k in (1, 3):
+        outputs, scores = fitted.predict_topk(test, k)
+        assert len(outputs[1]) == 1 and len(outputs[1][0]) == 0
+        assert scores[1].tolist() == [0.0] and len(outputs[2]) == k
+    shares = fitted.predict_proba(test)
+    assert [each.shape[0] for each in shares] == [len(x) for x in test]
+    np.testing.assert_array_equal(shares[2], fitted.predict_proba(X[1:2])[0])
+    # nothing but such sequences
+    assert fitted.predict_proba(test[1:2])[0].shape == (0, shares[0].shape[1])
+    assert len(fitted.predict_topk(test[1:2], 2)[0][0]) == 1
+
+
+def as_rows(x, segments, form):
+    """Tags, or labels, of positions."""
+    row = ["O"] * len(x)
+    for start, stop, label in segments:
+        begin, inside = (f"B-{label}", f"I-{label}") if form == "tags" else [label] * 2
+        row[start:stop] = [begin] + [inside] * (stop - start - 1)
+    return row
+
+
+def test_probabilities_without_segmentation():
+    X, y = [np.eye(2), np.ones((3, 2))], [[0, 0], [1, 1, 1]]
+    fitted = SegmentCRF(0.1, loss="log", min_length=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"X\[1\] of 1 positions has no segmentation"):
+        fitted.predict_proba([X[0], X[0][:1]])
+
+
+@pytest.mark.parametrize("form", ["segments", "tags", "labels"])
+def test_series_with_an_index(form):
+    """Rows, and the list of them, may have an index that does not count from 0."""
+    pd = pytest.importorskip("pandas")
+    X, y = sentences(30)
+    X, y = [*X, np.zeros((0, 3))], [*y, []]
+    if form != "segments":
+        y = [as_rows(x, each, form) for x, each in zip(X, y, strict=True)]
+    weight = np.arange(31) % 3
+    fits = [SegmentCRF(0.1, random_state=0).fit(X, y, weight)]
+    index = np.arange(31) + 7
+    fits.append(SegmentCRF(0.1, random_state=0).fit(X, pd.Series(y, index), weight))
+    if form != "segments":
+        rows = [pd.Series(row, np.arange(len(row)) + 5, dtype=object) for row in y]
+        fits.append(SegmentCRF(0.1, random_state=0).fit(X, rows, weight))
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fits[0].weights_, fit.weights_)
+
+
+def test_known_is_checked():
+    X, y = sentences(40)
+    fitted = SegmentCRF(0.1, random_state=0).fit(X, y)
+    test = [np.zeros((0, 3)), np.zeros((4, 3))]
+    # sequences keep their numbers
+    with pytest.raises(ValueError, match=r"known\[1\] has the label 'c'"):
+        fitted.predict(test, known=[None, [(0, 1, "c")]])
+    with pytest.raises(ValueError, match=r"known\[0\] has some"):
+        fitted.predict(test, known=[[(0, 1, "a")], None])
+    for known in ("aa", {0: None, 1: None}, 3):
+        with pytest.raises(TypeError, match="known must be a list"):
+            fitted.predict(test, known=known)
+    for known in ("OOOO", 3):
+        with pytest.raises(ValueError, match=r"known\[1\] must be a list"):
+            fitted.predict(test, known=[None, known])
+    pd = pytest.importorskip("pandas")
+    known = [None, [(0, 1, "a")]]
+    found = fitted.predict(test, known=pd.Series(known, [5, 9]))
+    assert found.tolist() == fitted.predict(test, known=known).tolist()
+
+
+def test_known_without_roles():
+    """Where nothing says where segments end, that cannot be known."""
+    X, y = sentences(40)
+    rows = [as_rows(x, each, "tags") for x, each in zip(X, y, strict=True)]
+    fitted = SegmentCRF(0.1, roles=False, random_state=0).fit(X, rows)
+    test = [np.zeros((3, 3))]
+    assert fitted.predict(test, known=[[None, "O", None]])[0][1] == "O"
+    with pytest.raises(ValueError, match="known tags need roles=True"):
+        fitted.predict(test, known=[["B-a", "B-a", None]])
+    fitted = SegmentCRF(0.1, roles=False, random_state=0).fit(X, y)
+    assert fitted.predict(test, known=[[]])[0] == fitted.predict(test)[0]
+    with pytest.raises(ValueError, match="known segments need roles=True"):
+        fitted.predict(test, known=[[(0, 1, "a")]])
+
+
+def test_stream_that_begins_outside():
+    X, y = [np.zeros((2, 1)), np.ones((2, 1))], [["O", "O"], ["B-a", "I-a"]]
+    tagger = SegmentCRF(0.1, max_length=3)
+    with pytest.raises(ValueError, match="the first mini-batch needs a segment"):
+        tagger.partial_fit(X[:1], y[:1], classes=["a"])
+    # as labels of positions
+    tagger.partial_fit(X[:1], y[:1], classes=["O", "a"])
+    assert tagger.model_.form_ == "labels"

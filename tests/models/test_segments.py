@@ -198,3 +198,37 @@ def test_labelings_from_elsewhere(form):
             continue
         accepted.add(record)
     assert accepted == allowed and len(allowed) >= 4
+
+
+def test_arrays_of_segments():
+    X, y = sentences(30)
+    y = [[(a, b, "ab".index(label)) for a, b, label in each] for each in y]
+    arrays = [np.array(each, dtype=int).reshape(-1, 3) for each in y]
+    fits = [
+        SSVMClassifier("segments", alpha=0.1, random_state=0).fit(X, z)
+        for z in (y, arrays)
+    ]
+    np.testing.assert_array_equal(fits[0].weights_, fits[1].weights_)
+
+
+@pytest.mark.parametrize(
+    ("segment", "error", "text"),
+    [
+        ((1, 2.5, "a"), ValueError, r"y\[1\] must be a list of \(start, stop, label\)"),
+        (("x", 2, "a"), ValueError, r"y\[1\] must be a list of \(start, stop, label\)"),
+        ((1, 2, None), ValueError, r"y\[1\] has a segment with a missing label: None"),
+        ((1, 2, np.nan), ValueError, r"y\[1\] has a segment with a missing label: nan"),
+        ((1, 2, ["a"]), TypeError, r"y\[1\] has a label that is not hashable"),
+    ],
+)
+def test_bad_segments_are_named(segment, error, text):
+    X, y = [np.zeros((3, 1))] * 2, [[(0, 1, "a")], [segment]]
+    with pytest.raises(error, match=text):
+        SSVMClassifier("segments").fit(X, y)
+
+
+def test_limits_name_the_label():
+    X, y = [np.zeros((3, 1))], [[(0, 1, "a"), (1, 3, "b")]]
+    text = "segments of 'b' have at most 2 positions, and min_length is 4"
+    with pytest.raises(ValueError, match=text):
+        SSVMClassifier(SegmentModel(min_length={"b": 4})).fit(X, y)

@@ -168,6 +168,11 @@ def known_segments(data):
     starts[1:] &= ~known[:-1]
     starts[offsets[:-1]] = known[offsets[:-1]]
     first = np.flatnonzero(starts)
+    if not len(first):
+        raise ValueError(
+            "y has no position with a single label: the hinge losses need some; use "
+            "loss='log'"
+        )
     rows = np.flatnonzero(known)
     lengths = np.diff(np.append(np.searchsorted(rows, first), len(rows)))
     owner = np.searchsorted(offsets, first, "right") - 1

@@ -50,7 +50,8 @@ def entries_of(y):
                 f"y[{i}] must be a list of labels, tags or segments, got {each!r:.80}"
             )
     rows = [each for each in y if len(each)]
-    if not rows or _is_segment(rows[0][0]):
+    # not by an index: a pandas Series may have others
+    if not rows or _is_segment(next(iter(rows[0]))):
         return None
     rows = (each.tolist() if isinstance(each, np.ndarray) else each for each in rows)
     try:
@@ -132,17 +133,32 @@ def _listed(y, lengths, offsets, name):
     rows, labels = [], {}
     for i, each in enumerate(y):
         for start, stop, label in ordered(each, lengths[i], f"{name}[{i}]"):
+            _check_label(label, f"{name}[{i}]")
             number = labels.setdefault(label, len(labels))
             rows.append((start + offsets[i], stop + offsets[i], number))
     rows = np.array(rows, dtype=np.intp).reshape(-1, 3)
     return Segments(*rows.T, list(labels))
 
 
+def _check_label(label, name):
+    """Raise an error if the label of a segment is missing, or not hashable."""
+    try:
+        hash(label)
+    except TypeError:
+        raise TypeError(f"{name} has a label that is not hashable: {label!r}") from None
+    # pandas' NA is neither equal nor unequal to anything
+    if label is None or type(label).__name__ == "NAType" or label != label:
+        raise ValueError(f"{name} has a segment with a missing label: {label!r}")
+
+
 def ordered(y, n_positions, name):
     """Checked segments of a list, in order."""
+    if isinstance(y, (str, bytes)) or not isinstance(y, Sized):
+        raise ValueError(f"{name} must be a list of (start, stop, label), got {y!r}")
     found = []
     for entry in y:
-        if not isinstance(entry, (tuple, list)) or len(entry) != 3:
+        entry = entry.tolist() if isinstance(entry, np.ndarray) else entry
+        if not _is_segment(entry):
             raise ValueError(
                 f"{name} must be a list of (start, stop, label), got {entry!r}"
             )

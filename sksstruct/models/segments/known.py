@@ -1,5 +1,7 @@
 """What is known of segmentations to be predicted: roles and labels of positions."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from sksstruct.models.segments.forms import (
@@ -25,8 +27,9 @@ def allowed_nodes(model, X, known):
         The fitted model.
     X : SegmentInputs
         The sequences.
-    known : list
-        For each sequence what is known of it, in the form of its output, or None.
+    known : list of tuple
+        For each sequence its number in errors, and what is known of it, in the form of
+        its output, or None.
 
     Returns
     -------
@@ -35,12 +38,15 @@ def allowed_nodes(model, X, known):
     """
     n_roles, ld = (4 if model._has_roles else 1), padded_length(model._n_labels)
     out = np.ones((X.packed.offsets[-1], n_roles, ld), dtype=np.uint8)
-    for i, (first, given) in enumerate(zip(X.packed.offsets, known, strict=False)):
-        rows, name = out[first:][: X.packed.lengths[i]], f"known[{i}]"
+    bounds = pairwise(X.packed.offsets.tolist())
+    for (first, last), (i, given) in zip(bounds, known, strict=True):
+        rows, name = out[first:last], f"known[{i}]"
         if given is None:
             continue
         if not is_list(given):
-            raise TypeError(f"{name} must be a list, got {given!r:.80}")
+            raise ValueError(
+                f"{name} must be a list in the form of y, or None, got {given!r:.80}"
+            )
         if model.form_ == "segments":
             _know_segments(model, rows, given, name)
         elif len(given) != len(rows):
@@ -62,12 +68,18 @@ def _number_of(model, label, name):
     return number + model.outside_
 
 
-def _know_segments(model, rows, segments, name):
-    """Allow only labelings that have these segments."""
+def _need_roles(model, what):
+    """Raise an error if nothing says where a segment begins and ends."""
     if not model._has_roles:
         raise ValueError(
-            "known segments need roles=True: nothing else says where they end"
+            f"known {what} need roles=True: nothing else says where segments end"
         )
+
+
+def _know_segments(model, rows, segments, name):
+    """Allow only labelings that have these segments."""
+    if len(segments):
+        _need_roles(model, "segments")
     for start, stop, label in ordered(segments, len(rows), name):
         roles = [BEGIN, *[INSIDE] * (stop - start - 2), END]
         if stop - start == 1:
@@ -85,12 +97,11 @@ def _know_label(model, row, label, name):
     elif label == "O":
         number = 0
     else:
+        _need_roles(model, "tags")
         tags = SpanLabels([label], lambda label: f"{name} has the label")
         number, letters = _number_of(model, tags.names[0], name), LETTERS[model.scheme_]
         roles = [k for k in range(4) if letters[k] == tags.letters[0]]
         if not roles:
             raise ValueError(f"{name} has {label!r}, no tag of {model.scheme_}")
-        if not model._has_roles:
-            roles = [0]
     row[:] = 0
     row[roles, number] = 1

@@ -166,7 +166,7 @@ class SegmentModel(CompiledModel):
                 if len(y[i]):
                     raise ValueError(f"X[{i}] has no positions, and y[{i}] has some")
             sample_weight = check_weight(sample_weight, len(X))[numbers]
-            X, y = X.take(numbers), [y[i] for i in numbers]
+            X, y = X.take(numbers), self._chosen(y, numbers)
         return X, y, sample_weight
 
     def _check_input(self, X, estimator):
@@ -183,7 +183,8 @@ class SegmentModel(CompiledModel):
             )
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} sequences, y has {len(y)}")
-        return X, y
+        # by place, and not by the index of a pandas Series
+        return X, list(y) if hasattr(y, "iloc") else y
 
     def _chosen(self, X, numbers):
         if isinstance(X, SegmentInputs):
@@ -226,6 +227,12 @@ class SegmentModel(CompiledModel):
             )
         self._forget()
         self._look(X, y, weight)
+        if self.entries_ is not None and self.entries_.tolist() == ["O"]:
+            if "O" not in set(classes):
+                raise ValueError(
+                    "y has no tag but 'O': the first mini-batch needs a segment, which "
+                    "says what scheme the tags have"
+                )
         self.lengths_ = dict.fromkeys(classes, 1)
         self._settle()
 
@@ -263,10 +270,11 @@ class SegmentModel(CompiledModel):
         self.longest_ = self._limits("max_length", [lengths[k] for k in labels])
         self.shortest_ = self._limits("min_length", [1] * len(labels))
         if (self.shortest_ > self.longest_).any():
-            k = int(np.argmax(self.shortest_ > self.longest_)) - self.outside_
+            k = int(np.argmax(self.shortest_ > self.longest_))
             raise ValueError(
-                f"segments of {labels[k]!r} have at most {self.longest_[k]} positions, "
-                f"and min_length is {self.shortest_[k]}: max_length must not be less"
+                f"segments of {labels[k - self.outside_]!r} have at most "
+                f"{self.longest_[k]} positions, and min_length is {self.shortest_[k]}: "
+                "max_length must not be less"
             )
         self.mean_square_ = self.mean_squares_ / self.mean_size_
         super()._settle()
@@ -515,9 +523,20 @@ class SegmentModel(CompiledModel):
         X = X[0] if isinstance(X, list) else X
         numbers = np.flatnonzero(X.packed.lengths)
         if known is not None:
+            if isinstance(known, (str, bytes, dict)) or not isinstance(known, Sized):
+                raise TypeError(
+                    f"known must be a list with an entry for each sequence, got "
+                    f"{known!r:.80}"
+                )
             if len(known) != len(X):
                 raise ValueError(f"X has {len(X)} sequences, known has {len(known)}")
-            known = [known[i] for i in numbers]
+            known = list(known)
+            for i in np.flatnonzero(X.packed.lengths == 0):
+                if known[i] is not None and len(known[i]):
+                    raise ValueError(
+                        f"X[{i}] has no positions, and known[{i}] has some"
+                    )
+            known = [(int(i), known[i]) for i in numbers]
         return X.take(numbers), numbers, known
 
     def _predict(self, X, weights, n_jobs=None, known=None):
@@ -529,20 +548,23 @@ class SegmentModel(CompiledModel):
         out[numbers] = scores
         return _at(numbers, outputs, [self._blank()] * len(out)), out
 
-    def _predict_topk(self, X, weights, k):
-        some, numbers, _ = self._with_positions(X)
-        outputs, scores = super()._predict_topk(some, weights, k)
-        # one labeling, of no position
-        blank = [[self._blank()]] * len(X), [np.zeros(1)] * len(X)
-        return tuple(
-            _at(numbers, *each) for each in zip((outputs, scores), blank, strict=True)
-        )
+    def _topk(self, x, weights, k):
+        x = self._input(x, "x")
+        if x.packed.offsets[-1]:
+            return super()._topk(x, weights, k)
+        return [self._blank()], np.zeros(1)
 
     def _predict_marginals(self, X, weights, n_jobs=None):
         some, numbers, _ = self._with_positions(X)
         found = []
         if len(numbers):
             found = super()._predict_marginals(some, weights, n_jobs)
+        for i, each in zip(numbers, found, strict=True):
+            if not each.any():
+                raise ValueError(
+                    f"X[{i}] of {len(each)} positions has no segmentation with the "
+                    "lengths that labels may have"
+                )
         return _at(numbers, found, [np.empty((0, self._n_labels))] * len(X))
 
     def _blank(self):

@@ -385,7 +385,7 @@ class GradientSolver(Solver):
         return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
 
     def adapt(self, model: BoundModel) -> None:
-        # smooth by sums where nothing finds the k best labelings, or only slowly
+        # smooth by sums where nothing compiled finds the k best labelings
         if "hinge" not in self.losses or "exp" not in model.oracles:
             return
         if "topk" not in model.oracles or not model.topk_is_compiled:
