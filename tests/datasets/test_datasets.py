@@ -237,3 +237,16 @@ def test_make_chain():
     ):
         with pytest.raises(ValueError):
             datasets.make_chain(**bad)
+
+
+def test_make_segments():
+    data = datasets.make_segments(5, n_segments=4, min_length=6, random_state=0)
+    for x, labels in zip(data.X, data.y, strict=True):
+        ends = np.flatnonzero(np.diff(labels)) + 1
+        assert len(ends) == 3 and x.shape == (len(labels), 3)
+        assert np.diff([0, *ends, len(labels)]).min() >= 6
+    assert not data.transitions.diagonal().any()
+    np.testing.assert_allclose(data.transitions.sum(axis=1), 1)
+    for bad in ({"n_classes": 1}, {"mean_length": 3.0}, {"correlation": 1.0}):
+        with pytest.raises(ValueError, match="must be at least"):
+            datasets.make_segments(**bad)
