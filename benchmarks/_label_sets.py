@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 
 from sksstruct import MultilabelPairwise
 from sksstruct.datasets import load_multilabel
-from sksstruct.estimators._pair_scaling import measures
+from sksstruct.estimators._held_out import measures
 
 MULAN = ("emotions", "scene", "yeast", "medical", "rcv1sub1", "bibtex", "corel5k")
 MADE = ("made20", "made200", "made1000")

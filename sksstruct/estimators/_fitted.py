@@ -126,6 +126,9 @@ class TrainedSegments(TrainedModel):
 class TrainedMultilabel(Trained):
     """Classifiers of sets of labels."""
 
+    # Fields of the `Target` that chooses labels; None: they are the best set.
+    _target: Any = None
+
     label_pairs_: np.ndarray
     interaction_scaling_: float
     interactions_: np.ndarray

@@ -13,10 +13,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedMultilabel
-from sksstruct.estimators._pair_scaling import choose_scaling
+from sksstruct.estimators._held_out import choose
 from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnySolver
 from sksstruct.estimators._train import named_solver, train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
+from sksstruct.models.multilabel.targets import Target, label_scores
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
@@ -51,9 +52,7 @@ def _is_likelihood(estimator):
         **TEXTS,
         "auto_rows": AUTO_ROWS.format("7.5e-5"),
         "solvers": listing(
-            SOLVERS.names(
-                "max", "factors", "coordinates", "label_sets", losses=("hinge",)
-            )
+            SOLVERS.names("max", "factors", "coordinates", "label_sets", "slopes")
         ),
     }
 )
@@ -119,6 +118,18 @@ class MultilabelPairwise(
         if the mean gain is below half a standard error. There are up to five folds, and
         fewer if 1000 samples were held out before. Samples are weighted by
         `sample_weight`. If you interrupt the choice, the classifier stays unfitted.
+    target : {"subset", "hamming", "f1", "micro", "macro"}, default="subset"
+        What `predict` is judged by. "subset": the whole set; `predict` returns the set
+        with the highest score. "hamming": the number of wrong labels; `predict` returns
+        the labels that are more likely than not. "f1": the F1 of each sample, on
+        average; `predict` returns the set whose expected F1 is largest, as if labels
+        were independent given the sample [6]_. "micro": the F1 of all labels together;
+        `predict` returns the labels whose score is above a threshold. "macro": the mean
+        F1 of the labels, with a threshold for each. Thresholds, and the probabilities
+        for "f1", are learned from the scores of samples that are held out in turn. The
+        probability of a label is the one under ``exp(score)`` of sets: exact with
+        inference="exact", otherwise by the mean-field approximation. Without pairs,
+        both are the same.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
         Algorithm that finds the best set of labels. "exact": enumeration of all sets.
         "lp": the LP relaxation, solved by one minimum cut for each sample. It is exact
@@ -131,8 +142,8 @@ class MultilabelPairwise(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
-        "auto" is "dcd". For "structured_hinge", it is "bcfw" if sets of labels are
-        enumerated, otherwise "bca".
+        "auto" is "dcd", or "lbfgs" with ``loss="log"``. For "structured_hinge", it is
+        "bcfw" if sets of labels are enumerated, otherwise "bca".
     max_iter : int, default=1000
         Maximum number of passes over the data. Used only if `solver` is a name.
     tol : float, default=5e-4
@@ -186,6 +197,7 @@ class MultilabelPairwise(
     --------
     sksstruct.plotting.InteractionsDisplay : The interactions as a heat map.
     sksstruct.solvers.DCD : The solver and its options.
+    sksstruct.solvers.LBFGS : The solver of ``loss="log"``.
 
     References
     ----------
@@ -200,6 +212,8 @@ class MultilabelPairwise(
     .. [5] X. Huang, I. E.-H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
        "Greedy direction method of multiplier for MAP inference of large output
        domain", AISTATS 2017.
+    .. [6] N. Ye, K. M. A. Chai, W. S. Lee and H. L. Chieu, "Optimizing F-measures: a
+       tale of two approaches", ICML 2012.
 
     Examples
     --------
@@ -217,6 +231,7 @@ class MultilabelPairwise(
     class_weight: dict | list[dict] | Literal["balanced"] | None = None
     pairs: Literal["auto", "all", "significant", "cooccurring"] | Array = "auto"
     interaction_scaling: NonNegative | Literal["auto"] = "auto"
+    target: Literal["subset", "hamming", "f1", "micro", "macro"] = "subset"
     inference: Literal["auto", "exact", "lp", "gdmm"] = "auto"
     solver: AnySolver = "auto"
     max_iter: Count = 1000
@@ -282,9 +297,10 @@ class MultilabelPairwise(
             class_weight=self.class_weight,
             pairs=self.pairs,
             interaction_scaling=self.interaction_scaling,
+            target=self.target,
             fit_intercept=self.fit_intercept,
             enumerates=self._is_exact,
-            choose_scaling=partial(choose_scaling, self),
+            choose=partial(choose, self),
         )
         model.follows_scale = self.alpha == "auto"
         return model
@@ -329,7 +345,13 @@ class MultilabelPairwise(
         y : ndarray or CSR array of shape (n_samples, n_labels) or (n_samples,)
             Label indicator. It is sparse or 1-D if the training labels were.
         """
-        labels = self._labels(self._unaries(X))
+        unaries = self._unaries(X)
+        if self._target is None:
+            labels = self._labels(unaries)
+        else:
+            exact = self._is_exact(unaries.shape[1])
+            scores = label_scores(unaries, self.interactions_, exact)
+            labels = Target(*self._target).choose(scores, self.n_jobs)
         if self._values is not None:
             return self._values[labels[:, 0]]
         return sparse.csr_array(labels) if self._sparse_output else labels

@@ -26,7 +26,11 @@ from sksstruct.models.graph.labeled import (
 )
 from sksstruct.models.multiclass._multiclass import Classes
 from sksstruct.models.multilabel._multilabel import LabelSets
-from sksstruct.models.multilabel.conditional import ConditionalDual, ConditionalModel
+from sksstruct.models.multilabel.conditional import (
+    ConditionalDual,
+    ConditionalLoss,
+    ConditionalModel,
+)
 from sksstruct.models.multilabel.multilabel import multilabel_factors
 from sksstruct.models.polytope_dual import ChainDual, ClassDual, ForestDual
 from sksstruct.models.protocols._bound_model import BoundModel
@@ -58,7 +62,7 @@ def _of_structure(forms):
 
 @singledispatch
 def smooth_loss(model, smoothing, nonsmooth=False):
-    """Form a loss with a gradient: "exp" for the entropy, "topk" for l2.
+    """Form a loss with a gradient: "exp" for the entropy, "topk" for l2, "slopes".
 
     Parameters
     ----------
@@ -96,6 +100,11 @@ def _(model, smoothing, nonsmooth=False):
         nonsmooth,
         model.support,
     )
+
+
+@smooth_loss.register(ConditionalModel)
+def _(model, smoothing, nonsmooth=False):
+    return ConditionalLoss(model)
 
 
 @singledispatch

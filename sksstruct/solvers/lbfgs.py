@@ -79,7 +79,15 @@ class LBFGS(GradientSolver):
     _: KW_ONLY
     memory: Count = 10
 
+    required_oracles = ("exp", "topk", "slopes")
     bounded = unregularized = True
+
+    def asks_for(self, model):
+        own = ("slopes",) if "slopes" in model.oracles else ()
+        return own or super().asks_for(model)
+
+    def losses_of(self, model):
+        return ("hinge", "smooth") if "slopes" in model.oracles else self.losses
 
     def _solve(self, model, alpha, options):
         loss, box = self.smooth_loss(model), Box.of(model)
@@ -233,6 +241,11 @@ class Objective:
         self._all = None
         if loss.support is not None or box is not None:
             self._all = aligned_zeros(n_weights)
+        # without any penalty none is special
+        self._free = loss.unpenalized if alpha > 0.0 else None
+        self._next_bound = 0
+        if loss.unpenalized is not None and start is None:
+            self.start[loss.unpenalized] = loss.constants
         self._certificate = Certificate(alpha, box)
         self.best = self._last = None
         self.best_dual = -np.inf
@@ -249,7 +262,7 @@ class Objective:
             w[self._kept] = x
         loss = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
         with np.errstate(over="ignore", invalid="ignore"):
-            primal = loss + self.alpha / 2 * float(x @ x)
+            primal = loss + self.alpha / 2 * self._square(x)
             slope, dual, residual = self._compare(primal, x, w)
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
@@ -258,6 +271,14 @@ class Objective:
         self.calls += self.loss.model.n_examples
         self._last = primal, float(np.mean(self.loss.exact)), residual, dual
         return primal, slope
+
+    def _square(self, x):
+        """The squared norm of the weights that have a penalty."""
+        square = float(x @ x)
+        if self._free is None:
+            return square
+        free = x[self._free]
+        return square - float(free @ free)
 
     def first_step(self, value, slope):
         """Length of a step along minus a gradient, of whose Hessian nothing is known.
@@ -273,8 +294,13 @@ class Objective:
         if self.box is None and self.alpha > 0.0:
             slope = self.gradient[self._kept]
             add_scaled(self.alpha, x, slope)
+            if self._free is not None:
+                slope[self._free] -= self.alpha * x[self._free]
             # over the weights that exist
-            residual = float(slope @ slope) / (2 * self.alpha)
+            residual = self._square(slope) / (2 * self.alpha)
+            if self._free is not None:
+                # the dual variables meet its constraints at the optimum only
+                return slope, -np.inf, residual
             rounding = ROUNDING * (abs(primal) + residual)
             return slope, primal - residual - rounding, residual
         if self.loss.support is not None:
@@ -302,10 +328,22 @@ class Objective:
 
     def report(self, loop):
         """Report the lowest objective so far to the loop; adds a row to the trace."""
-        primal, _, exact, residual = self.best
+        primal, x, exact, residual = self.best
         loop.calls = self.calls
+        if self._free is not None:
+            self._bound(x, residual, loop)
+            residual = np.inf
         dual = self.best_dual if self.loss.convex else -np.inf
         loop.report(primal, None, dual, exact, self.extra, residual=residual)
+
+    def _bound(self, x, residual, loop):
+        """Form a dual value where weights without a penalty are nearly the best."""
+        near = residual <= loop.solver.tol * abs(self.best[0])
+        # it takes as long as a few gradients
+        due = near and loop.n_iter >= self._next_bound
+        if due or loop.n_iter >= loop.solver.max_iter:
+            self.best_dual = max(self.best_dual, self.loss.dual_value(x, self.alpha))
+            self._next_bound = loop.n_iter + 1 + loop.n_iter // 8
 
     def take_best(self, loop):
         """Make the loop return the lowest objective, whether reported or not."""

@@ -29,6 +29,7 @@ from libc.math cimport exp, fabs, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.models.tables._feature_rows cimport FeatureRows
+from sksstruct.utils._simd cimport sks_exp_row
 
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils.packed import PackedSequences
@@ -42,6 +43,8 @@ cdef enum:
 
 LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "log": LOGISTIC}
 
+# Products of numbers up to two are taken so far, and then their logarithm.
+cdef double LARGE = 1e300
 # A step of the logistic loss ends where the logit moves by less than this.
 cdef double PRECISION = 1e-12
 
@@ -189,11 +192,17 @@ cdef class ConditionalRows:
     cdef void _scores(self, Py_ssize_t i, const double* w,
                       double* out) noexcept nogil:
         """Write f_ij of all labels; entries up to the padding are used."""
-        cdef Py_ssize_t j, k, place, entry
-        cdef const double* pair_weights = w + self.n_features * self.ld
+        cdef Py_ssize_t j
         for j in range(self.ld):
             out[j] = 0.0
         self.rows.scores(i, w, self.ld, out, out)
+        self._add_pair_scores(i, w, out)
+
+    cdef void _add_pair_scores(self, Py_ssize_t i, const double* w,
+                               double* out) noexcept nogil:
+        """Add what pairs contribute to f_ij."""
+        cdef Py_ssize_t k, place, entry
+        cdef const double* pair_weights = w + self.n_features * self.ld
         if not self.n_pairs:
             return
         # only pairs with a label that is on count: a sample has few of them
@@ -219,8 +228,7 @@ cdef class ConditionalRows:
     cdef void _add(self, Py_ssize_t i, const double* change, Py_ssize_t n_changed,
                    double* w) noexcept nogil:
         """w += sum_j change_j a_ij, of which so many are not zero."""
-        cdef Py_ssize_t j, place, entry
-        cdef double* pair_weights = w + self.n_features * self.ld
+        cdef Py_ssize_t j
         # in late passes most labels are where they should be
         if n_changed * FEW < self.n_labels:
             for j in range(self.n_labels):
@@ -228,6 +236,13 @@ cdef class ConditionalRows:
                     self.rows.add_to_column(i, change[j], w + j, self.ld)
         else:
             self.rows.scatter(i, 1.0, change, self.ld, w)
+        self._add_to_pairs(i, change, w)
+
+    cdef void _add_to_pairs(self, Py_ssize_t i, const double* change,
+                            double* w) noexcept nogil:
+        """Add sum_j change_j a_ij to the weights of pairs."""
+        cdef Py_ssize_t j, place, entry
+        cdef double* pair_weights = w + self.n_features * self.ld
         if not self.n_pairs:
             return
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
@@ -361,6 +376,111 @@ cdef class ConditionalRows:
                     total += self.costs[on, j] * loss_of(
                         self.kind, scores[j] if on else -scores[j])
                 out[i] = total
+
+    cdef double _slopes(self, Py_ssize_t i, double* scores,
+                        double* memory) noexcept nogil:
+        """Replace f_ij by p_i c_ij s_ij l'(s_ij f_ij); return sum_j c_ij l(s_ij f_ij).
+
+        `memory` has two rows.
+        """
+        cdef Py_ssize_t j
+        cdef int on
+        cdef double sign, cost, slack, total = 0.0
+        cdef double weight = self.example_weights[i]
+        cdef double* sizes = memory
+        cdef double* small = memory + self.ld
+        if self.kind == LOGISTIC:
+            return self._logistic_slopes(i, scores, sizes, small)
+        for j in range(self.n_labels):
+            on = self.Y[i, j]
+            sign = 1.0 if on else -1.0
+            cost = self.costs[on, j]
+            slack = max(1.0 - sign * scores[j], 0.0)
+            total += cost * slack * slack
+            scores[j] = -2.0 * weight * cost * sign * slack
+        return total
+
+    cdef double _logistic_slopes(self, Py_ssize_t i, double* scores, double* sizes,
+                                 double* small) noexcept nogil:
+        """The same for the logistic loss, with exponentials eight at a time."""
+        cdef Py_ssize_t j
+        cdef int on
+        cdef double sign, cost, e, share, low, largest, product = 1.0, total = 0.0
+        cdef double weight = self.example_weights[i]
+        # e^-|f|, whatever the sign of f
+        for j in range(self.n_labels):
+            sizes[j] = -fabs(scores[j])
+        largest = exp(sks_exp_row(self.n_labels, self.ld, sizes, small, &low))
+        for j in range(self.n_labels):
+            on = self.Y[i, j]
+            sign = 1.0 if on else -1.0
+            cost = self.costs[on, j]
+            e = largest * small[j]
+            # of the logarithms of 1 + e, one is taken for many labels
+            if cost == 1.0:
+                product *= 1.0 + e
+                if product > LARGE:
+                    total += log(product)
+                    product = 1.0
+            else:
+                total += cost * log1p(e)
+            share = e / (1.0 + e)
+            if sign * scores[j] < 0.0:
+                total -= cost * sign * scores[j]
+                share = 1.0 / (1.0 + e)
+            scores[j] = -weight * cost * sign * share
+        return total + log(product)
+
+    def add_slopes(self, Py_ssize_t start, Py_ssize_t stop, const double[::1] w,
+                   double[::1] gradient, double[::1] losses,
+                   double[:, ::1] products=None):
+        """Add the gradient of examples start <= i < stop, and write their losses.
+
+        Parameters
+        ----------
+        start, stop : int
+            Examples.
+        w : ndarray of shape (n_weights,)
+            Weights.
+        gradient : ndarray of shape (n_weights,)
+            The gradient is added to it; of weights of pairs only, if there are
+            `products`.
+        losses : ndarray of shape (n_examples,)
+            sum_j c_ij l(s_ij f_ij) is written to it.
+        products : ndarray of shape (stop - start, ld), default=None
+            The scores without pairs, which become slopes p_i c_ij s_ij l'.
+        """
+        cdef Py_ssize_t i
+        cdef double[:, ::1] memory = np.zeros((3, self.ld))
+        cdef double* scores = &memory[2, 0]
+        cdef bint given = products is not None
+        with nogil:
+            for i in range(start, stop):
+                if given:
+                    scores = &products[i - start, 0]
+                    self._add_pair_scores(i, &w[0], scores)
+                else:
+                    self._scores(i, &w[0], scores)
+                losses[i] = self._slopes(i, scores, &memory[0, 0])
+                if given:
+                    self._add_to_pairs(i, scores, &gradient[0])
+                else:
+                    self._add(i, scores, self.n_labels, &gradient[0])
+
+    def duals_at(self, const double[::1] w, double[:, ::1] duals):
+        """Write the dual variables b_ij = -l'(s_ij f_ij) of the weights w."""
+        cdef Py_ssize_t i, j
+        cdef double margin
+        cdef double[::1] scores = np.empty(self.ld)
+        with nogil:
+            for i in range(self.n_examples):
+                self._scores(i, &w[0], &scores[0])
+                for j in range(self.n_labels):
+                    margin = scores[j] if self.Y[i, j] else -scores[j]
+                    if self.kind == LOGISTIC:
+                        duals[i, j] = 1.0 / (1.0 + exp(margin))
+                    else:
+                        duals[i, j] = 2.0 * max(1.0 - margin, 0.0)
 
     def dual_losses(self, const double[:, ::1] factors, const double[:, ::1] duals,
                     double[::1] out):

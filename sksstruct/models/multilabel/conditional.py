@@ -1,6 +1,7 @@
 """Label sets whose labels are learned given the observed values of the others."""
 
 import numpy as np
+from scipy import sparse
 
 from sksstruct.models.multilabel._conditional import ConditionalRows
 from sksstruct.models.protocols.duals import CoordinateDual
@@ -8,6 +9,8 @@ from sksstruct.models.protocols.trainable import Trainable
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
+# Rows of features that are multiplied by the weights at a time.
+BATCH = 512
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
 
@@ -37,7 +40,6 @@ class ConditionalModel(Trainable):
         it, no bias is best: it is penalized, whatever `free_bias` is.
     """
 
-    oracles = ("coordinates",)
     # there are weights of labels that are the padding of rows
     views_need_data = True
 
@@ -46,6 +48,11 @@ class ConditionalModel(Trainable):
     ):
         self.rows = ConditionalRows(X, Y, pairs, costs, example_weights, scaling, loss)
         self.example_weights = example_weights
+        self.features = X
+        # the hinge has no slopes
+        self.oracles = ("coordinates",) + ("slopes",) * (loss != "hinge")
+        # dual variables of the logistic loss are learned slowly
+        self.preferred_solver = "lbfgs" if loss == "log" else None
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
         # what labels cost that are off, and that are on
@@ -84,6 +91,12 @@ class ConditionalModel(Trainable):
         return float(self.example_weights @ losses)
 
 
+def best_constants(model):
+    """The biases without a penalty that are best if there are no features."""
+    off, on = model.masses[:, model.free]
+    return np.log(on / off)
+
+
 class ConditionalDual(CoordinateDual):
     """The dual variables b, and the weights that they stand for.
 
@@ -114,9 +127,7 @@ class ConditionalDual(CoordinateDual):
             self._state[...] = state
             model.rows.restore(alpha, self._none, self.duals, self.w)
         else:
-            # the best ones without features
-            off, on = model.masses[:, free]
-            self.multipliers[free] = np.log(on / off)
+            self.multipliers[free] = best_constants(model)
         model.biases(self.w)[free] += self.multipliers[free]
 
     def visit(self, rng):
@@ -151,3 +162,47 @@ class ConditionalDual(CoordinateDual):
 
     def state(self):
         return self._state
+
+
+class ConditionalLoss:
+    """The mean loss of a `ConditionalModel`, and its gradient.
+
+    Parameters
+    ----------
+    model : ConditionalModel
+        The model with its data.
+    """
+
+    convex, support = True, None
+
+    def __init__(self, model):
+        self.model, self.exact = model, np.ones(1)
+        rows = model.rows
+        # where the biases begin, which no other weight has
+        first = (rows.n_features - 1) * rows.ld
+        self.unpenalized = first + model.free if len(model.free) else None
+        self.constants = best_constants(model)
+        self._losses = np.empty(model.n_examples)
+
+    def value_and_gradient(self, w, gradient, n_jobs=None):
+        model, rows = self.model, self.model.rows
+        gradient[:] = 0.0
+        if sparse.issparse(model.features):
+            rows.add_slopes(0, model.n_examples, w, gradient, self._losses)
+            return float(model.example_weights @ self._losses)
+        # matrix products of dense rows, of so many that the scores stay in a cache
+        size = rows.n_features * rows.ld
+        weights, out = (a[:size].reshape(rows.n_features, -1) for a in (w, gradient))
+        for first in range(0, model.n_examples, BATCH):
+            part = model.features[first : first + BATCH]
+            products = np.ascontiguousarray(part @ weights)
+            last = first + len(part)
+            rows.add_slopes(first, last, w, gradient, self._losses, products)
+            out += part.T @ products
+        return float(model.example_weights @ self._losses)
+
+    def dual_value(self, w, alpha):
+        """A lower bound of the optimum, from the dual variables of weights w."""
+        state = np.zeros((self.model.n_examples + 1, self.model.rows.n_labels))
+        self.model.rows.duals_at(w, state[:-1])
+        return ConditionalDual(self.model, alpha, state).value()

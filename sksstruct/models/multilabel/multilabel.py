@@ -1,6 +1,7 @@
 """Sets of labels as `MultilabelPairwise` trains and decodes them."""
 
 from collections.abc import Set
+from dataclasses import astuple
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from sksstruct.models.multilabel._pairs import (
     joint_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.models.multilabel.targets import LEARNED
 from sksstruct.models.rows import ROWS, RowsModel
 from sksstruct.models.spec import row_squares
 from sksstruct.models.tables._table import BoundTable
@@ -34,13 +36,13 @@ class MultilabelModel(RowsModel):
 
     Parameters
     ----------
-    loss, class_weight, pairs, interaction_scaling, fit_intercept
+    loss, class_weight, pairs, interaction_scaling, target, fit_intercept
         As in `sksstruct.MultilabelPairwise`.
     enumerates : callable
         ``enumerates(n_labels)`` returns whether all sets of labels are tried.
-    choose_scaling : callable
-        ``choose_scaling(self, examples)`` returns the number that stands for
-        interaction_scaling="auto".
+    choose : callable
+        ``choose(self, examples)`` returns the number that stands for
+        `interaction_scaling`, and the `Target`, or None for the best set.
 
     Attributes
     ----------
@@ -61,14 +63,15 @@ class MultilabelModel(RowsModel):
         class_weight,
         pairs,
         interaction_scaling,
+        target,
         fit_intercept,
         enumerates,
-        choose_scaling,
+        choose,
     ):
         self.loss, self.class_weight = loss, class_weight
         self.pairs, self.interaction_scaling = pairs, interaction_scaling
         self.fit_intercept, self.enumerates = fit_intercept, enumerates
-        self.choose_scaling = choose_scaling
+        self.target, self.choose = target, choose
 
     def _read(self, X, y, sample_weight, seen):
         _refuse_sets(y)
@@ -109,6 +112,11 @@ class MultilabelModel(RowsModel):
                 "number, such as interaction_scaling_ of MultilabelPairwise fitted to "
                 "one part"
             )
+        if self.target in LEARNED:
+            raise ValueError(
+                f"target={self.target!r} learns from samples that are held out, which "
+                "needs all data at once: with parts use target='subset' or 'hamming'"
+            )
         X, Y, weight = self._checked_part(X, y, sample_weight)
         learned = {"the number of labels": ("equal", Y.shape[1])}
         learned["squares"] = "sum", float((weight * row_squares(X)).sum())
@@ -146,11 +154,7 @@ class MultilabelModel(RowsModel):
         return self._bind((X, Y, np.ones(1)))
 
     def _bind(self, examples):
-        self.scaling = self.interaction_scaling
-        if self.scaling == "auto":
-            self.scaling = self.choose_scaling(self, examples)
-        else:
-            self.scaling /= self.intercept_scaling_
+        self.scaling, self._target = self.choose(self, examples)
         if self.scaling == 0.0:
             self.label_pairs_ = self.label_pairs_[:0]
         return self.bind_scaled(examples, self.scaling)
@@ -201,6 +205,8 @@ class MultilabelModel(RowsModel):
             "interactions_": table,
             "interaction_scaling_": float(self.scaling * self.intercept_scaling_),
             "_loss": self.loss,
+            # plain values, which any reader of files trusts
+            "_target": self._target and astuple(self._target),
         }
 
     def tables(self, views, pairs, scaling):

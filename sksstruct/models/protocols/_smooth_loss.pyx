@@ -37,6 +37,9 @@ cdef class SmoothLoss:
         variables.
     nonsmooth : bool
         Whether the structured hinge itself is minimized, by means of the smooth loss.
+    unpenalized : ndarray of int or None
+        Flat weights without a penalty, if there are any. Such a loss has a method
+        ``dual_value(w, alpha)``, a lower bound of the optimum.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.
     expected_loss : float
@@ -48,6 +51,8 @@ cdef class SmoothLoss:
     keep_anchors : bool
         Whether visits of single examples will be anchored at the next gradient.
     """
+
+    unpenalized = None
 
     def __cinit__(self, *args, **kwargs):
         self.hinge = NAN

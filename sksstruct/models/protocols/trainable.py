@@ -14,3 +14,7 @@ class Trainable:
     topk_is_compiled = True
     # labels that were not observed
     unknown = None
+
+    def box(self, bounds=None):
+        """Bounds on weights, of which there are none."""
+        return None

@@ -1,0 +1,320 @@
+"""What held-out samples decide: how pairs interact, and which labels are taken."""
+
+import time
+import warnings
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
+from sklearn.utils import check_random_state
+
+from sksstruct.models.multilabel.multilabel import decode
+from sksstruct.models.multilabel.targets import LEARNED, Target, label_scores
+from sksstruct.solvers import SOLVERS
+from sksstruct.utils.progress import Status
+
+# Values that are tried, as shares of the mean norm of the features.
+SHARES = 0.03, 0.1, 0.3, 1.0
+# Folds, of which as many are held out in turn as have so many samples together.
+N_FOLDS, ENOUGH = 5, 1000
+# Tolerance of the solver while values are tried; a smaller one for the logistic loss,
+# which learns rare labels late. Later trials go on from earlier ones, and what is
+# gained by more passes only would seem to be gained by pairs.
+TOL, LOG_TOL = 1e-2, 1e-3
+# A measure may fall by so many standard errors, and all must rise by so many on
+# average: pairs have to be worth it.
+WORST, LEAST_GAIN = -0.5, 0.5
+# Larger values are not tried where measures fall by so many on average.
+HOPELESS = -2.0
+# The columns of `measures`.
+MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
+
+
+def choose(estimator, spec, examples):
+    """The scaling of pairs, and the target, that predict best on held-out samples.
+
+    Parameters
+    ----------
+    estimator : MultilabelPairwise
+        Its parameters are read.
+    spec : MultilabelModel
+        The model, which has read the data.
+    examples : tuple
+        Checked examples: features, label indicator and weights.
+
+    Returns
+    -------
+    scaling : float
+        Zero if no pairs are best.
+    target : Target or None
+        How labels are chosen; None: as the best set.
+    """
+    X, Y, _ = examples
+    n = len(Y)
+    scalings = [spec.interaction_scaling]
+    if scalings == ["auto"]:
+        scalings = [0.0]
+        if len(spec.label_pairs_) and n >= 2 * N_FOLDS:
+            squares = X.multiply(X) if sparse.issparse(X) else X * X
+            norm = np.sqrt(squares.sum() / n + spec.fit_intercept)
+            scalings += [share * norm for share in SHARES]
+    else:
+        scalings[0] /= spec.intercept_scaling_
+    learns = spec.target in LEARNED
+    if (len(scalings) == 1 and not learns) or n < 2 * N_FOLDS:
+        return scalings[0], None if spec.target == "subset" else Target(spec.target)
+    return Trials(estimator, spec, examples).best(scalings)
+
+
+class Trials:
+    """Fits to all but the held-out samples, for one scaling after the other."""
+
+    def __init__(self, estimator, spec, examples):
+        self.estimator, self.spec = estimator, spec
+        rng = check_random_state(estimator.random_state)
+        folds = KFold(N_FOLDS, shuffle=True, random_state=rng.randint(2**31 - 1))
+        self.parts = _parts(list(folds.split(examples[0])), examples)
+        # the measures count samples by their weights, as training does
+        self.observed, self.shares = (
+            np.concatenate([held_out[k] for _, held_out in self.parts]) for k in (1, 2)
+        )
+        self.solver, self.started = _quick_solver(estimator), time.perf_counter()
+        self.states, self.unfinished = [None] * len(self.parts), []
+
+    def best(self, scalings):
+        """The best scaling, and the target that was learned with it."""
+        measured, targets = [], []
+        for scaling in scalings:
+            if measured and self.left() == 0.0:
+                break
+            labels, target = self.labels(scaling)
+            targets.append(target)
+            measured.append(measures(self.observed, labels, self.shares))
+            if self.estimator.verbose:
+                _print(scaling, measured[-1].mean(axis=0))
+            best = measured[best_of(measured)]
+            # what is too strong already is not tried stronger, where sets are hard to
+            # find
+            if gains(measured[-1], best).mean() < HOPELESS:
+                break
+        _warn(self.unfinished)
+        number = best_of(measured)
+        return scalings[number], targets[number]
+
+    def left(self):
+        """Seconds that are left, or None."""
+        limit = self.estimator.max_seconds
+        if limit is None:
+            return None
+        return max(limit - (time.perf_counter() - self.started), 0.0)
+
+    def labels(self, scaling):
+        """Labels of the held-out samples, and the target that chose them."""
+        spec, found = self.spec, []
+        pairs = spec.label_pairs_ if scaling > 0.0 else spec.label_pairs_[:0]
+        for number, (train, held_out) in enumerate(self.parts):
+            views = self._fit(number, train, scaling)
+            coef, intercept, table = spec.tables(views, pairs, scaling)
+            unaries = np.asarray(held_out[0] @ coef.T) + intercept
+            if spec.target == "subset":
+                by_gdmm = self.estimator.inference == "gdmm"
+                found.append(
+                    decode(
+                        unaries,
+                        pairs,
+                        table,
+                        exact=spec._exact,
+                        by_gdmm=by_gdmm,
+                        n_jobs=self.estimator.n_jobs,
+                    ).astype(np.int8)
+                )
+            else:
+                found.append(label_scores(unaries, table, spec._exact))
+        found = np.concatenate(found)
+        if spec.target == "subset":
+            return found, None
+        target = Target.learned(spec.target, found, self.observed, self.shares)
+        return target.choose(found, self.estimator.n_jobs).astype(np.int8), target
+
+    def _start(self, number, model, scaling):
+        """State of an earlier trial of a fold; weights of pairs are those of today."""
+        if self.states[number] is None:
+            return None
+        earlier, state = self.states[number]
+        # dual variables of labels are valid whatever their pairs are
+        if state is None or "weights" not in state or "coordinates" in state:
+            return state
+        weights = np.zeros(model.n_weights)
+        known = state["weights"][: model.n_weights]
+        weights[: len(known)] = known
+        # their scores stay the same
+        if 0.0 < earlier and len(known) == model.n_weights:
+            model.views(weights)["pair_coef"][...] *= earlier / scaling
+        return {**state, "weights": weights}
+
+    def _fit(self, number, examples, scaling):
+        """Named weights after training without the held-out samples of a fold."""
+        estimator, spec = self.estimator, self.spec
+        model = spec.bind_scaled(examples, scaling)
+        alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
+        alpha = spec.solver_alpha(alpha)
+        model.binder = partial(spec.bind_part_scaled, examples, scaling)
+        solver = SOLVERS.resolve(
+            self.solver,
+            max_iter=estimator.max_iter,
+            tol=max(estimator.tol, _coarse(estimator)),
+            model=model,
+            alpha=alpha,
+        )
+        state = self._start(number, model, scaling)
+        if state is not None and not solver.accepts(state, model):
+            state = None
+        result = solver.solve(
+            model,
+            alpha,
+            random_state=estimator.random_state,
+            n_jobs=estimator.n_jobs,
+            dual_state=state,
+            max_seconds=self.left(),
+        )
+        if Status(result.status) is Status.INTERRUPTED:
+            raise KeyboardInterrupt(
+                "training was interrupted while interaction_scaling was chosen; there "
+                "is no classifier yet"
+            )
+        self.states[number] = scaling, result.dual_state
+        if Status(result.status).remedy is not None:
+            self.unfinished.append((scaling, result))
+        return solver.layout(model).views(result.weights)
+
+
+def _warn(trials):
+    """Warn once if trials ended before the gap was small enough."""
+    if not trials:
+        return
+    scaling, result = max(trials, key=lambda trial: trial[1].dual_gap)
+    warnings.warn(
+        f"{len(trials)} trial(s) of an interaction_scaling did not converge, so "
+        f"another may be better: with {scaling:.3g}, after {result.n_iter} passes, "
+        f"the duality gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
+        f"{Status(result.status).remedy}",
+        ConvergenceWarning,
+        stacklevel=9,  # past fit and its decorator
+    )
+
+
+def _print(scaling, means):
+    values = ", ".join(
+        f"{name} {mean:.4f}" for name, mean in zip(MEASURES, means, strict=True)
+    )
+    print(f"[MultilabelPairwise] interaction_scaling {scaling:.3g}: {values}")
+
+
+def _parts(folds, examples):
+    """Examples to train on, and those held out, for as many folds as are needed."""
+    X, Y, weight = examples
+    parts, n_held_out = [], 0
+    for train, test in folds:
+        # enough tell as well as more, and sets of many labels take time to find
+        test = test[: ENOUGH - n_held_out]
+        share = weight[train]
+        held_out = X[test], Y[test], weight[test]
+        parts.append(((X[train], Y[train], share / share.sum()), held_out))
+        n_held_out += len(test)
+        if n_held_out >= ENOUGH:
+            break
+    return parts
+
+
+def _coarse(estimator):
+    """The tolerance of trials, unless the estimator's is larger."""
+    return LOG_TOL if estimator.loss == "log" else TOL
+
+
+def _quick_solver(estimator):
+    """The estimator's solver with a larger tolerance, by name where it has one."""
+    if isinstance(estimator.solver, str):
+        return estimator.solver
+    solver = clone(estimator.solver)
+    if hasattr(solver, "tol"):
+        solver.set_params(tol=max(solver.tol, _coarse(estimator)))
+    return solver
+
+
+def measures(Y, predicted, weight=None):
+    """Micro, macro and sample F1, and the share of right labels, for each sample.
+
+    The F1 of many samples is a ratio of sums. What a sample contributes to it is its
+    linearization (the delta method), so that means and standard errors of differences
+    are those of ordinary columns.
+
+    Parameters
+    ----------
+    Y, predicted : ndarray of shape (n_samples, n_labels)
+        Label indicators.
+    weight : ndarray of shape (n_samples,), default=None
+        How much the samples count; None: all the same.
+
+    Returns
+    -------
+    contributions : ndarray of shape (n_samples, 4)
+        Their plain means are the four measures.
+    """
+    weight = np.ones(len(Y)) if weight is None else weight / weight.mean()
+    both = 2.0 * (Y & predicted)
+    sizes = (Y + predicted).astype(np.float64)
+    # F1 tells nothing of labels that no sample has
+    some = Y.any(axis=0)
+    macro = np.ones(len(Y))
+    if some.any():
+        macro = _ratio(both[:, some], sizes[:, some], weight).mean(axis=1)
+    total, size = both.sum(axis=1), sizes.sum(axis=1)
+    each = np.where(size > 0.0, total / np.maximum(size, 1.0), 1.0)
+    right, one = (Y == predicted).mean(axis=1), np.ones(len(Y))
+    micro, each, right = (
+        _ratio(above[:, None], below[:, None], weight)[:, 0]
+        for above, below in ((total, size), (each, one), (right, one))
+    )
+    return np.column_stack([micro, macro, each, right])
+
+
+def _ratio(above, below, weight):
+    """What rows contribute to the ratios of the columns' weighted sums."""
+    mean = weight @ below / len(below)
+    mean[mean == 0.0] = 1.0
+    ratio = weight @ above / len(above) / mean
+    return ratio + weight[:, None] * (above - ratio * below) / mean
+
+
+def best_of(measured):
+    """Which of several values to take, the first being no pairs at all.
+
+    Parameters
+    ----------
+    measured : list of ndarray of shape (n_samples, 4)
+        Contributions of the samples to the measures, for each value.
+
+    Returns
+    -------
+    best : int
+        The value with the largest mean gain, in standard errors of the difference, of
+        those that lose in no measure.
+    """
+    best, most = 0, LEAST_GAIN
+    for number, each in enumerate(measured):
+        change = gains(each, measured[0])
+        if change.min() >= WORST and change.mean() > most:
+            best, most = number, change.mean()
+    return best
+
+
+def gains(contributions, others):
+    """How much better each measure is, in standard errors of the difference."""
+    change = contributions - others
+    error = change.std(axis=0) / len(change) ** 0.5
+    return np.divide(
+        change.mean(axis=0), error, out=np.zeros(len(error)), where=error > 1e-12
+    )

@@ -1,0 +1,174 @@
+"""The set of labels that is best for a measure, from what is known of each label."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from sksstruct.models.multilabel._expected_f1 import best_f1_sets
+from sksstruct.utils.parallel import run_in_chunks
+
+# Measures whose best labels depend on scores of samples that are held out.
+LEARNED = "f1", "micro", "macro"
+# Fewer samples with a label than this say little about a threshold of its own.
+FEWEST_POSITIVE = 5
+# Steps of the mean-field approximation, and the change that ends them.
+MEAN_FIELD_STEPS, SETTLED = 100, 1e-6
+# Sets of labels that are enumerated at a time.
+SETS = 2**12
+
+
+def label_scores(unaries, interactions, exact):
+    """Log-odds of each label under the distribution of sets of labels.
+
+    Parameters
+    ----------
+    unaries : ndarray of shape (n_samples, n_labels)
+        Scores of the labels.
+    interactions : ndarray of shape (n_labels, n_labels)
+        Scores of pairs, symmetric with a diagonal of zeros.
+    exact : bool
+        Whether to enumerate all sets. Otherwise the log-odds are those of the
+        mean-field approximation, which is exact without pairs.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_samples, n_labels)
+        ``log(P(label) / P(no label))``. Without pairs, it is `unaries`.
+    """
+    if not interactions.any():
+        return unaries
+    if exact:
+        return _enumerated(unaries, interactions)
+    scores, change = unaries, np.inf
+    for _ in range(MEAN_FIELD_STEPS):
+        new = unaries + expit(scores) @ interactions
+        # half a step, as whole ones may go to and fro
+        change = 0.5 * np.abs(new - scores).max(initial=0.0)
+        scores = 0.5 * (scores + new)
+        if change < SETTLED:
+            break
+    return scores
+
+
+def _enumerated(unaries, interactions):
+    """The same by enumeration of the sets of the other labels."""
+    n, n_labels = unaries.shape
+    with_label, without = np.full((2, n, n_labels), -np.inf)
+    for first in range(0, 2**n_labels, SETS):
+        numbers = np.arange(first, min(first + SETS, 2**n_labels))
+        sets = (numbers[:, None] >> np.arange(n_labels)) & 1
+        of_pairs = 0.5 * ((sets @ interactions) * sets).sum(axis=1)
+        scores = unaries @ sets.T + of_pairs
+        for j in range(n_labels):
+            on = sets[:, j] == 1
+            for part, out in ((on, with_label), (~on, without)):
+                if part.any():
+                    more = np.logaddexp.reduce(scores[:, part], axis=1)
+                    out[:, j] = np.logaddexp(out[:, j], more)
+    return with_label - without
+
+
+@dataclass
+class Target:
+    """How labels are chosen, given their scores.
+
+    Parameters
+    ----------
+    name : {"hamming", "f1", "micro", "macro"}
+        The measure: the share of right labels, or the F1 of samples, of all labels
+        together, or of each label.
+    slope, offset : float
+        The probability of a label with score s is ``expit(slope s + offset)``.
+    thresholds : ndarray of shape (n_labels,) or float
+        Smallest scores of labels that are taken; not for "f1".
+    """
+
+    name: str
+    slope: float = 1.0
+    offset: float = 0.0
+    thresholds: np.ndarray | float = 0.0
+
+    @classmethod
+    def learned(cls, name, scores, Y, weight):
+        """What is best on samples that were held out.
+
+        Parameters
+        ----------
+        name : str
+            The measure.
+        scores : ndarray of shape (n_samples, n_labels)
+            Scores of the labels.
+        Y : ndarray of shape (n_samples, n_labels)
+            Observed labels.
+        weight : ndarray of shape (n_samples,)
+            Weights of the samples.
+        """
+        if name == "hamming" or not 0 < Y.sum() < Y.size:
+            return cls(name)
+        if name == "f1":
+            return cls(name, *_calibrate(scores, Y, weight))
+        weights = np.repeat(weight[:, None], Y.shape[1], axis=1)
+        common = best_threshold(scores.ravel(), Y.ravel(), weights.ravel())
+        if name == "micro":
+            return cls(name, thresholds=common)
+        thresholds = np.full(Y.shape[1], common)
+        for j in np.flatnonzero(Y.sum(axis=0) >= FEWEST_POSITIVE):
+            thresholds[j] = best_threshold(scores[:, j], Y[:, j], weight)
+        return cls(name, thresholds=thresholds)
+
+    def probabilities(self, scores):
+        """Probabilities of labels with the given scores."""
+        return expit(self.slope * scores + self.offset)
+
+    def choose(self, scores, n_jobs=None):
+        """The labels of samples with the given scores, as 0 and 1."""
+        if self.name != "f1":
+            return (scores > self.thresholds).astype(np.int64)
+        labels = np.empty(scores.shape, dtype=np.uint8)
+        probabilities = self.probabilities(scores)
+        run_in_chunks(
+            lambda first, last: best_f1_sets(probabilities, first, last, labels),
+            len(scores),
+            n_jobs,
+        )
+        return labels.astype(np.int64)
+
+
+def _calibrate(scores, Y, weight):
+    """Slope and offset of the log-odds of labels by their scores (Platt, 1999)."""
+    weights = np.repeat(weight, Y.shape[1])
+    fit = LogisticRegression(C=np.inf, solver="newton-cholesky")
+    fit.fit(scores.reshape(-1, 1), Y.ravel(), sample_weight=weights / weights.mean())
+    # scores that say nothing, or the contrary, must not turn labels around
+    return max(float(fit.coef_[0, 0]), 0.0), float(fit.intercept_[0])
+
+
+def best_threshold(scores, y, weight):
+    """The threshold of scores with the largest F1.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Scores; those above the threshold are taken.
+    y : ndarray of shape (n,)
+        Whether each is right, 0 or 1; one of them is.
+    weight : ndarray of shape (n,)
+        Weights.
+
+    Returns
+    -------
+    threshold : float
+        In the middle between two scores.
+    """
+    order = np.argsort(-scores, kind="stable")
+    scores = scores[order]
+    right = np.cumsum(weight[order] * y[order])
+    taken = np.cumsum(weight[order])
+    f1 = 2.0 * right / (taken + right[-1])
+    # equal scores are taken together
+    f1[:-1][scores[:-1] == scores[1:]] = -1.0
+    best = int(np.argmax(f1))
+    below = scores[best + 1] if best + 1 < len(scores) else scores[best] - 1.0
+    return 0.5 * (scores[best] + below)

@@ -1,0 +1,134 @@
+"""Sets of labels that are best for a measure, against enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.metrics import f1_score
+from sksstruct.models.multilabel._expected_f1 import best_f1_sets
+
+from sksstruct import MultilabelPairwise
+from sksstruct.models.multilabel.targets import best_threshold, label_scores
+
+
+def sets_of(n_labels):
+    return np.array(list(product((0, 1), repeat=n_labels)))
+
+
+def expected_f1(chosen, probabilities):
+    """The expected F1 of a set, by enumeration of the labels that may be right."""
+    sets = sets_of(len(probabilities))
+    shares = np.where(sets == 1, probabilities, 1.0 - probabilities).prod(axis=1)
+    sizes = sets.sum(axis=1) + chosen.sum()
+    f1 = np.where(sizes > 0, 2.0 * (sets @ chosen) / np.maximum(sizes, 1), 1.0)
+    return shares @ f1
+
+
+def best_set(probabilities):
+    labels = np.zeros((1, len(probabilities)), dtype=np.uint8)
+    best_f1_sets(np.array([probabilities], dtype=float), 0, 1, labels)
+    return labels[0]
+
+
+@given(st.lists(st.sampled_from([0.0, 1e-3, 0.1, 0.3, 0.3, 0.5, 0.8, 1.0]),
+                min_size=1, max_size=7))  # fmt: skip
+def test_the_set_of_the_largest_expected_f1(probabilities):
+    probabilities = np.array(probabilities)
+    found = expected_f1(best_set(probabilities), probabilities)
+    best = max(expected_f1(each, probabilities) for each in sets_of(len(probabilities)))
+    assert found == pytest.approx(best, abs=1e-12)
+
+
+def test_many_labels_that_are_not_likely():
+    rng = np.random.RandomState(0)
+    likely = np.array([0.9, 0.6, 0.4])
+    # their number hardly changes what is best, and only as a sum
+    probabilities = np.concatenate([likely, rng.uniform(0, 1e-5, 3000)])
+    assert best_set(probabilities)[:3].tolist() == best_set(likely).tolist()
+    assert best_set(probabilities)[3:].sum() == 0
+    # equal labels are all taken, or none
+    assert best_set(np.full(400, 0.5)).sum() == 400
+    assert best_set(np.full(400, 1e-4)).sum() == 0
+
+
+@pytest.mark.parametrize("n_labels", [1, 4])
+def test_scores_of_labels_are_those_of_all_sets(n_labels):
+    rng = np.random.RandomState(n_labels)
+    unaries = rng.standard_normal((5, n_labels))
+    table = rng.standard_normal((n_labels, n_labels))
+    table = np.triu(table, 1) + np.triu(table, 1).T
+    sets = sets_of(n_labels)
+    totals = unaries @ sets.T + 0.5 * ((sets @ table) * sets).sum(axis=1)
+    shares = np.exp(totals) / np.exp(totals).sum(axis=1, keepdims=True)
+    found = expit(label_scores(unaries, table, exact=True))
+    np.testing.assert_allclose(found, shares @ sets, atol=1e-12)
+    # means of single labels, if others hardly matter
+    near = label_scores(unaries, 0.01 * table, exact=False)
+    exact = label_scores(unaries, 0.01 * table, exact=True)
+    np.testing.assert_allclose(near, exact, atol=1e-4)
+
+
+@given(st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.booleans()),
+                min_size=1, max_size=9))  # fmt: skip
+def test_the_threshold_of_the_largest_f1(pairs):
+    scores, y = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
+    y[0] = 1.0
+    weight = np.linspace(1.0, 2.0, len(y))
+    found = f1_score(
+        y, scores > best_threshold(scores, y, weight), sample_weight=weight
+    )
+    best = max(
+        f1_score(y, scores > t, sample_weight=weight) for t in (-2, -0.5, 0.2, 1)
+    )
+    assert found == pytest.approx(best)
+
+
+def rare_labels(n=1200, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, 6))
+    Y = (X @ rng.standard_normal((6, 8)) + rng.standard_normal((n, 8)) > 2.5).astype(
+        int
+    )
+    return X[: n // 2], Y[: n // 2], X[n // 2 :], Y[n // 2 :]
+
+
+@pytest.mark.parametrize("loss", ["log", "squared_hinge"])
+def test_each_target_is_best_for_its_measure(loss):
+    X, Y, X_test, Y_test = rare_labels()
+    predicted = {
+        target: MultilabelPairwise(
+            1e-2, loss=loss, target=target, interaction_scaling=0, random_state=0
+        ).fit(X, Y).predict(X_test)
+        for target in ("subset", "hamming", "f1", "micro", "macro")
+    }  # fmt: skip
+    # without pairs both are the labels with positive scores
+    np.testing.assert_array_equal(predicted["subset"], predicted["hamming"])
+    averages = {
+        "f1": ("samples", 0.005),
+        "micro": ("micro", 0.02),
+        "macro": ("macro", 0.02),
+    }
+    for target, (average, gain) in averages.items():
+        own, best = (
+            f1_score(Y_test, predicted[each], average=average, zero_division=1.0)
+            for each in (target, "subset")
+        )
+        assert own > best + gain, target
+
+
+def test_targets_with_pairs_and_files(tmp_path):
+    X, Y, X_test, _ = rare_labels(200)
+    for target in ("hamming", "f1", "macro"):
+        classifier = MultilabelPairwise(
+            1e-2, loss="log", target=target, interaction_scaling=0.5, random_state=0
+        ).fit(X, Y)
+        assert classifier.interactions_.any()
+        assert set(np.unique(classifier.predict(X_test))) == {0, 1}
+    # labels that no sample has, or all have, and fewer samples than folds
+    Y[:, 0], Y[:, 1] = 0, 1
+    for n in (4, 100):
+        fitted = classifier.fit(X[:n], Y[:n])
+        assert fitted.predict(X_test).shape == (100, 8)
