@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import ROUNDING, Certificate
@@ -82,11 +83,11 @@ class LBFGS(GradientSolver):
     required_oracles = ("exp", "topk", "slopes")
     bounded = unregularized = True
 
-    def asks_for(self, model):
+    def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         own = ("slopes",) if "slopes" in model.oracles else ()
         return own or super().asks_for(model)
 
-    def losses_of(self, model):
+    def losses_of(self, model: BoundModel) -> tuple[str, ...]:
         return ("hinge", "smooth") if "slopes" in model.oracles else self.losses
 
     def _solve(self, model, alpha, options):
