@@ -40,7 +40,7 @@ X, X_test, Y, Y_test = train_test_split(X, Y, train_size=300, random_state=0)
 # would be equal.
 C = 10.0
 alone = OneVsRestClassifier(LinearSVC(C=C, max_iter=50000)).fit(X, Y)
-pairs = MultilabelPairwise(alpha=1 / (len(X) * C), random_state=0).fit(X, Y)
+pairs = MultilabelPairwise(1 / (len(X) * C), target="subset", random_state=0).fit(X, Y)
 possible = {tuple(row) for row in Y}
 for name, classifier in (("one-vs-rest", alone), ("with pairs", pairs)):
     predicted = classifier.predict(X_test)

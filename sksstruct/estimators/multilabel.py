@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._held_out import choose
-from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnySolver
+from sksstruct.estimators._parameters import TEXTS, AnySolver
 from sksstruct.estimators._train import named_solver, train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.models.multilabel.targets import Target, label_scores
@@ -50,7 +50,6 @@ def _is_likelihood(estimator):
 @fill_doc(
     {
         **TEXTS,
-        "auto_rows": AUTO_ROWS.format("7.5e-5"),
         "solvers": listing(
             SOLVERS.names("max", "factors", "coordinates", "label_sets", "slopes")
         ),
@@ -86,9 +85,12 @@ class MultilabelPairwise(
 
     Parameters
     ----------
-    alpha : float or "auto", default=1e-3
+    alpha : float or "auto", default="auto"
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
-        %(auto_rows)s
+        "auto" is ``0.5 * m / n``. m is the mean squared norm of a row of X, and n is
+        the number, or total weight, of the samples. The feature of a bias that is
+        regularized is then ``sqrt(0.075 * m)``, so that predictions stay the same if X
+        is multiplied by a number.
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
             default="squared_hinge"
         Loss of a label given the others. "structured_hinge" is for sets of labels: the
@@ -118,15 +120,16 @@ class MultilabelPairwise(
         if the mean gain is below half a standard error. There are up to five folds, and
         fewer if 1000 samples were held out before. Samples are weighted by
         `sample_weight`. If you interrupt the choice, the classifier stays unfitted.
-    target : {"subset", "hamming", "f1", "micro", "macro"}, default="subset"
+    target : {"auto", "subset", "hamming", "f1", "micro", "macro"}, default="auto"
         What `predict` is judged by. "subset": the whole set; `predict` returns the set
         with the highest score. "hamming": the number of wrong labels; `predict` returns
         the labels that are more likely than not. "f1": the F1 of each sample, on
         average; `predict` returns the set whose expected F1 is largest, as if labels
         were independent given the sample [6]_. "micro": the F1 of all labels together;
         `predict` returns the labels whose score is above a threshold. "macro": the mean
-        F1 of the labels, with a threshold for each. Thresholds, and the probabilities
-        for "f1", are learned from the scores of samples that are held out in turn. The
+        F1 of the labels, with a threshold for each. "auto" is "micro", or "subset" with
+        "structured_hinge" or a single label. Thresholds, and the probabilities for
+        "f1", are learned from the scores of samples that are held out in turn. The
         probability of a label is the one under ``exp(score)`` of sets: exact with
         inference="exact", otherwise by the mean-field approximation. Without pairs,
         both are the same.
@@ -225,13 +228,13 @@ class MultilabelPairwise(
     array([[0, 1, 1]])
     """
 
-    alpha: NonNegative | Literal["auto"] = 1e-3
+    alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
     loss: Literal["squared_hinge", "hinge", "log", "structured_hinge"] = "squared_hinge"
     class_weight: dict | list[dict] | Literal["balanced"] | None = None
     pairs: Literal["auto", "all", "significant", "cooccurring"] | Array = "auto"
     interaction_scaling: NonNegative | Literal["auto"] = "auto"
-    target: Literal["subset", "hamming", "f1", "micro", "macro"] = "subset"
+    target: Literal["auto", "subset", "hamming", "f1", "micro", "macro"] = "auto"
     inference: Literal["auto", "exact", "lp", "gdmm"] = "auto"
     solver: AnySolver = "auto"
     max_iter: Count = 1000
@@ -322,6 +325,11 @@ class MultilabelPairwise(
         X = validate_rows(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
+    def _label_scores(self, unaries):
+        """Log-odds of each label."""
+        exact = self._is_exact(unaries.shape[1])
+        return label_scores(unaries, self.interactions_, exact)
+
     def _labels(self, unaries):
         """Best labels as 0 and 1."""
         return decode(
@@ -349,15 +357,14 @@ class MultilabelPairwise(
         if self._target is None:
             labels = self._labels(unaries)
         else:
-            exact = self._is_exact(unaries.shape[1])
-            scores = label_scores(unaries, self.interactions_, exact)
-            labels = Target(*self._target).choose(scores, self.n_jobs)
+            target = Target(*self._target)
+            labels = target.choose(self._label_scores(unaries), self.n_jobs)
         if self._values is not None:
             return self._values[labels[:, 0]]
         return sparse.csr_array(labels) if self._sparse_output else labels
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Score of each label given the other labels that are predicted.
+        """Score of each label.
 
         Parameters
         ----------
@@ -366,21 +373,27 @@ class MultilabelPairwise(
         Returns
         -------
         scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
-            What each label adds, or would add, to the score of the other predicted
-            labels. It is not negative for predicted labels, and not positive for other
-            labels.
+            With target="subset", what each label adds, or would add, to the score of
+            the other predicted labels. With other targets, the log-odds of the label,
+            less its threshold for "micro" and "macro". Except for "f1", it is not
+            negative for predicted labels, and not positive for other labels.
         """
         unaries = self._unaries(X)
+        if self._target is not None:
+            scores = self._label_scores(unaries) - Target(*self._target).thresholds
+            return scores if self._values is None else scores[:, 0]
         scores = unaries + self._labels(unaries) @ self.interactions_
         return scores if self._values is None else scores[:, 0]
 
     @available_if(_is_likelihood)
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Probability of each label given the other labels that are predicted.
+        """Probability of each label.
 
-        Available with ``loss="log"``. These are the conditional probabilities whose
-        product is the pseudo-likelihood. Without pairs they are those of one logistic
-        regression for each label. They are above one half for predicted labels.
+        Available with ``loss="log"``. Without pairs these are the probabilities of one
+        logistic regression for each label. With target="subset" they are conditional on
+        the other labels that are predicted, and above one half for predicted labels;
+        their product is the pseudo-likelihood. With other targets they are those of
+        single labels, calibrated on held-out samples for "f1".
 
         Parameters
         ----------
@@ -391,7 +404,13 @@ class MultilabelPairwise(
         probabilities : ndarray of shape (n_samples, n_labels) or (n_samples, 2)
             Probability of each label, or of the two values if the training y was 1-D.
         """
-        probabilities = expit(self.decision_function(X))
+        if self._target is None:
+            probabilities = expit(self.decision_function(X))
+        else:
+            scores = self._label_scores(self._unaries(X))
+            probabilities = Target(*self._target).probabilities(scores)
+            if self._values is not None:
+                probabilities = probabilities[:, 0]
         if self._values is None:
             return probabilities
         return np.column_stack([1.0 - probabilities, probabilities])

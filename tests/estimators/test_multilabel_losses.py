@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.roles import coordinate_dual, fits_coordinate_dual, smooth_loss
 from sksstruct.solvers import DCD, LBFGS
 
+# what is trained is the best set, which other targets do not show
+Subset = partial(MultilabelPairwise, target="subset")
 LOSSES = "hinge", "squared_hinge", "log"
 EXACT = {"solver": DCD(20000, 1e-10), "random_state": 0}
 METHODS = [(loss, EXACT["solver"]) for loss in LOSSES]
@@ -304,34 +307,34 @@ def test_without_pairs_it_is_one_against_the_rest(loss, class_weight):
 def test_costs_are_repeated_labels(loss):
     """A label that costs twice is a column that comes twice, with shared weights."""
     X, Y = data(n_labels=2)
-    twice = MultilabelPairwise(
+    twice = Subset(
         0.05, loss=loss, class_weight=[{0: 2.0, 1: 2.0}, {}], interaction_scaling=0,
         **EXACT,
     ).fit(X, Y)  # fmt: skip
-    plain = MultilabelPairwise(0.025, loss=loss, interaction_scaling=0, **EXACT)
+    plain = Subset(0.025, loss=loss, interaction_scaling=0, **EXACT)
     plain.fit(X, Y)
     np.testing.assert_allclose(twice.coef_[0], plain.coef_[0], atol=1e-4)
     # misses that cost more are fewer
-    few = MultilabelPairwise(0.5, loss=loss, random_state=0).fit(X, Y).predict(X)
-    many = MultilabelPairwise(0.5, loss=loss, class_weight={1: 9.0}, random_state=0)
+    few = Subset(0.5, loss=loss, random_state=0).fit(X, Y).predict(X)
+    many = Subset(0.5, loss=loss, class_weight={1: 9.0}, random_state=0)
     assert many.fit(X, Y).predict(X).sum() > few.sum()
 
 
 def test_probabilities():
     X, Y = data()
-    classifier = MultilabelPairwise(
-        0.02, loss="log", interaction_scaling=1.0, random_state=0
-    ).fit(X, Y)
+    classifier = Subset(0.02, loss="log", interaction_scaling=1.0, random_state=0).fit(
+        X, Y
+    )
     probabilities = classifier.predict_proba(X)
     predicted = classifier.predict(X)
     np.testing.assert_array_equal(probabilities > 0.5, predicted == 1)
     scores = X @ classifier.coef_.T + classifier.intercept_
     scores += predicted @ classifier.interactions_
     np.testing.assert_allclose(probabilities, 1 / (1 + np.exp(-scores)))
-    single = MultilabelPairwise(0.02, loss="log", random_state=0).fit(X, Y[:, 0])
+    single = Subset(0.02, loss="log", random_state=0).fit(X, Y[:, 0])
     assert single.predict_proba(X).shape == (len(X), 2)
     np.testing.assert_allclose(single.predict_proba(X).sum(axis=1), 1.0)
-    assert not hasattr(MultilabelPairwise(), "predict_proba")
+    assert not hasattr(Subset(), "predict_proba")
     # what was fitted counts, and not what would be
     assert hasattr(classifier.set_params(loss="hinge"), "predict_proba")
 
@@ -424,14 +427,12 @@ def test_pairs_are_taken_where_they_help(loss):
     # one of three labels, which features do not tell for sure
     best = np.argmax(X + 0.4 * rng.standard_normal((500, 3)), axis=1)
     Y = (best[:, None] == np.arange(3)).astype(int)
-    chosen = [
-        MultilabelPairwise(0.01, loss=loss, random_state=0).fit(X, Y) for _ in range(2)
-    ]
+    chosen = [Subset(0.01, loss=loss, random_state=0).fit(X, Y) for _ in range(2)]
     assert chosen[0].interaction_scaling_ > 0.0
     assert (chosen[0].interactions_[np.triu_indices(3, 1)] < 0.0).all()
     # the same for the same random_state
     np.testing.assert_array_equal(chosen[0].coef_, chosen[1].coef_)
-    alone = MultilabelPairwise(0.01, loss=loss, interaction_scaling=0, random_state=0)
+    alone = Subset(0.01, loss=loss, interaction_scaling=0, random_state=0)
     scores = [
         f1_score(Y, classifier.predict(X), average="micro")
         for classifier in (alone.fit(X, Y), chosen[0])
@@ -457,7 +458,7 @@ def test_the_choice_of_a_scaling_counts_samples_by_their_weights():
     Y = (best[:, None] == np.arange(3)).astype(int)
     # the other half has no use for pairs
     Y[300:] = X[300:] > 0.0
-    classifier = MultilabelPairwise(0.01, random_state=0)
+    classifier = Subset(0.01, random_state=0)
     weight = np.where(np.arange(600) < 300, 1.0, 1e-3)
     assert classifier.fit(X, Y, weight).interaction_scaling_ > 0.0
     assert classifier.fit(X, Y, weight[::-1]).interaction_scaling_ == 0.0

@@ -22,11 +22,13 @@ from sksstruct.models.multilabel._pairs import (
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.multilabel.targets import LEARNED
 from sksstruct.models.rows import ROWS, RowsModel
-from sksstruct.models.spec import row_squares
+from sksstruct.models.spec import FACTOR_OF_SQUARE, row_squares
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between
 
+# What alpha="auto" is, times the mean squared norm of the rows over the samples.
+ALPHA = 0.5
 # Largest number of labels left open by the relaxation that are enumerated.
 MOST_OPEN = 16
 
@@ -71,11 +73,21 @@ class MultilabelModel(RowsModel):
         self.loss, self.class_weight = loss, class_weight
         self.pairs, self.interaction_scaling = pairs, interaction_scaling
         self.fit_intercept, self.enumerates = fit_intercept, enumerates
-        self.target, self.choose = target, choose
+        self.asked_target, self.choose = target, choose
 
     def _read(self, X, y, sample_weight, seen):
         _refuse_sets(y)
-        return super()._read(X, y, sample_weight, seen)
+        examples = super()._read(X, y, sample_weight, seen)
+        # a sample of weight two counts as two
+        self._total = float(len(examples[1]))
+        if sample_weight is not None:
+            self._total = float(np.asarray(sample_weight, dtype=np.float64).sum())
+        return examples
+
+    @property
+    def auto_alpha(self):
+        # chosen on label sets of texts, images and genes, see the user guide
+        return ALPHA / FACTOR_OF_SQUARE / self._total
 
     def _learn(self, X, y):
         self._sparse_output = sparse.issparse(y)
@@ -84,6 +96,11 @@ class MultilabelModel(RowsModel):
         self.classes_ = np.arange(n_labels) if self._values is None else self._values
         self.label_pairs_ = check_pairs(self.pairs, n_labels, partial(joint_counts, Y))
         self._exact = self.enumerates(n_labels)
+        self.target = self.asked_target
+        if self.target == "auto":
+            # sets are what is trained, or there is only one label
+            whole = self.loss == "structured_hinge" or n_labels == 1
+            self.target = "subset" if whole else "micro"
         return Y
 
     def _weigh(self, Y, weight):
@@ -112,9 +129,9 @@ class MultilabelModel(RowsModel):
                 "number, such as interaction_scaling_ of MultilabelPairwise fitted to "
                 "one part"
             )
-        if self.target in LEARNED:
+        if self.asked_target in LEARNED:
             raise ValueError(
-                f"target={self.target!r} learns from samples that are held out, which "
+                f"target={self.asked_target!r} learns from held-out samples, which "
                 "needs all data at once: with parts use target='subset' or 'hamming'"
             )
         X, Y, weight = self._checked_part(X, y, sample_weight)
@@ -139,6 +156,7 @@ class MultilabelModel(RowsModel):
             self.pairs, n_labels, lambda: (learned["together"], learned["n_samples"])
         )
         self._sparse_output, self._exact = False, self.enumerates(n_labels)
+        self.target = "hamming" if self.asked_target == "hamming" else "subset"
         self._n_features, self._total = facts.n_features, facts.total
         if self.follows_scale:
             self.mean_square_ = learned["squares"] / facts.total

@@ -82,6 +82,9 @@ class SummedLoss:
         As those of a `SmoothLoss`.
     """
 
+    # all weights have a penalty
+    unpenalized = None
+
     def __init__(self, outline, executor, record=None):
         self.model, self.executor, self.record = outline, executor, record
         self.support = outline.support
