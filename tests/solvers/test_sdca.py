@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import Chain
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
+from scipy.stats import entropy
 from sklearn.base import clone
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.protocols._weights import Weights
-from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
+from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
 
 from sksstruct import ChainCRF
 from sksstruct.datasets import make_chain
@@ -117,6 +118,62 @@ def test_the_weights_are_those_of_the_duals():
     np.testing.assert_allclose(restored.w, run.weights.w, atol=1e-10)
 
 
+@pytest.mark.parametrize("l1", [0.0, 2e-3])
+@pytest.mark.parametrize("sampling", ["gap", "permutation"])
+def test_certificate_with_a_proximal_term(sampling, l1):
+    """The dual is that of the duals alone; block gaps add up to the inner gap."""
+    alpha, p = 1e-3, np.array([0.1, 0.3, 0.2, 0.1, 0.1, 0.2])
+    X, y = problem()
+    run, chain = ascent(X, y, alpha, l1=l1, p=p)
+    run.solver.sampling = sampling
+    run.look()
+    strengths = [run.kappa]
+    assert strengths[0] > 5 * alpha
+    for number in range(1, 60):
+        run.loop.n_iter = number
+        run.one_pass()
+        run.look()
+        w, center = (
+            flat(chain, run.model, each) for each in (run.weights.w, run.center)
+        )
+        primal = smooth_objective(chain, w, alpha, 1.0, l1)
+        alone = Weights(run.model.n_weights, threshold=l1 / alpha)
+        DualAscentKernel(run.dual, alone, alpha).restore()
+        np.testing.assert_allclose(run.own_weights(), alone.w, atol=1e-8)
+        linear = p @ (run.dual.losses + run.dual.entropies)
+        dual = linear - alpha / 2 * alone.w @ alone.w
+        assert run.dual_value() == pytest.approx(dual, abs=1e-8)
+        assert dual <= run.loop.primal <= primal + 1e-10
+        kappa = run.kappa
+        inner = primal + kappa / 2 * ((w - center) @ (w - center) - center @ center)
+        inner -= linear - (alpha + kappa) / 2 * w @ w
+        assert run.kernel.gaps.sum() == pytest.approx(inner, abs=1e-8)
+        strengths.append(kappa)
+    assert (np.diff(strengths) <= 0).all()
+    assert primal - dual <= 0.05 * primal
+
+
+@pytest.mark.parametrize("mu", [1.0, 0.3])
+def test_steepness_against_enumeration(mu):
+    p = np.array([0.1, 0.3, 0.2, 0.1, 0.1, 0.2])
+    run, chain = ascent(*problem(), 0.1, mu, p=p)
+    squares = gains = 0.0
+    for i, row in enumerate(chain.y):
+        zero = np.zeros_like(chain.feature_map(i, row))
+        labelings, losses = all_scores(chain, i, zero)
+        shares = softmax(losses / mu)
+        change = shares @ [chain.feature_map(i, each) for each in labelings]
+        change -= chain.feature_map(i, row)
+        squares += p[i] ** 2 * change @ change
+        gains += p[i] * (shares @ losses + mu * entropy(shares))
+    everyone = np.arange(len(chain.y))
+    assert steepness(run.dual, everyone) == pytest.approx(squares / gains)
+    # at zero weights, whatever the duals are
+    run.kernel.visit_in_order(everyone)
+    assert steepness(run.dual, everyone) == pytest.approx(squares / gains)
+    assert steepness(run.dual, everyone[:0]) == 0.0
+
+
 @settings(max_examples=60)
 @given(st.floats(0.0, 2.0), st.lists(st.floats(-5, 5), min_size=1, max_size=9))
 def test_soft_threshold(threshold, values):
@@ -198,11 +255,14 @@ def test_weights_that_do_not_exist():
     np.testing.assert_array_equal(tagger.transitions_ == 0, other.transitions_ == 0)
 
 
-@pytest.mark.parametrize("change", [{"alpha": 0.01}, {"l1_ratio": 0.4}])
-def test_warm_start(change):
+@pytest.mark.parametrize("alpha", [0.05, 5e-4])
+@pytest.mark.parametrize(
+    "change", [{"alpha": 0.01}, {"alpha": 2e-4}, {"l1_ratio": 0.4}]
+)
+def test_warm_start(change, alpha):
     data = make_chain(40, n_classes=3, random_state=0)
     tagger = ChainCRF(
-        0.05, loss="log", solver="sdca", warm_start=True, tol=1e-4, random_state=0
+        alpha, loss="log", solver="sdca", warm_start=True, tol=1e-4, random_state=0
     )
     tagger.fit(data.X, data.y).set_params(**change)
     cold = clone(tagger).set_params(tol=1e-7).fit(data.X, data.y)

@@ -39,6 +39,7 @@ cdef class EntropyDual:
                    DualStep* out) except -1 nogil
     cdef int mix(self, Workspace ws, Py_ssize_t i, double share,
                  DualStep* out) except -1 nogil
+    cdef int spread(self, Workspace ws, Py_ssize_t i, DualStep* out) except -1 nogil
     cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil
     cdef int distance(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int gap(self, Workspace ws, Py_ssize_t i, double* loss,

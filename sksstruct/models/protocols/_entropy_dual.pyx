@@ -182,6 +182,16 @@ cdef class EntropyDual:
             self._size(i), natural, self._change)
         return 0
 
+    cdef int spread(self, Workspace ws, Py_ssize_t i, DualStep* out) except -1 nogil:
+        """Try the distribution with the loaded potentials, as a change from mu_i(y_i),
+        whatever mu_i is."""
+        memcpy(self._tried, self._loaded, self._size(i) * sizeof(double))
+        self._find_means(ws, i, out)
+        self.model.clear(ws, i)
+        # in the scratch of the loaded potentials, which nobody needs now
+        self.observe(i, self._loaded)
+        return self._prepare(ws, i, self._tried_means, self._loaded)
+
     cdef int _find_means(self, Workspace ws, Py_ssize_t i,
                          DualStep* out) except -1 nogil:
         """Find the means of what is tried, and prepare the change from those kept."""

@@ -115,6 +115,23 @@ cdef class Weights:
             self.w[:], self.squares = 0.0, 0.0
             self.truncate(0, self.size)
 
+    def recenter(self, double[::1] center, double keep, double back, double pull,
+                 double threshold):
+        """Set v to keep v - back center + pull w, and then the center to the old w.
+
+        With a new threshold, which has to be zero where nothing is truncated.
+        """
+        cdef Py_ssize_t k
+        cdef double weight
+        with nogil:
+            for k in range(self.size):
+                weight = self._w[k]
+                self._v[k] = keep * self._v[k] - back * center[k] + pull * weight
+                center[k] = weight
+        self.threshold = threshold
+        if self._truncates:
+            self.truncate(0, self.size)
+
     cdef void touch(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
         """Take note that v was changed for first <= k < first + count."""
         cdef size_t row, last

@@ -57,10 +57,37 @@ cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5, GROWTH = 1.5
 cdef double LEAST_INTERVAL = 1e-3
 # Below this mu H is rounding error: all weight is on one labeling.
 cdef double CERTAIN = 1e-10
+# Certain distributions with this difference of scores are on the same labeling.
+cdef double STILL = 1e-7
 # Visits by gap end when the estimates are less than this part of the last exact gap.
 cdef double LEAST_ESTIMATES = 0.01
 # A smaller part of q is not believed: the next step would be too long.
 cdef double LEAST_PART = 0.02
+
+
+def steepness(EntropyDual dual, const Py_ssize_t[::1] order):
+    """Return how much the norm of w counts against what examples gain, at w = 0.
+
+    This is sum_i p_i^2 |A_i^T d_i|^2 / sum_i p_i (L_i + mu H), for the changes d_i from
+    the observed labelings to the distributions with the potentials there. Over alpha,
+    it is 1 if these steps are as long as they are best.
+    """
+    cdef BoundModel model = dual.model
+    cdef Workspace workspace = model.workspace(np.zeros(model.n_weights))
+    cdef double norm, p_i, squares = 0.0, gains = 0.0
+    cdef DualStep step
+    cdef Py_ssize_t k, i
+    with nogil:
+        for k in range(order.shape[0]):
+            i = order[k]
+            p_i = model._example_weights[i]
+            dual.load(workspace, i)
+            dual.spread(workspace, i, &step)
+            model.change_norm(workspace, i, &norm)
+            model.clear(workspace, i)
+            squares += p_i * p_i * norm
+            gains += p_i * (step.loss + step.entropy)
+    return squares / gains if gains > 0.0 else 0.0
 
 
 @cython.final
@@ -74,7 +101,7 @@ cdef class DualAscentKernel:
     weights : Weights
         The weights that the dual variables define.
     alpha : float
-        Regularization.
+        Regularization, with that of a proximal term, if there is one.
 
     Attributes
     ----------
@@ -238,6 +265,34 @@ cdef class DualAscentKernel:
                 jump *= GROWTH
             if high - low < LEAST_INTERVAL:
                 break
+        return self._leave(i)
+
+    cdef int _leave(self, Py_ssize_t i) except -1 nogil:
+        """Take a step from a labeling that another advantage does not improve.
+
+        It may be a wrong one, and the observed one certain by now. Then there is a
+        mixture that begins to leave it, between those that do not and those that are
+        too far away.
+        """
+        cdef double norm, gain, share, low = 0.0, high = 1.0
+        cdef DualStep step
+        while high - low > LEAST_INTERVAL * LEAST_INTERVAL:
+            share = 0.5 * (low + high)
+            self.oracle_calls += 1
+            self.dual.mix(self.workspace, i, share, &step)
+            self.model.change_norm(self.workspace, i, &norm)
+            norm *= self._rate(i) * self._parts[i]
+            gain = (step.linear + step.entropy - self.dual._entropies[i]
+                    - 0.5 * norm)
+            if gain > CERTAIN and self._take(i, &step, gain, norm / self._parts[i]):
+                self._gaps[i] = self.model._example_weights[i] * gain
+                self._shares[i], self._parts[i] = FIRST_SHARE, self.last_part
+                return 0
+            self.model.clear(self.workspace, i)
+            if step.entropy <= CERTAIN and step.linear < STILL:
+                low = share
+            else:
+                high = share
         # as far as rounding errors allow to say, the labeling is the optimum
         self._gaps[i] = 0.0
         return 0

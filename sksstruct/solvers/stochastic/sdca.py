@@ -7,6 +7,18 @@ variables mu_i and v = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i),
 
 where w is v, each entry moved towards zero by l1 / alpha. P - D is the sum of the block
 gaps at every step.
+
+If alpha n is small against the features, steps for one example spoil what others have
+gained, and w = v is far from the optimum until D is close to it. The ascent is then on
+P(w) + kappa/2 |w - c|^2, where the center c is the w of the pass before: the proximal
+point algorithm, as in the outer loop of Shalev-Shwartz and Zhang (2016), but with one
+inexact pass for each center and without extrapolation. With S = alpha v,
+
+    w = (S + kappa c) / (alpha + kappa)
+
+moved towards zero by l1 / (alpha + kappa). D, which is at S / alpha, bounds P from
+below whatever w is. The block gaps at w sum up to the gap of the inner problem. If that
+is only a part of P - D, kappa is what holds the ascent up, and is halved.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -19,8 +31,9 @@ from sksstruct.models.protocols._weights import Weights
 from sksstruct.models.roles import entropy_dual, fits_entropy_dual
 from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.loop import Loop, later_check
-from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
+from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -34,6 +47,11 @@ MOST_BYTES = 2 * 2**30
 # spoil what the others have gained: then a quasi-Newton method needs fewer sweeps. With
 # classes these cost more than visits do, whatever the number of weights.
 LEAST_EXAMPLES, LEAST_WEIGHTS = 500, 20_000
+# alpha + kappa is the steepness over this at first, found on so many examples. What is
+# best depends little on it, as kappa only falls: by half where the gap of the inner
+# problem is less than this part of the gap.
+STEEP, STEEPNESS_EXAMPLES = 20.0, 500
+INNER_PART = 0.4
 
 
 @fill_doc(example('loss="log", solver="sdca", random_state=0'))
@@ -68,6 +86,12 @@ class SDCA(GradientSolver):
     -----
     The solver stores two numbers for each score of each example: for each position and
     label, and for each pair of labels.
+
+    If `alpha` is small against the features, the ascent is on the objective plus a
+    proximal term ``kappa/2 |w - c|^2``, where c is w at the end of the pass before, as
+    in the outer loop of [2]_ without extrapolation. kappa follows from the features,
+    and is halved where it holds the ascent up. Objective and gap are those of the
+    problem without the term.
 
     References
     ----------
@@ -151,23 +175,35 @@ class Ascent(SolverRun):
     def __init__(self, solver, model, alpha, options):
         super().__init__(solver, model, alpha, options)
         self.l1 = options.l1
-        self.weights = Weights(
-            model.n_weights,
-            threshold=options.l1 / alpha,
-            support=model.support,
-        )
         state = options.dual_state and options.dual_state["entropy_dual"]
         if state and not fits_entropy_dual(model, state, model.surrogate):
             raise ValueError("dual variables of another problem")
         self.dual = entropy_dual(model, model.surrogate, state)
-        self.kernel = DualAscentKernel(self.dual, self.weights, alpha)
+        self.kappa = self.next_kappa = self.first_kappa()
+        total = alpha + self.kappa
+        self.weights = Weights(
+            model.n_weights, threshold=options.l1 / total, support=model.support
+        )
+        self.kernel = DualAscentKernel(self.dual, self.weights, total)
+        self.center = aligned_zeros(model.n_weights) if self.kappa else None
         if state:
             self.kernel.restore()
+            if self.kappa:
+                self.center[:] = options.start(model.n_weights)
+                self.weights.set(self.weights.v + self.kappa / total * self.center)
         self.loop = Loop(solver, alpha, options)
         self.losses, self.gaps = np.empty((2, model.n_examples))
         self.next_check = 0
         # whether the gaps that examples are drawn by are exact
         self.exact_gaps = False
+
+    def first_kappa(self):
+        """The strength of the proximal term at first."""
+        n = self.model.n_examples
+        some = np.linspace(0, n - 1, min(n, STEEPNESS_EXAMPLES)).astype(np.intp)
+        kappa = steepness(self.dual, some) / STEEP - self.alpha
+        # a weak one changes little
+        return kappa if kappa > self.alpha else 0.0
 
     def run(self):
         """Take passes until the gap is small enough."""
@@ -183,6 +219,8 @@ class Ascent(SolverRun):
     def one_pass(self):
         """Visit as many examples as there are; return whether none was moved."""
         n, kernel, loop = self.model.n_examples, self.kernel, self.loop
+        if self.kappa:
+            self.recenter()
         before, kernel.gain = kernel.oracle_calls, 0.0
         exact, self.exact_gaps = self.exact_gaps, False
         complete = True
@@ -194,11 +232,35 @@ class Ascent(SolverRun):
         if loop.n_iter >= self.next_check or not complete:
             self.look()
         # estimates alone do not tell that there is nothing to gain
-        return kernel.gain == 0.0 and (complete or exact)
+        return kernel.gain == 0.0 and (complete or exact) and not self.kappa
+
+    def recenter(self):
+        """Move the center to the weights, with the strength that the last look set."""
+        old, new = self.kappa, self.next_kappa
+        total = self.alpha + new
+        self.weights.recenter(
+            self.center,
+            (self.alpha + old) / total,
+            old / total,
+            new / total,
+            self.l1 / total,
+        )
+        self.kernel.use(self.weights, total)
+        self.kappa = new
+
+    def own_weights(self):
+        """The weights that the dual variables define without a proximal term."""
+        if not self.kappa:
+            return self.weights.w
+        v = (1.0 + self.kappa / self.alpha) * self.weights.v
+        v -= self.kappa / self.alpha * self.center
+        if self.l1:
+            v = np.sign(v) * np.maximum(np.abs(v) - self.l1 / self.alpha, 0.0)
+        return v if self.model.support is None else v[self.model.support]
 
     def dual_value(self):
         """D at the dual variables."""
-        w, dual = self.weights.w, self.dual
+        w, dual = self.own_weights(), self.dual
         linear = self.model.example_weights @ (dual.losses + dual.entropies)
         return float(linear) - self.alpha / 2 * float(w @ w)
 
@@ -219,5 +281,10 @@ class Ascent(SolverRun):
         penalty = self.alpha / 2 * float(w @ w)
         if self.l1:
             penalty += self.l1 * float(np.abs(w).sum())
-        self.loop.report(float(shares @ self.losses) + penalty, w, self.dual_value())
+        primal, dual = float(shares @ self.losses) + penalty, self.dual_value()
+        self.loop.report(primal, w, dual)
+        if shares @ self.gaps < INNER_PART * (primal - dual):
+            # too weak to be worth a vector more than the others
+            weak = self.kappa < self.alpha
+            self.next_kappa = 0.0 if weak else self.kappa / 2.0
         self.next_check = later_check(self.loop, self.solver.check_every)
