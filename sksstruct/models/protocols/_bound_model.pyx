@@ -135,6 +135,10 @@ cdef class BoundModel:
     binder : callable or None
         ``binder(first, last)`` binds the model to a range of the examples, with the p_i
         of all; None if nothing needs it.
+    completion : object or None
+        Completes labelings of which only a part was observed, between rounds of
+        training, as `TableCompletion`: the hinge losses need it, with the oracle
+        "completion".
     kept_factors : FactorModel, BinaryFactorModel or None
         What `sksstruct.models.roles.factor_model` has formed, once for all who ask: the
         weights are theirs.

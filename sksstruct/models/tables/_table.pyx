@@ -141,7 +141,14 @@ cdef class BoundTable(BoundModel):
 
     @property
     def oracles(self):
+        # the likelihood does without
+        if self.completion is not None and not self.likelihood:
+            return "completion", *self.structure.oracles
         return self.structure.oracles
+
+    @property
+    def unknown(self):
+        return self.structure.partial
 
     @property
     def topk_is_compiled(self):
