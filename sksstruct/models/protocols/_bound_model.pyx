@@ -160,8 +160,9 @@ cdef class BoundModel:
     # Whether a hinge smoothed by its k best labelings has compiled sweeps, which take
     # less time than sums over all labelings.
     prefers_topk = False
-    # Whether the k best labelings are found without the interpreter.
-    topk_is_compiled = True
+    # Whether smoothing by name sums over all labelings, of which the k best are but a
+    # small part.
+    prefers_sums = False
     # Memory that `entropy_dual` takes; None where there are no such dual variables.
     entropy_dual_bytes = None
     # Whether features are on disk, so that what solvers keep for each position should

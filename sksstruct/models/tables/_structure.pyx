@@ -90,8 +90,8 @@ cdef class Structure:
     # Names of the oracles that are defined here: "max", "topk" and "exp"; "projection"
     # and "factors" say that `models/roles.py` has a dual of this kind.
     oracles = ("max", "topk")
-    # Whether "topk" is compiled, and not `find_topk`.
-    topk_is_compiled = True
+    # As of `BoundModel`.
+    prefers_sums = False
     # Tells those who ask for an oracle that is missing why it is.
     oracle_note = None
     # Whether the names of weights need the data, and not only the layout.

@@ -151,8 +151,8 @@ cdef class BoundTable(BoundModel):
         return self.structure.partial
 
     @property
-    def topk_is_compiled(self):
-        return self.structure.topk_is_compiled
+    def prefers_sums(self):
+        return self.structure.prefers_sums
 
     @property
     def oracle_note(self):
