@@ -192,6 +192,17 @@ def test_auto_length_is_what_is_known(scheme, row, longest):
     assert fitted.model_.longest_.tolist() == [1, longest, 2]
 
 
+@pytest.mark.parametrize("form", ["tags", "labels"])
+def test_labels_of_sets_only(form):
+    rows = [["B-a", {"B-b", "O"}], ["O", {"B-c", "B-a"}]]
+    if form == "labels":
+        rows = [["a", {"b", "d"}], ["d", {"c", "a"}]]
+    X = [np.zeros((2, 1))] * 2
+    fitted = SegmentCRF(0.1, loss="log").fit(X, rows)
+    assert fitted.classes_.tolist() == list("abc" if form == "tags" else "abcd")
+    assert (fitted.model_.longest_ == 1).all()
+
+
 def test_weights_of_zero_and_empty_sequences():
     X, y = sentences(20)
     y = vague(tags_of(X, y))

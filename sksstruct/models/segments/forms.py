@@ -113,6 +113,13 @@ class Outputs:
             codes = np.concatenate([codes, self.choices.indices])
         return self.classes[np.unique(codes)].tolist()
 
+    def labels_of_sets(self, form):
+        """Labels that sets name, which no segment may have."""
+        if self.choices is None:
+            return []
+        entries = self.classes[np.unique(self.choices.indices)].tolist()
+        return entries if form == "labels" else SpanLabels(entries).names
+
     @property
     def partial(self):
         """Whether some of a sequence is not known, for each."""

@@ -250,6 +250,8 @@ class SegmentModel(CompiledModel):
         longest = np.zeros(len(segments.labels), dtype=np.intp)
         np.maximum.at(longest, segments.numbers, segments.stops - segments.starts)
         self.lengths_ = dict(zip(segments.labels, longest.tolist(), strict=True))
+        for label in y.labels_of_sets(form):
+            self.lengths_[label] = max(self.lengths_.get(label, 0), 1)
         self.mean_size_ = float(np.average(X.packed.lengths, weights=weight))
         squares = np.add.reduceat(row_squares(X.packed.values), X.packed.offsets[:-1])
         self.mean_squares_ = float(np.average(squares, weights=weight))
