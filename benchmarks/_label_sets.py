@@ -1,7 +1,8 @@
 """MultilabelPairwise beside one-vs-rest of the same loss, and chains.
 
 All but "micro", which has the default alpha, have the same C, chosen for one-vs-rest by
-micro-F1 on three folds of the training set. Each measure has its standard error over the test samples, by the delta method.
+micro-F1 on three folds of the training set. Each measure has its standard error over
+the test samples, by the delta method.
 """
 
 import time

@@ -16,8 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sksstruct import SSVMClassifier
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import (
+    CandidatesModel,
     GraphModel,
     MatchingModel,
+    MulticlassModel,
     PartsModel,
     SegmentModel,
     grid_graph,
@@ -64,6 +66,14 @@ def pairs(rng, n):
     return x, y
 
 
+def candidates(rng, n):
+    """Candidates, of which one stands out."""
+    y = rng.randint(n)
+    x = rng.normal(size=(n, N_FEATURES))
+    x[y, 0] += 2.0
+    return x, y
+
+
 def problems():
     """Name, model (None: a chain), and function of a generator that makes examples."""
     limbs = [((v - 1) // 2, v) for v in range(1, 6)]
@@ -78,6 +88,13 @@ def problems():
         make = partial(parts, n_parts=6, side=side)
         yield f"parts, 6 x {side}^2", PartsModel(limbs), make
         yield f"typed parts, 6 x {side}^2", typed, make
+    yield (
+        "classes, 10",
+        MulticlassModel(),
+        lambda rng: (rng.normal(size=4), rng.randint(10)),
+    )
+    for n in (10, 1000):
+        yield f"candidates, {n}", CandidatesModel(), partial(candidates, n=n)
     for side in (6, 32):
         yield f"cuts, {side} x {side}", cut, partial(grids, side=side)
     for n in (10, 50):

@@ -29,6 +29,10 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         spec._learn_from_batch(X, y, weight, classes)
     elif classes is not None and set(classes) != set(spec.classes_.tolist()):
         raise ValueError("classes differ from those of the first call")
+    if y.partial.any():
+        i = y.numbers[np.argmax(y.partial)]
+        raise ValueError(f"y[{i}]: partial_fit needs every label to be known")
+    spec._warn_of_cuts(y, 4)  # past partial_fit
     labelings = spec._outputs(X, y)
     seen, total = (0.0 if fresh else spec._total), float(weight.sum())
     spec._total = seen + total

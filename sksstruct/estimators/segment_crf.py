@@ -164,7 +164,16 @@ class SegmentCRF(
 
     y has tags, segments or labels for each sequence, as outputs of
     `sksstruct.models.SegmentModel`; `predict` returns the same form. Training ignores
-    sequences without positions. ``loss="log"`` has no cost of errors: `loss_unit` and
+    sequences without positions.
+
+    Tags and labels may be missing: None stands for any of them, and a set for one of
+    its elements. Every sequence needs a tag, or a set, at one position at least. The
+    likelihood is that of all labelings that agree with what is known. The hinge losses
+    complete labelings by decoding, and train on them, in turns, from the weights of the
+    likelihood. Neither is convex, and `dual_gap_` is infinite. Lists of segments, and
+    `partial_fit`, have no missing labels.
+
+    ``loss="log"`` has no cost of errors: `loss_unit` and
     `loss_normalization` have no effect.
 
     Labels of positions are the same for more than one labeling if `max_length` is a
@@ -226,7 +235,8 @@ class SegmentCRF(
         ----------
         %(sequences)s
         y : list
-            Tags, segments or labels of each sequence.
+            Tags, segments or labels of each sequence. Tags and labels may be None, or a
+            set of which one is right.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence in the mean loss.
 
@@ -257,7 +267,7 @@ class SegmentCRF(
         The solver visits every sequence once, as `ChainCRF.partial_fit` does. You can
         call it after `fit`. The first mini-batch, or `fit`, says for all of them what
         form y has, and with ``alpha="auto"`` how large features are. Segments longer
-        than `max_length` are cut into pieces.
+        than `max_length` are cut into pieces, with a warning.
 
         Parameters
         ----------

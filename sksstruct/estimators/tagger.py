@@ -23,13 +23,13 @@ class Tagger(Pipeline):
     """Pipeline whose last step is a tagger, with the tagger's methods.
 
     In addition to the methods of `sklearn.pipeline.Pipeline`, it has `predict_topk`,
-    `predict_marginals` and the weights by name. Create it with `make_tagger`, or like
-    any pipeline.
+    `predict_marginals` or `predict_segments`, and the weights by name. Create it with
+    `make_tagger`, or like any pipeline.
 
     Parameters
     ----------
     steps : list of tuple of (str, estimator)
-        Transformers of sequences, and a `ChainCRF`.
+        Transformers of sequences, and a `ChainCRF` or a `SegmentCRF`.
     transform_input, memory, verbose : object
         As in `sklearn.pipeline.Pipeline`.
 
@@ -142,6 +142,26 @@ class Tagger(Pipeline):
             Their scores.
         """
         return self[-1].predict_topk(self._transformed(X), k, **params)
+
+    @available_if(_last_step_has("predict_segments"))
+    def predict_segments(
+        self, X: Items, **params: Any
+    ) -> list[list[tuple[int, int, Any, float]]]:
+        """Best segments of each sequence, with their probabilities; of `SegmentCRF`.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Input of the first step.
+        **params : dict
+            Constraints, as for `SegmentCRF.predict_segments`.
+
+        Returns
+        -------
+        segments : list of list of tuple
+            Tuples (start, stop, label, probability) for each sequence.
+        """
+        return self[-1].predict_segments(self._transformed(X), **params)
 
     def _transformed(self, X):
         """Input of the last step."""

@@ -72,6 +72,8 @@ def check_weight(sample_weight, n_examples, what="example"):
         )
     if not (weight >= 0).all():
         i = int(np.flatnonzero(~(weight >= 0))[0])
+        if np.isnan(weight[i]):
+            raise ValueError(f"sample_weight[{i}] is NaN: weights are numbers")
         raise ValueError(
             f"sample_weight[{i}] is negative: {weight[i]}. Negative values in data "
             "passed to `sample_weight`"

@@ -258,6 +258,20 @@ def test_sets_of_labels(client):
     np.testing.assert_allclose(tagger.coef_, expected.coef_, atol=1e-3)
 
 
+def test_sets_of_tags(client):
+    """Tags are missing, or in a set with one that only some parts have."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(5, 3)) for _ in range(N)]
+    y = [[("O", "B-a", "B-b")[k] for k in x.argmax(axis=1)] for x in X]
+    y = [[{k, "B-c"} if i > N // B else k for k in row] for i, row in enumerate(y)]
+    y = [[*row[:4], None] for row in y]
+    options = {"loss": "log", "solver": "lbfgs", "alpha": 0.1, "max_length": 1}
+    expected = SegmentCRF(tol=1e-6, **options).fit(X, y)
+    tagger = DaskSegmentCRF(client=client, tol=1e-6, **options).fit(in_parts(X, y))
+    assert tagger.classes_.tolist() == list("abc")
+    np.testing.assert_allclose(tagger.coef_, expected.coef_, atol=1e-3)
+
+
 def test_segments_are_tagged(client):
     X, y = map(list, zip(*segments(np.random.default_rng(0)), strict=True))
     options = {"alpha": 0.3, "random_state": 0, "loss": "log", "tol": 1e-3}

@@ -120,7 +120,7 @@ def test_empty_sequences():
         assert [len(each) for each in shares] == [len(x) for x in some]
         assert outputs[0] == [[]] and scores[0].tolist() == [0.0]
     assert outputs == [[[]]]
-    with pytest.raises(ValueError, match=r"X\[1\] has no positions, and y\[1\]"):
+    with pytest.raises(ValueError, match=r"y\[1\]: .* has 0 positions"):
         fitted.fit([X[0], X[0][:0]], [y[0], [(0, 1, "a")]])
 
 
@@ -192,7 +192,7 @@ def test_inputs_with_spans_in_an_array():
 
 
 BAD_DATA = {
-    r"y\[0\] has a missing label": ([[None, "a"], ["a", "b"]], {}),
+    r"y\[0\] has a missing label: None, at": ([[None, None], ["a", "b"]], {}),
     "max_length names 'c'": ([["a", "b"], ["a", "b"]], {"max_length": {"c": 3}}),
     r"max_length\['a'\] must be an int": ([["a", "b"]] * 2, {"max_length": {"a": 0}}),
     "single class": ([["a", "a"]] * 2, {}),
@@ -471,3 +471,30 @@ def test_stream_that_begins_outside():
     # as labels of positions
     tagger.partial_fit(X[:1], y[:1], classes=["O", "a"])
     assert tagger.model_.form_ == "labels"
+
+
+def test_errors_count_all_sequences():
+    """Also those that are not trained on: empty ones, and those of weight zero."""
+    X = [np.zeros((0, 1)), *[np.zeros((4, 1))] * 3]
+    y = [[], [(0, 1, "a")], [(0, 3, "b")], [(0, 1, "b")]]
+    with pytest.raises(ValueError, match=r"y\[3\] has a segment of 'b' from 0 to 1"):
+        SegmentCRF(min_length={"b": 2}).fit(X, y, [1, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"sample_weight\[0\] is NaN"):
+        SegmentCRF().fit(X, y, np.nan)
+
+
+def test_mini_batches_say_what_they_cut():
+    X, y = sentences(20)
+    with pytest.warns(UserWarning, match="longer than max_length=2") as warned:
+        SegmentCRF(0.1, max_length=2).partial_fit(X, y, classes=["a", "b"])
+    assert warned[0].filename == __file__
+
+
+def test_no_memory_for_lengths_that_do_not_fit():
+    X, y = sentences(30)
+    short = SegmentCRF(0.1, max_length=8, length_features=4, random_state=0)
+    long = clone(short).set_params(max_length=10**7)
+    shapes = [each.fit(X, y).length_coef_.shape for each in (short, long)]
+    # ranges of lengths that no sequence has weigh nothing
+    assert shapes == [(5, 3), (26, 3)] and not long.length_coef_[5:].any()
+    assert short.predict(X).tolist() == long.predict(X).tolist()

@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 
-from sksstruct import ChainCRF, Tagger, make_tagger
+from sksstruct import ChainCRF, SegmentCRF, Tagger, make_tagger
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils._layout import object_array
 from sksstruct.utils._names import FeatureNames
@@ -64,7 +64,20 @@ class TestTagger:
         np.testing.assert_array_equal(
             [row[0] for row in scores], tagger.decision_function(X)
         )
+        assert not hasattr(tagger, "predict_segments")
         assert tagger.score(X, y) == pipeline.score(X, y) > 0.9
+
+    def test_segments(self, words):
+        X, y = words
+        steps = [("features", SequenceVectorizer()), ("crf", SegmentCRF(0.1))]
+        tagger = Tagger(steps).fit(X, y)
+        segmenter, rows = tagger[-1], tagger[0].transform(X)
+        assert tagger.predict_segments(X) == segmenter.predict_segments(rows)
+        known = [None] * len(X)
+        known[0] = [y[0][1]] + [None] * (len(X[0]) - 1)
+        found = tagger.predict_segments(X, known=known)
+        assert found == segmenter.predict_segments(rows, known=known)
+        assert found[0][0][2] == y[0][1]
 
     def test_inspection(self, words):
         tagger = make_tagger().fit(*words)

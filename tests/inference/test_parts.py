@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from placements import as_tables, placements
 
 from sksstruct.inference import (
@@ -12,6 +13,7 @@ from sksstruct.inference import (
     parts_max_product,
     parts_sum_product,
 )
+from sksstruct.inference.parts._topk import BestPlacements
 
 
 @settings(max_examples=700)
@@ -29,6 +31,20 @@ def test_equals_tables(problem):
     marginals = parts_max_marginals(*problem)
     for found, true in zip(marginals, expected.max_marginals(), strict=True):
         np.testing.assert_array_equal(found.ravel(), true)
+
+
+@settings(max_examples=400)
+@given(placements(), st.sampled_from([1, 2, 5, 30, 10**6]))
+def test_k_best(problem, k):
+    search = BestPlacements(*problem)
+    scores = Exhaustive(*as_tables(*problem)).scores
+    expected = np.sort(scores[scores > -np.inf])[::-1][:k]
+    # what a search leaves behind is no part of the next
+    for _ in range(2):
+        found = search.find(k)
+        places = np.ravel_multi_index(found.T, [problem[0][0].size] * found.shape[1])
+        assert len(set(places.tolist())) == len(found)
+        np.testing.assert_array_equal(scores[places], expected)
 
 
 @settings(max_examples=200)

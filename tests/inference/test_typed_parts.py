@@ -11,6 +11,7 @@ from placements import placements
 
 from sksstruct.inference import max_marginals, max_product, parts_max_product
 from sksstruct.inference.parts._parts import PartsTree
+from sksstruct.inference.parts._topk import BestPlacements
 
 NUMBERS = {
     "offsets": [-2.0, -0.5, 0.0, 1.0],
@@ -75,6 +76,23 @@ def test_equals_enumeration(problem):
     if best > -np.inf:
         cells = positions[:, 0] * problem[0].shape[2] + positions[:, 1]
         assert score_of(unary, edges, tables, cells, types) == best
+
+
+@settings(max_examples=300)
+@given(typed_placements(), st.sampled_from([1, 2, 5, 30, 10**6]), st.booleans())
+def test_k_best(problem, k, with_types):
+    """Labelings with types, or placements that have their best types."""
+    unary, tables = as_tables(*problem)
+    p, n_edges, scores = len(unary), len(problem[1]), {}
+    for cells in itertools.product(range(unary.shape[1]), repeat=p):
+        for types in itertools.product(range(problem[5].shape[1]), repeat=n_edges):
+            score = score_of(unary, problem[1], tables, cells, types)
+            key = cells + types if with_types else cells
+            scores[key] = max(score, scores.get(key, -np.inf))
+    expected = sorted((s for s in scores.values() if s > -np.inf), reverse=True)[:k]
+    found = list(map(tuple, BestPlacements(*problem).find(k, with_types).tolist()))
+    assert len(set(found)) == len(found)
+    assert [scores[each] for each in found] == expected
 
 
 @settings(max_examples=200)

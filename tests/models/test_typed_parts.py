@@ -7,7 +7,9 @@ import pytest
 from problems import TYPED
 
 from sksstruct import SSVMClassifier
-from sksstruct.models import PartsModel
+from sksstruct.losses import SmoothedHinge
+from sksstruct.models import ELUScore, PartsModel
+from sksstruct.projections import project_simplex
 
 
 def two_ways(n_images, rng, noise=0.6):
@@ -94,14 +96,65 @@ def test_one_type_is_the_default():
 
 
 @pytest.mark.parametrize("name", TYPED)
+def test_topk_with_the_loss(name):
+    """The k best labelings, types included, which smoothing by l2 takes."""
+    model, X, y, _ = TYPED[name]
+    classifier = SSVMClassifier(
+        model, alpha=0.3, loss=SmoothedHinge("l2", 0.5, 10**6), tol=1e-4
+    ).fit(X, y)
+    assert classifier.topk_exact_ == 1.0
+    spec, w = classifier.model_, classifier.weights_
+    bound = spec._bound(X, spec._outputs(X, y), None)
+    losses = []
+    for i, (x, z) in enumerate(zip(X, y, strict=True)):
+        values = [
+            spec.joint_feature(x, each) @ w + spec.loss(z, each)
+            for each in spec.labelings(x)
+        ]
+        expected = np.sort(values)[::-1]
+        for k in (1, 4, len(values) + 1):
+            rows, found = bound.topk(bound.workspace(w), i, k)
+            assert len({tuple(row) for row in rows.tolist()}) == len(rows)
+            np.testing.assert_allclose(found, expected[:k], atol=1e-9)
+        share = project_simplex(expected / 0.5)
+        observed = spec.joint_feature(x, spec._shown(x, bound_labeling(bound, i))) @ w
+        losses.append(share @ expected + 0.25 * (1.0 - share @ share) - observed)
+    assert classifier.objective_ == pytest.approx(np.mean(losses) + 0.15 * w @ w)
+
+
+def bound_labeling(bound, i):
+    return bound.labels[bound.starts[i] : bound.starts[i + 1]]
+
+
+@pytest.mark.parametrize("name", TYPED)
 def test_other_oracles_are_refused(name):
     model, X, y, _ = TYPED[name]
     classifier = SSVMClassifier(model, alpha=0.3, random_state=0).fit(X, y)
     bound = classifier.model_._bound([X[0]], None, None)
-    assert bound.oracles == ("max",)
+    assert bound.oracles == ("max", "topk")
     assert "n_types > 1" in bound.oracle_note
     with pytest.raises(ValueError, match="n_types > 1"):
         SSVMClassifier(model, loss="log").fit(X, y)
+
+
+def test_nonlinear_scores():
+    """The k best labelings make smoothing, and so score functions, possible."""
+    rng = np.random.RandomState(0)
+    (X, y), (X_test, y_test) = two_ways(40, rng), two_ways(60, rng)
+    model = PartsModel([(0, 1)], unit=3.0, n_types=2)
+    classifier = SSVMClassifier(
+        model, score_function=ELUScore(4), alpha=0.003, max_iter=30, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        classifier.fit(X, y)
+    assert classifier.score(X_test, y_test) > 0.9
+    outputs, scores = classifier.predict_topk(X_test[:5], 3)
+    best = classifier.predict(X_test[:5])
+    for found, z in zip(outputs, best, strict=True):
+        np.testing.assert_array_equal(found[0], z)
+    first = [each[0] for each in scores]
+    np.testing.assert_allclose(first, classifier.decision_function(X_test[:5]))
 
 
 def test_bad_input():

@@ -5,6 +5,7 @@ from math import prod
 import numpy as np
 
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free
 
 from sksstruct.inference.dependencies._nonprojective cimport (
     nonprojective_max,
@@ -160,18 +161,24 @@ def dependency_topk(scores, k, *, projective=True, single_root=True):
     cdef int32_t[:, ::1] trees = heads
     cdef double[::1] values = found
     cdef double[::1] scratch = aligned_zeros(
-        projective_topk_scratch(n, n_trees) if nested
+        projective_topk_scratch(n) if nested
         else nonprojective_topk_scratch(n, n_trees))
+    cdef double* pool = NULL
+    cdef Py_ssize_t capacity = 0
     # a word has no head
     if n_trees == 0:
         return heads, found
-    with nogil:
-        if nested:
-            count = projective_topk(n, single, &arcs[0, 0], n_trees, &scratch[0],
-                                    &values[0], &trees[0, 0])
-        else:
-            count = nonprojective_topk(n, single, &arcs[0, 0], n_trees, &scratch[0],
-                                       &values[0], &trees[0, 0])
+    try:
+        with nogil:
+            if nested:
+                count = projective_topk(
+                    n, single, &arcs[0, 0], n_trees, &scratch[0], &pool, &capacity,
+                    &values[0], &trees[0, 0])
+            else:
+                count = nonprojective_topk(n, single, &arcs[0, 0], n_trees, &scratch[0],
+                                           &values[0], &trees[0, 0])
+    finally:
+        free(pool)
     return heads[:count], found[:count]
 
 

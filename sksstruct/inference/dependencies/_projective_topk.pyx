@@ -12,7 +12,7 @@ L. Huang and D. Chiang, "Better k-best parsing", IWPT 2005.
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from sksstruct.inference.dependencies._arcs cimport load_rows
 from sksstruct.inference.dependencies._projective cimport (
@@ -27,106 +27,149 @@ from sksstruct.inference.dependencies._projective cimport (
     split_at,
 )
 from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push
+from sksstruct.utils._memory cimport reserve
 
 
 cdef struct Candidate:
     int32_t option, left_rank, right_rank
 
 
+cdef struct Slot:
+    # Candidates of a cell, in the pool from `first` on, -1 where nobody asked; room for
+    # them; how many there are, wait, were taken, and were taken with what follows.
+    Py_ssize_t first
+    int32_t room, count, n_waiting, n_taken, n_followed
+
+
+cdef struct Arrays:
+    # of a slot: values and candidates, the heap of those that wait, and those taken
+    double* values
+    Candidate* candidates
+    int32_t* waiting
+    int32_t* taken
+
+
 cdef struct Lists:
     Chart chart
-    Py_ssize_t k, room, n_slots
-    int32_t* slot       # of each cell, -1 for those that nobody asked
-    # of each slot: candidates, their values and the heap of those that wait, which have
-    # `room` entries, and the candidates that were taken
-    Candidate* candidates
-    double* values
-    int32_t* waiting
-    int32_t* taken      # (k,)
-    int32_t* numbers    # of candidates, waiting, taken, and taken with what follows
+    Slot* slots         # of each cell
+    # numbers that grow, and how many of them are used
+    double** pool
+    Py_ssize_t* capacity
+    Py_ssize_t used
 
 
-cdef Py_ssize_t most_slots(Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """The most cells that are asked: of a tree for each rank, or all."""
-    return min(k * (3 * n + 1), 2 * n * (n + 1))
+cdef Py_ssize_t projective_topk_scratch(Py_ssize_t n) noexcept nogil:
+    """Numbers of memory that `projective_topk` needs beside its pool."""
+    cdef Chart chart = carve(n, False, BEST, NULL)
+    return projective_scratch(n) + 2 * chart.cells * <Py_ssize_t> sizeof(Slot) // 8
 
 
-cdef Py_ssize_t projective_topk_scratch(Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """Numbers of memory that `projective_topk` needs."""
-    cdef Py_ssize_t room = n + 2 * k
-    # values, and four integers for each candidate
-    return 2 * projective_scratch(n) + most_slots(n, k) * (3 * room + k // 2 + 4)
+cdef inline Arrays arrays_at(double* place, Py_ssize_t room) noexcept nogil:
+    """The arrays of a slot, in four numbers for each candidate."""
+    cdef Arrays out
+    out.values = place
+    out.candidates = <Candidate*> (place + room)
+    out.waiting = <int32_t*> (out.candidates + room)
+    out.taken = out.waiting + room
+    return out
+
+
+cdef inline Arrays arrays_of(const Lists* s, const Slot* slot) noexcept nogil:
+    """The arrays of a slot; they move when any slot grows."""
+    return arrays_at(s.pool[0] + slot.first, slot.room)
+
+
+cdef int grow(Lists* s, Slot* slot, Py_ssize_t room) except -1 nogil:
+    """Move a slot to more room. Old places are as long as the new one together."""
+    cdef Arrays old, new
+    reserve(<void**> s.pool, s.capacity, s.used + 4 * room, sizeof(double))
+    new = arrays_at(s.pool[0] + s.used, room)
+    if slot.count:
+        old = arrays_of(s, slot)
+        memcpy(new.values, old.values, slot.count * sizeof(double))
+        memcpy(new.candidates, old.candidates, slot.count * sizeof(Candidate))
+        memcpy(new.waiting, old.waiting, slot.n_waiting * sizeof(int32_t))
+        memcpy(new.taken, old.taken, slot.n_taken * sizeof(int32_t))
+    slot.first, slot.room = s.used, <int32_t> room
+    s.used += 4 * room
+    return 0
 
 
 cdef double value_of(const Lists* s, Py_ssize_t cell, int32_t rank) noexcept nogil:
     """The value of a tree of a cell that is known."""
-    cdef Py_ssize_t slot = s.slot[cell]
-    if slot < 0:
+    cdef const Slot* slot = s.slots + cell
+    cdef Arrays lists
+    if slot.first < 0:
         return s.chart.complete[cell]
-    return s.values[slot * s.room + s.taken[slot * s.k + rank]]
+    lists = arrays_of(s, slot)
+    return lists.values[lists.taken[rank]]
 
 
-cdef void add(Lists* s, Py_ssize_t cell, Py_ssize_t slot, int32_t option,
-              int32_t left_rank, int32_t right_rank) noexcept nogil:
+cdef int add(Lists* s, Py_ssize_t cell, int32_t option, int32_t left_rank,
+             int32_t right_rank) except -1 nogil:
     """Add a candidate to those that wait."""
     cdef Split split = split_at(&s.chart, cell, option)
-    cdef int32_t* numbers = s.numbers + 4 * slot
-    cdef double* values = s.values + slot * s.room
-    cdef Heap heap = Heap(s.waiting + slot * s.room, numbers[1], s.room)
-    cdef HeapOrder order = HeapOrder(values, True, NULL, 0)
+    cdef Slot* slot = s.slots + cell
+    cdef Arrays lists
+    cdef Heap heap
+    cdef HeapOrder order
     cdef double value = (value_of(s, split.left, left_rank)
                          + value_of(s, split.right, right_rank) + split.score)
     if value == -INFINITY:
-        return
-    s.candidates[slot * s.room + numbers[0]] = Candidate(option, left_rank, right_rank)
-    values[numbers[0]] = value
-    push(&heap, &order, numbers[0])
-    numbers[0] += 1
-    numbers[1] += 1
+        return 0
+    if slot.count == slot.room:
+        grow(s, slot, 2 * slot.room)
+    lists = arrays_of(s, slot)
+    heap = Heap(lists.waiting, slot.n_waiting, slot.room)
+    order = HeapOrder(lists.values, True, NULL, 0)
+    lists.candidates[slot.count] = Candidate(option, left_rank, right_rank)
+    lists.values[slot.count] = value
+    push(&heap, &order, slot.count)
+    slot.count += 1
+    slot.n_waiting += 1
+    return 0
 
 
-cdef bint take(Lists* s, Py_ssize_t slot) noexcept nogil:
+cdef bint take(Lists* s, Slot* slot) noexcept nogil:
     """Take the best of the candidates that wait; False if there is none."""
-    cdef int32_t* numbers = s.numbers + 4 * slot
-    cdef Heap heap = Heap(s.waiting + slot * s.room, numbers[1], s.room)
-    cdef HeapOrder order = HeapOrder(s.values + slot * s.room, True, NULL, 0)
-    if numbers[1] == 0:
+    cdef Arrays lists = arrays_of(s, slot)
+    cdef Heap heap = Heap(lists.waiting, slot.n_waiting, slot.room)
+    cdef HeapOrder order = HeapOrder(lists.values, True, NULL, 0)
+    if slot.n_waiting == 0:
         return False
-    s.taken[slot * s.k + numbers[2]] = heap.items[0]
+    lists.taken[slot.n_taken] = heap.items[0]
     pop(&heap, &order)
-    numbers[1] -= 1
-    numbers[2] += 1
+    slot.n_waiting -= 1
+    slot.n_taken += 1
     return True
 
 
-cdef bint reach(Lists* s, Py_ssize_t cell, int32_t rank) noexcept nogil:
+cdef bint reach(Lists* s, Py_ssize_t cell, int32_t rank) except -1 nogil:
     """Find the tree of a rank >= 1 of a cell; False if there is none."""
-    cdef Py_ssize_t slot = s.slot[cell], size = n_options(&s.chart, cell), option
-    cdef int32_t* numbers
+    cdef Slot* slot = s.slots + cell
+    cdef Py_ssize_t size = n_options(&s.chart, cell), option
+    cdef Arrays lists
     cdef Candidate last
     cdef Split split
     if size == 0:
         return False
-    if slot < 0:
-        slot = s.n_slots
-        s.n_slots += 1
-        memset(s.numbers + 4 * slot, 0, 4 * sizeof(int32_t))
+    if slot.first < 0:
+        grow(s, slot, size + 2)
         for option in range(size):
-            add(s, cell, slot, <int32_t> option, 0, 0)
-        s.slot[cell] = <int32_t> slot
+            add(s, cell, <int32_t> option, 0, 0)
         take(s, slot)
-    numbers = s.numbers + 4 * slot
-    while numbers[2] <= rank:
+    while slot.n_taken <= rank:
         # what follows the last one is needed only now
-        if numbers[3] < numbers[2]:
-            last = s.candidates[slot * s.room + s.taken[slot * s.k + numbers[2] - 1]]
+        if slot.n_followed < slot.n_taken:
+            lists = arrays_of(s, slot)
+            last = lists.candidates[lists.taken[slot.n_taken - 1]]
             split = split_at(&s.chart, cell, last.option)
-            numbers[3] = numbers[2]
+            slot.n_followed = slot.n_taken
             # each pair of ranks comes from one other
             if reach(s, split.right, last.right_rank + 1):
-                add(s, cell, slot, last.option, last.left_rank, last.right_rank + 1)
+                add(s, cell, last.option, last.left_rank, last.right_rank + 1)
             if last.right_rank == 0 and reach(s, split.left, last.left_rank + 1):
-                add(s, cell, slot, last.option, last.left_rank + 1, 0)
+                add(s, cell, last.option, last.left_rank + 1, 0)
         if not take(s, slot):
             return False
     return True
@@ -135,15 +178,18 @@ cdef bint reach(Lists* s, Py_ssize_t cell, int32_t rank) noexcept nogil:
 cdef void read_tree(const Lists* s, Py_ssize_t cell, int32_t rank,
                     int32_t* heads) noexcept nogil:
     """Write the heads of the words of a cell, in the tree of a rank."""
-    cdef Py_ssize_t slot = s.slot[cell], ld = s.chart.ld
+    cdef const Slot* slot = s.slots + cell
+    cdef Py_ssize_t ld = s.chart.ld
+    cdef Arrays lists
     cdef Candidate best
     cdef Split split
-    if slot < 0:
+    if slot.first < 0:
         read_best(&s.chart, cell, heads)
         return
     if cell >= s.chart.cells:
         heads[cell % ld - 1] = <int32_t> (cell % s.chart.cells // ld)
-    best = s.candidates[slot * s.room + s.taken[slot * s.k + rank]]
+    lists = arrays_of(s, slot)
+    best = lists.candidates[lists.taken[rank]]
     split = split_at(&s.chart, cell, best.option)
     read_tree(s, split.left, best.left_rank, heads)
     read_tree(s, split.right, best.right_rank, heads)
@@ -151,25 +197,21 @@ cdef void read_tree(const Lists* s, Py_ssize_t cell, int32_t rank,
 
 cdef Py_ssize_t projective_topk(
     Py_ssize_t n, bint single_root, const double* scores, Py_ssize_t k, double* scratch,
-    double* values, int32_t* trees
-) noexcept nogil:
+    double** pool, Py_ssize_t* capacity, double* values, int32_t* trees
+) except -1 nogil:
     """Find the k best trees; returns how many there are."""
     cdef Lists s
-    cdef Py_ssize_t slots = most_slots(n, k), count = 0
+    cdef Py_ssize_t count = 0, cell
     s.chart = carve(n, single_root, BEST, scratch)
-    s.k, s.room, s.n_slots = k, n + 2 * k, 0
-    s.values = scratch + projective_scratch(n)
-    s.slot = <int32_t*> (s.values + slots * s.room)
-    s.candidates = <Candidate*> (s.slot + 2 * s.chart.cells)
-    s.waiting = <int32_t*> (s.candidates + slots * s.room)
-    s.taken = s.waiting + slots * s.room
-    s.numbers = s.taken + slots * k
+    s.pool, s.capacity, s.used = pool, capacity, 0
+    s.slots = <Slot*> (scratch + projective_scratch(n))
     load_rows(n, scores, 1.0, s.chart.arcs)
     values[0] = fill(&s.chart)
     if values[0] == -INFINITY:
         return 0
-    # bytes of 255 are -1
-    memset(s.slot, 255, 2 * s.chart.cells * sizeof(int32_t))
+    memset(s.slots, 0, 2 * s.chart.cells * sizeof(Slot))
+    for cell in range(2 * s.chart.cells):
+        s.slots[cell].first = -1
     # all words are the span of the root, cell n
     while count < k and (count == 0 or reach(&s, n, <int32_t> count)):
         values[count] = value_of(&s, n, <int32_t> count)

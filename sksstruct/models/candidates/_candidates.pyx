@@ -12,12 +12,11 @@ The table has a row for each candidate and a column for each class; rows are `ld
 the classes and a padding.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from sksstruct.models.tables._best cimport keep_best
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 
 from sksstruct.models.tables._table import block_ld
@@ -39,7 +38,6 @@ cdef class Candidates(Structure):
     """
 
     oracles = ("max", "topk", "exp")
-    topk_is_compiled = False
     # candidates of all examples, one after the other
     cdef const Py_ssize_t[::1] _offsets
     cdef const double[::1] _overlaps
@@ -93,7 +91,7 @@ cdef class Candidates(Structure):
         for candidate in range(self._n_candidates(i)):
             # not the padding, whose scores are zero
             for label in range(self.n_labels):
-                # the first of those that tie, as `find_topk` has it
+                # the first of those that tie, as `topk` has it
                 if row[label] > best:
                     best = row[label]
                     y[0], y[1] = <int32_t> candidate, <int32_t> label
@@ -122,9 +120,21 @@ cdef class Candidates(Structure):
         value[0] = at.constant + high + mu * log(total)
         return 0
 
-    def find_topk(self, i, theta, others, k):
-        table = theta.reshape(-1, self.ld)
-        scores = table[:, :self.n_labels].ravel()
-        # stable: of labelings that tie, the order is that of `decode`
-        order = np.argsort(-scores, kind="stable")[:k]
-        return np.column_stack(np.divmod(order, self.n_labels))
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil:
+        cdef Py_ssize_t candidate, label, count = 0, rank, n = self._n_candidates(i)
+        cdef int32_t item
+        k = min(k, n * self.n_labels)
+        own.make_room(k, 2)
+        for candidate in range(n):
+            for label in range(self.n_labels):
+                count = keep_best(
+                    count, k, at.theta[candidate * self.ld + label],
+                    <int32_t> (candidate * self.n_labels + label), own.values,
+                    own.labelings)
+        # numbers become pairs in the same memory, the last one first
+        for rank in range(count - 1, -1, -1):
+            item = own.labelings[rank]
+            own.labelings[2 * rank] = <int32_t> (item // self.n_labels)
+            own.labelings[2 * rank + 1] = <int32_t> (item % self.n_labels)
+        return count

@@ -62,6 +62,16 @@ class IncompleteChain(Trainable):
         self.latest, self.by_factors = self.segments, False
 
     @property
+    def completion(self):
+        """What completes labels between rounds."""
+        return self
+
+    @property
+    def first(self):
+        """The chain of the first round."""
+        return self.segments
+
+    @property
     def mask_ends(self):
         """Scores of first and last labels, 0 or -inf, or None."""
         if self.mask is None:

@@ -19,7 +19,6 @@ from sksstruct.inference.dependencies._nonprojective_topk cimport (
 )
 from sksstruct.inference.dependencies._projective cimport (
     projective_max,
-    projective_scratch,
     projective_sums,
 )
 from sksstruct.inference.dependencies._projective_topk cimport (
@@ -112,7 +111,8 @@ cdef class DependencyTrees(Structure):
         self.projective, self.single_root = projective, single_root
         self._costs = costs
         self.memory_size = max(
-            projective_scratch(self.max_size), nonprojective_scratch(self.max_size),
+            projective_topk_scratch(self.max_size),
+            nonprojective_scratch(self.max_size),
             spanning_scratch(self.max_size))
         self.meaning += [projective, single_root]
 
@@ -178,15 +178,13 @@ cdef class DependencyTrees(Structure):
                 break
             k_most *= n
         k = min(k, k_most)
-        if self.projective:
-            needed = projective_topk_scratch(n, k)
-        else:
-            needed = nonprojective_topk_scratch(n, k)
-        reserve(<void**> &own.scratch, &own.scratch_capacity, needed, sizeof(double))
         own.make_room(k, n)
         if self.projective:
-            return projective_topk(n, self.single_root, at.theta, k, own.scratch,
-                                   own.values, own.labelings)
+            return projective_topk(
+                n, self.single_root, at.theta, k, at.memory, &own.scratch,
+                &own.scratch_capacity, own.values, own.labelings)
+        needed = nonprojective_topk_scratch(n, k)
+        reserve(<void**> &own.scratch, &own.scratch_capacity, needed, sizeof(double))
         return nonprojective_topk(n, self.single_root, at.theta, k, own.scratch,
                                   own.values, own.labelings)
 

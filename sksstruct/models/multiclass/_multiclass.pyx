@@ -11,6 +11,7 @@ cimport cython
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t
 
+from sksstruct.models.tables._best cimport keep_best
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 from sksstruct.utils._simd cimport sks_exp_row, sks_rescale
 
@@ -34,7 +35,6 @@ cdef class Classes(Structure):
     """
 
     oracles = ("max", "topk", "exp", "projection")
-    topk_is_compiled = False
     # finding the best of a table is nothing beside filling it
     oracle_cost = 1.0
     cdef readonly Py_ssize_t n_labels, ld
@@ -92,10 +92,15 @@ cdef class Classes(Structure):
         value[0] = mu * (high + log(total))
         return 0
 
-    def find_topk(self, i, theta, others, k):
-        # stable, so that ties are broken as by `decode`
-        order = np.argsort(-theta[:self.n_labels], kind="stable")[:k]
-        return order[:, None]
+    cdef Py_ssize_t topk(self, Potentials* at, OracleMemory own, Py_ssize_t i,
+                         Py_ssize_t k) except -1 nogil:
+        cdef Py_ssize_t label, count = 0
+        k = min(k, self.n_labels)
+        own.make_room(k, 1)
+        for label in range(self.n_labels):
+            count = keep_best(count, k, at.theta[label], <int32_t> label, own.values,
+                              own.labelings)
+        return count
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         # also of the observed class, which costs nothing in either case

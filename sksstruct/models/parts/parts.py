@@ -237,9 +237,17 @@ class PartsModel(CompiledModel):
         outputs, scores = super()._predict_topk(X, weights, k)
         return [[self._placed(z) for z in some] for some in outputs], scores
 
-    def _finds_best(self, model):
-        # placements, with several types; training needs labelings
-        return True
+    def _topk(self, x, weights, k):
+        if self.n_types == 1:
+            return super()._topk(x, weights, k)
+        # labelings, which training takes, may be the same placement with other types
+        model, weights = self._ready([x], weights)
+        workspace = model.workspace(weights)
+        model.labeling(workspace, 0)  # forms the scores
+        others = weights[len(weights) - model.n_other :]
+        found = model.structure.find_placements(0, workspace.theta, others, k)
+        scores = [model.joint_feature(workspace, 0, y) @ weights for y in found]
+        return [self._shown(x, y) for y in found], np.array(scores)
 
     def decode(self, x: Any, w: np.ndarray) -> Any:
         w = np.asarray(w, dtype=np.float64)

@@ -50,6 +50,7 @@ cdef class BoundModel:
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
     cdef public object oracle_bounds, surrogate, binder, kept_factors
+    cdef public object completion
     cdef public bint likelihood
 
     # before the visit of an example

@@ -135,6 +135,10 @@ cdef class BoundModel:
     binder : callable or None
         ``binder(first, last)`` binds the model to a range of the examples, with the p_i
         of all; None if nothing needs it.
+    completion : object or None
+        Completes labelings of which only a part was observed, between rounds of
+        training, as `TableCompletion`: the hinge losses need it, with the oracle
+        "completion".
     kept_factors : FactorModel, BinaryFactorModel or None
         What `sksstruct.models.roles.factor_model` has formed, once for all who ask: the
         weights are theirs.
@@ -156,8 +160,9 @@ cdef class BoundModel:
     # Whether a hinge smoothed by its k best labelings has compiled sweeps, which take
     # less time than sums over all labelings.
     prefers_topk = False
-    # Whether the k best labelings are found without the interpreter.
-    topk_is_compiled = True
+    # Whether smoothing by name sums over all labelings, of which the k best are but a
+    # small part.
+    prefers_sums = False
     # Memory that `entropy_dual` takes; None where there are no such dual variables.
     entropy_dual_bytes = None
     # Whether features are on disk, so that what solvers keep for each position should

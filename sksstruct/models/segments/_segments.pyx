@@ -4,7 +4,7 @@ The tables of a sequence of T positions are, in this order and in rows of ld lab
 
     nodes           n_roles rows for each position: where segments begin, inside, where
                     they end, and segments of one position; or one row for all of these
-    lengths         one row for each length
+    lengths         one row for each length, up to the size or the largest there is
     transitions     one row for each label, then one for the first and one for the last;
                     these are one row of a block, and padded as such
     spans           one row for each candidate span, if there are any at all
@@ -87,8 +87,10 @@ cdef class SegmentSequences(Structure):
         Candidate spans: for each example, one after the other, where those that stop
         after a position begin, (T + 1,), int32; the start of each span, int32; and
         where those of each example begin, (n_examples + 1,), intp.
-    known : ndarray of shape (n_positions, n_roles * ld), uint8, or None
-        Roles and labels that positions may have; None: all.
+    known : list of ndarray of shape (n_positions, n_roles * ld), uint8, or None
+        Roles and labels that the positions of each example may have; None in the list,
+        or for it: all. In prediction no other labeling is found; in training it is what
+        was observed of the example, and `y_true` one labeling that agrees.
     """
 
     oracles = ("max", "topk", "exp")
@@ -105,7 +107,8 @@ cdef class SegmentSequences(Structure):
     cdef bint _has_spans
     cdef const int32_t[::1] _first_span, _span_start
     cdef const Py_ssize_t[::1] _spans_of
-    cdef bint _is_known
+    # where what is known of an example begins; -1: nothing is
+    cdef const Py_ssize_t[::1] _known_at
     cdef const unsigned char[:, ::1] _known
 
     def __init__(self, sizes, y_true, max_keys, n_labels, with_roles, allowed, repeats,
@@ -128,7 +131,7 @@ cdef class SegmentSequences(Structure):
         if self.by_segment:
             self._counted = np.ascontiguousarray(counted, dtype=np.int8)
         self._costs, self._has_spans = costs, spans is not None
-        self._known, self._is_known = known, known is not None
+        self._set_known(known)
         if self._has_spans:
             self._first_span, self._span_start, self._spans_of = spans
         # after the masked copies the memory of any sequence: the longest one need not
@@ -143,13 +146,27 @@ cdef class SegmentSequences(Structure):
         if self._has_spans:
             self.meaning += list(spans)
 
+    def _set_known(self, known):
+        """Put what is known of some examples into one array."""
+        known = [None] * self.n_examples if known is None else known
+        sizes = np.array([0 if rows is None else len(rows) for rows in known])
+        self._known_at = np.where(sizes > 0, np.cumsum(sizes) - sizes, -1)
+        if sizes.any():
+            self._known = np.concatenate([rows for rows in known if rows is not None])
+            if self.labeled:
+                self.partial = sizes > 0
+
+    cdef inline Py_ssize_t _n_lengths(self, Py_ssize_t i) noexcept nogil:
+        """Return the number of rows of lengths of an example."""
+        return min(self.max_length, self._sizes[i])
+
     cdef Segments _empty(self, Py_ssize_t size) noexcept nogil:
         """Return potentials of so many positions, without addresses."""
         cdef Segments out
         cdef Py_ssize_t role
         memset(&out, 0, sizeof(Segments))
         out.size, out.n_labels, out.ld = size, self.n_labels, self.ld
-        out.max_length, out.longest = self.max_length, &self._longest[0]
+        out.max_length, out.longest = min(self.max_length, size), &self._longest[0]
         out.node_step = self.n_roles * self.ld
         for role in range(4):
             out.role_offset[role] = role * self.ld if self.n_roles == 4 else 0
@@ -160,16 +177,12 @@ cdef class SegmentSequences(Structure):
         cdef Segments out = self._empty(self._sizes[i])
         cdef const double* lengths = at.theta + out.size * out.node_step
         cdef const double* forbidden = &self._forbidden[0, 0]
-        cdef const double* pairs = lengths + self.max_length * self.ld
-        cdef double* transitions = at.memory + self.max_length * self.ld
-        cdef Py_ssize_t first = self._starts[i], t, k
-        if self._is_known:
-            # in place: potentials are formed again for each call
-            for t in range(out.size):
-                for k in range(out.node_step):
-                    if not self._known[first + t, k]:
-                        at.theta[t * out.node_step + k] = -INFINITY
-        for k in range(self.max_length * self.ld):
+        cdef const double* pairs = lengths + out.max_length * self.ld
+        cdef double* transitions = at.memory + out.max_length * self.ld
+        cdef Py_ssize_t k
+        if not self.labeled:
+            self._forbid_others(at, i)
+        for k in range(out.max_length * self.ld):
             at.memory[k] = lengths[k] + forbidden[k]
         memcpy(transitions, pairs, self.n_labels * self.ld * sizeof(double))
         if not self.repeats:
@@ -184,6 +197,15 @@ cdef class SegmentSequences(Structure):
             out.first_span = &self._first_span[self._starts[i] + i]
             out.span_start = &self._span_start[self._spans_of[i]]
         return out
+
+    cdef void _forbid_others(self, Potentials* at, Py_ssize_t i) noexcept nogil:
+        """Forbid what does not agree with what is known of an example."""
+        cdef Py_ssize_t step = self.n_roles * self.ld, first = self._known_at[i], t, k
+        # in place: potentials are formed again for each call
+        for t in range(self._sizes[i] if first >= 0 else 0):
+            for k in range(step):
+                if not self._known[first + t, k]:
+                    at.theta[t * step + k] = -INFINITY
 
     # ---- labelings ----
 
@@ -214,7 +236,7 @@ cdef class SegmentSequences(Structure):
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t size = self._sizes[i], ld = self.ld, start = 0, count = 0, t
         cdef Py_ssize_t lengths = size * self.n_roles * ld, span
-        cdef Py_ssize_t transitions = lengths + self.max_length * ld, before = -1
+        cdef Py_ssize_t transitions = lengths + self._n_lengths(i) * ld, before = -1
         cdef Py_ssize_t stop
         cdef Segment segment
         while start < size:
@@ -253,11 +275,11 @@ cdef class SegmentSequences(Structure):
         cdef Py_ssize_t size = self._sizes[i], start = 0, t, length, label, span
         cdef double cost = scale * self._costs[i]
         cdef double* lengths = at.theta + size * self.n_roles * self.ld
-        cdef double* spans = lengths + self.max_length * self.ld + self._pair_size
+        cdef double* spans = lengths + self._n_lengths(i) * self.ld + self._pair_size
         cdef Segment segment
         if self.by_segment:
             # each segment that is not right costs, and right ones save twice as much
-            for length in range(self.max_length):
+            for length in range(self._n_lengths(i)):
                 for label in range(self.n_labels):
                     if self._counted[label]:
                         lengths[length * self.ld + label] += cost
@@ -343,13 +365,18 @@ cdef class SegmentSequences(Structure):
         value[0] = at.constant + mu * sum_segmentations(&sums, 1.0, &counts)
         return 0
 
+    cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
+                             double* means, double* value) except -1 nogil:
+        self._forbid_others(at, i)
+        return self.expect(at, i, mu, means, value)
+
     cdef SegmentMeans _means(self, const Segments* segments,
                              double* means) noexcept nogil:
         """Return where the means of the tables go."""
         cdef SegmentMeans out
         out.nodes = means
         out.lengths = means + segments.size * segments.node_step
-        out.transitions = out.lengths + self.max_length * self.ld
+        out.transitions = out.lengths + segments.max_length * self.ld
         out.first = out.transitions + self.n_labels * self.ld
         out.last = out.first + self.ld
         out.spans = out.transitions + self._pair_size

@@ -10,9 +10,10 @@ from numbers import Integral
 
 import numpy as np
 
+from sksstruct.utils import _spans
 from sksstruct.utils._spans import SpanLabels, SpanSequence
 from sksstruct.utils.labels import PackedLabels
-from sksstruct.utils.validation import check_labels, encode_labels
+from sksstruct.utils.validation import check_labels, encode_choices
 
 # Roles of a position in its segment, in the order of the rows of scores, and the tags
 # that they have: it begins the segment, is inside, ends it, or is all of it.
@@ -40,25 +41,116 @@ class Segments:
     labels: list
 
 
-def entries_of(y):
-    """Distinct labels or tags of all positions; None if y has lists of segments."""
-    if isinstance(y, PackedLabels):
-        return set(y.classes.tolist())
-    for i, each in enumerate(y):
-        if isinstance(each, (str, bytes)) or not isinstance(each, Sized):
-            raise ValueError(
-                f"y[{i}] must be a list of labels, tags or segments, got {each!r:.80}"
-            )
-    rows = [each for each in y if len(each)]
-    # not by an index: a pandas Series may have others
-    if not rows or _is_segment(next(iter(rows[0]))):
-        return None
-    rows = (each.tolist() if isinstance(each, np.ndarray) else each for each in rows)
-    try:
-        return set().union(*rows)
-    except TypeError:
-        # which says where there is a label that is not hashable
-        return set(check_labels(y, [len(each) for each in y]))
+class Outputs:
+    """Outputs of many sequences, whatever their form is, read and checked once.
+
+    Parameters
+    ----------
+    lengths, numbers : ndarray of shape (n_sequences,)
+        Numbers of positions, and what the sequences are called in errors.
+    listed : Segments or None
+        The segments, if they are listed.
+    classes, codes, known, choices : objects
+        Otherwise the labels or tags, as of `encode_choices`.
+    """
+
+    def __init__(self, lengths, numbers, listed, encoded=(None,) * 4):
+        self.lengths, self.numbers, self.listed = lengths, numbers, listed
+        self.classes, self.codes, self.known, self.choices = encoded
+        self.offsets = np.concatenate([[0], np.cumsum(lengths)])
+
+    @classmethod
+    def read(cls, y, lengths, name="y"):
+        """Check outputs of sequences of these lengths."""
+        numbers = np.arange(len(lengths))
+        if not isinstance(y, PackedLabels):
+            # by place, and not by the index of a pandas Series
+            y = list(y)
+            for i, each in enumerate(y):
+                if isinstance(each, (str, bytes)) or not isinstance(each, Sized):
+                    raise ValueError(
+                        f"{name}[{i}] must be a list of labels, tags or segments, got "
+                        f"{each!r:.80}"
+                    )
+            rows = [each for each in y if len(each)]
+            if not rows or _is_segment(next(iter(rows[0]))):
+                return cls(lengths, numbers, _listed(y, lengths, name))
+        return cls(lengths, numbers, None, encode_choices(y, lengths))
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def take(self, numbers):
+        """The outputs of some sequences, whose numbers ascend."""
+        if len(numbers) == len(self):
+            return self
+        lengths = self.lengths[numbers]
+        kept = np.zeros(len(self), dtype=bool)
+        kept[numbers] = True
+        positions = np.flatnonzero(np.repeat(kept, self.lengths))
+        listed, names = self.listed, self.numbers[numbers]
+        if listed is not None:
+            where = kept[np.searchsorted(self.offsets, listed.starts, "right") - 1]
+            starts = np.searchsorted(positions, listed.starts[where])
+            stops = starts + (listed.stops - listed.starts)[where]
+            rest = Segments(starts, stops, listed.numbers[where], listed.labels)
+            return Outputs(lengths, names, rest)
+        known = None if self.known is None else self.known[positions]
+        if known is not None and known.all():
+            known = None
+        choices = self.choices
+        choices = None if known is None or choices is None else choices[positions]
+        encoded = self.classes, self.codes[positions], known, choices
+        return Outputs(lengths, names, None, encoded)
+
+    @property
+    def entries(self):
+        """Distinct labels or tags, those of sets included; None if segments."""
+        if self.listed is not None:
+            return None
+        codes = self.codes if self.known is None else self.codes[self.known]
+        if self.choices is not None:
+            codes = np.concatenate([codes, self.choices.indices])
+        return self.classes[np.unique(codes)].tolist()
+
+    def labels_of_sets(self, form):
+        """Labels that sets name, which no segment may have."""
+        if self.choices is None:
+            return []
+        entries = self.classes[np.unique(self.choices.indices)].tolist()
+        return entries if form == "labels" else SpanLabels(entries).names
+
+    @property
+    def partial(self):
+        """Whether some of a sequence is not known, for each."""
+        if self.known is None:
+            return np.zeros(len(self), dtype=bool)
+        unknown = np.concatenate([[0], np.cumsum(~self.known)])
+        return np.diff(unknown[self.offsets]) > 0
+
+    def segments(self, form):
+        """Segments of outputs of a form; what is not known is in none of them."""
+        if (self.listed is None) == (form == "segments") and self.offsets[-1]:
+            other = "(start, stop, label)" if form == "segments" else form
+            raise ValueError(f"y must be lists of {other}, as in fit")
+        if self.listed is not None:
+            return self.listed
+        classes, codes = self.classes.tolist(), self.codes
+        first = np.zeros(len(codes), dtype=bool)
+        first[self.offsets[:-1][self.lengths > 0]] = True
+        if form == "labels":
+            codes = codes if self.known is None else np.where(self.known, codes, -1)
+            starts = np.flatnonzero(first | (codes != np.roll(codes, 1)))
+            stops = np.append(starts[1:], len(codes))
+            some = codes[starts] >= 0
+            return Segments(starts[some], stops[some], codes[starts[some]], classes)
+        spans = SpanLabels(classes, lambda label: "y has the label")
+        if self.known is not None:
+            codes = _forced(spans, codes, self.known, first)
+            kinds = [f"{letter}-{name}" for letter in "BI" for name in spans.names]
+            spans = SpanLabels([*classes, "O", *kinds])
+        starts, stops = SpanSequence(spans, codes, first).read()
+        return Segments(starts, stops, spans.kinds[codes[starts]], spans.names)
 
 
 def _is_segment(entry):
@@ -92,45 +184,41 @@ def scheme_of(entries):
     return scheme
 
 
-def read_segments(y, form, lengths, name="y"):
-    """Segments of outputs.
+def _forced(spans, codes, known, first):
+    """Codes where some tags are not known: outside, unless a neighbor tells more.
 
-    Parameters
-    ----------
-    y : list
-        The outputs.
-    form : {"segments", "tags", "labels"}
-        Their form.
-    lengths : ndarray of shape (n_sequences,)
-        Numbers of positions.
-    name : str, default="y"
-        What errors call them.
-
-    Returns
-    -------
-    segments : Segments
+    What a segment that goes on must have before it may begin it, and what one that is
+    not over must have after it is inside. After the codes of `spans` comes that of the
+    outside, and then those of B- and of I- with each kind.
     """
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    if form == "segments":
-        return _listed(y, lengths, offsets, name)
-    classes, codes, known = encode_labels(y, lengths)
-    if known is not None:
-        i = np.searchsorted(offsets, np.flatnonzero(~known)[0], "right") - 1
+    n, n_kinds = len(spans.labels), len(spans.names)
+    parts, kinds = spans.parts[codes], spans.kinds[codes]
+    out = np.where(known, codes, n)
+    goes_on = known & ((parts == _spans.INSIDE) | (parts == _spans.END)) & ~first
+    before = np.flatnonzero(goes_on) - 1
+    before = before[~known[before]]
+    out[before] = n + 1 + kinds[before + 1]
+    if {"E", "L"} & set(spans.letters):
+        stays_open = known & ((parts == _spans.BEGIN) | (parts == _spans.INSIDE))
+        stays_open &= ~np.append(first[1:], True)
+        after = np.flatnonzero(stays_open) + 1
+        after = after[~known[after]]
+        out[after] = n + 1 + n_kinds + kinds[after - 1]
+    return out
+
+
+def read_segments(y, form, lengths, name="y"):
+    """`Segments` of outputs of a form, all of which is known."""
+    outputs = Outputs.read(y, lengths, name)
+    if outputs.partial.any():
+        i = int(np.argmax(outputs.partial))
         raise ValueError(f"{name}[{i}] has a missing label: every label must be known")
-    first = np.zeros(len(codes), dtype=bool)
-    first[offsets[:-1][lengths > 0]] = True
-    if form == "labels":
-        starts = np.flatnonzero(first | (codes != np.roll(codes, 1)))
-        stops = np.append(starts[1:], len(codes))
-        return Segments(starts, stops, codes[starts], classes.tolist())
-    spans = SpanLabels(classes.tolist(), lambda label: f"{name} has the label")
-    starts, stops = SpanSequence(spans, codes, first).read()
-    return Segments(starts, stops, spans.kinds[codes[starts]], spans.names)
+    return outputs.segments(form)
 
 
-def _listed(y, lengths, offsets, name):
+def _listed(y, lengths, name):
     """Segments of checked lists."""
-    rows, labels = [], {}
+    rows, labels, offsets = [], {}, np.cumsum(lengths) - lengths
     for i, each in enumerate(y):
         for start, stop, label in ordered(each, lengths[i], f"{name}[{i}]"):
             _check_label(label, f"{name}[{i}]")

@@ -1,6 +1,11 @@
-"""What is known of segmentations to be predicted: roles and labels of positions."""
+"""What is known of segmentations: roles and labels that positions may have.
 
-from itertools import pairwise
+A segmentation agrees with a tag if the position has its role in a segment of its label:
+B- begins one in BIO, of whatever length, while I- goes on. A position of which nothing
+is known may be in any segment, also in one that is known elsewhere.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,16 +38,16 @@ def allowed_nodes(model, X, known):
 
     Returns
     -------
-    allowed : ndarray of shape (n_positions, n_roles * ld), uint8
-        Whether a position may have a role and a label.
+    allowed : list of ndarray of shape (n_positions, n_roles * ld), uint8, or None
+        Whether a position may have a role and a label; None where all may be.
     """
-    n_roles, ld = (4 if model._has_roles else 1), padded_length(model._n_labels)
-    out = np.ones((X.packed.offsets[-1], n_roles, ld), dtype=np.uint8)
-    bounds = pairwise(X.packed.offsets.tolist())
-    for (first, last), (i, given) in zip(bounds, known, strict=True):
-        rows, name = out[first:last], f"known[{i}]"
+    out = []
+    for size, (i, given) in zip(X.packed.lengths.tolist(), known, strict=True):
+        name = f"known[{i}]"
         if given is None:
+            out.append(None)
             continue
+        rows = np.ones((size, *_shape(model)), dtype=np.uint8)
         if not is_list(given):
             raise ValueError(
                 f"{name} must be a list in the form of y, or None, got {given!r:.80}"
@@ -56,8 +61,60 @@ def allowed_nodes(model, X, known):
         else:
             for t, label in enumerate(given):
                 if label is not None:
-                    _know_label(model, rows[t], label, name)
-    return out.reshape(len(out), n_roles * ld)
+                    rows[t] = _row_of(model, label, name)
+        out.append(rows.reshape(size, -1))
+    return out
+
+
+@dataclass
+class Partial:
+    """A labeling of which only a part was observed.
+
+    Parameters
+    ----------
+    number : int
+        Number of the sequence in errors.
+    allowed : ndarray of shape (n_positions, n_roles * ld), uint8
+        Roles and labels that positions may have.
+    """
+
+    number: int
+    allowed: np.ndarray
+
+
+def partial_labelings(model, outputs):
+    """What is known of outputs that are labels or tags, some of them unknown.
+
+    Parameters
+    ----------
+    model : SegmentModel
+        The fitted model.
+    outputs : Outputs
+        The outputs.
+
+    Returns
+    -------
+    labelings : list of Partial
+    """
+    rows = [_row_of(model, label, "y") for label in outputs.entries]
+    size = len(outputs.classes), _shape(model)[0] * _shape(model)[1]
+    table = np.zeros(size, dtype=np.uint8)
+    numbers = LabelEncoder(outputs.classes).encode(outputs.entries)
+    table[numbers] = np.reshape(rows, (len(rows), -1))
+    allowed = table[outputs.codes]
+    allowed[~outputs.known] = 1
+    if outputs.choices is not None:
+        listed = np.flatnonzero(np.diff(outputs.choices.indptr))
+        allowed[listed] = (outputs.choices[listed] @ table) > 0
+    parts = np.split(allowed, outputs.offsets[1:-1])
+    return [
+        Partial(int(i), part) for i, part in zip(outputs.numbers, parts, strict=True)
+    ]
+
+
+def _shape(model):
+    """Numbers of the roles and, padded, of the labels of a position."""
+    return 4 if model._has_roles else 1, padded_length(model._n_labels)
 
 
 def _number_of(model, label, name):
@@ -89,9 +146,9 @@ def _know_segments(model, rows, segments, name):
         rows[np.arange(start, stop), roles, _number_of(model, label, name)] = 1
 
 
-def _know_label(model, row, label, name):
-    """Allow only this tag, or label, at a position."""
-    roles = slice(None)
+def _row_of(model, label, name):
+    """Roles and labels that agree with this tag, or label, of a position."""
+    row, roles = np.zeros(_shape(model), dtype=np.uint8), slice(None)
     if model.form_ == "labels":
         number = _number_of(model, label, name)
     elif label == "O":
@@ -103,5 +160,5 @@ def _know_label(model, row, label, name):
         roles = [k for k in range(4) if letters[k] == tags.letters[0]]
         if not roles:
             raise ValueError(f"{name} has {label!r}, no tag of {model.scheme_}")
-    row[:] = 0
     row[roles, number] = 1
+    return row

@@ -15,18 +15,19 @@ from sksstruct.models.chain.data import check_classes
 from sksstruct.models.normalization import divisor
 from sksstruct.models.segments._segments import SegmentSequences
 from sksstruct.models.segments.forms import (
+    Outputs,
     Segments,
     as_tags,
-    entries_of,
     form_of,
     positions_of,
     read_segments,
     scheme_of,
 )
 from sksstruct.models.segments.inputs import SegmentInputs
-from sksstruct.models.segments.known import allowed_nodes
+from sksstruct.models.segments.known import Partial, allowed_nodes, partial_labelings
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, row_squares
 from sksstruct.models.tables._table import BoundTable
+from sksstruct.models.tables.completion import TableCompletion
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.typing import Examples
@@ -53,14 +54,17 @@ class SegmentModel(CompiledModel):
     * A list of tuples (start, stop, label). All other positions are outside.
     * Labels of positions. A segment is a longest stretch of equal labels.
 
-    What is outside is a segment of one position, with a label of its own.
+    What is outside is a segment of one position, with a label of its own. In training,
+    tags and labels may be None, or a set of which one is right; `sksstruct.SegmentCRF`
+    says what is learned from them.
 
     Parameters
     ----------
     max_length : int, dict or "auto", default="auto"
         Largest length of a segment. "auto": for each label, the largest in the training
         data; no longer segment is predicted, nor a longer run if outputs are labels of
-        positions. With a number, observed segments that are longer are cut into pieces,
+        positions. Where tags are missing, it is the largest that is known. With a
+        number, observed segments that are longer are cut into pieces,
         with a warning, and runs may be longer than one segment. A dict has numbers for
         some of the labels; the others follow the training data.
     min_length : int or dict, default=1
@@ -162,9 +166,6 @@ class SegmentModel(CompiledModel):
         if not len(numbers):
             raise ValueError("X has no positions: every sequence is empty")
         if len(numbers) < len(X):
-            for i in np.flatnonzero(X.packed.lengths == 0):
-                if len(y[i]):
-                    raise ValueError(f"X[{i}] has no positions, and y[{i}] has some")
             sample_weight = check_weight(sample_weight, len(X))[numbers]
             X, y = X.take(numbers), self._chosen(y, numbers)
         return X, y, sample_weight
@@ -183,11 +184,12 @@ class SegmentModel(CompiledModel):
             )
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} sequences, y has {len(y)}")
-        # by place, and not by the index of a pandas Series
-        return X, list(y) if hasattr(y, "iloc") else y
+        if not isinstance(y, Outputs):
+            y = Outputs.read(y, X.packed.lengths)
+        return X, y
 
     def _chosen(self, X, numbers):
-        if isinstance(X, SegmentInputs):
+        if isinstance(X, (SegmentInputs, Outputs)):
             return X.take(numbers)
         return X if len(numbers) == len(X) else [X[i] for i in numbers]
 
@@ -203,11 +205,10 @@ class SegmentModel(CompiledModel):
 
     def _learn_from(self, X, y, weight):
         self._forget()
-        segments = self._look(X, y, weight)
+        self._look(X, y, weight)
         self._settle()
-        if self.max_length != "auto":
-            self._warn_of_cuts(segments)
-        return X, self._labelings(segments, X.packed.lengths)
+        self._warn_of_cuts(y, 10)  # past fit and its decorator
+        return X, self._outputs(X, y)
 
     def _learn_from_part(self, X, y, weight):
         self._forget()
@@ -237,22 +238,23 @@ class SegmentModel(CompiledModel):
         self._settle()
 
     def _look(self, X, y, weight):
-        """Learn what can be merged with what other parts teach; return the segments."""
+        """Learn what can be merged with what other parts teach."""
         self.n_features_, self.n_span_features_ = X.packed.n_features, X.n_span_features
-        entries = entries_of(y)
+        entries = y.entries
         self.entries_ = None
         if entries is not None:
             self.entries_ = LabelEncoder.from_labels(entries).classes_
         # a part may have nothing but what is outside
-        form = "tags" if entries == {"O"} else form_of(entries)
-        segments = read_segments(y, form, X.packed.lengths)
+        form = "tags" if entries == ["O"] else form_of(entries)
+        segments = y.segments(form)
         longest = np.zeros(len(segments.labels), dtype=np.intp)
         np.maximum.at(longest, segments.numbers, segments.stops - segments.starts)
         self.lengths_ = dict(zip(segments.labels, longest.tolist(), strict=True))
+        for label in y.labels_of_sets(form):
+            self.lengths_[label] = max(self.lengths_.get(label, 0), 1)
         self.mean_size_ = float(np.average(X.packed.lengths, weights=weight))
         squares = np.add.reduceat(row_squares(X.packed.values), X.packed.offsets[:-1])
         self.mean_squares_ = float(np.average(squares, weights=weight))
-        return segments
 
     def _settle(self):
         self.form_ = form_of(None if self.entries_ is None else self.entries_.tolist())
@@ -301,8 +303,12 @@ class SegmentModel(CompiledModel):
             default = [given] * len(labels)
         return np.array([1] * self.outside_ + default, dtype=np.intp)
 
-    def _warn_of_cuts(self, segments):
-        """Say which segments of the training data are cut."""
+    def _warn_of_cuts(self, y, stacklevel):
+        """Say how many segments of the training data are cut."""
+        if self.max_length == "auto":
+            return
+        # of what is not known as a whole, no segment is cut
+        segments = y.take(np.flatnonzero(~y.partial)).segments(self.form_)
         lengths = segments.stops - segments.starts
         numbers = self._numbers_of(segments, "y")
         n_cut = np.count_nonzero(lengths > self.longest_[numbers])
@@ -312,7 +318,7 @@ class SegmentModel(CompiledModel):
                 f"{self.max_length}, the longest {lengths.max()}; they were cut into "
                 "pieces",
                 UserWarning,
-                stacklevel=10,  # past fit and its decorator
+                stacklevel=stacklevel,
             )
 
     @property
@@ -343,13 +349,21 @@ class SegmentModel(CompiledModel):
     # ---- outputs ----
 
     def _outputs(self, X, y):
-        segments = read_segments(y, self.form_, X.packed.lengths)
-        return self._labelings(segments, X.packed.lengths)
+        out, partial = [None] * len(y), y.partial
+        some, whole = np.flatnonzero(partial), np.flatnonzero(~partial)
+        if len(whole):
+            rest = y.take(whole)
+            segments = rest.segments(self.form_)
+            found = self._labelings(segments, rest.lengths, "y", rest.numbers)
+            out = _at(whole, found, out)
+        if len(some):
+            out = _at(some, partial_labelings(self, y.take(some)), out)
+        return out
 
     def _output(self, x, y, name):
         lengths = x.packed.lengths
         segments = read_segments([y], self.form_, lengths, name)
-        return self._labelings(segments, lengths, name)[0]
+        return self._labelings(segments, lengths, name, np.zeros(1, dtype=int))[0]
 
     def _numbers_of(self, segments, name):
         """Numbers of the labels of segments, the outside being the first label."""
@@ -360,7 +374,7 @@ class SegmentModel(CompiledModel):
             raise ValueError(f"{name} has the label {label!r}, not in classes_")
         return numbers[segments.numbers] + self.outside_
 
-    def _labelings(self, segments, lengths, name="y"):
+    def _labelings(self, segments, lengths, name, sequences):
         """Labelings as integers, as `SegmentSequences` knows them."""
         numbers = self._numbers_of(segments, name)
         out = np.zeros(int(np.sum(lengths)), dtype=np.int32)
@@ -378,7 +392,7 @@ class SegmentModel(CompiledModel):
                         t + int(lengths[i] - offsets[i]) for t in (start, stop)
                     )
                     raise ValueError(
-                        f"{name}[{i}] has a segment of "
+                        f"{name}[{sequences[i]}] has a segment of "
                         f"{segments.labels[segments.numbers[k]]!r} from {start} to "
                         f"{stop}, which has no pieces of {limits[0][k]} to "
                         f"{limits[1][k]} positions, min_length and max_length"
@@ -423,39 +437,59 @@ class SegmentModel(CompiledModel):
 
     # ---- what is compiled ----
 
-    def _allowed(self):
-        """Lengths that each label may have, (max_length, n_labels)."""
-        lengths = np.arange(1, self.longest_.max() + 1)[:, None]
+    def _allowed(self, size):
+        """Lengths that each label may have in so many positions, (size, n_labels)."""
+        lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
-    def _length_rows(self, n_examples):
-        """Features of lengths, once for each example: 1 for the range they are in."""
-        lengths = np.arange(1, self.longest_.max() + 1)
+    def _length_rows(self, counts):
+        """Features of lengths, so many of each example: 1 for the range they are in."""
         limit = self.length_features
         if limit == "auto":
             limit = 8 if self.outside_ else 64
-        over = np.maximum(lengths / limit, 1.0)
-        place = np.where(
-            lengths <= limit, lengths - 1, limit - 1 + np.ceil(np.log2(over))
-        ).astype(np.int32)
-        shape = len(lengths) * n_examples, int(place.max()) + 1
-        ones, starts = np.ones(shape[0]), np.arange(shape[0] + 1)
-        return sparse.csr_array((ones, np.tile(place, n_examples), starts), shape)
+
+        def place(lengths):
+            over = np.ceil(np.log2(np.maximum(lengths / limit, 1.0)))
+            return np.where(lengths <= limit, lengths, limit + over).astype(np.int32)
+
+        n_rows = int(counts.sum())
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        places = place(np.arange(1, n_rows + 1) - before) - 1
+        shape = n_rows, int(place(self.longest_.max()))
+        return sparse.csr_array((np.ones(n_rows), places, np.arange(n_rows + 1)), shape)
+
+    def _bind(self, examples):
+        X, y, weight = examples
+        known = [each.allowed if isinstance(each, Partial) else None for each in y]
+        if all(each is None for each in known):
+            return super()._bind(examples)
+        if self._score_function is not None:
+            raise ValueError("score_function needs every label of y to be known")
+        free = self._bound(X, None, None, known=known)
+        labelings = _agreeing(free, y)
+
+        def bind(flat):
+            return self._bound(X, np.split(flat, free.starts[1:-1]), weight)
+
+        def bind_parts():
+            return self._bound(X, labelings, weight, known=known)
+
+        model = bind_parts()
+        model.completion = TableCompletion(model, free, bind, bind_parts)
+        return model
 
     def _bound(self, X, y_true, example_weights, rows=None, known=None):
         # one input, as methods of any model take it
         X = X[0] if isinstance(X, list) else X
         n, n_labels, sizes = len(X), self._n_labels, X.packed.lengths
         ld, offsets, each = padded_length(n_labels), X.packed.offsets, np.arange(n + 1)
-        labels = counted = costs = allowed = None
+        labels = counted = costs = None
         if self.loss_unit == "segment":
             counted = np.arange(n_labels) >= self.outside_
         if y_true is not None:
             labels = np.concatenate(y_true)
             costs = 1.0 / divisor(self.loss_normalization, sizes, self.mean_size_)
             costs = np.broadcast_to(costs, n).astype(np.float64)
-        if known is not None:
-            allowed = allowed_nodes(self, X, known)
         spans = None
         if self.n_span_features_ or counted is not None:
             # a loss by segments needs the observed segments among the spans
@@ -463,9 +497,11 @@ class SegmentModel(CompiledModel):
             observed = self._segments_of(labels)[:2] if with_observed else None
             spans = X.bound_spans(self.n_span_features_, observed)
         n_columns = (4 if self._has_roles else 1) * ld
+        n_lengths = np.minimum(sizes, self.longest_.max())
+        first_length = np.concatenate([[0], np.cumsum(n_lengths)])
         blocks = [
             (self._rows(X), offsets, n_columns, self.fit_intercept),
-            (self._length_rows(n), each * self.longest_.max(), ld, False),
+            (self._length_rows(n_lengths), first_length, ld, False),
             (np.ones((n, 1)), each, (n_labels + 2) * ld, False),
         ]
         if spans is not None:
@@ -476,12 +512,12 @@ class SegmentModel(CompiledModel):
             4 * int(sizes.max()) + 1,
             n_labels,
             self._has_roles,
-            self._allowed(),
+            self._allowed(sizes.max()),
             self._repeats,
             counted,
             costs,
             None if spans is None else spans[1:],
-            allowed,
+            known,
         )
         return BoundTable(blocks, structure, example_weights, self._names_of)
 
@@ -516,6 +552,8 @@ class SegmentModel(CompiledModel):
 
     def _ready(self, X, weights, y=None, known=None):
         weights = np.ascontiguousarray(weights, dtype=np.float64)
+        if known is not None:
+            known = allowed_nodes(self, X, known)
         return self._bound(X, y, None, known=known), weights
 
     def _with_positions(self, X, known=None):
@@ -657,7 +695,8 @@ class SegmentModel(CompiledModel):
 
     def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")
-        for labeling in _segmentations(x.packed.offsets[-1], self._allowed()):
+        size = x.packed.offsets[-1]
+        for labeling in _segmentations(size, self._allowed(size)):
             labeling = np.array(labeling, dtype=np.int32)
             labels = self._segments_of(labeling)[2]
             if self._repeats or (labels[1:] != labels[:-1]).all():
@@ -667,8 +706,25 @@ class SegmentModel(CompiledModel):
         return SegmentInputs.read([np.zeros((1, self.n_features_))])
 
 
+def _agreeing(free, y):
+    """A labeling that agrees with each output; an error where there is none."""
+    workspace, out = free.workspace(np.zeros(free.n_weights), training=False), []
+    for i, each in enumerate(y):
+        if not isinstance(each, Partial):
+            out.append(each)
+            continue
+        try:
+            out.append(free.labeling(workspace, i)[0])
+        except ValueError:
+            raise ValueError(
+                f"y[{each.number}]: no segmentation agrees with what is known of it "
+                "and with the lengths that labels may have, min_length and max_length"
+            ) from None
+    return out
+
+
 def _at(numbers, values, blank):
-    """Values of the sequences that have positions; blanks for the others."""
+    """Values of some sequences; blanks for the others."""
     out = list(blank)
     for i, value in zip(numbers, values, strict=True):
         out[i] = value

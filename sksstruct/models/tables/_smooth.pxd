@@ -31,6 +31,8 @@ cdef class TableSmoothLoss(SmoothLoss):
     # of the last sweep
     cdef double[::1] _losses, _expected
     cdef bint _anchored
+    # examples of which only a part was observed
+    cdef const unsigned char[::1] _partial
     # workspaces and scratch that no thread uses
     cdef list _idle
     # of visits
@@ -40,6 +42,9 @@ cdef class TableSmoothLoss(SmoothLoss):
                    double** scores) except -1 nogil
     cdef double _difference(self, Workspace workspace, MeansScratch scratch,
                             Py_ssize_t i, double mu) except? -1 nogil
+    cdef double _partial_difference(
+        self, Workspace workspace, MeansScratch scratch, Py_ssize_t i,
+        double mu) except? -1 nogil
     cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,
                                Py_ssize_t i) except? -1 nogil
     cdef void _keep(self, Py_ssize_t i, const double* means) noexcept nogil

@@ -6,7 +6,8 @@ For weights w and the tables theta_i = A_i w, with the loss L_i added or not,
 
 where h is the maximum over labelings smoothed by the entropy, and E mu_i its gradient:
 the answers of the model's exp oracle. The negative log-likelihood is the loss with
-mu = 1 and L = 0.
+mu = 1 and L = 0. Where only a part of y_i was observed, the likelihood is that of all
+labelings that agree with it: these take the place of y_i, with their h and E mu.
 
 A sweep writes the differences D = p_i (E mu_i - mu_i(y_i)) of the tables of all
 examples, which are shared among threads. The gradient of a block of weights is then
@@ -43,7 +44,7 @@ cdef class MeansScratch:
 
     def __cinit__(self, BoundTable table):
         cdef double[::1] means = aligned_zeros(table.table_size + table.n_other)
-        cdef double[::1] losses = aligned_zeros(table.table_size)
+        cdef double[::1] losses = aligned_zeros(table.table_size + table.n_other)
         cdef int32_t[::1] labeling = np.zeros(max(table.max_size, 1), dtype=np.int32)
         self._owned = means, losses, labeling
         self.means, self.losses = &means[0], &losses[0]
@@ -100,7 +101,12 @@ cdef class TableSmoothLoss(SmoothLoss):
 
     def __init__(self, BoundTable table, smoothing, bint nonsmooth):
         self.mu, self.nonsmooth = smoothing.mu, nonsmooth
-        self.convex, self.support = True, None
+        partial = table.structure.partial
+        # the likelihood of a part is a difference of two convex functions
+        self.convex, self.support = partial is None, None
+        self._partial = np.zeros(table.n_examples, dtype=np.uint8)
+        if partial is not None:
+            self._partial = partial.astype(np.uint8)
         self.row_size = table.row_size
         self.exact = np.ones(table.n_examples, dtype=np.uint8)
         self._losses = np.zeros(table.n_examples)
@@ -241,6 +247,8 @@ cdef class TableSmoothLoss(SmoothLoss):
             self.table._blocks, self.table._layout.n_blocks, i)
         cdef Py_ssize_t n_keys, k
         cdef double value, true_value
+        if self._partial[i]:
+            return self._partial_difference(workspace, scratch, i, mu)
         self.table.y_true(i, scratch.labeling)
         self.table.evaluate(workspace, i, scratch.labeling, &true_value)
         self.table.expect(workspace, i, mu, scratch.means, &value)
@@ -252,6 +260,22 @@ cdef class TableSmoothLoss(SmoothLoss):
         for k in range(self.table.n_other):
             scratch.means[end + k] -= self._observed[i, k]
         return value - true_value
+
+    cdef double _partial_difference(
+        self, Workspace workspace, MeansScratch scratch, Py_ssize_t i, double mu
+    ) except? -1 nogil:
+        """Write and return the same where only a part of the labeling is known."""
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t end = tables_end(
+            self.table._blocks, self.table._layout.n_blocks, i)
+        cdef double value, observed
+        cdef Py_ssize_t k
+        self.table.expect(workspace, i, mu, scratch.means, &value)
+        # the likelihood has no loss, whose memory this is
+        self.table.structure.expect_observed(&ws.at, i, mu, scratch.losses, &observed)
+        for k in range(end + self.table.n_other):
+            scratch.means[k] -= scratch.losses[k]
+        return value - observed
 
     cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,
                                Py_ssize_t i) except? -1 nogil:

@@ -30,6 +30,7 @@ cdef class Structure:
     cdef readonly Py_ssize_t memory_size, n_others, others_of_key, most_other_keys
     cdef readonly object sizes, starts, labels
     cdef readonly bint labeled
+    cdef readonly object partial
     cdef readonly list meaning
     # the same arrays, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
@@ -51,6 +52,8 @@ cdef class Structure:
                          Py_ssize_t k) except -1 nogil
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil
+    cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
+                             double* means, double* value) except -1 nogil
     # weights that are potentials themselves
     cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,

@@ -73,6 +73,9 @@ cdef class Structure:
         Observed labelings, one after the other.
     labeled : bool
         Whether they are known.
+    partial : ndarray of shape (n_examples,), bool, or None
+        Examples of whose labeling only a part was observed; `labels` has one that
+        agrees with it. None: there are none.
     meaning : list
         Arrays and numbers that say what keys stand for; problems with the same meaning
         share labelings.
@@ -87,8 +90,8 @@ cdef class Structure:
     # Names of the oracles that are defined here: "max", "topk" and "exp"; "projection"
     # and "factors" say that `models/roles.py` has a dual of this kind.
     oracles = ("max", "topk")
-    # Whether "topk" is compiled, and not `find_topk`.
-    topk_is_compiled = True
+    # As of `BoundModel`.
+    prefers_sums = False
     # Tells those who ask for an oracle that is missing why it is.
     oracle_note = None
     # Whether the names of weights need the data, and not only the layout.
@@ -193,6 +196,12 @@ cdef class Structure:
     # means of the features of the other weights.
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # The same distribution of the labelings that agree with what was observed, for
+    # examples that are `partial`; the tables may be changed.
+    cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
+                             double* means, double* value) except -1 nogil:
         raise NotImplementedError
 
     # ---- weights that are potentials themselves ----

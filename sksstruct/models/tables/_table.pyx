@@ -141,11 +141,18 @@ cdef class BoundTable(BoundModel):
 
     @property
     def oracles(self):
+        # the likelihood does without
+        if self.completion is not None and not self.likelihood:
+            return "completion", *self.structure.oracles
         return self.structure.oracles
 
     @property
-    def topk_is_compiled(self):
-        return self.structure.topk_is_compiled
+    def unknown(self):
+        return self.structure.partial
+
+    @property
+    def prefers_sums(self):
+        return self.structure.prefers_sums
 
     @property
     def oracle_note(self):

@@ -385,10 +385,10 @@ class GradientSolver(Solver):
         return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
 
     def adapt(self, model: BoundModel) -> None:
-        # smooth by sums where nothing compiled finds the k best labelings
+        # smooth by sums where the k best labelings are not found, or say too little
         if "hinge" not in self.losses or "exp" not in model.oracles:
             return
-        if "topk" not in model.oracles or not model.topk_is_compiled:
+        if "topk" not in model.oracles or model.prefers_sums:
             self.set_params(smoothing="entropy")
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:

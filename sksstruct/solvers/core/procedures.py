@@ -16,6 +16,8 @@ MAX_ROUNDS = 10
 # The training with entropy that precedes an l2-smoothed loss: its largest mu, and its
 # smallest tolerance.
 _FIRST_MU, _FIRST_TOL = 0.1, 0.05
+# Iterations of the likelihood that precedes the first completion of labels.
+_FIRST_ITER = 50
 # After these nothing more is to be called.
 _ENDED = {Status.INTERRUPTED, Status.CALLBACK, Status.EARLY, Status.TIME_LIMIT}
 
@@ -156,9 +158,14 @@ class CompletionRounds(Procedure):
         layout = self.solver.layout(model)
 
         def complete():
-            return model.complete(result.weights, options.n_jobs, layout)
+            return rounds.complete(result.weights, options.n_jobs, layout)
 
-        result = self._call(self.solver, model.segments, alpha, options, 0)
+        rounds, solver = model.completion, self.solver
+        first = rounds.first
+        if first.likelihood:
+            # whatever the loss is: these weights are but a start
+            solver = LBFGS(min(solver.max_iter, _FIRST_ITER), _FIRST_TOL)
+        result = self._call(solver, first, alpha, options, 0)
         labels = None
         try:
             for _ in range(MAX_ROUNDS):
@@ -170,7 +177,7 @@ class CompletionRounds(Procedure):
                 labels = completed
                 result = self._call(
                     self.solver,
-                    model.with_labels(labels),
+                    rounds.with_labels(labels),
                     alpha,
                     options,
                     result.n_iter,

@@ -1,0 +1,174 @@
+"""The k best placements of trees of parts, by need (`inference/trees/_topk.pyx`).
+
+Messages go up once, by distance transforms. The lists of a part ask for scores of a
+position with those of its parent's, which are computed from the displacement: no table
+of all pairs is formed, and one more placement costs O(positions) for a few parts.
+
+Types of edges go with the part below them: its states are pairs of a type and a
+position. Where placements are searched for, a pair of positions scores as with its best
+type.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+from sksstruct.inference.parts._parts cimport Deformation, PartsTree
+from sksstruct.inference.trees._topk cimport Link, SubtreeLists, first_best, no_pairs
+
+
+cdef struct Joint:
+    # an edge: sizes, deformations of its types in rows and columns from the child to
+    # the parent, scores of types, and NULL or those at the positions of both parts,
+    # `stride` apart from one type to the next
+    Py_ssize_t width, cells, n_types, stride
+    bint best_type
+    const Deformation* deformations
+    const double* bias
+    const double* at_parent
+    const double* at_child
+
+
+cdef inline double joint_score(const Joint* joint, Py_ssize_t t, Py_ssize_t parent,
+                               Py_ssize_t child) noexcept nogil:
+    """The score of an edge of type t between two positions."""
+    cdef const Deformation* rows = joint.deformations + 2 * t
+    cdef const Deformation* columns = rows + 1
+    cdef double down = parent // joint.width - child // joint.width - rows.offset
+    cdef double right = parent % joint.width - child % joint.width - columns.offset
+    cdef double score = (down * (rows.linear - rows.quadratic * down)
+                         + right * (columns.linear - columns.quadratic * right))
+    if joint.bias != NULL:
+        score += joint.bias[t]
+    if joint.at_parent != NULL:
+        score += joint.at_parent[t * joint.stride + parent]
+        score += joint.at_child[t * joint.stride + child]
+    return score
+
+
+cdef void add_joint(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t first,
+                    Py_ssize_t stop, double* out) noexcept nogil:
+    """Add scores of an edge; see `AddPairs`."""
+    cdef const Joint* joint = <const Joint*> link.table
+    cdef Py_ssize_t parent = state_of_parent % joint.cells, state, t
+    cdef double best
+    for state in range(first, stop):
+        if not joint.best_type:
+            out[state - first] += joint_score(
+                joint, state // joint.cells, parent, state % joint.cells)
+            continue
+        best = -INFINITY
+        for t in range(joint.n_types):
+            best = max(best, joint_score(joint, t, parent, state))
+        out[state - first] += best
+
+
+cdef class BestPlacements(PartsTree):
+    """The k best placements of parts on a tree.
+
+    Parameters
+    ----------
+    unary, edges, offsets, quadratic, linear, bias, ends : objects
+        As of `PartsTree`.
+    """
+
+    cdef Py_ssize_t _n_copies
+    # of each part: positions for each type, and of the parent without later children
+    cdef double[:, ::1] _best, _without
+    cdef unsigned char[::1] _joints, _deformations
+
+    def find(self, k, bint with_types=False):
+        """Find up to k best placements of parts, and their types.
+
+        Parameters
+        ----------
+        k : int
+            Number of placements.
+        with_types : bool, default=False
+            Whether to find the best placements with types; otherwise they are different
+            placements, each with its best types.
+
+        Returns
+        -------
+        labelings : ndarray of shape (n, n_parts) or (n, n_parts + n_edges), int32
+            Positions of the parts, row * width + column, and then the types of edges.
+        """
+        cdef SubtreeLists lists = SubtreeLists()
+        cdef Py_ssize_t n = self.n_variables, most = min(k, 2**31 - 1), count, rank
+        cdef int32_t[:, ::1] found
+        n_types = max(self.n_types, 1)
+        self._n_copies = n_types if with_types else 1
+        unary = np.reshape(self._unary, (n, self._cells))
+        self._best = np.tile(unary, (1, self._n_copies))
+        self._without = np.empty((n, self._n_copies * self._cells))
+        self._joints = np.zeros(n * sizeof(Joint), dtype=np.uint8)
+        self._deformations = np.zeros(
+            2 * n * n_types * sizeof(Deformation), dtype=np.uint8)
+        with nogil:
+            lists.begin(n)
+            self._link(lists)
+            count = lists.find(most)
+        states = np.empty((count, n), dtype=np.int32)
+        found = states
+        for rank in range(count):
+            lists.read(rank, &found[rank, 0])
+        types, cells = np.divmod(states, self._cells)
+        if not with_types:
+            return cells
+        # of each edge, the part below it
+        edge = np.asarray(self._edge)[:n]
+        below = np.argsort(np.where(edge < 0, n, edge), kind="stable")
+        return np.concatenate([cells, types[:, below[:len(self.edges)]]], axis=1)
+
+    cdef void _link(self, SubtreeLists lists) noexcept nogil:
+        """Send messages up, and fill in the links of the lists."""
+        cdef Py_ssize_t cells = self._cells, place, part, parent, t
+        cdef double total = 0.0
+        cdef Link* link
+        # children before their parents, whose rows must be complete when they are sent
+        for place in range(self.n_variables, 0, -1):
+            part, link = self._order[place], lists.links + place
+            link.variable, link.parent = <int32_t> part, self._above[place]
+            link.best, link.without = &self._best[part, 0], &self._without[part, 0]
+            link.n_states, link.add_pairs = <int32_t> cells, no_pairs
+            if link.parent == 0:
+                # the root of roots has one state, to which other trees are added
+                self._without[part, 0] = total
+                total += link.best[first_best(cells, link.best)]
+                continue
+            link.n_states = <int32_t> (cells * self._n_copies)
+            parent = self._order[link.parent]
+            for t in range(self._n_copies):
+                memcpy(&self._without[part, t * cells], &self._best[parent, 0],
+                       cells * sizeof(double))
+                if t:
+                    memcpy(&self._best[part, t * cells], &self._best[part, 0],
+                           cells * sizeof(double))
+            self._deform(part, True, &self._best[part, 0], &self._best[parent, 0], NULL)
+            link.add_pairs = add_joint
+            link.table = <const double*> self._join(part)
+
+    cdef Joint* _join(self, Py_ssize_t part) noexcept nogil:
+        """Fill in the scores of the edge above a part."""
+        cdef Joint* joint = <Joint*> &self._joints[0] + part
+        cdef Py_ssize_t edge = self._edge[part], t, axis
+        cdef Py_ssize_t end = self._ends[edge, 1] == part
+        cdef Deformation* deformations
+        joint.width, joint.cells = self.width, self._cells
+        joint.n_types, joint.stride = max(self.n_types, 1), 2 * self._cells
+        joint.best_type = joint.n_types > self._n_copies
+        deformations = (
+            <Deformation*> &self._deformations[0] + 2 * part * joint.n_types)
+        for t in range(joint.n_types):
+            for axis in range(2):
+                deformations[2 * t + axis] = self._deformation(part, t, True, axis)
+        joint.deformations = deformations
+        joint.bias = joint.at_parent = NULL
+        if self.n_types:
+            joint.bias = &self._bias[edge, 0]
+        if self._has_ends:
+            joint.at_child = &self._end_scores[edge, 0, end, 0]
+            joint.at_parent = &self._end_scores[edge, 0, 1 - end, 0]
+        return joint
