@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq, minimize_scalar
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from sksstruct.estimators._fitted import Calibrated
 from sksstruct.estimators._tagger_methods import TaggerMethods
@@ -23,6 +24,7 @@ from sksstruct.models.chain.constraints import forbidden_others
 from sksstruct.utils._param_validation import Threads, validate_params
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Items, Labelings
+from sksstruct.utils.validation import check_sequence_weight
 
 # The temperatures that are searched; scores of the hinge are about one by its margin.
 _RANGE = 1e-4, 1e4
@@ -62,6 +64,8 @@ class CalibratedTagger(
         The temperature T.
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    n_features_in_ : int
+        Number of features of the chain.
 
     See Also
     --------
@@ -94,7 +98,9 @@ class CalibratedTagger(
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Items, y: Labelings) -> Self:
+    def fit(
+        self, X: Items, y: Labelings, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train the tagger, and find the temperature.
 
         Parameters
@@ -103,6 +109,8 @@ class CalibratedTagger(
             Input of the tagger.
         y : list of array-like of shape (n_positions,)
             Labels, with None or sets as for `ChainCRF`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence, in training and for the temperature.
 
         Returns
         -------
@@ -119,21 +127,25 @@ class CalibratedTagger(
         Warns
         -----
         UserWarning
-            If every held-out labeling is predicted: then the likelihood grows with
-            smaller temperatures, and the smallest is used.
+            If held-out labelings are predicted nearly without error, so that the
+            likelihood leaves the temperature undetermined. As n labelings without an
+            error tell of a probability of about ``n / (n + 1)`` at most, the mean of
+            their log-probabilities is then ``-1 / n``.
         """
         validate_params(self)
         X, y = indexable(X, y)
+        weight = check_sequence_weight(sample_weight, _num_samples(X))
         estimator = ChainCRF() if self.estimator is None else self.estimator
         if isinstance(estimator, FrozenEstimator):
             tagger = _copied(estimator.estimator)
-            held_out = [_held_out(tagger, X, y)]
+            held_out = [_held_out(tagger, X, y, weight)]
         else:
             folds = check_cv(self.cv, y, classifier=False).split(X, y)
-            held_out = Parallel(n_jobs=self.n_jobs)(
-                delayed(_fold)(estimator, X, y, train, test) for train, test in folds
+            # kernels release the interpreter
+            held_out = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+                delayed(_fold)(estimator, X, y, weight, *fold) for fold in folds
             )
-            tagger = _copied(clone(estimator).fit(X, y))
+            tagger = _fit(estimator, X, y, weight)
         self.temperature_ = _temperature(held_out)
         self.estimator_ = tagger
         chain = _last(tagger)
@@ -148,6 +160,13 @@ class CalibratedTagger(
         if "estimator_" not in vars(self):
             raise AttributeError("classes_: not fitted")
         return _last(self.estimator_).classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """int: number of features of the chain."""
+        if "estimator_" not in vars(self):
+            raise AttributeError("n_features_in_: not fitted")
+        return _last(self.estimator_).n_features_in_
 
     def _answering(self):
         # before a fit all methods are there, and say that they need one
@@ -174,7 +193,24 @@ class CalibratedTagger(
         """
         return self._answer("predict", X, **params)
 
-    def score(self, X: Items, y: Labelings) -> float:
+    def decision_function(self, X: Items) -> np.ndarray:
+        """Score of the best labeling of each sequence, not divided by the temperature.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Input of the tagger.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_sequences,)
+            Scores.
+        """
+        return self._answer("decision_function", X)
+
+    def score(
+        self, X: Items, y: Labelings, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Token accuracy: share of the positions labeled correctly.
 
         Parameters
@@ -183,13 +219,15 @@ class CalibratedTagger(
             Input of the tagger.
         y : list of array-like of shape (n_positions,)
             True labels.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence's positions.
 
         Returns
         -------
         score : float
             Accuracy.
         """
-        return self._answer("score", X, y)
+        return self._answer("score", X, y, sample_weight=sample_weight)
 
 
 def _copied(fitted):
@@ -211,17 +249,32 @@ def _last(tagger):
     return tagger[-1] if isinstance(tagger, Pipeline) else tagger
 
 
-def _fold(estimator, X, y, train, test):
-    X_train, y_train = _safe_indexing(X, train), _safe_indexing(y, train)
-    tagger = _copied(clone(estimator).fit(X_train, y_train))
-    return _held_out(tagger, _safe_indexing(X, test), _safe_indexing(y, test))
+def _fit(estimator, X, y, weight):
+    """A clone of the estimator, fitted."""
+    inner = getattr(estimator, "estimator", estimator)
+    name = "sample_weight"
+    if isinstance(inner, Pipeline):
+        name = f"{inner.steps[-1][0]}__{name}"
+    params = {} if weight is None else {name: weight}
+    return _copied(clone(estimator).fit(X, y, **params))
 
 
-def _held_out(tagger, X, y):
-    """A fitted chain with sequences that it has not seen, and their labels."""
+def _fold(estimator, X, y, weight, train, test):
+    parts = [
+        [
+            None if each is None else _safe_indexing(each, rows)
+            for each in (X, y, weight)
+        ]
+        for rows in (train, test)
+    ]
+    return _held_out(_fit(estimator, *parts[0]), *parts[1])
+
+
+def _held_out(tagger, X, y, weight):
+    """A fitted chain with sequences that it has not seen, their labels and weights."""
     if isinstance(tagger, Tagger):
         X = tagger._transformed(X)
-    return _last(tagger), X, y
+    return _last(tagger), X, y, weight
 
 
 def _log_proba(chain, X, y):
@@ -238,31 +291,38 @@ def _log_proba(chain, X, y):
 
 def _temperature(held_out):
     """The temperature that makes held-out labelings most likely."""
-    functions = [_log_proba(*each) for each in held_out]
+    functions = [_log_proba(*each[:3]) for each in held_out]
     # labels that a fold lacks are impossible at all temperatures
-    possible = [np.isfinite(log_proba(1.0)) for log_proba in functions]
-    n_possible = sum(map(np.count_nonzero, possible))
+    weights = [np.isfinite(log_proba(1.0)).astype(float) for log_proba in functions]
+    for each, (*_, given) in zip(weights, held_out, strict=True):
+        each *= 1.0 if given is None else given
+    n_possible = sum(map(np.count_nonzero, weights))
     if not n_possible:
         raise ValueError(
             "no held-out sequence has only labels that are in the training data"
         )
+    total_weight = sum(map(np.sum, weights))
 
     def loss(log_temperature):
-        total = 0.0
-        for log_proba, kept in zip(functions, possible, strict=True):
-            total -= log_proba(np.exp(log_temperature))[kept].sum()
-        return total / n_possible
+        temperature, total = np.exp(log_temperature), 0.0
+        for log_proba, weight in zip(functions, weights, strict=True):
+            kept = weight > 0
+            total -= weight[kept] @ log_proba(temperature)[kept]
+        return total / total_weight
 
     # convex in the inverse temperature, and so with one minimum in its logarithm, too
     bounds = np.log(_RANGE)
     found = minimize_scalar(
         loss, bounds=bounds, method="bounded", options={"xatol": 1e-4}
     )
-    if found.x < bounds[0] + 1e-3:
+    best, least = found.x, 1.0 / n_possible
+    if found.fun < least:
         warnings.warn(
-            "every held-out labeling is predicted, which leaves the temperature "
-            "undetermined: probabilities will be too close to 1; use more data",
+            f"the {n_possible} held-out labelings are predicted nearly without error, "
+            "which leaves the temperature undetermined: it is chosen for a mean "
+            "log-probability of -1 / n; use more data",
             UserWarning,
             stacklevel=3,
         )
-    return float(np.exp(found.x))
+        best = brentq(lambda x: loss(x) - least, best, bounds[1])
+    return float(np.exp(best))

@@ -27,7 +27,6 @@ from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._bound_model cimport Workspace
-from sksstruct.utils._simd cimport sks_rescale
 
 from sksstruct.utils._layout import aligned_zeros
 
@@ -84,10 +83,11 @@ cdef class Posterior:
 
     cdef int load(self, Py_ssize_t i) except -1 nogil:
         """Form the potentials of a sequence."""
-        cdef Py_ssize_t size = self._chain._sizes[i]
+        cdef Py_ssize_t entry
         self._chain.potentials(self._workspace, i)
-        self._size = size
-        sks_rescale(size * self._chain.ld, self._factor, self._ws.theta)
+        self._size = self._chain._sizes[i]
+        for entry in range(self._size * self._chain.ld):
+            self._ws.theta[entry] *= self._factor
         if self._chain._table_step:
             self._tables = self._means.load_tables(self._ws, i, self._factor, True)
         return 0
