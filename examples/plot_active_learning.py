@@ -84,6 +84,10 @@ for how, curve in curves.items():
 # %%
 # The tagger that chooses its sentences needs half of the labels, or less, for the F1
 # that random sentences reach in the end.
+#
+# It is similar on real text. BTC is a corpus of tweets. With 200 tweets in each round,
+# F1 is 55 after 8,600 labeled tokens in each of two runs. Random tweets reach 53 after
+# 13,000 and 19,000 tokens, and stay below 54 up to 32,000.
 fig, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for how, curve in curves.items():
     ax.plot(curve[:, 0], curve[:, 1], ".-", label=how)
