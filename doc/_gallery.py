@@ -13,6 +13,7 @@ ORDER = (
     "plot_label_pairs",
     # more from the same models: probabilities, alpha, solvers
     "plot_crf_probabilities",
+    "plot_active_learning",
     "plot_path",
     "plot_solvers",
     # scores that are given, models and scores of one's own

@@ -1,6 +1,7 @@
 """scikit-learn-compatible estimators for structured prediction."""
 
 from sksstruct.estimators import (
+    CalibratedTagger,
     ChainCRF,
     LinearSSVC,
     LPMAPPredictor,
@@ -18,6 +19,7 @@ from sksstruct.factor_graphs import FactorGraph
 from sksstruct.utils.state import __version__
 
 __all__ = [
+    "CalibratedTagger",
     "ChainCRF",
     "FactorGraph",
     "LPMAPPredictor",

@@ -1,5 +1,6 @@
 """scikit-learn's contract: parameters, wiring and attributes; no algorithm."""
 
+from sksstruct.estimators.calibrated import CalibratedTagger
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.crfsuite import crfsuite_parameters
 from sksstruct.estimators.linear_ssvc import LinearSSVC
@@ -12,6 +13,7 @@ from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.estimators.tagger import Tagger, make_tagger
 
 __all__ = [
+    "CalibratedTagger",
     "ChainCRF",
     "LPMAPPredictor",
     "LinearSSVC",

@@ -13,28 +13,22 @@ from sksstruct.inference._checks import check_k
 from sksstruct.models.chain.constraints import check_forbidden
 from sksstruct.models.chain.fitted import FittedChain, padded_rows
 from sksstruct.models.scores.score import score_rows
-from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.sparse_input import check_sparse, is_sparse
-from sksstruct.utils.typing import Items, Labelings, Sequences, Transitions
+from sksstruct.utils.typing import (
+    Items,
+    Labelings,
+    Sequences,
+    Transitions,
+)
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
     check_position_weight,
     check_sequences,
 )
-
-
-def _is_probabilistic(estimator):
-    # the fitted loss; the parameter may have changed since
-    loss = estimator._loss or estimator.loss
-    if loss != "log":
-        raise AttributeError(
-            "predict_proba and predict_marginals need loss='log', the likelihood; this "
-            f"{type(estimator).__name__} has loss={loss!r}"
-        )
 
 
 @fill_doc(TEXTS)
@@ -150,7 +144,7 @@ class ChainPrediction(TrainedChain):
         if forbidden is not None:
             index = {label: k for k, label in enumerate(self.classes_.tolist())}
             pairs = check_forbidden(forbidden, index, strict=True)
-        return FittedChain(
+        chain = FittedChain(
             packed,
             self.classes_,
             coef,
@@ -165,6 +159,9 @@ class ChainPrediction(TrainedChain):
             dense,
             pair_coef,
         )
+        if self._temperature is not None:
+            chain.temperature = self._temperature
+        return chain
 
     @property
     def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
@@ -251,57 +248,6 @@ default=None
         k = check_k(k)
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         return chain.topk(k)
-
-    @available_if(_is_probabilistic)
-    def predict_proba(
-        self,
-        X: Sequences,
-        *,
-        known: Items | None = None,
-        excluded: Items | None = None,
-        forbidden_transitions: Transitions | None = None,
-    ) -> list[np.ndarray]:
-        """Probability of each label at each position; only with ``loss="log"``.
-
-        Parameters
-        ----------
-        %(sequences)s
-        %(given)s
-
-        Returns
-        -------
-        probabilities : list of ndarray of shape (n_positions, n_classes)
-            Marginal probabilities, labels in the order of `classes_`.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        return chain.split(chain.marginals())
-
-    @available_if(_is_probabilistic)
-    def predict_marginals(
-        self,
-        X: Sequences,
-        *,
-        known: Items | None = None,
-        excluded: Items | None = None,
-        forbidden_transitions: Transitions | None = None,
-    ) -> np.ndarray:
-        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
-
-        Parameters
-        ----------
-        %(sequences)s
-        %(given)s
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_sequences,), of lists of dict
-            For each position the marginal probability of each label.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        names = self.classes_.tolist()
-        rows = chain.marginals().tolist()
-        dicts = [dict(zip(names, row, strict=True)) for row in rows]
-        return object_array(chain.split(dicts))
 
     def decision_function(self, X: Sequences) -> np.ndarray:
         """Score of the best labeling of each sequence.

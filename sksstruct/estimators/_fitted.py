@@ -91,6 +91,8 @@ class TrainedChain(Trained):
     # Names of the columns of X, and what partial_fit goes on from, if there are any.
     _names_in: Any = None
     _stream: Any = ()
+    # What a calibration divides the scores by. None without one.
+    _temperature: Any = None
 
     transitions_: Any
     transition_coef_: Any
@@ -101,6 +103,13 @@ class TrainedChain(Trained):
     dual_loss_: float
     forbidden_transitions_: list[tuple]
     n_seen_: float
+
+
+class Calibrated(Constrained):
+    """Taggers with a temperature."""
+
+    estimator_: Any
+    temperature_: float
 
 
 class TrainedModel(Trained):

@@ -72,6 +72,18 @@ known, excluded, forbidden_transitions : optional
 known, excluded, forbidden_transitions : optional
     Constraints; see `predict`. Probabilities are conditional on them.
 """,
+    "entities": """
+entities : list of list of tuple
+    Tuples (start, stop, label, probability) for each sequence: the chunks of
+    `sksstruct.metrics.iter_chunks`, for labels of any scheme. The probability is exact,
+    that of all labelings with this entity: these bounds and this label.
+""",
+    "explanation": """
+explanation : Explanation
+    The best labeling and the best one with another label at the position, with a
+    table of the contributions that sum to the difference of their scores. It has a
+    display in notebooks, and `to_pandas`.
+""",
     "loss_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
     Weight of the loss of each sample.

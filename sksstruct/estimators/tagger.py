@@ -6,25 +6,20 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from sksstruct.estimators._tagger_methods import TaggerMethods, has_method
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils._available import available_if
 from sksstruct.utils.typing import Items, Labelings
 
 
-def _last_step_has(name):
-    def check(tagger):
-        getattr(tagger[-1], name)
-
-    return check
-
-
-class Tagger(Pipeline):
+class Tagger(TaggerMethods, Pipeline):
     """Pipeline whose last step is a tagger, with the tagger's methods.
 
     In addition to the methods of `sklearn.pipeline.Pipeline`, it has `predict_topk`,
-    `predict_marginals` or `predict_segments`, and the weights by name. Create it with
-    `make_tagger`, or like any pipeline.
+    `predict_marginals`, `predict_entities`, `predict_segments`, `log_proba`, `entropy`,
+    `explain` and the weights by name. Create it with `make_tagger`, or like any
+    pipeline.
 
     Parameters
     ----------
@@ -82,68 +77,13 @@ class Tagger(Pipeline):
         # all steps, which scikit-learn asks for first, take longer than a sentence.
         return self.steps[-1][1].predict(self._transformed(X))
 
-    # Pipeline's own method, if there are no probabilities, does not say why
-    @available_if(_last_step_has("predict_proba"))
-    def predict_proba(self, X: Items, **params: Any) -> list[np.ndarray]:
-        """Probability of each label at each position; only with ``loss="log"``.
+    def _answering(self):
+        return self[-1]
 
-        Parameters
-        ----------
-        X : list of sequences
-            Input of the first step.
-        **params : dict
-            Constraints, as for `ChainCRF.predict_proba`.
+    def _answer(self, name, X, *args, **params):
+        return getattr(self[-1], name)(self._transformed(X), *args, **params)
 
-        Returns
-        -------
-        probabilities : list of ndarray of shape (n_positions, n_classes)
-            Marginal probabilities, labels in the order of ``classes_``.
-        """
-        return super().predict_proba(X, **params)
-
-    @available_if(_last_step_has("predict_marginals"))
-    def predict_marginals(self, X: Items, **params: Any) -> np.ndarray:
-        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
-
-        Parameters
-        ----------
-        X : list of sequences
-            Input of the first step.
-        **params : dict
-            Constraints, as for `ChainCRF.predict_marginals`.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_sequences,), of lists of dict
-            For each position the marginal probability of each label.
-        """
-        return self[-1].predict_marginals(self._transformed(X), **params)
-
-    @available_if(_last_step_has("predict_topk"))
-    def predict_topk(
-        self, X: Items, k: int, **params: Any
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The k best labelings of each sequence, and their scores.
-
-        Parameters
-        ----------
-        X : list of sequences
-            Input of the first step.
-        k : int
-            Number of labelings.
-        **params : dict
-            Constraints, as for `ChainCRF.predict_topk`.
-
-        Returns
-        -------
-        y : list of ndarray of shape (n, n_positions)
-            Different labelings, the best first.
-        scores : list of ndarray of shape (n,)
-            Their scores.
-        """
-        return self[-1].predict_topk(self._transformed(X), k, **params)
-
-    @available_if(_last_step_has("predict_segments"))
+    @available_if(has_method("predict_segments"))
     def predict_segments(
         self, X: Items, **params: Any
     ) -> list[list[tuple[int, int, Any, float]]]:

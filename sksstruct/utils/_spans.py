@@ -79,6 +79,16 @@ class SpanLabels:
             "'O', or one of B-, I-, E-, S-, L- and U- with the kind of a span"
         )
 
+    def begins(self):
+        """Whether a span begins with the second label after the first, (n, n) bool.
+
+        As the CoNLL evaluation reads labels of any scheme; see `SpanSequence.read`.
+        """
+        before, after = self.parts[:, None], self.parts
+        goes_on = np.isin(before, [BEGIN, INSIDE]) & np.isin(after, [INSIDE, END])
+        goes_on &= self.kinds[:, None] == self.kinds
+        return ~goes_on & (after != OUTSIDE)
+
     def with_letter(self, letters):
         """The first label that begins with one of the letters, or None."""
         found = (k for k, letter in enumerate(self.letters) if letter in letters)

@@ -348,12 +348,16 @@ cdef int sum_product_padded(
     t * outer_step where they still want the factor `ahead` of the table, or to edges +
     t * edges_step as they are. If every labeling is forbidden the log-partition is
     -inf, and nothing else has a meaning.
+
+    Returns 0 where ws.u is u_t beta_t from the second position on, up to a factor for
+    each position; and 1 where ws.u and ws.alpha are log u_t beta_t and log beta_t.
     """
     cdef Chain chain = Chain(size, n, ld, theta, tables, step)
     cdef PairMeans pairs = PairMeans(weight, outer, outer_step, edges, edges_step)
-    if not scaled(&chain, ws, node, &pairs, log_partition):
-        in_log_space(&chain, ws, node, &pairs, log_partition)
-    return 0
+    if scaled(&chain, ws, node, &pairs, log_partition):
+        return 0
+    in_log_space(&chain, ws, node, &pairs, log_partition)
+    return 1
 
 
 def forward_backward(unary, pairwise):

@@ -24,7 +24,6 @@ from sksstruct.inference.chains._sumproduct cimport (
 from sksstruct.inference.chains._topk cimport TopK
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._workspace cimport ChainScratch
-from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.projections._simplex cimport project_sorted
 from sksstruct.utils._simd cimport sks_weigh_add
 
@@ -118,7 +117,8 @@ cdef class ChainMeans:
         """Write marginals of the nodes, and add weight times the edge means.
 
         Edge means are outer * table.ahead + edges, both of which are added to. Who sums
-        over many sequences multiplies by the table once.
+        over many sequences multiplies by the table once. Returns whether messages are
+        logarithms, as `sum_product_padded` does.
         """
         return sum_product_padded(
             size, self._chain.n_labels, self._chain.ld, theta, table, self._step != 0,
@@ -195,32 +195,3 @@ cdef class ChainMeans:
         # scores come best first, as the projection wants them
         project_sorted(n_best, self._scores, 1.0 / mu, self._shares)
         return n_best
-
-
-def write_marginals(BoundChain chain, Workspace workspace, Py_ssize_t start,
-                    Py_ssize_t stop, double[:, ::1] nodes, double[::1] log_partition):
-    """Write node marginals of sequences start <= i < stop at the workspace's weights.
-
-    nodes (n_positions, ld) is flat. log_partition is -inf if all labelings of a
-    sequence are forbidden.
-    """
-    cdef Py_ssize_t cells = chain.n_labels * chain.ld, i
-    cdef ChainMeans means = ChainMeans(chain)
-    cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-    cdef double[::1] exponentials = aligned_zeros(2 * cells)
-    cdef EdgeTable table
-    cdef const EdgeTable* tables = &table
-    table.scores = chain._transitions(ws)
-    table.ahead, table.back = &exponentials[0], &exponentials[cells]
-    with nogil:
-        # one table for all sequences, or those of each; no edge means to write
-        if chain._table_step == 0:
-            exponentiate_table(chain.n_labels, chain.ld, &table)
-        # nodes of sequences are written one after the other, as positions are
-        for i in range(start, stop):
-            chain.potentials(workspace, i)
-            if chain._table_step:
-                tables = means.load_tables(ws, i, 1.0, True)
-            means.by_entropy(
-                chain._sizes[i], ws.theta, tables, 1.0, &nodes[chain._starts[i], 0],
-                NULL, NULL, &log_partition[i])

@@ -9,6 +9,7 @@ from scipy import sparse
 from sksstruct.inference import scheme_transitions
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._spans import SpanLabels, SpanSequence, check_scheme
+from sksstruct.utils.labels import LabelEncoder, encode_choices
 
 
 def check_forbidden(forbidden, index, *, strict=False):
@@ -279,6 +280,25 @@ def forbidden_labels(known, excluded, index, offsets):
                         code = _code(label, index, f"excluded[{i}]")
                         forbidden[offsets[i] + t, code] = 1
     return forbidden
+
+
+def forbidden_others(y, classes, lengths):
+    """Where a label is not the one of y, or not one of its set; as `forbidden_labels`.
+
+    What y has and the classes have not forbids all of them.
+    """
+    distinct, codes, known, choices = encode_choices(y, lengths)
+    numbers = LabelEncoder(classes).encode(distinct.tolist(), default=-1)
+    known = np.ones(len(codes), dtype=bool) if known is None else known
+    # a last column for labels that the classes have not
+    forbidden = np.zeros((len(codes), len(classes) + 1), dtype=np.uint8)
+    forbidden[known] = 1
+    forbidden[known, numbers[codes[known]]] = 0
+    if choices is not None:
+        rows, columns = choices.nonzero()
+        forbidden[rows] = 1
+        forbidden[rows, numbers[columns]] = 0
+    return np.ascontiguousarray(forbidden[:, :-1])
 
 
 def _code(label, index, where):

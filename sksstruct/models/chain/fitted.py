@@ -4,7 +4,11 @@ import numpy as np
 
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._given import GivenChain, entries_before
-from sksstruct.models.chain._means import write_marginals
+from sksstruct.models.chain._posterior import (
+    write_log_proba,
+    write_marginals,
+    write_spans,
+)
 from sksstruct.models.chain._single import SingleChain
 from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import (
@@ -40,7 +44,14 @@ class FittedChain:
         `decode`.
     transition_coef : CSR array or None
         Weights of features on pairs of labels, as in `sksstruct.ChainCRF`.
+
+    Attributes
+    ----------
+    temperature : float
+        Divisor of the scores whose exponentials are proportional to probabilities.
     """
+
+    temperature = 1.0
 
     def __init__(
         self,
@@ -164,15 +175,73 @@ class FittedChain:
 
     def marginals(self):
         """Probability of each label at each position, stacked."""
+        return self._sums(None)
+
+    def entropies(self):
+        """Entropy of the labelings of each sequence."""
+        entropies = np.empty(len(self._numbers))
+        self._sums(entropies)
+        return self._of_all(entropies, 0.0)
+
+    def _sums(self, entropies):
         nodes = np.empty((self.packed.offsets[-1], self._ld))
+        self._run_posterior(write_marginals, nodes, out=entropies)
+        return nodes[:, : len(self.classes)]
+
+    def log_proba(self, forbidden):
+        """Log-probability of each sequence that no label is a forbidden one.
+
+        These are in an array of shape (n_positions, n_classes), uint8.
+        """
+        found = np.empty(len(self._numbers))
+        self._run_posterior(write_log_proba, forbidden, out=found)
+        # by rounding they may be above
+        return np.minimum(self._of_all(found, 0.0), 0.0)
+
+    def span_probabilities(self, kinds, begins, starts, stops, kinds_of_spans):
+        """Probabilities that spans are in the labeling.
+
+        Parameters
+        ----------
+        kinds : ndarray of shape (n_classes,), intp
+            Kind of each label, -1 outside.
+        begins : ndarray of shape (n_classes, n_classes), bool
+            Whether a span begins where the second label follows the first.
+        starts, stops, kinds_of_spans : ndarray of shape (n_spans,)
+            Flat positions, ascending, and kinds.
+        """
+        # sequences with positions, whose kernel counts positions from zero
+        offsets = self.packed.offsets[self._numbers]
+        first = np.searchsorted(starts, offsets).astype(np.intp)
+        base = offsets[np.searchsorted(offsets, starts, "right") - 1]
+        spans = [starts - base, stops - base, kinds_of_spans]
+        found = np.empty(len(starts))
+        self._run_posterior(
+            write_spans,
+            kinds,
+            begins.astype(np.uint8),
+            np.append(first, len(starts)),
+            np.column_stack(spans).astype(np.intp),
+            out=found,
+        )
+        return np.minimum(found, 1.0)
+
+    def _run_posterior(self, write, *arrays, out):
+        """Run a function of `_posterior.pyx`, and check that labelings are allowed."""
         log_partition = np.empty(len(self._numbers))
         self._run(
-            lambda a, b: write_marginals(
-                self.model, self._workspace(), a, b, nodes, log_partition
+            lambda a, b: write(
+                self.model,
+                self._workspace(),
+                self.temperature,
+                a,
+                b,
+                *arrays,
+                log_partition,
+                out,
             )
         )
         self._check_feasible(log_partition)
-        return nodes[:, : len(self.classes)]
 
     def split(self, flat):
         """A flat array cut into sequences."""

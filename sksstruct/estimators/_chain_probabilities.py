@@ -1,0 +1,259 @@
+"""What a fitted tagger knows besides the best labels: how probable, and why."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy.special import entr
+
+from sksstruct.estimators._chain_prediction import ChainPrediction
+from sksstruct.estimators._explanation import Explanation, differences
+from sksstruct.estimators._parameters import TEXTS
+from sksstruct.models.chain.constraints import forbidden_others
+from sksstruct.utils._available import available_if
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._layout import object_array
+from sksstruct.utils._spans import SpanLabels, SpanSequence
+from sksstruct.utils.typing import (
+    Items,
+    Labelings,
+    MatrixLike,
+    Sequences,
+    Transitions,
+)
+from sksstruct.utils.validation import check_sequences
+
+
+def _is_probabilistic(estimator):
+    # the fitted loss; the parameter may have changed since
+    loss = estimator._loss or estimator.loss
+    if loss != "log" and estimator._temperature is None:
+        raise AttributeError(
+            "predict_proba, predict_marginals, predict_entities, log_proba and entropy "
+            "need loss='log', the likelihood; this "
+            f"{type(estimator).__name__} has loss={loss!r}, whose scores say which "
+            "labeling is best, but not how probable it is. "
+            "sksstruct.CalibratedTagger finds probabilities for them"
+        )
+
+
+@fill_doc(TEXTS)
+class ChainProbabilities(ChainPrediction):
+    """What `sksstruct.ChainCRF` says of labelings."""
+
+    @available_if(_is_probabilistic)
+    def predict_proba(
+        self,
+        X: Sequences,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> list[np.ndarray]:
+        """Probability of each label at each position; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(sequences)s
+        %(given)s
+
+        Returns
+        -------
+        probabilities : list of ndarray of shape (n_positions, n_classes)
+            Marginal probabilities, labels in the order of `classes_`.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        return chain.split(chain.marginals())
+
+    @available_if(_is_probabilistic)
+    def predict_marginals(
+        self,
+        X: Sequences,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> np.ndarray:
+        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(sequences)s
+        %(given)s
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_sequences,), of lists of dict
+            For each position the marginal probability of each label.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        names = self.classes_.tolist()
+        rows = chain.marginals().tolist()
+        dicts = [dict(zip(names, row, strict=True)) for row in rows]
+        return object_array(chain.split(dicts))
+
+    @available_if(_is_probabilistic)
+    def predict_entities(
+        self,
+        X: Sequences,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> list[list[tuple[int, int, str, float]]]:
+        """Entities of the best labeling, with their probabilities.
+
+        Parameters
+        ----------
+        %(sequences)s
+        %(given)s
+
+        Returns
+        -------
+        %(entities)s
+
+        Raises
+        ------
+        ValueError
+            If a label of `classes_` is of no scheme, or if they are of several.
+        """
+        spans = SpanLabels(self.classes_.tolist(), lambda _: "classes_ has the label")
+        spans.scheme()
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        bounds, codes = chain.packed.offsets, chain.decode()[0]
+        first = np.zeros(len(codes) + 1, dtype=bool)
+        first[bounds] = True
+        found = SpanSequence(spans, codes, first[:-1])
+        starts, stops = found.read()
+        kinds = found.kinds[starts]
+        probabilities = chain.span_probabilities(
+            spans.kinds, spans.begins(), starts, stops, kinds
+        )
+        owners = np.searchsorted(bounds, starts, "right") - 1
+        out: list[list] = [[] for _ in range(len(chain.packed))]
+        columns = (owners, starts - bounds[owners], stops - bounds[owners], kinds)
+        for i, start, stop, kind, probability in zip(
+            *(column.tolist() for column in (*columns, probabilities)), strict=True
+        ):
+            out[i].append((start, stop, spans.names[kind], probability))
+        return out
+
+    @available_if(_is_probabilistic)
+    def log_proba(
+        self,
+        X: Sequences,
+        y: Labelings,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> np.ndarray:
+        """Logarithm of the probability of a labeling of each sequence.
+
+        Parameters
+        ----------
+        %(sequences)s
+        y : list of array-like of shape (n_positions,)
+            Labels. None stands for any label, and a set for any of its labels: the
+            probability is that of all labelings that agree with them.
+        %(given)s
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_sequences,)
+            Natural logarithms. ``-inf`` if y has a label not seen in fit, or is ruled
+            out by the constraints.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        others = forbidden_others(y, self.classes_, chain.packed.lengths)
+        return chain.log_proba(others)
+
+    @available_if(_is_probabilistic)
+    def entropy(
+        self,
+        X: Sequences,
+        *,
+        positions: bool = False,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> np.ndarray | list[np.ndarray]:
+        """Entropy of the labelings of each sequence: how uncertain they are.
+
+        Parameters
+        ----------
+        %(sequences)s
+        positions : bool, default=False
+            Whether to return the entropy of the label at each position.
+        %(given)s
+
+        Returns
+        -------
+        entropy : ndarray of shape (n_sequences,), or list of ndarray
+            Entropies in nats: of whole labelings, from 0 to ``n_positions *
+            log(n_classes)``; or an array of shape (n_positions,) for each sequence.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        if positions:
+            return chain.split(entr(chain.marginals()).sum(axis=1))
+        return chain.entropies()
+
+    def explain(
+        self,
+        x: MatrixLike,
+        t: int,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> Explanation:
+        """Explain why a position has its label: contributions of the features.
+
+        Parameters
+        ----------
+        x : {array-like, CSR matrix} of shape (n_positions, n_features)
+            Features of one sequence.
+        t : int
+            Position, from 0.
+        known, excluded, forbidden_transitions : optional
+            Constraints; see `predict`. `known` and `excluded` have an entry for each
+            position.
+
+        Returns
+        -------
+        %(explanation)s
+
+        Raises
+        ------
+        ValueError
+            If no other label is possible at the position.
+        """
+        return self._explain(
+            [x],
+            t,
+            known=None if known is None else [known],
+            excluded=None if excluded is None else [excluded],
+            forbidden_transitions=forbidden_transitions,
+        )
+
+    def _explain(self, X, t, *, known=None, excluded=None, forbidden_transitions=None):
+        """The same for a list of one sequence."""
+        chain = self._fitted(X, known, excluded, forbidden_transitions)
+        if "score_parameters_" in vars(self):
+            raise ValueError("explain: with a score_function features have no weights")
+        packed, (size,) = check_sequences(X), chain.packed.lengths.tolist()
+        if not isinstance(t, Integral) or not 0 <= t < size:
+            raise ValueError(
+                f"t must be a position of x, from 0 to {size - 1}, got {t!r}"
+            )
+        best, (score,) = chain.decode()
+        label = self.classes_.tolist()[best[t]]
+        without = [None] * size if excluded is None else list(excluded[0])
+        without[t] = {label, *(without[t] or ())}
+        chain = self._fitted(X, known, [without], forbidden_transitions)
+        try:
+            other, (other_score,) = chain.decode()
+        except ValueError:
+            raise ValueError(f"position {t} can have no label but {label!r}") from None
+        codes, scores = np.array([best, other]), (float(score), float(other_score))
+        labelings = object_array(self.classes_.tolist())[codes]
+        return Explanation(int(t), labelings, scores, differences(self, packed, codes))

@@ -1,0 +1,174 @@
+"""Methods of what puts something around a chain, and passes questions on to it."""
+
+from typing import Any
+
+import numpy as np
+
+from sksstruct.estimators._explanation import Explanation
+from sksstruct.estimators._parameters import TEXTS
+from sksstruct.utils._available import available_if
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Items, Labelings
+
+_INPUTS = {
+    "items": """
+X : list of sequences
+    Input of the first transformer.
+""",
+    "passed": """
+**params : dict
+    Constraints, as for `ChainCRF.predict`. Probabilities are conditional on them.
+""",
+}
+
+
+def has_method(name):
+    """A check for `available_if`: whether the tagger inside has a method."""
+
+    def check(tagger):
+        getattr(tagger._answering(), name)
+
+    return check
+
+
+@fill_doc({**TEXTS, **_INPUTS})
+class TaggerMethods:
+    """Methods of `sksstruct.ChainCRF` besides those of pipelines.
+
+    `_answering` returns what has the methods, and `_answer` calls one of them.
+    """
+
+    # Pipeline's own method, if there are no probabilities, does not say why
+    @available_if(has_method("predict_proba"))
+    def predict_proba(self, X: Items, **params: Any) -> list[np.ndarray]:
+        """Probability of each label at each position; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(items)s
+        %(passed)s
+
+        Returns
+        -------
+        probabilities : list of ndarray of shape (n_positions, n_classes)
+            Marginal probabilities, labels in the order of ``classes_``.
+        """
+        return self._answer("predict_proba", X, **params)
+
+    @available_if(has_method("predict_marginals"))
+    def predict_marginals(self, X: Items, **params: Any) -> np.ndarray:
+        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(items)s
+        %(passed)s
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_sequences,), of lists of dict
+            For each position the marginal probability of each label.
+        """
+        return self._answer("predict_marginals", X, **params)
+
+    @available_if(has_method("predict_topk"))
+    def predict_topk(
+        self, X: Items, k: int, **params: Any
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The k best labelings of each sequence, and their scores.
+
+        Parameters
+        ----------
+        %(items)s
+        k : int
+            Number of labelings.
+        **params : dict
+            Constraints, as for `ChainCRF.predict_topk`.
+
+        Returns
+        -------
+        y : list of ndarray of shape (n, n_positions)
+            Different labelings, the best first.
+        scores : list of ndarray of shape (n,)
+            Their scores.
+        """
+        return self._answer("predict_topk", X, k, **params)
+
+    @available_if(has_method("predict_entities"))
+    def predict_entities(
+        self, X: Items, **params: Any
+    ) -> list[list[tuple[int, int, str, float]]]:
+        """Entities of the best labeling, with their probabilities.
+
+        Parameters
+        ----------
+        %(items)s
+        %(passed)s
+
+        Returns
+        -------
+        %(entities)s
+        """
+        return self._answer("predict_entities", X, **params)
+
+    @available_if(has_method("log_proba"))
+    def log_proba(self, X: Items, y: Labelings, **params: Any) -> np.ndarray:
+        """Logarithm of the probability of a labeling of each sequence.
+
+        Parameters
+        ----------
+        %(items)s
+        y : list of array-like of shape (n_positions,)
+            Labels; None or a set where there are several, as for
+            `ChainCRF.log_proba`.
+        %(passed)s
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_sequences,)
+            Natural logarithms.
+        """
+        return self._answer("log_proba", X, y, **params)
+
+    @available_if(has_method("entropy"))
+    def entropy(
+        self, X: Items, *, positions: bool = False, **params: Any
+    ) -> np.ndarray | list[np.ndarray]:
+        """Entropy of the labelings of each sequence: how uncertain they are.
+
+        Parameters
+        ----------
+        %(items)s
+        positions : bool, default=False
+            Whether to return the entropy of the label at each position.
+        %(passed)s
+
+        Returns
+        -------
+        entropy : ndarray of shape (n_sequences,), or list of ndarray
+            Entropies in nats.
+        """
+        return self._answer("entropy", X, positions=positions, **params)
+
+    def explain(self, x: Any, t: int, **params: Any) -> Explanation:
+        """Explain why a position has its label: contributions of the features.
+
+        Parameters
+        ----------
+        x : sequence
+            One sequence, as an entry of X.
+        t : int
+            Position, from 0.
+        **params : dict
+            Constraints, as for `ChainCRF.explain`.
+
+        Returns
+        -------
+        %(explanation)s
+        """
+        for name in params.keys() & {"known", "excluded"}:
+            params[name] = None if params[name] is None else [params[name]]
+        return self._explain([x], t, **params)
+
+    def _explain(self, X, t, **params):
+        return self._answer("_explain", X, t, **params)

@@ -1,0 +1,328 @@
+"""Probabilities of taggers that were not trained for them, by a temperature."""
+
+import copy
+import warnings
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq, minimize_scalar
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from sksstruct.estimators._fitted import Calibrated
+from sksstruct.estimators._tagger_methods import TaggerMethods
+from sksstruct.estimators.chain_crf import ChainCRF
+from sksstruct.estimators.tagger import Tagger
+from sksstruct.models.chain.constraints import forbidden_others
+from sksstruct.utils._param_validation import Threads, validate_params
+from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import Items, Labelings
+from sksstruct.utils.validation import check_sequence_weight
+
+# The temperatures that are searched; scores of the hinge are about one by its margin.
+_RANGE = 1e-4, 1e4
+
+
+@dataclass(eq=False, repr=False)
+class CalibratedTagger(
+    Calibrated, TaggerMethods, MetaEstimatorMixin, Versioned, BaseEstimator
+):
+    """Tagger with calibrated probabilities: scores are divided by a temperature.
+
+    The scores of the hinge losses say which labeling is best. As logarithms of
+    probabilities they are far too close to each other. The temperature T makes the
+    observed labelings of held-out sequences as likely as possible, with probabilities
+    proportional to ``exp(score / T)`` [1]_. One number cannot be overfitted, and it
+    changes no prediction.
+
+    Parameters
+    ----------
+    estimator : ChainCRF, Tagger or Pipeline, default=None
+        The tagger. It may also be a search such as `sklearn.model_selection.
+        GridSearchCV`, or a fitted tagger in a `sklearn.frozen.FrozenEstimator`, which
+        is not trained again. Then the data given to `fit` must not be its training
+        data. None: a `ChainCRF` with its defaults.
+    cv : int, cross-validation generator or iterable, default=None
+        Folds, which are held out one after the other, as in `sklearn.calibration.
+        CalibratedClassifierCV` with ``ensemble=False``. None: 5 folds. A frozen
+        estimator needs no folds.
+    n_jobs : int, default=None
+        Number of folds that are trained at the same time.
+
+    Attributes
+    ----------
+    estimator_ : ChainCRF or Tagger
+        The tagger, trained on all data, with the temperature.
+    temperature_ : float
+        The temperature T.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    n_features_in_ : int
+        Number of features of the chain.
+
+    See Also
+    --------
+    ChainCRF : With ``loss="log"``, it is trained for probabilities.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun and K. Weinberger, "On calibration of modern neural
+       networks", ICML 2017, Section 4.2. Here the likelihood is that of whole
+       labelings.
+
+    Examples
+    --------
+    >>> from sksstruct import CalibratedTagger, make_tagger
+    >>> X = [[{"w": "Ada"}, {"w": "ran"}], [{"w": "he"}, {"w": "ran"}]] * 5
+    >>> y = [["B-PER", "O"], ["O", "O"]] * 4 + [["O", "O"], ["O", "O"]]
+    >>> tagger = CalibratedTagger(make_tagger(random_state=0)).fit(X, y)
+    >>> [(start, stop, label, p)] = tagger.predict_entities([[{"w": "Ada"}]])[0]
+    >>> start, stop, label, bool(0.5 < p < 1)
+    (0, 1, 'PER', True)
+    """
+
+    estimator: BaseEstimator | None = None
+    cv: Annotated[object, "cv_object"] = None
+    n_jobs: Threads | None = None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+    def fit(
+        self, X: Items, y: Labelings, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Train the tagger, and find the temperature.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Input of the tagger.
+        y : list of array-like of shape (n_positions,)
+            Labels, with None or sets as for `ChainCRF`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence, in training and for the temperature.
+
+        Returns
+        -------
+        self : CalibratedTagger
+            The fitted tagger.
+
+        Raises
+        ------
+        TypeError
+            If the estimator is no tagger.
+        ValueError
+            If the folds have no sequence whose labels are all in the training data.
+
+        Warns
+        -----
+        UserWarning
+            If held-out labelings are predicted nearly without error, so that the
+            likelihood leaves the temperature undetermined. As n labelings without an
+            error tell of a probability of about ``n / (n + 1)`` at most, the mean of
+            their log-probabilities is then ``-1 / n``.
+        """
+        validate_params(self)
+        X, y = indexable(X, y)
+        weight = check_sequence_weight(sample_weight, _num_samples(X))
+        estimator = ChainCRF() if self.estimator is None else self.estimator
+        if isinstance(estimator, FrozenEstimator):
+            tagger = _copied(estimator.estimator)
+            held_out = [_held_out(tagger, X, y, weight)]
+        else:
+            folds = check_cv(self.cv, y, classifier=False).split(X, y)
+            # kernels release the interpreter
+            held_out = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+                delayed(_fold)(estimator, X, y, weight, *fold) for fold in folds
+            )
+            tagger = _fit(estimator, X, y, weight)
+        self.temperature_ = _temperature(held_out)
+        self.estimator_ = tagger
+        chain = _last(tagger)
+        chain._temperature = self.temperature_
+        # a fit of the chain alone forgets it
+        chain._fitted_names += ("_temperature",)
+        return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """ndarray of shape (n_classes,): the labels."""
+        if "estimator_" not in vars(self):
+            raise AttributeError("classes_: not fitted")
+        return _last(self.estimator_).classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """int: number of features of the chain."""
+        if "estimator_" not in vars(self):
+            raise AttributeError("n_features_in_: not fitted")
+        return _last(self.estimator_).n_features_in_
+
+    def _answering(self):
+        # before a fit all methods are there, and say that they need one
+        return self.estimator_ if "estimator_" in vars(self) else ChainCRF(loss="log")
+
+    def _answer(self, name, X, *args, **params):
+        check_is_fitted(self, "estimator_")
+        return getattr(self.estimator_, name)(X, *args, **params)
+
+    def predict(self, X: Items, **params: Any) -> np.ndarray:
+        """Best labeling of each sequence, the same as without a temperature.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Input of the tagger.
+        **params : dict
+            Constraints, as for `ChainCRF.predict`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
+            Labels.
+        """
+        return self._answer("predict", X, **params)
+
+    def decision_function(self, X: Items) -> np.ndarray:
+        """Score of the best labeling of each sequence, not divided by the temperature.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Input of the tagger.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_sequences,)
+            Scores.
+        """
+        return self._answer("decision_function", X)
+
+    def score(
+        self, X: Items, y: Labelings, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Token accuracy: share of the positions labeled correctly.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Input of the tagger.
+        y : list of array-like of shape (n_positions,)
+            True labels.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence's positions.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        return self._answer("score", X, y, sample_weight=sample_weight)
+
+
+def _copied(fitted):
+    """A `Tagger` or `ChainCRF` of its own, whose weights are shared."""
+    fitted = getattr(fitted, "best_estimator_", fitted)
+    steps = fitted.steps if isinstance(fitted, Pipeline) else [("chaincrf", fitted)]
+    name, last = steps[-1]
+    if not isinstance(last, ChainCRF):
+        raise TypeError(
+            "estimator must be a ChainCRF, or a pipeline whose last step is one, got "
+            f"{fitted!r:.80}"
+        )
+    check_is_fitted(last, "coef_")
+    last = copy.copy(last)
+    return Tagger([*steps[:-1], (name, last)]) if len(steps) > 1 else last
+
+
+def _last(tagger):
+    return tagger[-1] if isinstance(tagger, Pipeline) else tagger
+
+
+def _fit(estimator, X, y, weight):
+    """A clone of the estimator, fitted."""
+    inner = getattr(estimator, "estimator", estimator)
+    name = "sample_weight"
+    if isinstance(inner, Pipeline):
+        name = f"{inner.steps[-1][0]}__{name}"
+    params = {} if weight is None else {name: weight}
+    return _copied(clone(estimator).fit(X, y, **params))
+
+
+def _fold(estimator, X, y, weight, train, test):
+    parts = [
+        [
+            None if each is None else _safe_indexing(each, rows)
+            for each in (X, y, weight)
+        ]
+        for rows in (train, test)
+    ]
+    return _held_out(_fit(estimator, *parts[0]), *parts[1])
+
+
+def _held_out(tagger, X, y, weight):
+    """A fitted chain with sequences that it has not seen, their labels and weights."""
+    if isinstance(tagger, Tagger):
+        X = tagger._transformed(X)
+    return _last(tagger), X, y, weight
+
+
+def _log_proba(chain, X, y):
+    """A function of the temperature, of the log-probabilities of labelings."""
+    bound = chain._fitted(X, dense=True)
+    others = forbidden_others(y, bound.classes, bound.packed.lengths)
+
+    def log_proba(temperature):
+        bound.temperature = temperature
+        return bound.log_proba(others)
+
+    return log_proba
+
+
+def _temperature(held_out):
+    """The temperature that makes held-out labelings most likely."""
+    functions = [_log_proba(*each[:3]) for each in held_out]
+    # labels that a fold lacks are impossible at all temperatures
+    weights = [np.isfinite(log_proba(1.0)).astype(float) for log_proba in functions]
+    for each, (*_, given) in zip(weights, held_out, strict=True):
+        each *= 1.0 if given is None else given
+    n_possible = sum(map(np.count_nonzero, weights))
+    if not n_possible:
+        raise ValueError(
+            "no held-out sequence has only labels that are in the training data"
+        )
+    total_weight = sum(map(np.sum, weights))
+
+    def loss(log_temperature):
+        temperature, total = np.exp(log_temperature), 0.0
+        for log_proba, weight in zip(functions, weights, strict=True):
+            kept = weight > 0
+            total -= weight[kept] @ log_proba(temperature)[kept]
+        return total / total_weight
+
+    # convex in the inverse temperature, and so with one minimum in its logarithm, too
+    bounds = np.log(_RANGE)
+    found = minimize_scalar(
+        loss, bounds=bounds, method="bounded", options={"xatol": 1e-4}
+    )
+    best, least = found.x, 1.0 / n_possible
+    if found.fun < least:
+        warnings.warn(
+            f"the {n_possible} held-out labelings are predicted nearly without error, "
+            "which leaves the temperature undetermined: it is chosen for a mean "
+            "log-probability of -1 / n; use more data",
+            UserWarning,
+            stacklevel=3,
+        )
+        best = brentq(lambda x: loss(x) - least, best, bounds[1])
+    return float(np.exp(best))
