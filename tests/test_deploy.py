@@ -1,13 +1,19 @@
 """The C program of the page on models without Python, and the service of its page."""
 
+import json
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
+from runpy import run_path
+from threading import Thread
 
 import pytest
 
-from sksstruct import make_tagger
+from sksstruct import ChainCRF, Tagger, make_tagger
+from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
 
 PAGES = Path(__file__).parents[1] / "doc" / "how_to"
 
@@ -63,3 +69,47 @@ def test_program_in_c(program, tmp_path):
     assert found == [labels.tolist() for labels in tagger.predict(X)]
     run = subprocess.run([program, str(tmp_path / "none")], capture_output=True)
     assert run.returncode == 1
+
+
+def test_service():
+    script = PAGES / "deploy" / "service.py"
+    if not script.is_file():
+        pytest.skip("not a source checkout")
+    words = [["Ada", "lives", "in", "Rome"], ["It", "rained"]]
+    y = [["PER", "O", "O", "LOC"], ["O", "O"]]
+    steps = [("c", ColumnFeatures()), ("v", SequenceVectorizer()), ("t", ChainCRF())]
+    tagger = Tagger(steps).fit(words, y)
+    server = run_path(str(script))["serve"](tagger)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        # clients in eight threads, each with a connection that it keeps
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(lambda _: _ask(server.server_port, words, 5), range(16))
+            assert all(answer == [(200, y)] * 5 for answer in answers)
+        for wrong, message in (
+            ([[1]], "X[0]"),
+            ([["Ada", 1]], "X[0]"),
+            ("Ada", "X is a single str"),
+            (3, "X is a single int"),
+        ):
+            ((status, answer),) = _ask(server.server_port, wrong, 1)
+            assert status == 400 and message in answer["error"]
+        ((status, _),) = _ask(server.server_port, "x" * 2**20, 1)
+        assert status == 413
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _ask(port, sentences, times):
+    """Status and content of answers over one connection."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    answers = []
+    for _ in range(times):
+        connection.request("POST", "/", json.dumps(sentences))
+        response = connection.getresponse()
+        answers.append((response.status, json.loads(response.read())))
+    connection.close()
+    return answers

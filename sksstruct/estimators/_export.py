@@ -90,7 +90,8 @@ class Exported:
         """Write the tagger as JSON, which is safe to load.
 
         The text has all that `predict`, `predict_proba` and the other methods need, to
-        the last bit. :doc:`/how_to/deploy` describes the format.
+        the last bit, but not the certificate and the history of the fit, or `memory` of
+        a pipeline. :doc:`/how_to/deploy` describes the format.
 
         Parameters
         ----------

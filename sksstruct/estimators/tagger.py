@@ -280,11 +280,12 @@ class Tagger(Exported, Pipeline):
             "forbidden_transitions": forbidden,
         }
         crf = ChainCRF(**options | params)
+        vectorizer = SequenceVectorizer(separator=separator)
         validate_params(crf)
+        validate_params(vectorizer)
         if n_sequences is not None:
             attributes["n_seen_"] = float(n_sequences)
         set_fitted(crf, attributes | {"_loss": crf.loss})
-        vectorizer = SequenceVectorizer(separator=separator)
         names, counts = attributes["_names_in"], np.zeros(len(model.attributes), int)
         vectorizer._restore({"counts_": counts, "_names": names})
         return cls(make_pipeline(vectorizer, crf).steps)

@@ -15,6 +15,7 @@ from sksstruct.feature_extraction._helpers import (
     columns_of,
     shape_of,
 )
+from sksstruct.feature_extraction._vectorizer import check_iterable
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.state import Versioned
 
@@ -103,6 +104,7 @@ class ColumnFeatures(
             Itself.
         """
         validate_params(self)
+        check_iterable(X)
         if len(X) == 0:
             raise ValueError("X is empty: at least one sentence is required")
         rules = [] if self.template is None else _parse(self.template)
@@ -135,6 +137,7 @@ class ColumnFeatures(
         # what scikit-learn looks at would take a fifth of the time of a sentence
         if "n_columns_" not in vars(self):
             check_is_fitted(self)
+        check_iterable(X)
         X = _columns(X, self.column_names_)
         _check_columns(X, self.n_columns_)
         if self.template is None:

@@ -170,6 +170,25 @@ def test_real_data(name, data_home, tmp_path, peer):
     assert_same(tagger, X, peer(tmp_path / "model"), tagger.crfsuite_items(X))
 
 
+def test_equal_scores_are_decided_by_the_order_of_the_file(tmp_path, peer):
+    for labels in (["x", "y"], ["y", "x"]):
+        nothing = sparse.csr_array((0, 2)), sparse.csr_array((2, 2))
+        write_model(tmp_path / "m", CRFsuiteModel(labels, [], *nothing))
+        tagger, X = Tagger.from_crfsuite(tmp_path / "m"), [[["a"], []], []]
+        assert tagger.predict(X)[0].tolist() == 2 * labels[:1]
+        assert_same(tagger, X, peer(tmp_path / "m"), X)
+
+
+def test_bad_parameters(tmp_path):
+    make_tagger().fit(*sentences(5)).to_crfsuite(tmp_path / "m")
+    for options, message in (
+        ({"separator": 3}, "'separator' parameter"),
+        ({"alpha": -1.0}, "'alpha' parameter"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Tagger.from_crfsuite(tmp_path / "m", **options)
+
+
 # ---- training goes on ----
 
 
