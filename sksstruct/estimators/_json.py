@@ -33,6 +33,16 @@ _BEFORE = "of the step before"
 # Numbers of a fit that further training reads, if there are any.
 _TRAINING = "alpha_", "intercept_scaling_", "n_seen_"
 _STREAM = "visits", "alpha", "mean_length", "mean_square", "intercept_scaling"
+# The fitted attributes of a tagger.
+_CHAIN = (
+    "labels", "features", "n_features", "loss", "dtype", "sparse", "coef", "intercept",
+    "start", "end", "transitions", "transition_coef", "forbidden_transitions",
+    "training", "stream",
+)  # fmt: skip
+_CLASSES = {
+    cls.__name__: cls
+    for cls in (ColumnFeatures, SequenceVectorizer, SequenceHasher, ChainCRF)
+}
 
 
 # ---- writing ----
@@ -63,7 +73,7 @@ def write_json(path, steps):
             key: _plain(value, f"{kind}, {key}")
             for key, value in step.get_params(deep=False).items()
         }
-        fitted = _WRITERS[kind](step, names)
+        fitted = _fitted(step, names)
         names = getattr(step, "_names", None)
         written.append(
             {"name": name, "class": kind, "parameters": parameters, "fitted": fitted}
@@ -101,8 +111,18 @@ def _plain(value, what):
     return value
 
 
-def _write_chain(crf, names):
-    """Fitted attributes of a `ChainCRF`; `names` are those of the step before."""
+def _fitted(step, names):
+    """Fitted attributes of a step; `names` are those of the step before."""
+    if isinstance(step, ChainCRF):
+        return _fitted_chain(step, names)
+    if isinstance(step, SequenceVectorizer):
+        return {"features": step.feature_names_, "counts": step.counts_.tolist()}
+    if isinstance(step, ColumnFeatures):
+        return {"n_columns": step.n_columns_, "column_names": step.column_names_}
+    return {}
+
+
+def _fitted_chain(crf, names):
     fitted, own = vars(crf), crf._names_in
     if "score_parameters_" in fitted:
         raise ValueError("JSON cannot hold the score_function of a tagger")
@@ -179,24 +199,27 @@ def read_json(path):
         document = json.loads(
             text, object_pairs_hook=_distinct, parse_constant=_no_constant
         )
-        fields = _fields(
+        top = _Object(
             document, "the file", "format", "format_version", "sksstruct_version",
             "steps",
         )  # fmt: skip
-        if fields[0] != _FORMAT or fields[1] != _FORMAT_VERSION:
+        found = top["format"], top["format_version"]
+        if found != (_FORMAT, _FORMAT_VERSION):
             raise ValueError(
-                f"the format is {fields[0]!r:.80}, version {fields[1]!r:.80}; expected "
-                f"{_FORMAT!r}, version {_FORMAT_VERSION}"
+                f"the format and its version are {found!r:.80}; expected {_FORMAT!r} "
+                f"and {_FORMAT_VERSION}"
             )
-        steps, names = [], None
-        for k, step in enumerate(_of(list, fields[3], "steps")):
-            where = f"steps[{k}]"
-            name, estimator = _read_step(step, where, names, len(text))
+        steps, names = {}, None
+        for k, step in enumerate(top.of(list, "steps")):
+            part = _Object(
+                step, f"steps[{k}]", "name", "class", "parameters", "fitted"
+            )  # fmt: skip
+            name, estimator = part.of(str, "name"), _read_step(part, names, len(text))
             names = getattr(estimator, "_names", None)
-            if name in dict(steps):
-                raise ValueError(f"{where}: the name {name!r:.80} occurs twice")
-            steps.append((name, estimator))
-        return steps
+            if name in steps:
+                raise ValueError(f"{part.where}: the name {name!r:.80} occurs twice")
+            steps[name] = estimator
+        return list(steps.items())
     except RecursionError:
         raise ValueError(f"{path} is no tagger in JSON: too many brackets") from None
     except (ValueError, TypeError, OverflowError) as error:
@@ -228,212 +251,192 @@ def _no_constant(name):
     raise ValueError(f"{name} is not JSON")
 
 
-def _of(kind, value, where):
-    """A value of a type; True is no number."""
-    if type(value) is not kind:
-        raise ValueError(f"{where} must be {kind.__name__}, got {value!r:.80}")
-    return value
+class _Object:
+    """An object of the text that has these keys and no others; values are checked.
+
+    Parameters
+    ----------
+    value : object
+        What was read.
+    where : str
+        Its place in errors.
+    *names : str
+        The keys.
+    """
+
+    def __init__(self, value, where, *names):
+        if type(value) is not dict:
+            raise ValueError(f"{where} must be an object, got {value!r:.80}")
+        if value.keys() != set(names):
+            keys = sorted(value.keys() ^ set(names))
+            raise ValueError(f"{where} must have {list(names)}; it differs in {keys}")
+        self.value, self.where = value, where
+
+    def __getitem__(self, key):
+        return self.value[key]
+
+    def at(self, key):
+        """The place of a value in errors."""
+        return f"{self.where}, {key}"
+
+    def of(self, kind, key):
+        """A value of a type; True is no number."""
+        value = self.value[key]
+        if type(value) is not kind:
+            name = kind.__name__
+            raise ValueError(f"{self.at(key)} must be {name}, got {value!r:.80}")
+        return value
+
+    def one_of(self, values, key):
+        """One of some strings."""
+        if self.of(str, key) not in values:
+            raise ValueError(
+                f"{self.at(key)} must be one of {list(values)}, got {self[key]!r:.80}"
+            )
+        return self[key]
+
+    def names(self, key):
+        """Names of features, each a string of its own."""
+        names = self.of(list, key)
+        if set(map(type, names)) > {str} or len(set(names)) < len(names):
+            raise ValueError(f"{self.at(key)} must be different strings")
+        return FeatureNames(names)
+
+    def integers(self, key, n=None):
+        """A vector of integers that are not negative."""
+        return self._vector(key, {int}, np.int64, n)
+
+    def numbers(self, key, n=None):
+        """A vector of finite numbers."""
+        return self._vector(key, {int, float}, np.float64, n)
+
+    def _vector(self, key, kinds, dtype, n):
+        values = self.of(list, key)
+        if not set(map(type, values)) <= kinds:
+            wanted = "integers" if dtype is np.int64 else "numbers"
+            raise ValueError(f"{self.at(key)} must have {wanted} only")
+        if n is not None and len(values) != n:
+            raise ValueError(f"{self.at(key)} must have {n} numbers, not {len(values)}")
+        out = np.array(values, dtype=dtype)
+        if not np.isfinite(out).all() or (dtype is np.int64 and (out < 0).any()):
+            raise ValueError(f"{self.at(key)} has a negative or infinite number")
+        return out
+
+    def scalars(self, names, key):
+        """Numbers by name, which may be missing."""
+        scalars = self.of(dict, key)
+        part = _Object(scalars, self.at(key), *[x for x in names if x in scalars])
+        if min((part.of(float, name) for name in scalars), default=0.0) < 0.0:
+            raise ValueError(f"{part.where} must not be negative, got {scalars!r:.80}")
+        return scalars
+
+    def table(self, key, n_rows, n_columns):
+        """A sparse table."""
+        part = _Object(self[key], self.at(key), "counts", "columns", "values")
+        counts, columns = part.integers("counts", n_rows), part.integers("columns")
+        values = part.numbers("values", len(columns))
+        if counts.max(initial=0) > n_columns or counts.sum() != len(columns):
+            raise ValueError(f"{part.where}: the counts are not those of the columns")
+        rows = np.repeat(np.arange(n_rows), counts)
+        falls = (np.diff(columns) <= 0) & (np.diff(rows) == 0)
+        if falls.any() or columns.max(initial=-1) >= n_columns:
+            raise ValueError(
+                f"{part.at('columns')} must ascend in each row, to {n_columns - 1}"
+            )
+        # with 32-bit indices where they are enough, which kernels need
+        return sparse.coo_array((values, (rows, columns)), (n_rows, n_columns)).tocsr()
 
 
-def _fields(value, where, *names):
-    """The values of an object that has these keys and no others."""
-    _of(dict, value, where)
-    if value.keys() != set(names):
-        differing = sorted(map(str, value.keys() ^ set(names)))
-        raise ValueError(f"{where} must have {list(names)}; it differs in {differing}")
-    return [value[name] for name in names]
-
-
-def _read_step(step, where, names, n_bytes):
-    """The name and the estimator of a step."""
-    name, kind, parameters, fitted = _fields(
-        step, where, "name", "class", "parameters", "fitted"
-    )
-    _of(str, name, f"{where}, name")
-    cls = _CLASSES.get(_of(str, kind, f"{where}, class"))
-    if cls is None:
-        raise ValueError(f"{where} is a {kind!r:.80}; expected {list(_CLASSES)}")
-    values = _of(dict, parameters, f"{where}, parameters").copy()
+def _read_step(part, names, n_bytes):
+    """The estimator of a step."""
+    kind = part.one_of(_CLASSES, "class")
+    cls, values = _CLASSES[kind], dict(part.of(dict, "parameters"))
     if unknown := values.keys() - cls().get_params(deep=False).keys():
-        raise ValueError(f"{where}: {kind} has no parameter {min(unknown)!r:.80}")
+        raise ValueError(f"{part.where}: {kind} has no parameter {min(unknown)!r:.80}")
     if "dtype" in values:
-        values["dtype"] = _DTYPES[_one_of(_DTYPES, values["dtype"], f"{where}, dtype")]
+        given = _Object(values, part.at("parameters"), *values)
+        values["dtype"] = _DTYPES[given.one_of(_DTYPES, "dtype")]
     if isinstance(values.get("class_weight"), list):
         values["class_weight"] = dict(values["class_weight"])
     estimator = cls(**values)
     validate_params(estimator)
-    _READERS[kind](estimator, fitted, f"{where}, fitted", names, n_bytes)
-    return name, estimator
+    fitted = part["fitted"], part.at("fitted")
+    if kind == "SequenceVectorizer":
+        fitted = _Object(*fitted, "features", "counts")
+        features = fitted.names("features")
+        counts = fitted.integers("counts", len(features))
+        estimator._restore({"counts_": counts, "_names": features})
+    elif kind == "ColumnFeatures":
+        _read_columns(estimator, _Object(*fitted, "n_columns", "column_names"), n_bytes)
+    elif kind == "ChainCRF":
+        set_fitted(estimator, _read_chain(_Object(*fitted, *_CHAIN), names, n_bytes))
+    else:
+        _Object(*fitted)
+    return estimator
 
 
-def _one_of(values, value, where):
-    if not isinstance(value, str) or value not in values:
-        raise ValueError(f"{where} must be one of {list(values)}, got {value!r:.80}")
-    return value
-
-
-def _read_vectorizer(step, fitted, where, names, n_bytes):
-    features, counts = _fields(fitted, where, "features", "counts")
-    features = _names(features, f"{where}, features")
-    counts = _vector(counts, "i", f"{where}, counts", len(features))
-    step._restore({"counts_": counts, "_names": features})
-
-
-def _read_columns(step, fitted, where, names, n_bytes):
-    """`ColumnFeatures`; fitted again, on a sentence without tokens of such columns."""
-    n, columns = _fields(fitted, where, "n_columns", "column_names")
-    if not 1 <= _of(int, n, f"{where}, n_columns") <= n_bytes:
-        raise ValueError(f"{where}, n_columns must be positive and small, got {n}")
+def _read_columns(step, fitted, n_bytes):
+    """Fit again, to a sentence without tokens of as many columns."""
+    n = fitted.of(int, "n_columns")
+    if not 1 <= n <= n_bytes:
+        raise ValueError(f"{fitted.at('n_columns')} must be positive, got {n}")
     step.fit([([],) * n])
-    if columns is not None:
-        if len(_names(columns, f"{where}, column_names")) != n:
-            raise ValueError(f"{where} has not {n} column_names")
-        step.column_names_ = columns
+    if fitted["column_names"] is not None:
+        step.column_names_ = fitted.names("column_names").to_list()
+        if len(step.column_names_) != n:
+            raise ValueError(f"{fitted.at('column_names')} must be {n}")
 
 
-def _read_hasher(step, fitted, where, names, n_bytes):
-    _fields(fitted, where)
-
-
-def _read_chain(crf, fitted, where, names, n_bytes):
-    (
-        labels, features, n_features, loss, dtype, is_sparse, coef, intercept, start,
-        end, transitions, pairs, forbidden, training, stream,
-    ) = _fields(
-        fitted, where, "labels", "features", "n_features", "loss", "dtype", "sparse",
-        "coef", "intercept", "start", "end", "transitions", "transition_coef",
-        "forbidden_transitions", "training", "stream",
-    )  # fmt: skip
-    n, index = len(_of(list, labels, f"{where}, labels")), {}
-    for label in labels:
-        if type(label) not in (str, bool, int, float) or label in index:
-            raise ValueError(f"{where}, labels: {label!r:.80} is none, or occurs twice")
-        index[label] = len(index)
-    m = _of(int, n_features, f"{where}, n_features")
-    if features == _BEFORE:
+def _read_chain(fitted, names, n_bytes):
+    """Fitted attributes of a `ChainCRF`."""
+    labels, m = fitted.of(list, "labels"), fitted.of(int, "n_features")
+    n, kinds = len(labels), set(map(type, labels))
+    if n < 1 or not kinds <= {str, bool, int, float} or len(set(labels)) < n:
+        raise ValueError(f"{fitted.at('labels')} must be different strings or numbers")
+    features = fitted["features"]
+    if features == _BEFORE and names is not None:
         features = names
     elif features is not None:
-        features = _names(features, f"{where}, features")
-    if n < 1 or m < 0 or (features is not None and len(features) != m):
-        raise ValueError(f"{where}: {n} labels or {m} features do not fit together")
-    dense = {
-        name: name not in _of(list, is_sparse, f"{where}, sparse") and small
-        for name, small in (
-            ("coef", is_small(n, m, n_bytes)),
-            ("transitions", is_small(n, n, n_bytes)),
-        )
-    }
-    coef = _read_table(coef, f"{where}, coef", m, n).T
-    coef = coef.astype(_DTYPES[_one_of(_DTYPES, dtype, f"{where}, dtype")])
-    transitions = _read_table(transitions, f"{where}, transitions", n, n)
+        features = fitted.names("features")
+    if features is not None and len(features) != m:
+        raise ValueError(f"{fitted.at('features')} must be {m}, not {len(features)}")
+    dtype = _DTYPES[fitted.one_of(_DTYPES, "dtype")]
+    coef = fitted.table("coef", m, n).T.astype(dtype)
+    transitions = fitted.table("transitions", n, n)
+    kept = fitted.of(list, "sparse")
+    if "coef" not in kept and is_small(n, m, n_bytes):
+        coef = coef.toarray()
+    if "transitions" not in kept and is_small(n, n, n_bytes):
+        transitions = transitions.toarray()
     attributes = {
         "classes_": LabelEncoder.in_order(labels).classes_,
         "n_features_in_": m,
-        "coef_": coef.toarray() if dense["coef"] else coef,
-        "intercept_": _vector(intercept, "f", f"{where}, intercept", n),
-        "start_": _vector(start, "f", f"{where}, start", n),
-        "end_": _vector(end, "f", f"{where}, end", n),
-        "transitions_": transitions.toarray() if dense["transitions"] else transitions,
-        "forbidden_transitions_": _forbidden(forbidden, index, where),
-        "_loss": _one_of(("hinge", "log", "smoothed_hinge"), loss, f"{where}, loss"),
-        "_stream": _numbers(stream, _STREAM, f"{where}, stream"),
-        **_numbers(training, _TRAINING, f"{where}, training"),
+        "coef_": coef,
+        "intercept_": fitted.numbers("intercept", n),
+        "start_": fitted.numbers("start", n),
+        "end_": fitted.numbers("end", n),
+        "transitions_": transitions,
+        "forbidden_transitions_": _forbidden(fitted, set(labels)),
+        "_loss": fitted.one_of(("hinge", "log", "smoothed_hinge"), "loss"),
+        "_stream": fitted.scalars(_STREAM, "stream"),
+        **fitted.scalars(_TRAINING, "training"),
     }
     if features is not None:
         attributes["_names_in"] = features
-    if pairs is not None:
-        name = f"{where}, transition_coef"
-        attributes["transition_coef_"] = _read_table(pairs, name, m, n * n)
-    set_fitted(crf, attributes)
+    if fitted["transition_coef"] is not None:
+        attributes["transition_coef_"] = fitted.table("transition_coef", m, n * n)
+    return attributes
 
 
-def _names(value, where):
-    """Names of features, each a string of its own."""
-    if not all(type(name) is str for name in _of(list, value, where)):
-        raise ValueError(f"{where} must be strings")
-    if len(set(value)) < len(value):
-        raise ValueError(f"{where}: a name occurs twice")
-    return FeatureNames(value)
-
-
-def _numbers(value, names, where):
-    """Positive numbers by name, which may be missing."""
-    for name, number in _of(dict, value, where).items():
-        _one_of(names, name, where)
-        if _of(float, number, f"{where}, {name}") < 0.0:
-            raise ValueError(f"{where}, {name} must not be negative, got {number}")
-    return value
-
-
-def _forbidden(pairs, index, where):
-    where = f"{where}, forbidden_transitions"
-    out = []
-    for pair in _of(list, pairs, where):
-        if len(_of(list, pair, where)) != 2 or pair == [None, None]:
+def _forbidden(fitted, labels):
+    pairs = fitted.of(list, "forbidden_transitions")
+    for pair in pairs:
+        if (
+            type(pair) is not list
+            or len(pair) != 2
+            or pair == [None, None]
+            or not all(x is None or (type(x) is not list and x in labels) for x in pair)
+        ):
+            where = fitted.at("forbidden_transitions")
             raise ValueError(f"{where}: {pair!r:.80} is no pair of labels")
-        if not all(x is None or (type(x) is not list and x in index) for x in pair):
-            raise ValueError(f"{where}: {pair!r:.80} has another label")
-        out.append(tuple(pair))
-    return out
-
-
-def _vector(value, kind, where, n=None):
-    """A vector of integers that are not negative, or of finite numbers."""
-    kinds = {int} if kind == "i" else {int, float}
-    if not set(map(type, _of(list, value, where))) <= kinds:
-        wanted = "integers" if kind == "i" else "numbers"
-        raise ValueError(f"{where} must have {wanted} only")
-    if n is not None and len(value) != n:
-        raise ValueError(f"{where} must have {n} numbers, it has {len(value)}")
-    out = np.array(value, dtype=np.int64 if kind == "i" else np.float64)
-    if not np.isfinite(out).all() or (kind == "i" and (out < 0).any()):
-        raise ValueError(f"{where} has a number that is negative or not finite")
-    return out
-
-
-def _read_table(value, where, n_rows, n_columns):
-    """A sparse table."""
-    counts, columns, values = _fields(value, where, "counts", "columns", "values")
-    counts = _vector(counts, "i", f"{where}, counts", n_rows)
-    columns = _vector(columns, "i", f"{where}, columns")
-    values = _vector(values, "f", f"{where}, values", len(columns))
-    ends = np.cumsum(counts)
-    if counts.max(initial=0) > n_columns or ends[-1:].sum() != len(columns):
-        raise ValueError(f"{where}: the counts are not those of the columns")
-    rows = np.repeat(np.arange(n_rows), counts)
-    if len(columns) and (
-        columns.max() >= n_columns or (np.diff(columns)[np.diff(rows) == 0] <= 0).any()
-    ):
-        raise ValueError(
-            f"{where}, columns must ascend in each row, and be less than {n_columns}"
-        )
-    indptr = np.concatenate([[0], ends])
-    # 32-bit indices where they are enough, which kernels need
-    table = sparse.csr_array((values, columns, indptr), shape=(n_rows, n_columns))
-    index = sparse.get_index_dtype((indptr, columns), max(columns.size, n_columns))
-    table.indices, table.indptr = columns.astype(index), indptr.astype(index)
-    return table
-
-
-_CLASSES = {
-    cls.__name__: cls
-    for cls in (ColumnFeatures, SequenceVectorizer, SequenceHasher, ChainCRF)
-}
-_WRITERS = {
-    "ColumnFeatures": lambda step, _: {
-        "n_columns": step.n_columns_,
-        "column_names": step.column_names_,
-    },
-    "SequenceVectorizer": lambda step, _: {
-        "features": step.feature_names_,
-        "counts": step.counts_.tolist(),
-    },
-    "SequenceHasher": lambda step, _: {},
-    "ChainCRF": _write_chain,
-}
-_READERS = {
-    "ColumnFeatures": _read_columns,
-    "SequenceVectorizer": _read_vectorizer,
-    "SequenceHasher": _read_hasher,
-    "ChainCRF": _read_chain,
-}
+    return [tuple(pair) for pair in pairs]

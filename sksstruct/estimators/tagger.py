@@ -207,8 +207,11 @@ class Tagger(Exported, Pipeline):
 
     @classmethod
     def _of_steps(cls, steps, path):
-        if not steps or not isinstance(steps[-1][1], ChainCRF):
-            raise ValueError(f"{path} is no tagger in JSON: the last step is none")
+        taggers = [k for k, (_, step) in enumerate(steps) if isinstance(step, ChainCRF)]
+        if taggers != [len(steps) - 1]:
+            raise ValueError(
+                f"{path} is no tagger in JSON: a ChainCRF must be the last step"
+            )
         return cls(steps)
 
     @classmethod

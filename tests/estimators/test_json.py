@@ -209,26 +209,30 @@ F = (*C, "fitted")
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (("format_version",), 2, "version 2; expected 'sksstruct tagger', version 1"),
-        (("format",), "x", "the format is 'x'"),
+        (
+            ("format_version",),
+            2,
+            r"tagger', 2\); expected 'sksstruct tagger' and 1",
+        ),
+        (("format",), "x", r"are \('x', 1\); expected"),
         (("more",), 1, r"the file must have .*; it differs in \['more'\]"),
         (("steps",), {}, "steps must be list"),
-        (V, 3, r"steps\[0\] must be dict, got 3"),
-        ((*V, "class"), "PCA", r"steps\[0\] is a 'PCA'; expected"),
+        (V, 3, r"steps\[0\] must be an object, got 3"),
+        ((*V, "class"), "PCA", r"steps\[0\], class must be one of .*, got 'PCA'"),
         ((*V, "class"), ["PCA"], r"steps\[0\], class must be str"),
         ((*V, "name"), "chaincrf", "the name 'chaincrf' occurs twice"),
         ((*V, "parameters", "dtype"), "object", "dtype must be one of"),
         ((*V, "parameters", "separator"), 3, "'separator' parameter"),
-        ((*V, "fitted", "features"), ["a", "a"], "a name occurs twice"),
-        ((*V, "fitted", "features"), ["a", 1], "features must be strings"),
-        ((*V, "fitted", "counts"), [1], "counts must have 5 numbers, it has 1"),
+        ((*V, "fitted", "features"), ["a", "a"], "features must be different strings"),
+        ((*V, "fitted", "features"), ["a", 1], "features must be different strings"),
+        ((*V, "fitted", "counts"), [1], "counts must have 5 numbers, not 1"),
         ((*C, "parameters", "alpha"), -1.0, "'alpha' parameter"),
         ((*C, "parameters", "x"), 1, "ChainCRF has no parameter 'x'"),
-        ((*F, "labels"), ["O", "O"], "'O' is none, or occurs twice"),
-        ((*F, "labels"), ["O", None], "None is none"),
-        ((*F, "labels"), [], "0 labels or 5 features"),
+        ((*F, "labels"), ["O", "O"], "labels must be different strings or numbers"),
+        ((*F, "labels"), ["O", None], "labels must be different strings or numbers"),
+        ((*F, "labels"), [], "labels must be different strings or numbers"),
         ((*F, "n_features"), True, "n_features must be int, got True"),
-        ((*F, "n_features"), 4, "2 labels or 4 features do not fit"),
+        ((*F, "n_features"), 4, "features must be 4, not 5"),
         ((*F, "features"), None, None),
         ((*F, "features"), "x", "features must be list"),
         ((*F, "dtype"), "float16", "dtype must be one of"),
@@ -238,16 +242,20 @@ F = (*C, "fitted")
         ((*F, "intercept"), [0.0, True], "intercept must have numbers only"),
         ((*F, "start"), [0, 10**400], "too large|is no tagger"),
         ((*F, "coef", "counts"), [2, 2, 2, 2, 3], "the counts are not those"),
-        ((*F, "coef", "counts"), [-1, 2, 2, 2, 2], "negative or not finite"),
+        ((*F, "coef", "counts"), [-1, 2, 2, 2, 2], "negative or infinite"),
         ((*F, "coef", "counts"), [10**30, 2, 2, 2, 2], "is no tagger"),
         ((*F, "coef", "columns"), [0, 1] * 4 + [1, 0], "columns must ascend"),
-        ((*F, "coef", "columns"), [0, 1] * 4 + [0, 2], "and be less than 2"),
+        ((*F, "coef", "columns"), [0, 1] * 4 + [0, 2], "ascend in each row, to 1"),
         ((*F, "transition_coef", "columns"), [[]], "columns must have integers only"),
-        ((*F, "forbidden_transitions"), [["O", "x"]], r"\['O', 'x'\] has another"),
+        (
+            (*F, "forbidden_transitions"),
+            [["O", "x"]],
+            r"'x'\] is no pair of labels",
+        ),
         ((*F, "forbidden_transitions"), [[None, None]], "no pair of labels"),
-        ((*F, "forbidden_transitions"), [[["O"], "O"]], "has another label"),
-        ((*F, "training", "alpha_"), -1.0, "alpha_ must not be negative"),
-        ((*F, "training", "x"), 1.0, "training must be one of"),
+        ((*F, "forbidden_transitions"), [[["O"], "O"]], "no pair of labels"),
+        ((*F, "training", "alpha_"), -1.0, "training must not be negative"),
+        ((*F, "training", "x"), 1.0, r"training must have .*; it differs in \['x'\]"),
         ((*F, "stream", "visits"), "1", "visits must be float"),
     ],
 )
@@ -269,16 +277,31 @@ def test_every_value_is_checked(text, keys, value, message):
     [
         (lambda t: t[:-1], "line 1 column"),
         (lambda t: "", "line 1 column 1"),
-        (lambda t: "[]", "the file must be dict"),
+        (lambda t: "[]", "the file must be an object"),
         (lambda t: t.encode("utf-16"), "codec can't decode"),
         (lambda t: "[" * 10**5, "too many brackets"),
         (lambda t: t.replace('"name"', '"name":"x","name"', 1), "a key occurs twice"),
         (lambda t: re.sub(r'"alpha":"auto"', '"alpha":NaN', t), "NaN is not JSON"),
-        (lambda t: re.sub(r'"start":\[[^,]*', '"start":[1e999', t), "not finite"),
+        (lambda t: re.sub(r'"start":\[[^,]*', '"start":[1e999', t), "infinite number"),
     ],
 )
 def test_text(text, change, message):
     refused(text[1], change(text[0]), message)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ([], "a ChainCRF must be the last step"),
+        ([0], "a ChainCRF must be the last step"),
+        ([0, 0, 1], "the name 'sequencevectorizer' occurs twice"),
+        ([1, 0], "features must be list, got 'of the step before'"),
+    ],
+)
+def test_steps(text, numbers, message):
+    document = json.loads(text[0])
+    document["steps"] = [document["steps"][k] for k in numbers]
+    refused(text[1], json.dumps(document), message)
 
 
 def test_compressed_text(text):
