@@ -63,6 +63,11 @@ test-floors: $(VENV)/built build/floors/ready
 	  --ignore=tests/test_papers.py \
 	  -k "not scikit_learn"
 
+# The sources of CRFsuite, with which a C program of the documentation is tested.
+build/crfsuite:
+	$(PYTHON) -m pip download -q --no-deps --no-binary python-crfsuite -d build python-crfsuite
+	mkdir $@ && tar -xzf build/python_crfsuite-*.tar.gz --strip-components=1 -C $@
+
 build/floors/ready: floors.txt
 	$(PYTHON) -m venv build/floors
 	build/floors/bin/python -m pip install -q -r floors.txt

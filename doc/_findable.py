@@ -17,6 +17,8 @@ QUESTIONS = {
     "install": "get_started/installation",
     "save": "how_to/save_and_load",
     "pickle": "how_to/save_and_load",
+    "deploy": "how_to/deploy",
+    "json": "how_to/deploy",
     "entities": "get_started/first_tagger",
     "progress": "how_to/progress_and_time",
     "callbacks": "how_to/progress_and_time",

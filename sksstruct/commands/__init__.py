@@ -1,11 +1,11 @@
-"""Command line: ``sksstruct map``, ``sksstruct train`` and ``sksstruct tag``."""
+"""Command line: ``sksstruct train``, ``tag``, ``export`` and ``map``."""
 
 import argparse
 import os
 import sys
 
+from sksstruct.commands import export, tagging
 from sksstruct.commands import map as map_command
-from sksstruct.commands import tagging
 from sksstruct.utils.state import __version__
 
 __all__ = ["main"]
@@ -30,7 +30,7 @@ def main(arguments=None):
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (tagging, map_command):
+    for module in (tagging, export, map_command):
         module.add_parsers(commands)
     options = parser.parse_args(arguments)
     try:

@@ -62,10 +62,15 @@ def add_parsers(commands):
         "tag",
         help="label the sentences of a file",
         description="Append a column of predicted labels to the columns of a file. "
-        "Reading a model runs code: use only models that you trust.",
+        "Reading a model runs code, unless it is JSON: use only models that you trust.",
     )
     tag.add_argument("file", help="data, also as .gz; - for standard input")
-    tag.add_argument("-m", "--model", required=True, help="model file written by train")
+    tag.add_argument(
+        "-m",
+        "--model",
+        required=True,
+        help="model file of train, or its export to JSON",
+    )
     tag.add_argument("-o", "--output", help="output file (default: standard output)")
     tag.add_argument(
         "--test", action="store_true",
@@ -91,7 +96,7 @@ def run_train(options):
     """
     started = time.perf_counter()
     # before the work that would be lost
-    _check_folder(options.model)
+    check_folder(options.model)
     test = None
     if options.test is not None:
         test = _labeled(read_conll(options.test, empty=options.empty))
@@ -126,8 +131,14 @@ def run_train(options):
     return code
 
 
-def _check_folder(name):
-    """Refuse the name of a file to write that is a folder, or is in none."""
+def check_folder(name):
+    """Refuse the name of a file to write that is a folder, or is in none.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    """
     if os.path.isdir(name):
         raise IsADirectoryError(f"{name} is a folder")
     folder = os.path.dirname(os.path.abspath(name))
@@ -187,7 +198,7 @@ def run_tag(options):
         0.
     """
     if options.output is not None:
-        _check_folder(options.output)
+        check_folder(options.output)
     tagger = _load(options.model)
     tagger[-1].set_params(n_jobs=options.jobs)
     n_columns = tagger[0].n_columns_
@@ -223,14 +234,32 @@ def _standard_input():
     return sys.stdin
 
 
-def _load(name):
-    """A tagger from a file."""
+def load_model(name):
+    """An object from a file of joblib, or a tagger from JSON.
+
+    Parameters
+    ----------
+    name : str
+        File; that of JSON ends with ".json" or ".json.gz".
+
+    Returns
+    -------
+    model : object
+        What the file holds.
+    """
+    if name.endswith((".json", ".json.gz")):
+        return Tagger.from_json(name)
     try:
-        tagger = joblib.load(name)
+        return joblib.load(name)
     except OSError:
         raise
     except Exception as error:  # whatever unpickling runs into
         raise ValueError(f"{name} is not a model: {error!r}") from None
+
+
+def _load(name):
+    """A tagger of columns from a file."""
+    tagger = load_model(name)
     if not isinstance(tagger, Tagger) or not isinstance(tagger[0], ColumnFeatures):
         raise ValueError(f"{name} is not a model that 'sksstruct train' wrote")
     check_is_fitted(tagger)

@@ -1,5 +1,6 @@
 """Predictions of a fitted tagger, and the form that its weights are kept in."""
 
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -29,6 +30,22 @@ from sksstruct.utils.validation import (
     check_position_weight,
     check_sequences,
 )
+
+
+def _check_threshold(threshold):
+    if not isinstance(threshold, Real) or not 0.0 <= threshold < np.inf:
+        raise ValueError(
+            f"threshold must be finite and not negative, got {threshold!r}"
+        )
+
+
+def _above(weights, threshold):
+    """The weights of larger absolute value of a sparse array; all that it has for 0."""
+    if threshold > 0.0:
+        weights = weights.copy()
+        weights.data[np.abs(weights.data) <= threshold] = 0.0
+        weights.eliminate_zeros()
+    return weights
 
 
 @fill_doc(TEXTS)
@@ -70,12 +87,21 @@ class ChainPrediction(TrainedChain):
             self._keep_padded(self.coef_.astype(dtype))
         return self
 
-    def sparsify(self) -> Self:
+    def sparsify(self, threshold: float = 0.0) -> Self:
         """Convert ``coef_`` to a sparse matrix, in place.
 
         With an l1 penalty most weights are zero: the sparse matrix is small in memory
         and in files. Predictions are the same up to rounding, and slower. The next fit
         sets a dense matrix again.
+
+        Parameters
+        ----------
+        threshold : float, default=0.0
+            Weights of features whose absolute value is at most this become zero, also
+            in ``transition_coef_``. The score of a labeling changes by at most
+            `threshold` times the sum of the absolute features of the sequence, and of
+            those in `transition_features` once more. A labeling that is better than
+            all others by more than twice this bound stays the best.
 
         Returns
         -------
@@ -83,8 +109,36 @@ class ChainPrediction(TrainedChain):
             The fitted tagger.
         """
         check_is_fitted(self, "coef_")
-        self.coef_ = sparse.csr_array(self.coef_)
+        _check_threshold(threshold)
+        # prediction multiplies with the transpose, which takes rows in CSR
+        self.coef_ = _above(sparse.csc_array(self.coef_), threshold)
+        if "transition_coef_" in vars(self):
+            self.transition_coef_ = _above(self.transition_coef_, threshold)
         return self
+
+    def _columns_above(self, threshold):
+        """Columns of the features that have a weight of larger absolute value."""
+        _check_threshold(threshold)
+        largest = abs(self.coef_).max(axis=0)
+        largest = largest.toarray() if sparse.issparse(largest) else largest
+        if "transition_coef_" in vars(self):
+            pairs = abs(self.transition_coef_).max(axis=1).toarray()
+            largest = np.maximum(largest, pairs)
+        return np.flatnonzero(largest > threshold)
+
+    def _keep_columns(self, columns, names):
+        """Drop all features but some, and what further training needs of the others."""
+        coef = self.coef_[:, columns]
+        self.n_features_in_, self._names_in = len(columns), names
+        if "transition_coef_" in vars(self):
+            self.transition_coef_ = self.transition_coef_[columns]
+        if sparse.issparse(coef):
+            self.coef_ = coef
+        else:
+            self._keep_padded(coef)
+        self._warm = None
+        kept = {key: x for key, x in self._stream.items() if key != "iterate"}
+        self._stream = kept
 
     def densify(self) -> Self:
         """Convert ``coef_`` to a dense array, in place.
@@ -127,7 +181,14 @@ class ChainPrediction(TrainedChain):
         for name, value in (("coef_", coef), ("transition_coef_", pair_coef)):
             if is_sparse(value):
                 check_sparse(value, name)
-        if is_sparse(coef) and pair_coef is None:
+        used = None
+        if is_sparse(coef) and pair_coef is None and packed.is_sparse:
+            used = np.unique(packed.values.indices)
+        if used is not None and len(used) < n_classes:
+            # a dense table of these is smaller than one of all pairs of labels
+            packed = PackedSequences(packed.values[:, used], packed.offsets)
+            coef = coef[:, used].toarray()
+        elif is_sparse(coef) and pair_coef is None:
             # the scores of the labels take the place of the features
             scores = packed.values @ coef.T
             scores = scores.toarray() if sparse.issparse(scores) else scores

@@ -26,6 +26,11 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     solver, spec = _check_parameters(tagger)
     data = _read(tagger, X, y, classes, sample_weight)
     fitted = vars(tagger)
+    if "coef_" in fitted and "n_seen_" not in fitted:
+        raise ValueError(
+            "partial_fit needs the number of sequences that the model was trained on: "
+            "pass n_sequences to from_crfsuite"
+        )
     seen = fitted.get("n_seen_", 0.0)
     names = data.packed.feature_names
     # weights of one mini-batch are those of the next: none may come up in between
@@ -86,7 +91,9 @@ def _start(tagger, spec, seen):
 
     The first mini-batch says for all of them how large features are.
     """
-    stream = {"visits": seen, "mean_length": 0.0, "mean_square": spec.mean_square_}
+    # a tagger from a file of CRFsuite does not know the lengths it has seen
+    lengths, squares = spec.mean_length_, spec.mean_square_
+    stream = {"visits": seen, "mean_length": lengths, "mean_square": squares}
     stream["intercept_scaling"] = spec.intercept_scaling_
     stream.update(tagger._stream)
     kept = stream["intercept_scaling"]

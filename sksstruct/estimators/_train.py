@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.estimators._carried import FROM_ATTRIBUTES, weights_by_name
 from sksstruct.estimators._validation import Validation
 from sksstruct.models.spec import ModelSpec
 from sksstruct.solvers import SOLVERS
@@ -224,6 +225,9 @@ def _warm_state(estimator, problem):
         return None
     if "completion" in problem.model.oracles:  # each round starts afresh
         return None
+    if warm == FROM_ATTRIBUTES:
+        is_smooth = problem.model.surrogate is not None
+        warm = problem.spec, weights_by_name(estimator, problem) if is_smooth else {}
     if not isinstance(warm, tuple) or len(warm) != 2 or not isinstance(warm[1], dict):
         raise ValueError("the state of the last fit is damaged: set warm_start=False")
     spec, state = warm

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from sksstruct.estimators._chain_probabilities import ChainProbabilities
+from sksstruct.estimators._export import Exported
 from sksstruct.estimators._parameters import TEXTS, AnySolver
 from sksstruct.estimators._stream import train_on_batch
 from sksstruct.estimators._train import named_solver, train
@@ -65,7 +66,12 @@ _OF_THE_MODEL = (
 )
 @dataclass(eq=False, repr=False)
 class ChainCRF(
-    ChainProbabilities, WeightsByName, CallbackSupportMixin, Versioned, BaseEstimator
+    ChainProbabilities,
+    WeightsByName,
+    Exported,
+    CallbackSupportMixin,
+    Versioned,
+    BaseEstimator,
 ):
     """Tagger for sequences: a linear-chain model with discriminative training.
 

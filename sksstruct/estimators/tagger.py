@@ -1,19 +1,27 @@
 """A tagger of dicts and strings: a vectorizer and a chain in one estimator."""
 
+import os
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._carried import set_fitted
+from sksstruct.estimators._crfsuite_format import read_model
+from sksstruct.estimators._crfsuite_model import weights_of
+from sksstruct.estimators._export import Exported
 from sksstruct.estimators._tagger_methods import TaggerMethods, has_method
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils._available import available_if
-from sksstruct.utils.typing import Items, Labelings
+from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.typing import Items, Labelings, PathLike
 
 
-class Tagger(TaggerMethods, Pipeline):
+class Tagger(TaggerMethods, Exported, Pipeline):
     """Pipeline whose last step is a tagger, with the tagger's methods.
 
     In addition to the methods of `sklearn.pipeline.Pipeline`, it has `predict_topk`,
@@ -109,6 +117,141 @@ class Tagger(TaggerMethods, Pipeline):
             if step not in (None, "passthrough"):
                 X = step.transform(X)
         return X
+
+    def prune(self, threshold: float = 0.0) -> Self:
+        """Drop features with small weights from the vocabulary, in place.
+
+        The model is smaller, and as fast as before. `ChainCRF.sparsify` instead keeps
+        the vocabulary, and is slower.
+
+        Parameters
+        ----------
+        threshold : float, default=0.0
+            Features all of whose weights have an absolute value of at most this are
+            dropped. The score of a labeling changes by at most `threshold` times the
+            sum of the absolute features of the sequence, and of those in
+            `transition_features` once more. A labeling that is better than all others
+            by more than twice this bound stays the best.
+
+        Returns
+        -------
+        self : Tagger
+            The fitted tagger. `objective_` and `dual_gap_` are still those of all
+            features.
+
+        Raises
+        ------
+        ValueError
+            If the step before the last is not a `SequenceVectorizer`, or no feature
+            would be left.
+        """
+        crf = self[-1]
+        check_is_fitted(crf, "coef_")
+        vectorizer = self.steps[-2][1] if len(self.steps) > 1 else None
+        if (
+            not isinstance(vectorizer, SequenceVectorizer)
+            or vectorizer._names != crf._names_in
+        ):
+            raise ValueError(
+                "prune needs a SequenceVectorizer as the step before the last, got "
+                f"{vectorizer!r:.80}"
+            )
+        columns = crf._columns_above(threshold)
+        if not len(columns):
+            raise ValueError(f"no feature has a weight above {threshold=}")
+        crf._keep_columns(columns, vectorizer._keep_columns(columns))
+        return self
+
+    def _steps(self):
+        return self.steps
+
+    @classmethod
+    def _of_steps(cls, steps, path):
+        taggers = [k for k, (_, step) in enumerate(steps) if isinstance(step, ChainCRF)]
+        if taggers != [len(steps) - 1]:
+            raise ValueError(
+                f"{path} is no tagger in JSON: a ChainCRF must be the last step"
+            )
+        return cls(steps)
+
+    @classmethod
+    def from_crfsuite(
+        cls,
+        path: PathLike,
+        *,
+        separator: str = ":",
+        n_sequences: int | None = None,
+        **params: Any,
+    ) -> Self:
+        """Read a model file of CRFsuite into a fitted tagger.
+
+        The tagger takes the data of python-crfsuite and sklearn-crfsuite, and finds the
+        same labels and probabilities. Labels are in the order of the file.
+
+        Parameters
+        ----------
+        path : path-like
+            The file, written by CRFsuite or by `to_crfsuite`.
+        separator : str, default=":"
+            Of the `sksstruct.feature_extraction.SequenceVectorizer`, as in
+            python-crfsuite. Use "=" for a model that `to_crfsuite` wrote from a
+            vectorizer with its defaults.
+        n_sequences : int, default=None
+            Number of sequences that the model was trained on, which files do not say;
+            `ChainCRF.partial_fit` needs it, and ``loss="hinge"``.
+        **params : dict
+            Parameters of `ChainCRF` for further training. Defaults are those of
+            CRFsuite: ``loss="log"``, ``solver="lbfgs"``, ``fit_intercept=False``,
+            ``boundary=False`` and ``intercept_scaling=1.0``.
+
+        Returns
+        -------
+        tagger : Tagger
+            Pipeline of a vectorizer, whose `counts_` are zero, and a `ChainCRF`. With
+            ``warm_start=True``, ``fit`` starts from its weights, by the names of
+            features and labels, if the solver is "lbfgs".
+
+        Raises
+        ------
+        ValueError
+            If the file is not a model of CRFsuite, or is damaged. The message says
+            where.
+
+        Examples
+        --------
+        >>> from sksstruct import Tagger, make_tagger
+        >>> X = [[{"w": "he"}, {"w": "ran"}], [{"w": "she"}, {"w": "ran"}]]
+        >>> tagger = make_tagger(loss="log").fit(X, [["PRP", "VBD"], ["PRP", "VBD"]])
+        >>> tagger.to_crfsuite("tagger.crfsuite")
+        >>> again = Tagger.from_crfsuite("tagger.crfsuite", separator="=")
+        >>> again.predict(tagger.crfsuite_items(X))[0].tolist()
+        ['PRP', 'VBD']
+        """
+        if n_sequences is not None and (
+            not isinstance(n_sequences, Real) or n_sequences <= 0
+        ):
+            raise ValueError(f"n_sequences must be positive, got {n_sequences!r}")
+        model = read_model(path)
+        attributes = weights_of(model, os.path.getsize(path))
+        forbidden = attributes["forbidden_transitions_"] or None
+        options = {
+            "loss": "log",
+            "solver": "lbfgs",
+            "fit_intercept": False,
+            "boundary": False,
+            "intercept_scaling": 1.0,
+            "forbidden_transitions": forbidden,
+        }
+        crf = ChainCRF(**options | params)
+        vectorizer = SequenceVectorizer(separator=separator)
+        validate_params(crf)
+        validate_params(vectorizer)
+        if n_sequences is not None:
+            attributes["n_seen_"] = float(n_sequences)
+        set_fitted(crf, attributes | {"_loss": crf.loss})
+        names, counts = attributes["_names_in"], np.zeros(len(model.attributes), int)
+        vectorizer._restore({"counts_": counts, "_names": names})
+        return cls(make_pipeline(vectorizer, crf).steps)
 
     @property
     def state_features_(self) -> dict[tuple[Any, Any], float]:

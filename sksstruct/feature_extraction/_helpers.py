@@ -166,15 +166,17 @@ def affix_features(
     [['w:prefix=c', 'w:suffix=s', 'w:prefix=cat', 'w:suffix=ats']]
     """
     _check_tokens("tokens", tokens)
-    features = []
-    for token in tokens:
-        row = []
-        for length in lengths:
-            if len(token) >= length:
-                row.append(f"{name}:prefix={token[:length]}")
-                row.append(f"{name}:suffix={token[len(token) - length :]}")
-        features.append(row)
-    return features
+    return [affixes_of(token, lengths, name) for token in tokens]
+
+
+def affixes_of(token, lengths, name):
+    """Prefixes and suffixes of a token."""
+    row = []
+    for length in lengths:
+        if len(token) >= length:
+            row.append(f"{name}:prefix={token[:length]}")
+            row.append(f"{name}:suffix={token[len(token) - length :]}")
+    return row
 
 
 def shape_features(tokens: Strings, *, name: str = "w") -> list[list[str]]:
@@ -204,19 +206,22 @@ def shape_features(tokens: Strings, *, name: str = "w") -> list[list[str]]:
     [['w:shape=XxXx-9']]
     """
     _check_tokens("tokens", tokens)
-    features = []
-    for token in tokens:
-        shape = []
-        for letter in token:
-            if letter.isupper():
-                kind = "X"
-            elif letter.isalpha():
-                kind = "x"
-            elif letter.isdigit():
-                kind = "9"
-            else:
-                kind = letter
-            if not shape or shape[-1] != kind:
-                shape.append(kind)
-        features.append([f"{name}:shape={''.join(shape)}"])
-    return features
+    return [[f"{name}:shape={shape_of(token)}"] for token in tokens]
+
+
+def shape_of(token):
+    """The shape of a token."""
+    shape, before = "", None
+    for letter in token:
+        if letter.isupper():
+            kind = "X"
+        elif letter.isalpha():
+            kind = "x"
+        elif letter.isdigit():
+            kind = "9"
+        else:
+            kind = letter
+        if kind != before:
+            shape += kind
+            before = kind
+    return shape

@@ -237,6 +237,13 @@ class SequenceVectorizer(
         self._keep_names(FeatureNames(table.names), table)
         return keep
 
+    def _keep_columns(self, columns):
+        """Drop all features but some; return their names."""
+        names = [self.feature_names_[j] for j in columns.tolist()]
+        self.counts_ = self.counts_[columns]
+        self._keep_names(FeatureNames(names), Vocabulary(names))
+        return self._names
+
     def _keep_names(self, names, table):
         """Set the names of the columns, and the table in which they are looked up."""
         self._names, self._table = names, table

@@ -121,7 +121,12 @@ class LabelEncoder:
             ordered = sorted(distinct)
         else:  # some kinds, such as sets, have a partial order only
             ordered = sorted(distinct, key=lambda x: (type(x).__name__, _text(x)))
-        return cls(_class_array(ordered))
+        return cls.in_order(ordered)
+
+    @classmethod
+    def in_order(cls, labels):
+        """Encoder of distinct labels in a given order."""
+        return cls(_class_array(labels))
 
     def encode(self, flat, default=None):
         """Codes of a flat list of labels; unknown ones get the default."""

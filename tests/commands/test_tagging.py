@@ -13,7 +13,13 @@ from sklearn.exceptions import NotFittedError
 from sksstruct.commands import main
 from sksstruct.datasets import read_conll
 from sksstruct.estimators import ChainCRF, Tagger
-from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
+from sksstruct.feature_extraction import (
+    ColumnFeatures,
+    SequenceVectorizer,
+    affix_features,
+    shape_features,
+    window_features,
+)
 from sksstruct.utils.state import __version__
 
 TRAIN = """\
@@ -241,3 +247,25 @@ def test_column_features_that_are_not_fitted():
     tagger = Tagger([("columns", ColumnFeatures()), ("v", SequenceVectorizer())])
     with pytest.raises(NotFittedError, match="ColumnFeatures"):
         tagger[0].transform([["a"]])
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 7])
+def test_usual_features_are_those_of_the_functions(size):
+    words = ["Ada", "x", "McCain-99", "\u0130.", "", "ab", "Ada"][:size]
+    tags = ["A", "B", "", "A", "C", "B", "B"][:size]
+    found = ColumnFeatures().fit_transform([(words, tags), (["z"], ["A"])])
+    columns = {
+        "w": [word.lower() for word in words],
+        "shape": [row[0].partition("=")[2] for row in shape_features(words)],
+        "column1": tags,
+    }
+    templates = [[(name, d)] for name in ("w", "shape") for d in range(-2, 3)]
+    templates += [[("column1", d)] for d in range(-1, 2)]
+    rows = window_features(columns, templates)
+    for row, affixes in zip(rows, affix_features(words, lengths=[2, 3]), strict=True):
+        row += affixes
+    assert found[0] == rows
+    # what is kept of words is not changed by what callers do
+    if rows:
+        found[0][0].clear()
+        assert ColumnFeatures().fit_transform([(words, tags)])[0] == rows

@@ -74,6 +74,32 @@ def test_features_on_pairs():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("chosen", [None, [0, 1, 2]])
+def test_threshold_bounds_the_change_of_scores(chosen):
+    data = make_chain(30, n_classes=3, n_features=12, random_state=0)
+    dense = ChainCRF(
+        0.1, loss="log", transition_features=chosen, random_state=0
+    ).fit(data.X, data.y)  # fmt: skip
+    threshold = float(np.quantile(np.abs(dense.coef_), 0.4))
+    small = copy(dense).sparsify(threshold)
+    assert small.coef_.nnz == (np.abs(dense.coef_) > threshold).sum()
+    # the best scores of all labelings differ by no more than that of any labeling
+    change = np.abs(small.decision_function(data.X) - dense.decision_function(data.X))
+    bound = np.array([np.abs(x).sum() for x in data.X])
+    if chosen:
+        assert small.transition_coef_.nnz < dense.transition_coef_.nnz
+        bound += [np.abs(x[1:, chosen]).sum() for x in data.X]
+    assert 0.0 < change.max() and (change <= threshold * bound).all()
+    for name in ("start_", "end_", "intercept_", "transitions_"):
+        np.testing.assert_array_equal(vars(small)[name], vars(dense)[name])
+
+
+@pytest.mark.parametrize("threshold", [-1.0, np.nan, np.inf, "0"])
+def test_bad_threshold(tagger, threshold):
+    with pytest.raises(ValueError, match="threshold must be finite"):
+        copy(tagger[0]).sparsify(threshold)
+
+
 def test_not_fitted():
     for name in ("sparsify", "densify"):
         with pytest.raises(ValueError, match="not fitted"):

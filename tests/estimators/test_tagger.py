@@ -19,7 +19,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 
 from sksstruct import ChainCRF, SegmentCRF, Tagger, make_tagger
-from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.feature_extraction import SequenceHasher, SequenceVectorizer
 from sksstruct.utils._layout import object_array
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.packed import PackedSequences
@@ -326,3 +326,54 @@ def test_a_second_fit_forgets_the_names_of_the_first():
     assert tagger.predict([[{"e": 1}]])[0].tolist() == ["z"]
     crf = tagger[-1].fit([[[1.0], [0.0]]], [["x", "y"]])
     assert not hasattr(crf, "feature_names_in_")
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "pairs"])
+def test_prune(form):
+    rng = np.random.default_rng(0)
+    words = [[f"{rng.integers(60)}" for _ in range(5)] for _ in range(60)]
+    X = [[{"w": word, "one": 1.0} for word in row] for row in words]
+    y = [["ab"[int(word) % 2] for word in row] for row in words]
+    pairs = "w=1" if form == "pairs" else None
+    tagger = make_tagger(
+        loss="log", alpha=0.1, transition_features=pairs, random_state=0
+    ).fit(X, y)  # fmt: skip
+    if form == "sparse":
+        tagger[-1].sparsify()
+    names = tagger[:-1].get_feature_names_out()
+    before, scores = tagger.state_features_, tagger[-1].decision_function
+    old = scores(tagger[0].transform(X))
+    threshold = float(np.median([abs(weight) for weight in before.values()]))
+    assert tagger.prune(threshold) is tagger
+    left = {name for (name, _), weight in before.items() if abs(weight) > threshold}
+    if pairs:
+        left |= {
+            name
+            for (name, *_), weight in tagger.pair_features_.items()
+            if abs(weight) > threshold
+        }
+    assert [name for name in names if name in left] == tagger[0].feature_names_
+    assert 0 < len(left) < len(names) and tagger[-1].n_features_in_ == len(left)
+    assert {k: w for k, w in before.items() if k[0] in left} == tagger.state_features_
+    change = np.abs(scores(tagger[0].transform(X)) - old)
+    assert 0.0 < change.max() <= threshold * (10 + 5 * bool(pairs))
+    twin = pickle.loads(pickle.dumps(tagger))
+    assert [a.tolist() for a in twin.predict(X)] == [
+        a.tolist() for a in tagger.predict(X)
+    ]
+    # the next fit has all features again
+    assert tagger.fit(X, y)[0].feature_names_ == names.tolist()
+
+
+def test_prune_says_what_it_needs():
+    X, y = [[{"w": "a"}, {"w": "b"}]], [["x", "y"]]
+    tagger = make_tagger().fit(X, y)
+    with pytest.raises(ValueError, match="threshold must be finite"):
+        tagger.prune(-1.0)
+    with pytest.raises(ValueError, match="no feature has a weight above threshold"):
+        tagger.prune(100.0)
+    assert tagger.predict(X)[0].tolist() == ["x", "y"]
+    with pytest.raises(ValueError, match="needs a SequenceVectorizer"):
+        make_tagger(SequenceHasher()).fit(X, y).prune()
+    with pytest.raises(ValueError, match="not fitted"):
+        make_tagger().prune()

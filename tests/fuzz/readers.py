@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sksstruct import FactorGraph
+from sksstruct import FactorGraph, Tagger, make_tagger
 from sksstruct.datasets import (
     dump_fg,
     dump_uai,
@@ -54,6 +54,7 @@ WCSP_OF_KEYWORDS = """x 3 4 4 50
 1 3 0 1
 1 2
 """
+ROWS, LABELS = [[["a", "b"], ["c"]], [["b"]]], [["x", "y"], ["y"]]
 CONLL = "The DT B-NP\ncat NN I-NP\n\nsat VB O\n# end\n\n"
 
 
@@ -82,6 +83,14 @@ def _texts():
                        ("keywords", WCSP_OF_KEYWORDS), ("evidence", "1 0 1\n"),
                        ("solution", "MPE\n3 1 2 0\n")):  # fmt: skip
         texts[name] = text.encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x"
+        tagger = make_tagger(max_iter=20, transition_features="a").fit(ROWS, LABELS)
+        tagger.to_json(path)
+        # edits are of words
+        texts["json"] = path.read_bytes().replace(b",", b" , ").replace(b":", b" : ")
+        make_tagger(max_iter=20).fit(ROWS, LABELS).to_crfsuite(path)
+        texts["crfsuite"] = path.read_bytes()
     return texts
 
 
@@ -99,6 +108,8 @@ LOADERS = {
     "evidence": (lambda path: load_uai_evidence(path, [2, 3, 2]), ".evid"),
     "solution": (lambda path: load_uai_solution(path, [2, 3, 2]), ".mpe"),
     "conll": (read_conll, ".txt"),
+    "json": (Tagger.from_json, ".json"),
+    "crfsuite": (Tagger.from_crfsuite, ".crfsuite"),
 }
 WORDS = [b"0", b"1", b"-1", b"3", b"1e999", b"nan", b"99999999999999999999", b"-0.5",
          b"x", b"{", b"}", b"[", b",", b'"', b"/*", b"#", b"\x00", b"\xff\xfe", b"\n",
@@ -148,3 +159,6 @@ def check(case):
         found = load(path)
         if isinstance(found, FactorGraph):
             assert not np.isnan(found.score(np.zeros(found.n_variables, dtype=int)))
+        elif isinstance(found, Tagger):
+            labels = np.concatenate(found.predict(ROWS))
+            assert set(labels.tolist()) <= set(found[-1].classes_.tolist())

@@ -150,7 +150,7 @@ def test_changed_weights_are_refused():
         with pytest.raises(ValueError, match=f"{name} has shape"):
             twin.predict(X)
     tagger.sparsify().coef_.indices[0] = 10**8
-    with pytest.raises(ValueError, match="coef_ has the column index 100000000"):
+    with pytest.raises(ValueError, match="coef_ has the row index 100000000"):
         tagger.predict(X)
 
 

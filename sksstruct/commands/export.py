@@ -1,0 +1,64 @@
+"""``sksstruct export``: a saved tagger in a form that other programs read."""
+
+import os
+
+from sklearn.pipeline import Pipeline
+
+from sksstruct.commands.tagging import check_folder, load_model
+from sksstruct.estimators import ChainCRF, Tagger
+
+
+def add_parsers(commands):
+    """Add the command to a parser.
+
+    Parameters
+    ----------
+    commands : object
+        What ``add_subparsers`` returned.
+    """
+    export = commands.add_parser(
+        "export",
+        help="write a tagger for other programs and languages",
+        description="Write a tagger that joblib saved as a model file of CRFsuite or "
+        "as JSON. Reading a model runs code: use only models that you trust.",
+    )
+    export.add_argument("model", help="model file, as train and joblib write it")
+    export.add_argument(
+        "--to", required=True, choices=["crfsuite", "json"], help="format to write"
+    )
+    export.add_argument(
+        "-o", "--output",
+        help="output file, .json.gz is compressed (default: MODEL.crfsuite or .json)",
+    )  # fmt: skip
+    export.set_defaults(run=run)
+
+
+def run(options):
+    """Read a tagger and write it.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        The arguments.
+
+    Returns
+    -------
+    code : int
+        0.
+    """
+    stem = os.path.splitext(options.model.removesuffix(".gz"))[0]
+    output = options.output or f"{stem}.{options.to}"
+    check_folder(output)
+    tagger = load_model(options.model)
+    if isinstance(tagger, Pipeline):
+        tagger = Tagger(tagger.steps)
+    if not isinstance(tagger, Tagger | ChainCRF):
+        raise ValueError(
+            f"{options.model} holds a {type(tagger).__name__}, and no tagger"
+        )
+    if options.to == "json":
+        tagger.to_json(output)
+    else:
+        tagger.to_crfsuite(output)
+    print(f"wrote {output}, {os.path.getsize(output)} bytes")
+    return 0

@@ -1,0 +1,72 @@
+"""Taggers that come from a file: their attributes, from which a warm start goes on."""
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.estimators._crfsuite_model import FORBIDDEN
+from sksstruct.utils._layout import aligned_zeros
+
+# What `_warm` is of a tagger from a file: a warm start is from its attributes.
+FROM_ATTRIBUTES = "the attributes"
+
+
+def set_fitted(estimator, attributes):
+    """Set the fitted attributes of an estimator that comes from a file.
+
+    Parameters
+    ----------
+    estimator : Trained
+        A new estimator.
+    attributes : dict
+        Its attributes.
+    """
+    names = tuple(attributes)
+    attributes = {**attributes, "_warm": FROM_ATTRIBUTES}
+    estimator._restore({**attributes, "_fitted_names": (*names, "_warm")})
+
+
+def weights_by_name(tagger, problem):
+    """Flat weights of a training problem from the attributes of a fitted tagger.
+
+    Parameters
+    ----------
+    tagger : ChainCRF
+        Fitted to data whose labels and features may be others.
+    problem : Problem
+        The problem. What the tagger does not know starts at zero, as do weights of
+        features on pairs of labels.
+
+    Returns
+    -------
+    state : dict
+        What a solver that starts from weights takes.
+    """
+    spec = problem.spec
+    flat = aligned_zeros(problem.model.n_weights)
+    views = problem.model.views(flat)
+    old, new = _common(tagger.classes_.tolist(), spec.classes_.tolist())
+    before, names = tagger._names_in, spec.feature_names_
+    if before is None or names is None:
+        n = tagger.n_features_in_ if tagger.n_features_in_ == spec.n_features_ else 0
+        columns = rows = np.arange(n)
+    else:
+        columns, rows = _common(before.to_list(), names.to_list())
+    coef = tagger.coef_[old][:, columns]
+    views["coef"][np.ix_(new, rows)] = spec.intercept_scaling_ * _dense(coef)
+    views["transitions"][np.ix_(new, new)] = _dense(tagger.transitions_[old][:, old])
+    for name in ("intercept", "start", "end"):
+        views[name][new] = vars(tagger)[f"{name}_"][old]
+    # what stands for a forbidden label in files of CRFsuite is no start
+    flat[flat <= FORBIDDEN] = 0.0
+    return {"weights": flat}
+
+
+def _dense(table):
+    return table.toarray() if sparse.issparse(table) else table
+
+
+def _common(old, new):
+    """Places in both lists of what is in both."""
+    places = {name: k for k, name in enumerate(old)}
+    pairs = [(places[name], k) for k, name in enumerate(new) if name in places]
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2).T

@@ -1,0 +1,172 @@
+"""Taggers as CRFsuite models, and CRFsuite models as taggers."""
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.estimators._crfsuite_format import CRFsuiteModel
+from sksstruct.utils._names import FeatureNames
+from sksstruct.utils.labels import LabelEncoder
+from sksstruct.utils.validation import check_sequences
+
+# Weight that stands for a forbidden label or pair: where all scores of a label are
+# -inf, CRFsuite's search reads what it has not written.
+FORBIDDEN = -1e30
+# Tables of more bytes than these, and than so many times those of a file, stay sparse:
+# a small file must not fill the memory.
+_SMALL, _TIMES = 2**26, 16
+
+
+def is_small(n_rows, n_columns, n_bytes):
+    """Whether a dense table is in proportion to the file that it is read from."""
+    return 8 * n_rows * n_columns <= max(_SMALL, _TIMES * n_bytes)
+
+
+class CRFsuiteWeights:
+    """The weights of a fitted tagger in the form that CRFsuite has.
+
+    CRFsuite has weights of attributes and of pairs of labels only. A bias is added to
+    the weights of all pairs that end with the label, and to its weight as first label.
+    Weights of first and last labels become those of attributes of these positions.
+
+    Parameters
+    ----------
+    crf : ChainCRF
+        A fitted tagger.
+    first, last : str
+        Names of the attributes of the first and of the last position.
+
+    Attributes
+    ----------
+    marks : list of (str, int, ndarray of shape (n_labels,))
+        Names, positions and weights of the attributes of first and last positions, if
+        they have any weight.
+    """
+
+    def __init__(self, crf, first, last):
+        self.crf, fitted = crf, vars(crf)
+        if "score_parameters_" in fitted:
+            raise ValueError("CRFsuite has no score_function")
+        if "transition_coef_" in fitted and crf.transition_coef_.nnz:
+            raise ValueError(
+                "CRFsuite has no weights of features on pairs of labels: train without "
+                "transition_features"
+            )
+        if crf._names_in is None:
+            raise ValueError(
+                "CRFsuite needs names of the features, which X did not have in fit: "
+                "use a SequenceVectorizer, or PackedSequences with feature_names"
+            )
+        if not isinstance(first, str) or not isinstance(last, str) or first == last:
+            raise ValueError(
+                f"first and last must be different strings, got {first!r} and {last!r}"
+            )
+        labels = crf.classes_.tolist()
+        index = {label: k for k, label in enumerate(labels)}
+        bias = np.asarray(crf.intercept_, dtype=np.float64)
+        table = crf.transitions_
+        table = table.toarray() if sparse.issparse(table) else table
+        # of first and last labels, and of pairs
+        rows = np.vstack([bias + crf.start_, crf.end_, bias + table])
+        for before, after in crf.forbidden_transitions_:
+            if before is None:
+                rows[0, index[after]] = FORBIDDEN
+            elif after is None:
+                rows[1, index[before]] = FORBIDDEN
+            else:
+                rows[2 + index[before], index[after]] = FORBIDDEN
+        ends = (first, 0, rows[0]), (last, -1, rows[1])
+        self.marks = [mark for mark in ends if mark[2].any()]
+        self._labels, self._transitions = labels, rows[2:]
+        self._names = crf._names_in.to_list()
+
+    def model(self):
+        """The content of a file, with all attributes that have a weight."""
+        for label in self._labels:
+            if not isinstance(label, str):
+                raise ValueError(f"labels of CRFsuite are strings, and not {label!r}")
+        places = {name: j for j, name in enumerate(self._names)}
+        if len(places) < len(self._names):
+            raise ValueError("features of CRFsuite must have different names")
+        coef, n = sparse.coo_array(self.crf.coef_), len(self._labels)
+        entries = [(coef.data.astype(np.float64), coef.col, coef.row)]
+        for name, _, row in self.marks:
+            j = places.setdefault(name, len(places))
+            entries.append((row, np.full(n, j), np.arange(n)))
+        data, rows, columns = map(np.concatenate, zip(*entries, strict=True))
+        states = sparse.csr_array((data, (rows, columns)), shape=(len(places), n))
+        states.eliminate_zeros()
+        used, names = np.flatnonzero(np.diff(states.indptr)), list(places)
+        return CRFsuiteModel(
+            self._labels,
+            [names[j] for j in used.tolist()],
+            states[used],
+            sparse.csr_array(self._transitions),
+        )
+
+    def items(self, X):
+        """Attributes of sequences: a dict of names and values for each position."""
+        crf = self.crf
+        packed = check_sequences(X, n_features=crf.n_features_in_, all_empty=True)
+        crf._check_feature_names(packed)
+        rows, names = sparse.csr_array(packed.values), crf._names_in.to_array()
+        attributes, values = names[rows.indices].tolist(), rows.data.tolist()
+        items = [
+            dict(zip(attributes[a:b], values[a:b], strict=True))
+            for a, b in _pairs(rows.indptr)
+        ]
+        sequences = [items[a:b] for a, b in _pairs(packed.offsets)]
+        features = set(self._names)
+        for name, place, _ in self.marks:
+            for i, sequence in enumerate(sequences):
+                if name in features:
+                    _check_mark(i, sequence, name, place)
+                elif sequence:
+                    sequence[place][name] = 1.0
+        return sequences
+
+
+def _pairs(bounds):
+    bounds = bounds.tolist()
+    return zip(bounds[:-1], bounds[1:], strict=True)
+
+
+def _check_mark(i, sequence, name, place):
+    """Refuse a feature that has the name of a mark and is elsewhere."""
+    found = {t: item[name] for t, item in enumerate(sequence) if item.get(name)}
+    if sequence and found != {range(len(sequence))[place]: 1.0}:
+        end = "last" if place else "first"
+        raise ValueError(
+            f"X[{i}]: the feature {name!r}, which is also the mark of the {end} "
+            f"position, must be 1 there and nowhere else; it is at {list(found)}: give "
+            f"the mark another name by {end}="
+        )
+
+
+def weights_of(model, n_bytes):
+    """Fitted attributes of a tagger for a CRFsuite model from a file of so many bytes.
+
+    Labels stay in the order of the file, which decides between equal scores.
+    """
+    n_labels, n_features = len(model.labels), len(model.attributes)
+    pairs, labels = model.transitions.tocoo(), model.labels
+    is_forbidden = pairs.data <= FORBIDDEN
+    places = pairs.row[is_forbidden].tolist(), pairs.col[is_forbidden].tolist()
+    pairs.data[is_forbidden] = 0.0
+    transitions, coef = pairs.tocsr(), model.states.T
+    if is_small(n_labels, n_labels, n_bytes):
+        transitions = transitions.toarray()
+    if is_small(n_labels, n_features, n_bytes):
+        coef = coef.toarray()
+    return {
+        "classes_": LabelEncoder.in_order(labels).classes_,
+        "n_features_in_": n_features,
+        "_names_in": FeatureNames(model.attributes),
+        "coef_": coef,
+        "intercept_": np.zeros(n_labels),
+        "start_": np.zeros(n_labels),
+        "end_": np.zeros(n_labels),
+        "transitions_": transitions,
+        "forbidden_transitions_": [
+            (labels[a], labels[b]) for a, b in zip(*places, strict=True)
+        ],
+    }

@@ -1,0 +1,442 @@
+"""Taggers as JSON, format 1; `doc/how_to/deploy.rst` describes it."""
+
+import gzip
+import json
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.estimators._carried import set_fitted
+from sksstruct.estimators._crfsuite_model import is_small
+from sksstruct.estimators.chain_crf import ChainCRF
+from sksstruct.feature_extraction import (
+    ColumnFeatures,
+    SequenceHasher,
+    SequenceVectorizer,
+)
+from sksstruct.utils._names import FeatureNames
+from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.labels import LabelEncoder
+from sksstruct.utils.state import __version__
+
+_FORMAT, _FORMAT_VERSION = "sksstruct tagger", 1
+# Compressed text is refused if it is so many times longer than the file.
+_MOST = 1000
+_PLAIN = str, bool, int, float, type(None)
+_DTYPES = {"float32": np.float32, "float64": np.float64}
+# The names of the features are those that the step before gives.
+_BEFORE = "of the step before"
+# Numbers of a fit that further training reads, if there are any.
+_TRAINING = "alpha_", "intercept_scaling_", "n_seen_"
+_STREAM = "visits", "alpha", "mean_length", "mean_square", "intercept_scaling"
+# The fitted attributes of a tagger.
+_CHAIN = (
+    "labels", "features", "n_features", "loss", "dtype", "sparse", "coef", "intercept",
+    "start", "end", "transitions", "transition_coef", "forbidden_transitions",
+    "training", "stream",
+)  # fmt: skip
+_CLASSES = {
+    cls.__name__: cls
+    for cls in (ColumnFeatures, SequenceVectorizer, SequenceHasher, ChainCRF)
+}
+
+
+# ---- writing ----
+
+
+def write_json(path, steps):
+    """Write the steps of a tagger to a file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; compressed if the name ends with ".gz".
+    steps : list of (str, estimator)
+        Fitted steps.
+    """
+    written, names = [], None
+    for name, step in steps:
+        if step in (None, "passthrough"):
+            continue
+        kind = type(step).__name__
+        if type(step) is not _CLASSES.get(kind):
+            raise ValueError(
+                f"the step {name!r} is a {kind}, which JSON cannot hold; it can hold "
+                f"{', '.join(_CLASSES)}"
+            )
+        check_is_fitted(step)
+        parameters = {
+            key: _plain(value, f"{kind}, {key}")
+            for key, value in step.get_params(deep=False).items()
+        }
+        fitted = _fitted(step, names)
+        names = getattr(step, "_names", None)
+        written.append(
+            {"name": name, "class": kind, "parameters": parameters, "fitted": fitted}
+        )
+    document = {
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
+        "sksstruct_version": __version__,
+        "steps": written,
+    }
+    text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    if str(path).endswith(".gz"):
+        # the same bytes each time
+        text = gzip.compress(text, mtime=0)
+    Path(path).write_bytes(text)
+
+
+def _plain(value, what):
+    """A parameter as JSON has it."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value in _DTYPES.values() and isinstance(value, type):
+        return np.dtype(value).name
+    if isinstance(value, list | tuple):
+        return [_plain(each, what) for each in value]
+    if isinstance(value, dict):
+        return [[_plain(k, what), _plain(v, what)] for k, v in value.items()]
+    if not isinstance(value, _PLAIN) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
+        raise ValueError(
+            f"{what} is {value!r:.80}, which JSON cannot hold; if only training uses "
+            "it, set the parameter to a name or a number first"
+        )
+    return value
+
+
+def _fitted(step, names):
+    """Fitted attributes of a step; `names` are those of the step before."""
+    if isinstance(step, ChainCRF):
+        return _fitted_chain(step, names)
+    if isinstance(step, SequenceVectorizer):
+        return {"features": step.feature_names_, "counts": step.counts_.tolist()}
+    if isinstance(step, ColumnFeatures):
+        return {"n_columns": step.n_columns_, "column_names": step.column_names_}
+    return {}
+
+
+def _fitted_chain(crf, names):
+    fitted, own = vars(crf), crf._names_in
+    if "score_parameters_" in fitted:
+        raise ValueError("JSON cannot hold the score_function of a tagger")
+    labels = crf.classes_.tolist()
+    for label in labels:
+        if not isinstance(label, str | bool | int | float):
+            raise ValueError(f"JSON cannot hold the label {label!r:.80}")
+    if own is not None:
+        own = _BEFORE if own == names else own.to_list()
+    stream = {key: crf._stream[key] for key in _STREAM if key in crf._stream}
+    numbers = {key: fitted[key] for key in _TRAINING if key in fitted}
+    pairs = fitted.get("transition_coef_")
+    return {
+        "labels": labels,
+        "features": own,
+        "n_features": crf.n_features_in_,
+        "loss": crf._loss if isinstance(crf._loss, str) else "smoothed_hinge",
+        "dtype": crf.coef_.dtype.name,
+        "sparse": [
+            name
+            for name in ("coef", "transitions")
+            if sparse.issparse(fitted[f"{name}_"])
+        ],
+        "coef": _table(crf.coef_.T),
+        "intercept": crf.intercept_.tolist(),
+        "start": crf.start_.tolist(),
+        "end": crf.end_.tolist(),
+        "transitions": _table(crf.transitions_),
+        "transition_coef": None if pairs is None else _table(pairs),
+        "forbidden_transitions": [list(pair) for pair in crf.forbidden_transitions_],
+        "training": {key: float(value) for key, value in numbers.items()},
+        "stream": {key: float(value) for key, value in stream.items()},
+    }
+
+
+def _table(values):
+    """A table as the stored values of its rows, and how many each row has."""
+    table = sparse.csr_array(values)
+    table.sort_indices()
+    data = table.data.tolist()
+    if table.dtype == np.float32:
+        # as few digits as tell the numbers apart
+        data = [float(f"{value:.9g}") for value in data]
+    return {
+        "counts": np.diff(table.indptr).tolist(),
+        "columns": table.indices.tolist(),
+        "values": data,
+    }
+
+
+# ---- reading ----
+
+
+def read_json(path):
+    """Read the steps of a tagger from a file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    steps : list of (str, estimator)
+        Fitted steps.
+
+    Raises
+    ------
+    ValueError
+        If the file is not what `write_json` writes. The message says where.
+    """
+    try:
+        text = _text(Path(path))
+        document = json.loads(
+            text, object_pairs_hook=_distinct, parse_constant=_no_constant
+        )
+        top = _Object(
+            document, "the file", "format", "format_version", "sksstruct_version",
+            "steps",
+        )  # fmt: skip
+        found = top["format"], top["format_version"]
+        if found != (_FORMAT, _FORMAT_VERSION):
+            raise ValueError(
+                f"the format and its version are {found!r:.80}; expected {_FORMAT!r} "
+                f"and {_FORMAT_VERSION}"
+            )
+        steps, names = {}, None
+        for k, step in enumerate(top.of(list, "steps")):
+            part = _Object(
+                step, f"steps[{k}]", "name", "class", "parameters", "fitted"
+            )  # fmt: skip
+            name, estimator = part.of(str, "name"), _read_step(part, names, len(text))
+            names = getattr(estimator, "_names", None)
+            if name in steps:
+                raise ValueError(f"{part.where}: the name {name!r:.80} occurs twice")
+            steps[name] = estimator
+        return list(steps.items())
+    except RecursionError:
+        raise ValueError(f"{path} is no tagger in JSON: too many brackets") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{path} is no tagger in JSON: {error}") from None
+
+
+def _text(path):
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        most = _MOST * len(data)
+        try:
+            with gzip.open(path) as file:
+                data = file.read(most + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"it is not compressed by gzip: {error}") from None
+        if len(data) > most:
+            raise ValueError(f"its text is more than {_MOST} times as long as the file")
+    return data.decode()
+
+
+def _distinct(pairs):
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise ValueError(f"a key occurs twice among {[key for key, _ in pairs]!r:.80}")
+    return out
+
+
+def _no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+class _Object:
+    """An object of the text that has these keys and no others; values are checked.
+
+    Parameters
+    ----------
+    value : object
+        What was read.
+    where : str
+        Its place in errors.
+    *names : str
+        The keys.
+    """
+
+    def __init__(self, value, where, *names):
+        if type(value) is not dict:
+            raise ValueError(f"{where} must be an object, got {value!r:.80}")
+        if value.keys() != set(names):
+            keys = sorted(value.keys() ^ set(names))
+            raise ValueError(f"{where} must have {list(names)}; it differs in {keys}")
+        self.value, self.where = value, where
+
+    def __getitem__(self, key):
+        return self.value[key]
+
+    def at(self, key):
+        """The place of a value in errors."""
+        return f"{self.where}, {key}"
+
+    def of(self, kind, key):
+        """A value of a type; True is no number."""
+        value = self.value[key]
+        if type(value) is not kind:
+            name = kind.__name__
+            raise ValueError(f"{self.at(key)} must be {name}, got {value!r:.80}")
+        return value
+
+    def one_of(self, values, key):
+        """One of some strings."""
+        if self.of(str, key) not in values:
+            raise ValueError(
+                f"{self.at(key)} must be one of {list(values)}, got {self[key]!r:.80}"
+            )
+        return self[key]
+
+    def names(self, key):
+        """Names of features, each a string of its own."""
+        names = self.of(list, key)
+        if set(map(type, names)) > {str} or len(set(names)) < len(names):
+            raise ValueError(f"{self.at(key)} must be different strings")
+        return FeatureNames(names)
+
+    def integers(self, key, n=None):
+        """A vector of integers that are not negative."""
+        return self._vector(key, {int}, np.int64, n)
+
+    def numbers(self, key, n=None):
+        """A vector of finite numbers."""
+        return self._vector(key, {int, float}, np.float64, n)
+
+    def _vector(self, key, kinds, dtype, n):
+        values = self.of(list, key)
+        if not set(map(type, values)) <= kinds:
+            wanted = "integers" if dtype is np.int64 else "numbers"
+            raise ValueError(f"{self.at(key)} must have {wanted} only")
+        if n is not None and len(values) != n:
+            raise ValueError(f"{self.at(key)} must have {n} numbers, not {len(values)}")
+        out = np.array(values, dtype=dtype)
+        if not np.isfinite(out).all() or (dtype is np.int64 and (out < 0).any()):
+            raise ValueError(f"{self.at(key)} has a negative or infinite number")
+        return out
+
+    def scalars(self, names, key):
+        """Numbers by name, which may be missing."""
+        scalars = self.of(dict, key)
+        part = _Object(scalars, self.at(key), *[x for x in names if x in scalars])
+        if min((part.of(float, name) for name in scalars), default=0.0) < 0.0:
+            raise ValueError(f"{part.where} must not be negative, got {scalars!r:.80}")
+        return scalars
+
+    def table(self, key, n_rows, n_columns):
+        """A sparse table."""
+        part = _Object(self[key], self.at(key), "counts", "columns", "values")
+        counts, columns = part.integers("counts", n_rows), part.integers("columns")
+        values = part.numbers("values", len(columns))
+        if counts.max(initial=0) > n_columns or counts.sum() != len(columns):
+            raise ValueError(f"{part.where}: the counts are not those of the columns")
+        rows = np.repeat(np.arange(n_rows), counts)
+        falls = (np.diff(columns) <= 0) & (np.diff(rows) == 0)
+        if falls.any() or columns.max(initial=-1) >= n_columns:
+            raise ValueError(
+                f"{part.at('columns')} must ascend in each row, to {n_columns - 1}"
+            )
+        # with 32-bit indices where they are enough, which kernels need
+        return sparse.coo_array((values, (rows, columns)), (n_rows, n_columns)).tocsr()
+
+
+def _read_step(part, names, n_bytes):
+    """The estimator of a step."""
+    kind = part.one_of(_CLASSES, "class")
+    cls, values = _CLASSES[kind], dict(part.of(dict, "parameters"))
+    if unknown := values.keys() - cls().get_params(deep=False).keys():
+        raise ValueError(f"{part.where}: {kind} has no parameter {min(unknown)!r:.80}")
+    if "dtype" in values:
+        given = _Object(values, part.at("parameters"), *values)
+        values["dtype"] = _DTYPES[given.one_of(_DTYPES, "dtype")]
+    if isinstance(values.get("class_weight"), list):
+        values["class_weight"] = dict(values["class_weight"])
+    estimator = cls(**values)
+    validate_params(estimator)
+    fitted = part["fitted"], part.at("fitted")
+    if kind == "SequenceVectorizer":
+        fitted = _Object(*fitted, "features", "counts")
+        features = fitted.names("features")
+        counts = fitted.integers("counts", len(features))
+        estimator._restore({"counts_": counts, "_names": features})
+    elif kind == "ColumnFeatures":
+        _read_columns(estimator, _Object(*fitted, "n_columns", "column_names"), n_bytes)
+    elif kind == "ChainCRF":
+        set_fitted(estimator, _read_chain(_Object(*fitted, *_CHAIN), names, n_bytes))
+    else:
+        _Object(*fitted)
+    return estimator
+
+
+def _read_columns(step, fitted, n_bytes):
+    """Fit again, to a sentence without tokens of as many columns."""
+    n = fitted.of(int, "n_columns")
+    if not 1 <= n <= n_bytes:
+        raise ValueError(f"{fitted.at('n_columns')} must be positive, got {n}")
+    step.fit([([],) * n])
+    if fitted["column_names"] is not None:
+        step.column_names_ = fitted.names("column_names").to_list()
+        if len(step.column_names_) != n:
+            raise ValueError(f"{fitted.at('column_names')} must be {n}")
+
+
+def _read_chain(fitted, names, n_bytes):
+    """Fitted attributes of a `ChainCRF`."""
+    labels, m = fitted.of(list, "labels"), fitted.of(int, "n_features")
+    n, kinds = len(labels), set(map(type, labels))
+    if n < 1 or not kinds <= {str, bool, int, float} or len(set(labels)) < n:
+        raise ValueError(f"{fitted.at('labels')} must be different strings or numbers")
+    features = fitted["features"]
+    if features == _BEFORE and names is not None:
+        features = names
+    elif features is not None:
+        features = fitted.names("features")
+    if features is not None and len(features) != m:
+        raise ValueError(f"{fitted.at('features')} must be {m}, not {len(features)}")
+    dtype = _DTYPES[fitted.one_of(_DTYPES, "dtype")]
+    coef = fitted.table("coef", m, n).T.astype(dtype)
+    transitions = fitted.table("transitions", n, n)
+    kept = fitted.of(list, "sparse")
+    if "coef" not in kept and is_small(n, m, n_bytes):
+        coef = coef.toarray()
+    if "transitions" not in kept and is_small(n, n, n_bytes):
+        transitions = transitions.toarray()
+    attributes = {
+        "classes_": LabelEncoder.in_order(labels).classes_,
+        "n_features_in_": m,
+        "coef_": coef,
+        "intercept_": fitted.numbers("intercept", n),
+        "start_": fitted.numbers("start", n),
+        "end_": fitted.numbers("end", n),
+        "transitions_": transitions,
+        "forbidden_transitions_": _forbidden(fitted, set(labels)),
+        "_loss": fitted.one_of(("hinge", "log", "smoothed_hinge"), "loss"),
+        "_stream": fitted.scalars(_STREAM, "stream"),
+        **fitted.scalars(_TRAINING, "training"),
+    }
+    if features is not None:
+        attributes["_names_in"] = features
+    if fitted["transition_coef"] is not None:
+        attributes["transition_coef_"] = fitted.table("transition_coef", m, n * n)
+    return attributes
+
+
+def _forbidden(fitted, labels):
+    pairs = fitted.of(list, "forbidden_transitions")
+    for pair in pairs:
+        if (
+            type(pair) is not list
+            or len(pair) != 2
+            or pair == [None, None]
+            or not all(x is None or (type(x) is not list and x in labels) for x in pair)
+        ):
+            where = fitted.at("forbidden_transitions")
+            raise ValueError(f"{where}: {pair!r:.80} is no pair of labels")
+    return [tuple(pair) for pair in pairs]
