@@ -27,7 +27,9 @@ _MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 
 
 @dataclass(eq=False, repr=False)
-class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
+class ColumnFeatures(
+    TransformerMixin, Versioned, BaseEstimator, auto_wrap_output_keys=None
+):
     """Turn the columns of tokens into lists of attributes.
 
     Use it before a `SequenceVectorizer`, for data in the format of
@@ -137,6 +139,21 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
             return [_usual(columns) for columns in X]
         rules = [parts for _, _, parts in _parse(self.template)]
         return [_expand(rules, columns) for columns in X]
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Leave the names of features to the vectorizer that comes next in a pipeline.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        input_features : object
+            What was given.
+        """
+        return input_features
 
 
 def _names(X):
