@@ -34,6 +34,8 @@ QUESTIONS = {
     "cite": "citing",
     "oracle": "glossary",
     "gap theorem": "explanation/hinge",
+    "embedding": "guide/embeddings",
+    "word vectors": "guide/embeddings",
 }
 LINK = re.compile(r'href="([^"#:]+)\.html[#"]')
 # what the theme writes where a page has no pages below it or beside it

@@ -172,7 +172,7 @@ class ChainPrediction(TrainedChain):
             scores = score_rows(
                 self.score_function_,
                 self.score_parameters_,
-                packed.values,
+                packed.in_one_form().values,
                 n_classes,
                 packed.offsets,
             )

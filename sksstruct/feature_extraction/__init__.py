@@ -9,14 +9,18 @@ from sksstruct.feature_extraction._helpers import (
     window_features,
 )
 from sksstruct.feature_extraction._long_table import sequences_from_table
+from sksstruct.feature_extraction._vector_files import read_word_vectors
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
+from sksstruct.feature_extraction._word_vectors import WordVectors
 
 __all__ = [
     "ArcVectorizer",
     "ColumnFeatures",
     "SequenceHasher",
     "SequenceVectorizer",
+    "WordVectors",
     "affix_features",
+    "read_word_vectors",
     "sequences_from_table",
     "shape_features",
     "window_features",

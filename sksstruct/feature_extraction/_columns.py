@@ -145,6 +145,21 @@ class ColumnFeatures(
         rules = [parts for _, _, parts in _parse(self.template)]
         return [_expand(rules, columns) for columns in X]
 
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Leave the names of features to the vectorizer that comes next in a pipeline.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        input_features : object
+            What was given.
+        """
+        return input_features
+
 
 def _names(X):
     """Names of the columns where positions are dicts, or None."""

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
 
@@ -27,7 +28,7 @@ def row_squares(rows):
 
     Parameters
     ----------
-    rows : ndarray or CSR of shape (n_rows, n_features)
+    rows : ndarray, CSR or MixedRows of shape (n_rows, n_features)
         The features, which may be on disk.
 
     Returns
@@ -35,6 +36,8 @@ def row_squares(rows):
     squares : ndarray of shape (n_rows,)
         The squared norms; inf where they overflow.
     """
+    if isinstance(rows, MixedRows):
+        return row_squares(rows.sparse) + row_squares(rows.dense)
     n, out = rows.shape[0], np.zeros(rows.shape[0])
     is_sparse = sparse.issparse(rows)
     size = rows.indptr[-1] if is_sparse else rows.size

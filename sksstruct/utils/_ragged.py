@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.labels import is_list
 from sksstruct.utils.sparse_input import check_sparse
 
@@ -236,18 +237,28 @@ def _feature_names(items):
 
 def check_finite(packed, name):
     """Raise an error that says where packed sequences are not finite."""
-    values = packed.stored.data if packed.is_sparse else packed.values
-    # A sum is finite if all terms are, short of overflow: only then look closely.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(values.reshape(-1), dtype=np.float64)
-    if math.isfinite(total) or np.isfinite(values).all():
+    row = _row_not_finite(packed.stored)
+    if row is None:
         return
-    bad = ~np.isfinite(values)
-    if packed.is_sparse:
-        row = np.searchsorted(packed.values.indptr, np.flatnonzero(bad)[0], "right") - 1
-    else:
-        row = np.flatnonzero(bad.any(axis=1))[0]
     i = int(np.searchsorted(packed.offsets, row, "right")) - 1
     raise ValueError(
         f"{name}[{i}] contains NaN or infinity, at position {row - packed.offsets[i]}"
     )
+
+
+def _row_not_finite(rows):
+    """The first row that is not finite, or None."""
+    if isinstance(rows, MixedRows):
+        found = [_row_not_finite(rows.sparse), _row_not_finite(rows.dense)]
+        return min((row for row in found if row is not None), default=None)
+    is_dense = isinstance(rows, np.ndarray)
+    values = rows if is_dense else rows.data
+    # A sum is finite if all terms are, short of overflow: only then look closely.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(values.reshape(-1), dtype=np.float64)
+    if math.isfinite(total) or np.isfinite(values).all():
+        return None
+    bad = ~np.isfinite(values)
+    if is_dense:
+        return np.flatnonzero(bad.any(axis=1))[0]
+    return np.searchsorted(rows.indptr, np.flatnonzero(bad)[0], "right") - 1

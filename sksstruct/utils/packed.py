@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sksstruct.utils._layout import StoredRows, is_mapped
+from sksstruct.utils._mixed import MixedRows, compact_rows, join_columns
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._ragged import check_finite, stack_rows
 from sksstruct.utils.entries import taken
@@ -19,15 +20,11 @@ from sksstruct.utils.typing import (
     Labelings,
     MatrixLike,
     PathLike,
-    SparseLike,
+    Sequences,
     Strings,
 )
 
 __all__ = ["PackedLabels", "PackedSequences", "compact_rows"]
-
-# Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
-# the zeros, and the rows take less memory.
-SPARSE_BELOW = 0.3
 
 
 class PackedSequences(Versioned, Sequence):
@@ -49,8 +46,10 @@ class PackedSequences(Versioned, Sequence):
 
     Attributes
     ----------
-    values : ndarray or csr_array
-        The rows.
+    values : ndarray, csr_array or MixedRows
+        The rows. Those that `hstack` made of sparse and of dense features are a
+        `MixedRows`, which has the parts `sparse` and `dense`, the numbers `columns` of
+        the dense columns, and the method `tocsr`; ``X[i]`` is then CSR.
     offsets : ndarray of shape (n_sequences + 1,), intp
         The offsets.
     feature_names : sequence of str or None
@@ -82,6 +81,12 @@ class PackedSequences(Versioned, Sequence):
         offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         if sparse.issparse(values):
             values = canonical_csr(values)
+        elif isinstance(values, MixedRows):
+            values = MixedRows(
+                canonical_csr(values.sparse),
+                np.ascontiguousarray(values.dense),
+                values.columns,
+            )
         else:
             values = np.asarray(values)
             if values.dtype.kind not in "biuf":
@@ -105,12 +110,12 @@ class PackedSequences(Versioned, Sequence):
     @classmethod
     def of_stored(
         cls,
-        rows: StoredRows,
+        rows: Any,
         n_features: int,
         offsets: np.ndarray,
         feature_names: FeatureNames | None = None,
     ) -> Self:
-        """Build from the arrays of canonical CSR rows, which are not checked.
+        """Build from `StoredRows`, or what `values` may be, which is not checked.
 
         To make a SciPy array takes longer than to label a sentence: that is done
         when `values` is asked for.
@@ -122,7 +127,7 @@ class PackedSequences(Versioned, Sequence):
 
     @property
     def values(self) -> Any:
-        """ndarray or csr_array: the rows."""
+        """ndarray, csr_array or MixedRows: the rows."""
         if isinstance(self.stored, StoredRows):
             shape = len(self.stored.indptr) - 1, self.n_features
             values = sparse.csr_array(self.stored, shape=shape)
@@ -133,12 +138,19 @@ class PackedSequences(Versioned, Sequence):
         return self.stored
 
     def _state(self):
-        names = "values", "offsets", "feature_names"
-        return taken(self, names)
+        state = taken(self, ("values", "offsets", "feature_names"))
+        if self.is_mixed:
+            state["values"], state["dense"] = self.values.sparse, self.values.dense
+            state["columns"] = self.values.columns
+        return state
 
     def _restore(self, state):
         names = ("values", "offsets", "feature_names")
-        self.__init__(*required(state, names, "PackedSequences"))
+        values, *others = required(state, names, "PackedSequences")
+        if "dense" in state:
+            parts = required(state, ("dense", "columns"), "PackedSequences")
+            values = MixedRows.checked(canonical_csr(values), *parts)
+        self.__init__(values, *others)
 
     @classmethod
     def from_lengths(
@@ -149,6 +161,42 @@ class PackedSequences(Versioned, Sequence):
     ) -> Self:
         """Build from stacked rows and the length of each sequence."""
         return cls(values, np.concatenate([[0], np.cumsum(lengths)]), feature_names)
+
+    @staticmethod
+    def hstack(parts: Iterable[Sequences]) -> "PackedSequences":
+        """Put features of the same sequences side by side.
+
+        Sparse parts stay CSR and dense ones arrays, unless these are mostly zero.
+        `sklearn.pipeline.FeatureUnion` joins its parts in this way.
+
+        Parameters
+        ----------
+        parts : iterable of {PackedSequences, list of matrix}
+            Features of the same sequences.
+
+        Returns
+        -------
+        packed : PackedSequences
+            The columns of all parts, in their order. If a part has names, features
+            without names are named as their columns are numbered, ``x0`` and so on, and
+            names that an earlier part has too begin with the number of their part,
+            ``1__``.
+
+        Raises
+        ------
+        ValueError
+            If parts differ in the number of sequences, or of positions.
+
+        Examples
+        --------
+        >>> from scipy.sparse import eye_array
+        >>> from sksstruct.utils.packed import PackedSequences
+        >>> words = PackedSequences(eye_array(3), [0, 2, 3])
+        >>> vectors = [[[0.2, 1.0], [0.4, 2.0]], [[0.6, 1.0]]]
+        >>> PackedSequences.hstack([words, vectors])
+        PackedSequences(2 sequences, 3 rows, 5 features, CSR float64 + 2 dense float64)
+        """
+        return _side_by_side(list(parts))
 
     def save(self, path: PathLike, y: Labelings | None = None) -> None:
         """Write the sequences to a folder, from which `open` maps them into memory.
@@ -182,8 +230,8 @@ class PackedSequences(Versioned, Sequence):
         path : str or path
             Name of the folder, which must not exist.
         parts : iterable of PackedSequences, or of tuple (X, y)
-            The parts, with their labels if there are any: of the same features, all
-            sparse or all dense, and of the same type.
+            The parts, with their labels if there are any: of the same features, in
+            the same form, sparse or dense, and of the same type.
 
         Raises
         ------
@@ -258,12 +306,19 @@ class PackedSequences(Versioned, Sequence):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows are stored as CSR."""
-        return not isinstance(self.stored, np.ndarray)
+        """Whether all features are stored as CSR."""
+        return not isinstance(self.stored, np.ndarray | MixedRows)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some features are stored as CSR, and others as an array."""
+        return isinstance(self.stored, MixedRows)
 
     @property
     def is_mapped(self) -> bool:
         """Whether the rows are on disk, and read where they are used."""
+        if self.is_mixed:
+            return is_mapped(self.values.sparse.data) or is_mapped(self.values.dense)
         return is_mapped(self.stored.data if self.is_sparse else self.values)
 
     @property
@@ -276,7 +331,7 @@ class PackedSequences(Versioned, Sequence):
         is_columns = func is np.concatenate and kwargs.get("axis", *args[1:2]) == 1
         # before scikit-learn 1.9
         if is_columns or func is np.hstack:
-            return side_by_side(args[0])
+            return _side_by_side(args[0])
         # all else is as if this method did not exist
         return func._implementation(*args, **kwargs)
 
@@ -284,10 +339,14 @@ class PackedSequences(Versioned, Sequence):
         return len(self.offsets) - 1
 
     def __repr__(self):
-        kind = "CSR" if self.is_sparse else "dense"
+        values = self.values
+        kind = f"{'CSR' if self.is_sparse else 'dense'} {values.dtype}"
+        if self.is_mixed:
+            n_dense = len(values.columns)
+            kind = f"CSR {values.sparse.dtype} + {n_dense} dense {values.dense.dtype}"
         return (
             f"PackedSequences({len(self)} sequences, {self.offsets[-1]} rows, "
-            f"{self.n_features} features, {kind} {self.values.dtype})"
+            f"{self.n_features} features, {kind})"
         )
 
     def __getitem__(self, key):
@@ -303,7 +362,8 @@ class PackedSequences(Versioned, Sequence):
         if not -len(self) <= key < len(self):
             raise IndexError(f"sequence {key} of {len(self)}")
         key %= len(self)
-        return self.values[self.offsets[key] : self.offsets[key + 1]]
+        rows = self.values[self.offsets[key] : self.offsets[key + 1]]
+        return rows.tocsr() if self.is_mixed else rows
 
     def take(self, numbers: ArrayLike) -> "PackedSequences":
         """Select sequences.
@@ -343,6 +403,18 @@ class PackedSequences(Versioned, Sequence):
         offsets = np.unique(self.offsets)
         return PackedSequences(self.values, offsets, self.feature_names), numbers
 
+    def in_one_form(self) -> "PackedSequences":
+        """Store all features in one form, for what reads a single matrix.
+
+        Returns
+        -------
+        packed : PackedSequences
+            Self, or the same rows as CSR if some features are dense and others not.
+        """
+        if not self.is_mixed:
+            return self
+        return PackedSequences(self.values.tocsr(), self.offsets, self.feature_names)
+
     def compact(self) -> "PackedSequences":
         """Choose the form that the kernels read fastest.
 
@@ -355,36 +427,6 @@ class PackedSequences(Versioned, Sequence):
         if values is self.values:
             return self
         return PackedSequences(values, self.offsets, self.feature_names)
-
-
-def compact_rows(rows: np.ndarray | SparseLike) -> Any:
-    """Rows of features as CSR if they are dense and mostly zero.
-
-    Parameters
-    ----------
-    rows : ndarray or sparse array of shape (n_rows, n_features)
-        The features.
-
-    Returns
-    -------
-    rows : ndarray or sparse array
-        The same features; what was given, unless it was made sparse.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sksstruct.utils.packed import compact_rows
-    >>> rows = np.zeros((100, 50))
-    >>> rows[:, 0] = 1.0
-    >>> compact_rows(rows).format
-    'csr'
-    """
-    # what is on disk may be more than memory holds
-    if sparse.issparse(rows) or rows.size == 0 or is_mapped(rows):
-        return rows
-    if np.count_nonzero(rows) >= SPARSE_BELOW * rows.size:
-        return rows
-    return sparse.csr_array(rows)
 
 
 def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
@@ -432,27 +474,8 @@ def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
     return packed
 
 
-def side_by_side(parts):
-    """Sequences whose rows are the rows of all parts, one after the other.
-
-    Parameters
-    ----------
-    parts : list of {PackedSequences, list of matrix}
-        Features of the same sequences. One at least has names, or is sparse, or is a
-        `PackedSequences`.
-
-    Returns
-    -------
-    packed : PackedSequences
-        As CSR if a part is. If a part has names, features without names are named as
-        their columns are numbered, ``x0`` and so on, and names that an earlier part has
-        too begin with the number of their part, ``1__``.
-
-    Raises
-    ------
-    ValueError
-        If parts differ in the number of sequences, or of positions.
-    """
+def _side_by_side(parts):
+    """Sequences whose rows are the rows of all parts; see `PackedSequences.hstack`."""
     parts = [
         check_sequences(part, all_empty=True, name=f"part {k} of X")
         for k, part in enumerate(parts)
@@ -470,12 +493,8 @@ def side_by_side(parts):
                 f"part {k} of X has {part.lengths[i]} positions in sequence {i}, part "
                 f"0 has {first.lengths[i]}"
             )
-    values = [part.values for part in parts]
-    if any(part.is_sparse for part in parts):
-        values = sparse.hstack([sparse.csr_array(v) for v in values], format="csr")
-    else:
-        values = np.hstack(values)
+    values = join_columns([part.compact().values for part in parts])
     names = FeatureNames.joined(
         [p.n_features if p.feature_names is None else p.feature_names for p in parts]
     )
-    return PackedSequences(values, first.offsets, names)
+    return PackedSequences.of_stored(values, values.shape[1], first.offsets, names)

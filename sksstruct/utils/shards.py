@@ -13,7 +13,9 @@ from uuid import uuid4
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.labels import LabelEncoder, PackedLabels, check_labels
+from sksstruct.utils.sparse_input import canonical_csr
 
 FORMAT, VERSION = "sksstruct.PackedSequences", 1
 # Labels that JSON keeps as they are.
@@ -78,7 +80,8 @@ class _Writer:
             "number of features": X.n_features,
             "feature names": names,
             "form, sparse or dense": X.is_sparse,
-            "type": X.values.dtype.str,
+            "dense columns": X.values.columns.tolist() if X.is_mixed else None,
+            "type": _types(X),
             "labels, or none": y is not None,
         }
         if self.common is None:
@@ -131,6 +134,8 @@ class _Writer:
         }
         if "labels" in self.files:
             header["classes"] = list(self.numbers)
+        if "dense" in self.files:
+            header["dense_columns"] = self.common["dense columns"]
         text = json.dumps(header, indent=1, ensure_ascii=False)
         (self.folder / "header.json").write_text(text, encoding="utf-8")
 
@@ -198,17 +203,26 @@ class _GrowingFile:
 
 def _arrays(X):
     """The arrays of packed sequences by name of their files."""
-    if X.is_sparse:
-        end = X.values.indptr[-1]
+    if X.is_sparse or X.is_mixed:
+        rows = X.values.sparse if X.is_mixed else X.values
+        end = rows.indptr[-1]
         # what is stored beyond the last row is not part of the matrix
         arrays = {
-            "data": X.values.data[:end],
-            "indices": X.values.indices[:end],
-            "indptr": X.values.indptr.astype(np.int64, copy=False),
+            "data": rows.data[:end],
+            "indices": rows.indices[:end],
+            "indptr": rows.indptr.astype(np.int64, copy=False),
         }
+        if X.is_mixed:
+            arrays["dense"] = X.values.dense
     else:
         arrays = {"values": X.values}
     return {**arrays, "offsets": X.offsets.astype(np.int64, copy=False)}
+
+
+def _types(X):
+    """The types of the values of packed sequences."""
+    parts = (X.values.sparse, X.values.dense) if X.is_mixed else (X.values,)
+    return [part.dtype.str for part in parts]
 
 
 def _codes(y, lengths):
@@ -252,6 +266,9 @@ def open_shard(pack, path, mmap=True, labels=False):
             (arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape
         )
     try:
+        if "dense" in arrays:
+            values = canonical_csr(values)
+            values = MixedRows.checked(values, arrays["dense"], header["dense_columns"])
         X = pack(values, arrays["offsets"], names)
         if not labels:
             return X
@@ -288,11 +305,15 @@ def _header(path):
     if header["n_features"] < 0:
         raise ValueError(f"{file} has n_features {header['n_features']}")
     arrays = set(header["arrays"]) - {"labels"}
-    forms = {"values", "offsets"}, {"data", "indices", "indptr", "offsets"}
-    if arrays not in forms:
+    csr = {"data", "indices", "indptr", "offsets"}
+    if arrays not in ({"values", "offsets"}, csr, csr | {"dense"}):
         raise ValueError(
             f"{file} names the arrays {sorted(arrays)}, which is not a valid layout"
         )
+    if "dense" in arrays:
+        columns = header.get("dense_columns")
+        if type(columns) is not list or not all(type(k) is int for k in columns):
+            raise _not_a(file, "dense_columns", list, columns)
     if "labels" in header["arrays"]:
         _check_classes(file, header.get("classes"))
     for name, entry in header["arrays"].items():

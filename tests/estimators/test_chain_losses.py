@@ -41,6 +41,11 @@ def bound(X, y, loss, augmented, known=None, **kwargs):
     data = TrainingData.read(X, y, None)
     costs = np.full(len(data.classes), float(augmented))
     packed = data.packed if kwargs.pop("dense", True) else data.packed.compact()
+    if kwargs.pop("mixed", False):
+        parts = packed.values[:, :1], sparse.csr_array(packed.values[:, 1:])
+        parts = [PackedSequences(part, packed.offsets) for part in parts]
+        packed = PackedSequences.hstack(parts)
+        assert packed.is_mixed
     model = BoundChain(packed, len(data.classes), data.labels, None, costs, **kwargs)
     if known is not None:
         model.unknown = ~np.concatenate(known)
@@ -52,7 +57,7 @@ def flat_gradient(model, gradient):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("form", ["float64", "float32", "csr", "csr32"])
+@pytest.mark.parametrize("form", ["float64", "float32", "csr", "csr32", "mixed"])
 def test_value_and_gradient(name, form):
     loss = LOSSES[name]
     dtype = np.float32 if "32" in form else np.float64
@@ -60,7 +65,9 @@ def test_value_and_gradient(name, form):
     if "csr" in form:
         for x in X:
             x[:, 1:] *= np.abs(x[:, 1:]) > 1.2
-    smooth, model, _ = bound(X, y, loss, name != "log", dense="csr" not in form)
+    smooth, model, _ = bound(
+        X, y, loss, name != "log", dense="csr" not in form, mixed=form == "mixed"
+    )
     assert model.views(np.zeros(model.n_weights))["coef"].shape == (3, 4)
     given, w = flat_weights(model, np.random.RandomState(1))
     gradient = np.full(model.n_weights, np.nan)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct import ChainCRF
+from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.packed import PackedLabels, PackedSequences
 from tests.fuzz._draws import decoded, table_of
 
@@ -19,7 +20,7 @@ LABELS = ["a", "b", 7, None]
 STEPS = ("slice", "slice", "steps", "save", "save", "append", "append", "compact",
          "without_empty", "pickle", "copy", "damage", "fit", "names")  # fmt: skip
 FILES = ("header.json", "offsets.npy", "values.npy", "data.npy", "indices.npy",
-         "indptr.npy", "labels.npy", "feature_names.json")  # fmt: skip
+         "indptr.npy", "dense.npy", "labels.npy", "feature_names.json")  # fmt: skip
 _FOLDER = tempfile.TemporaryDirectory()
 
 
@@ -46,7 +47,7 @@ def _case(draws):
     lengths = [draws.integer(0, 4) for _ in range(draws.integer(1, 6))]
     rows = draws.array((sum(lengths), draws.integer(1, 3)), NUMBERS)
     labels = draws.array(len(rows), np.arange(len(LABELS)))
-    form = draws.choice(["dense", "single", "sparse", "wide"])
+    form = draws.choice(["dense", "single", "sparse", "wide", "mixed"])
     steps = [_step(draws) for _ in range(draws.integer(1, 8))]
     return lengths, rows, labels, form, steps
 
@@ -60,6 +61,11 @@ def _stored(rows, form):
     if form == "single":
         return rows.astype(np.float32)
     matrix = sparse.csr_array(rows)
+    if form == "mixed":
+        # the last column is dense
+        matrix = sparse.csr_array(rows[:, :-1])
+        matrix.resize(rows.shape)
+        return MixedRows(matrix, rows[:, -1:], [rows.shape[1] - 1])
     if form == "wide":
         matrix.indices = matrix.indices.astype(np.int64)
         matrix.indptr = matrix.indptr.astype(np.int64)
@@ -188,7 +194,8 @@ class Life:
         """Training takes them as it takes lists."""
         y = [[label or "a" for label in map(str, row)] for row in self.y]
         fits = []
-        for X in (self.X, list(self.X)):
+        # dense columns beside sparse ones are added up in another order
+        for X in (self.X.in_one_form(), list(self.X)):
             tagger = ChainCRF(0.5, max_iter=3, random_state=0)
             try:
                 fits.append(tagger.fit(X, y).coef_.tobytes())

@@ -14,6 +14,7 @@ from sksstruct import ChainCRF
 from sksstruct.models.chain.data import TrainingData
 from sksstruct.utils import shards
 from sksstruct.utils._layout import is_mapped
+from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.packed import PackedLabels, PackedSequences
 
 Y = [["b", "a"], [], ["c", None, "b"], ["a"]]
@@ -22,9 +23,15 @@ Y = [["b", "a"], [], ["c", None, "b"], ["a"]]
 def packed(form, names=None, seed=0):
     values = np.random.default_rng(seed).normal(size=(6, 4))
     values *= np.abs(values) > 0.5
+    offsets = [0, 2, 2, 5, 6]
+    if form == "mixed":
+        words = sparse.csr_array(values[:, :3].astype(np.float32))
+        parts = [PackedSequences(part, offsets) for part in (values[:, 3:], words)]
+        X = PackedSequences.hstack(parts)
+        return PackedSequences(X.values, offsets, names)
     if form == "csr":
         values = sparse.csr_array(values.astype(np.float32))
-    return PackedSequences(values, [0, 2, 2, 5, 6], names)
+    return PackedSequences(values, offsets, names)
 
 
 def as_lists(y):
@@ -32,7 +39,7 @@ def as_lists(y):
 
 
 @pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize("form", ["csr", "dense"])
+@pytest.mark.parametrize("form", ["csr", "dense", "mixed"])
 def test_round_trip(form, mmap, tmp_path):
     names = ["é", "a=\n", "", "w"] if form == "csr" else None
     X = packed(form, names)
@@ -46,7 +53,14 @@ def test_round_trip(form, mmap, tmp_path):
         assert not abs(difference).sum()
     if names:
         assert back.feature_names.tolist() == names
-    data = back.values.data if form == "csr" else back.values
+    assert back.is_mapped == mmap
+    if form == "mixed":
+        assert back.values.columns.tolist() == [0]
+        assert (
+            is_mapped(back.values.dense) == is_mapped(back.values.sparse.data) == mmap
+        )
+    data = {"csr": "data", "mixed": "dense"}.get(form)
+    data = getattr(back.values, data) if data else back.values
     assert np.asarray(data).flags.writeable != mmap
 
 
@@ -60,7 +74,7 @@ def test_no_entries_and_no_sequences(tmp_path):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log"])
-@pytest.mark.parametrize("form", ["csr", "dense"])
+@pytest.mark.parametrize("form", ["csr", "dense", "mixed"])
 def test_training_from_disk_gives_the_same_bits(form, loss, tmp_path):
     X = packed(form)
     y = [[label or "a" for label in row] for row in Y]
@@ -237,7 +251,7 @@ def test_what_cannot_be_saved(tmp_path):
 # ---- parts ----
 
 
-@pytest.mark.parametrize("form", ["csr", "dense"])
+@pytest.mark.parametrize("form", ["csr", "dense", "mixed"])
 def test_parts_are_one_folder(form, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "_BATCH", 4)
     names = ["p", "q", "r", "s"]
@@ -318,3 +332,29 @@ def test_an_object_that_is_its_own_base_is_not_mapped():
             return self
 
     assert not is_mapped(Own())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_header(lambda h: h.pop("dense_columns")), "dense_columns in .* lacks"),
+        (damage_header(lambda h: h.update(dense_columns=[0.0])), "must be a list"),
+        (damage_header(lambda h: h.update(dense_columns=[1])), "entries in dense col"),
+        (damage_header(lambda h: h.update(dense_columns=[2**70])), "among 4 features"),
+        (damage_header(lambda h: h.update(dense_columns=[0, 1])), r"expected \(6, 2\)"),
+        (damage_header(lambda h: h["arrays"].pop("data")), "not a valid layout"),
+    ],
+)
+def test_damage_of_dense_columns(damage, message, tmp_path):
+    packed("mixed").save(tmp_path / "x")
+    damage(tmp_path / "x")
+    with pytest.raises(ValueError, match=message):
+        PackedSequences.open(tmp_path / "x")
+
+
+def test_parts_with_other_dense_columns(tmp_path):
+    X = packed("mixed")
+    values = MixedRows(X.values.sparse[:, [1, 0, 2, 3]], X.values.dense, [1])
+    parts = [X, PackedSequences(values, X.offsets)]
+    with pytest.raises(ValueError, match="the same dense columns"):
+        PackedSequences.save_parts(tmp_path / "x", parts)

@@ -605,6 +605,11 @@ cdef class BoundChain(BoundModel):
                 row = ws.product + entries.index[entry] * ld
                 total += sks_dot(ld, row, row)
                 memset(row, 0, ld * sizeof(double))
+        entries = self._rows.shared()
+        for entry in range(entries.count):
+            row = ws.product + entries.index[entry] * ld
+            total += sks_dot(ld, row, row)
+            memset(row, 0, ld * sizeof(double))
         return total
 
     cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
@@ -643,6 +648,10 @@ cdef class BoundChain(BoundModel):
                     weights._marks[feature_at(entries.index, entry)] = 1
                 else:
                     weights.touch(feature_at(entries.index, entry) * ld, ld)
+        if ws.n_changed_rows:
+            entries = self._rows.shared()
+            for entry in range(entries.count):
+                weights.touch(entries.index[entry] * ld, ld)
         weights.touch(tail, TRANSITIONS * ld)
         for k in range(ws.n_changed_edges):
             weights.touch(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)

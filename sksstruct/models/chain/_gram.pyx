@@ -80,11 +80,8 @@ cdef class GramMatrices:
     cdef bint fits(self, Py_ssize_t i) noexcept nogil:
         """Return whether the matrix of a sequence is kept; the same at every call."""
         cdef Py_ssize_t first = self._starts[i], size = self._size(i)
-        # bytes of a feature: its value, and where rows are sparse its index
-        cdef Py_ssize_t width = (4 if self._rows.single else 8) + 4 * self._rows.sparse
         # a page is allowed to all: short sequences may have few features
-        return (8 * size * size
-                <= 4 * width * self._rows.count(first, first + size) + 4096)
+        return 8 * size * size <= 4 * self._rows.n_bytes(first, first + size) + 4096
 
     cdef int find(self, Py_ssize_t i, double* spread,
                   const double** matrix) except -1 nogil:

@@ -20,8 +20,6 @@ from sksstruct.utils._simd cimport (
     sks_prefetch,
     sks_single_best,
     sks_single_maxplus,
-    sks_single_scores_f32,
-    sks_single_scores_f64,
 )
 
 from sksstruct.utils._layout import aligned_zeros
@@ -140,16 +138,10 @@ cdef class SingleChain:
     cdef void _unary_scores(self, Py_ssize_t position, const float* init,
                             float* out) noexcept nogil:
         """out = init + the scores of the labels, -inf those that are not allowed"""
-        cdef RowEntries row = self._rows.row(position)
-        cdef const float* weights = &self._emission[0, 0]
         cdef Py_ssize_t label
         self._prefetch_weights(position + 2)
-        if self._rows.single:
-            sks_single_scores_f32(row.count, row.index, self._rows.values32 + row.first,
-                                  weights, self._ld, init, out)
-        else:
-            sks_single_scores_f64(row.count, row.index, self._rows.values64 + row.first,
-                                  weights, self._ld, init, out)
+        self._rows.single_scores(
+            position, &self._emission[0, 0], self._ld, init, out)
         if self._forbidden is not None:
             for label in range(self._n_labels):
                 if self._forbidden[position, label]:

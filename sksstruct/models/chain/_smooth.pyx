@@ -457,6 +457,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 entries = self.chain._rows.row(position)
                 for entry in range(entries.count):
                     weights.catch_up(entries.index[entry])
+            entries = self.chain._rows.shared()
+            for entry in range(entries.count):
+                weights.catch_up(entries.index[entry])
         else:
             # a dense row has all features
             for row in range(n_features):

@@ -431,6 +431,11 @@ loss_length, feature_scale : objects
                     feature = feature_at(entries.index, entry)
                     total += ws.column[feature] * ws.column[feature]
                     ws.column[feature] = 0.0
+        entries = self._rows.shared()
+        for entry in range(entries.count):
+            feature = entries.index[entry]
+            total += ws.column[feature] * ws.column[feature]
+            ws.column[feature] = 0.0
         return total + bias * bias if self.fit_intercept else total
 
     cdef int _scatter_node(self, SparseScratch* ws, Py_ssize_t i, Py_ssize_t k,
@@ -488,6 +493,9 @@ loss_length, feature_scale : objects
             entries = self._rows.row(self._starts[i] + ws.changed_nodes[k] // ld)
             for entry in range(entries.count):
                 weights.touch(feature_at(entries.index, entry) * ld + label, 1)
+            entries = self._rows.shared()
+            for entry in range(entries.count):
+                weights.touch(entries.index[entry] * ld + label, 1)
             for entry in range(TRANSITIONS):
                 weights.touch((self.n_features + entry) * ld + label, 1)
         for k in range(ws.n_changed_pairs):

@@ -352,7 +352,7 @@ class_weight
             return self._bound_sparse(packed, chain, data.numbers)
         if self.score_function is not None:
             self._score = clone(self.score_function)
-            return self._scored(packed, chain)
+            return self._scored(packed.in_one_form(), chain)
         model = BoundChain(
             packed,
             n_classes,

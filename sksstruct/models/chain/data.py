@@ -221,7 +221,13 @@ def existing_weights(model, data, states, transitions):
     if states:
         kept.append(rows(0, d))
     else:
-        values = sparse.coo_array(packed.values)
+        values = packed.values
+        if packed.is_mixed:
+            values, dense = values.sparse, values.dense
+            for k in range(n):
+                found = (dense[known & (labels == k)] != 0).any(axis=0)
+                kept.append(packed.values.columns[found].astype(np.int64) * ld + k)
+        values = sparse.coo_array(values)
         seen = known[values.row] & (values.data != 0)
         columns = values.col[seen].astype(np.int64)
         kept.append(np.unique(columns * ld + labels[values.row[seen]]))

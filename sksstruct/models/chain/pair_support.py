@@ -7,6 +7,8 @@ weight of (j, y_{t-1}, y_t) to the score. Weights exist for what was seen togeth
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils._mixed import MixedRows
+
 
 class PairSupport:
     """The triples (feature, from, to) that have a weight.
@@ -90,7 +92,9 @@ class PairSupport:
 
 def pair_rows(values, columns):
     """Some columns of stacked features as CSR in double precision, without zeros."""
-    rows = sparse.csr_array(values[:, columns], dtype=np.float64)
+    mixed = isinstance(values, MixedRows)
+    chosen = values.select(columns) if mixed else values[:, columns]
+    rows = sparse.csr_array(chosen, dtype=np.float64)
     # an explicit zero would make a weight that nothing was seen with
     rows.eliminate_zeros()
     rows.sort_indices()

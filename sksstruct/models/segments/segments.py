@@ -194,7 +194,7 @@ class SegmentModel(CompiledModel):
         return X if len(numbers) == len(X) else [X[i] for i in numbers]
 
     def _rows(self, X):
-        values = X.packed.compact().values
+        values = X.packed.in_one_form().compact().values
         # a model of tables reads double precision
         return values.astype(np.float64, copy=False)
 

@@ -18,6 +18,7 @@ from sksstruct.utils._simd cimport (
 
 from sksstruct.models.tables._feature_rows import stored_arrays
 from sksstruct.utils._layout import aligned_zeros
+from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.parallel import run_in_chunks
 
 # Rows of features that are converted to double precision at a time.
@@ -25,7 +26,9 @@ BATCH = 4096
 
 
 def transposed(rows):
-    """Return the transpose of features, dense or sparse, which has a `product`."""
+    """Return the transpose of features in any form, which has a `product`."""
+    if isinstance(rows, MixedRows):
+        return MixedColumns(rows)
     return FeatureColumns(rows) if sparse.issparse(rows) else DenseColumns(rows)
 
 
@@ -52,6 +55,27 @@ class DenseColumns:
         for first in range(0, len(rows), BATCH):
             part = slice(first, first + BATCH)
             out += rows[part].T.astype(float) @ differences[part]
+
+
+class MixedColumns:
+    """The transpose of sparse and dense features.
+
+    Parameters
+    ----------
+    rows : MixedRows
+        The features.
+    """
+
+    def __init__(self, rows):
+        self._sparse = FeatureColumns(rows.sparse)
+        self._dense, self._columns = DenseColumns(rows.dense), rows.columns
+
+    def product(self, differences, out, n_jobs=None):
+        """Write the product with rows of numbers; see `FeatureColumns.product`."""
+        dense = np.empty((len(self._columns), out.shape[1]))
+        self._sparse.product(differences, out, n_jobs)
+        self._dense.product(differences, dense)
+        out[self._columns] = dense
 
 
 cdef class FeatureColumns:

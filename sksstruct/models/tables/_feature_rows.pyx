@@ -1,4 +1,4 @@
-"""Rows of features, dense or CSR, in single or double precision, and their products.
+"""Rows of features, dense, CSR or both, in single or double precision; products.
 
 Weights are rows of ld labels, one for each feature. A product with all labels, or with
 a part of them, runs over whole vectors. `step` is the distance between the weights of
@@ -28,6 +28,8 @@ from sksstruct.utils._simd cimport (
     sks_scores_f64,
     sks_scores_part_f32,
     sks_scores_part_f64,
+    sks_single_scores_f32,
+    sks_single_scores_f64,
     sks_spread_dot_f32,
     sks_spread_dot_f64,
     sks_spread_f32,
@@ -35,6 +37,7 @@ from sksstruct.utils._simd cimport (
 )
 
 from sksstruct.utils._layout import StoredRows
+from sksstruct.utils.packed import PackedSequences
 
 
 def stored_arrays(rows, as_given=False):
@@ -87,6 +90,8 @@ cdef class FeatureRows:
         Whether to check first if all values are one. If so, they are not read.
     scale : float, default=1.0
         Factor of all values.
+    columns : ndarray of int32 or None
+        Numbers of the columns of dense features, if these are beside sparse ones.
 
     Attributes
     ----------
@@ -94,16 +99,25 @@ cdef class FeatureRows:
         Number of features.
     """
 
-    def __cinit__(self, X, bint read_often=False, double scale=1.0):
+    def __cinit__(self, X, bint read_often=False, double scale=1.0, columns=None):
         cdef const float[::1] values32
         cdef const double[::1] values64
         cdef const int32_t[::1] indices
         cdef const int64_t[::1] indptr
         cdef const int32_t[::1] indptr32
+        stored = X.stored
+        self.n_features, self.scale, self.mixed = X.n_features, scale, X.is_mixed
+        if self.mixed:
+            self.beside = FeatureRows(
+                PackedSequences(stored.dense, X.offsets), False, scale, stored.columns)
+            stored = stored.sparse
         # there is a pointer for each position, which may be on disk
-        values, index, pointer = self.owned = stored_arrays(X.stored, True)
-        self.n_features, self.sparse = X.n_features, X.is_sparse
-        self.scale = scale
+        values, index, pointer = arrays = stored_arrays(stored, True)
+        self.owned = (*arrays, columns)
+        self.sparse = index is not None
+        if columns is not None:
+            indices = columns
+            self.columns = &indices[0]
         # features in single precision stay so: they are half the memory, and what is
         # read from it is most of the time of a visit
         self.single = values.itemsize == 4
@@ -150,14 +164,35 @@ cdef class FeatureRows:
         else:
             row.first = position * self.n_features
             row.count = self.n_features
-            row.index = NULL
+            row.index = self.columns
+        return row
+
+    cdef RowEntries shared(self) noexcept nogil:
+        """Return the columns that all rows have beside their own; most have none."""
+        cdef RowEntries row
+        row.first = row.count = 0
+        row.index = NULL
+        if self.mixed:
+            row.count, row.index = self.beside.n_features, self.beside.columns
         return row
 
     cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         """Return the number of entries of positions first <= position < last."""
+        cdef Py_ssize_t beside = 0
+        if self.mixed:
+            beside = self.beside.count(first, last)
         if self.sparse:
-            return self.begin(last) - self.begin(first)
+            return self.begin(last) - self.begin(first) + beside
         return (last - first) * self.n_features
+
+    cdef Py_ssize_t n_bytes(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        """Return the bytes of these entries: values, and indices of sparse rows."""
+        cdef Py_ssize_t width = (4 if self.single else 8) + 4 * self.sparse
+        cdef Py_ssize_t beside = 0, count = self.count(first, last)
+        if self.mixed:
+            beside = self.beside.n_bytes(first, last)
+            count -= self.beside.count(first, last)
+        return width * count + beside
 
     cdef void prefetch_pointers(self, Py_ssize_t position) noexcept nogil:
         """Ask for what says where the features of a position and the next ones are."""
@@ -171,6 +206,9 @@ cdef class FeatureRows:
         cdef Py_ssize_t count = self.count(first, last)
         # the rows of a sequence follow each other in memory
         cdef RowEntries row = self.row(first)
+        if self.mixed:
+            self.beside.prefetch(first, last)
+            count -= self.beside.count(first, last)
         if self.single and not self.unit:
             sks_prefetch(self.values32 + row.first, 4 * count)
         elif not self.unit:
@@ -190,6 +228,8 @@ cdef class FeatureRows:
         else:
             sks_scores_f64(row.count, row.index, self.doubles(row), self.scale,
                            weights, ld, init, out)
+        if self.mixed:
+            self.beside.scores(position, weights, ld, out, out)
 
     cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
                              const double* weights, Py_ssize_t ld, const double* init,
@@ -234,6 +274,25 @@ cdef class FeatureRows:
         else:
             sks_scores_part_f64(row.count, row.index, self.doubles(row), self.scale,
                                 weights, ld, size, init, out)
+        if self.mixed:
+            self.beside.scores_of_part(position, weights, ld, size, out, out)
+
+    cdef void single_scores(self, Py_ssize_t position, const float* weights,
+                            Py_ssize_t ld, const float* init,
+                            float* out) noexcept nogil:
+        """out = init + the row, as it is given, times the weights
+
+        Not for rows that are read often.
+        """
+        cdef RowEntries row = self.row(position)
+        if self.single:
+            sks_single_scores_f32(
+                row.count, row.index, self.floats(row), weights, ld, init, out)
+        else:
+            sks_single_scores_f64(
+                row.count, row.index, self.doubles(row), weights, ld, init, out)
+        if self.mixed:
+            self.beside.single_scores(position, weights, ld, out, out)
 
     cdef void scatter(self, Py_ssize_t position, double step, const double* change,
                       Py_ssize_t ld, double* weights) noexcept nogil:
@@ -246,6 +305,8 @@ cdef class FeatureRows:
         else:
             sks_scatter_f64(row.count, row.index, self.doubles(row), scale,
                             change, ld, weights)
+        if self.mixed:
+            self.beside.scatter(position, step, change, ld, weights)
 
     # ---- against the weights of one label, step apart ----
 
@@ -256,7 +317,9 @@ cdef class FeatureRows:
         cdef const float* values32 = self.floats(row)
         cdef const double* values64 = self.doubles(row)
         cdef Py_ssize_t entry
-        cdef double total = 0.0
+        cdef double total = 0.0, beside = 0.0
+        if self.mixed:
+            beside = self.beside.column_score(position, weights, step)
         # numbers that lie side by side are taken by vectors
         if step == 1 and row.index == NULL:
             if self.single:
@@ -271,7 +334,7 @@ cdef class FeatureRows:
         else:
             for entry in range(row.count):
                 total += values64[entry] * weights[feature_at(row.index, entry) * step]
-        return self.scale * total
+        return self.scale * total + beside
 
     cdef void add_to_column(self, Py_ssize_t position, double change, double* weights,
                             Py_ssize_t step) noexcept nogil:
@@ -281,6 +344,8 @@ cdef class FeatureRows:
         cdef const float* values32 = self.floats(row)
         cdef const double* values64 = self.doubles(row)
         cdef Py_ssize_t entry
+        if self.mixed:
+            self.beside.add_to_column(position, change, weights, step)
         # as above, by vectors where that is possible
         if step == 1 and row.index == NULL:
             if self.single:
@@ -306,6 +371,8 @@ cdef class FeatureRows:
             sks_spread_f32(row.count, row.index, self.floats(row), out)
         else:
             sks_spread_f64(row.count, row.index, self.doubles(row), out)
+        if self.mixed:
+            self.beside.spread(position, out)
 
     cdef void unspread(self, Py_ssize_t position, double* out) noexcept nogil:
         """Make a vector that the row was spread into zero again."""
@@ -314,15 +381,19 @@ cdef class FeatureRows:
         # only what was written: there may be many more features than entries
         for entry in range(row.count):
             out[feature_at(row.index, entry)] = 0.0
+        if self.mixed:
+            self.beside.unspread(position, out)
 
     cdef double spread_dot(self, Py_ssize_t position,
                            const double* spread) noexcept nogil:
         """Return the inner product of the row and another one that was spread."""
         cdef RowEntries row = self.row(position)
         # of both rows
-        cdef double square = self.scale * self.scale
+        cdef double square = self.scale * self.scale, beside = 0.0
+        if self.mixed:
+            beside = self.beside.spread_dot(position, spread)
         if self.single:
-            return square * sks_spread_dot_f32(
+            return beside + square * sks_spread_dot_f32(
                 row.count, row.index, self.floats(row), spread)
-        return square * sks_spread_dot_f64(
+        return beside + square * sks_spread_dot_f64(
             row.count, row.index, self.doubles(row), spread)

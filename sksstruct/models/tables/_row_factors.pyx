@@ -7,8 +7,6 @@ that is one for some variables. The bias and the marks are the last three featur
 Subclasses add the pairs of variables.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
@@ -17,6 +15,7 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._simd cimport sks_axpy, sks_max
 
 from sksstruct.models.protocols._factors import feature_weights
+from sksstruct.models.spec import row_squares
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 # The score of a label that is forbidden: finite, as its product with a probability of
@@ -44,9 +43,7 @@ cdef class RowFactors(FactorModel):
         self.fit_intercept = fit_intercept
         self.n_features, self.ld = X.n_features, padded_length(self.n_labels)
         self._rows, self._packed, self._marks = FeatureRows(X, scale=scale), X, marks
-        values = X.values
-        squares = values.multiply(values) if X.is_sparse else values * values
-        norms = scale * scale * np.asarray(squares.sum(axis=1), np.float64).ravel()
+        norms = scale * scale * row_squares(X.values)
         # bias and marks are features that are one
         self._norms = norms + fit_intercept + (marks & FIRST_MARK) + (marks >> 1)
         # until `forbid_labels` says otherwise

@@ -1,0 +1,126 @@
+"""Text files of word vectors."""
+
+import gzip
+import zlib
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from sksstruct.utils.typing import PathLike
+
+# Lines whose numbers are converted together.
+_BLOCK = 1000
+
+
+def read_word_vectors(path: PathLike) -> tuple[list[str], np.ndarray]:
+    """Read word vectors from a text file of word2vec, fastText or GloVe.
+
+    Each line is a word and its numbers, separated by spaces. The first line of word2vec
+    and fastText says how many words there are, and the length of the vectors. A word
+    may contain spaces, as a few of GloVe do. Files in any other format raise an error.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, in UTF-8; gzip-compressed if its name ends in ``.gz``.
+
+    Returns
+    -------
+    words : list of str
+        The words, in the order of the file.
+    vectors : ndarray of shape (n_words, n_dimensions), float32
+        Their vectors.
+
+    Raises
+    ------
+    ValueError
+        If a line has a different number of numbers, something else than a number, or a
+        word that an earlier line has (the error gives the line number); if the first
+        line states another number of words than there are; if the file has no vectors,
+        is not UTF-8, or is cut short.
+
+    See Also
+    --------
+    WordVectors : The vectors of tokens as features.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import read_word_vectors
+    >>> with open("tiny.vec", "w") as file:
+    ...     _ = file.write("2 3\\nthe 0.5 1.0 0.0\\ncat 1.5 0.0 2.0\\n")
+    >>> words, vectors = read_word_vectors("tiny.vec")
+    >>> words, vectors.shape
+    (['the', 'cat'], (2, 3))
+    """
+    path = Path(path)
+    opener = gzip.open if path.suffix == ".gz" else open
+    # no other character ends a line: words have all kinds of white space
+    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
+        try:
+            return _read(lines, path)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not UTF-8 text: {error}") from None
+        except (EOFError, zlib.error) as error:
+            raise ValueError(f"{path} is truncated or damaged: {error}") from None
+
+
+def _read(lines, path):
+    """Words and vectors of lines."""
+    first = next(lines, "").rstrip("\r\n ").split(" ")
+    header = len(first) == 2 and all(field.isdecimal() for field in first)
+    width = int(first[1]) if header else len(first) - 1
+    if width < 1:
+        raise ValueError(f"{path}, line 1: expected a word and its numbers")
+    words, blocks, number = [], [], 1 + header
+    block = [] if header else [" ".join(first)]
+    block += islice(lines, _BLOCK)
+    while block:
+        texts = []
+        for k, line in enumerate(block):
+            line = line.rstrip("\r\n ")
+            # a word may have spaces
+            word, *numbers = line.rsplit(" ", width)
+            if len(numbers) != width or not word:
+                raise ValueError(
+                    f"{path}, line {number + k}: expected a word and {width} numbers, "
+                    f"got {line!r:.80}"
+                )
+            words.append(word)
+            texts.append(line[len(word) + 1 :])
+        blocks.append(_numbers(texts, path, number))
+        number += len(block)
+        block = list(islice(lines, _BLOCK))
+    if not words:
+        raise ValueError(f"{path} has no vectors")
+    if header and int(first[0]) != len(words):
+        raise ValueError(
+            f"{path}, line 1: there are {first[0]} words by this line, and "
+            f"{len(words)} in the file"
+        )
+    if len(set(words)) < len(words):
+        seen = set()
+        # adds a word unless it is there
+        k = next(k for k, word in enumerate(words) if word in seen or seen.add(word))
+        line = 1 + header + k
+        raise ValueError(f"{path}, line {line}: the word {words[k]!r} is there twice")
+    return words, np.concatenate(blocks)
+
+
+def _numbers(texts, path, number):
+    """The numbers of lines, of which the first has this number."""
+    try:
+        rows = np.loadtxt(texts, np.float32, comments=None, delimiter=" ", ndmin=2)
+    except ValueError as error:
+        if len(texts) > 1:
+            for k, text in enumerate(texts):
+                _numbers([text], path, number + k)
+        reason = str(error).partition(" at row")[0]
+        raise ValueError(f"{path}, line {number}: {reason}") from None
+    bad = ~np.isfinite(rows).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{path}, line {number + np.argmax(bad)}: a number is not finite in single "
+            "precision"
+        )
+    return rows
