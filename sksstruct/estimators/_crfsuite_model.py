@@ -65,8 +65,10 @@ class CRFsuiteWeights:
         bias = np.asarray(crf.intercept_, dtype=np.float64)
         table = crf.transitions_
         table = table.toarray() if sparse.issparse(table) else table
+        # scores of a calibrated tagger are divided by its temperature
+        self._scale = 1.0 / (crf._temperature or 1.0)
         # of first and last labels, and of pairs
-        rows = np.vstack([bias + crf.start_, crf.end_, bias + table])
+        rows = self._scale * np.vstack([bias + crf.start_, crf.end_, bias + table])
         for before, after in crf.forbidden_transitions_:
             if before is None:
                 rows[0, index[after]] = FORBIDDEN
@@ -88,7 +90,7 @@ class CRFsuiteWeights:
         if len(places) < len(self._names):
             raise ValueError("features of CRFsuite must have different names")
         coef, n = sparse.coo_array(self.crf.coef_), len(self._labels)
-        entries = [(coef.data.astype(np.float64), coef.col, coef.row)]
+        entries = [(self._scale * coef.data.astype(np.float64), coef.col, coef.row)]
         for name, _, row in self.marks:
             j = places.setdefault(name, len(places))
             entries.append((row, np.full(n, j), np.arange(n)))

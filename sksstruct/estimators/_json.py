@@ -134,6 +134,8 @@ def _fitted_chain(crf, names):
         own = _BEFORE if own == names else own.to_list()
     stream = {key: crf._stream[key] for key in _STREAM if key in crf._stream}
     numbers = {key: fitted[key] for key in _TRAINING if key in fitted}
+    if crf._temperature is not None:
+        numbers["temperature"] = crf._temperature
     pairs = fitted.get("transition_coef_")
     return {
         "labels": labels,
@@ -419,8 +421,14 @@ def _read_chain(fitted, names, n_bytes):
         "forbidden_transitions_": _forbidden(fitted, set(labels)),
         "_loss": fitted.one_of(("hinge", "log", "smoothed_hinge"), "loss"),
         "_stream": fitted.scalars(_STREAM, "stream"),
-        **fitted.scalars(_TRAINING, "training"),
     }
+    numbers = fitted.scalars((*_TRAINING, "temperature"), "training")
+    if "temperature" in numbers:
+        # of a calibrated tagger
+        attributes["_temperature"] = numbers.pop("temperature")
+        if attributes["_temperature"] == 0.0:
+            raise ValueError(f"{fitted.at('training')}: temperature must be positive")
+    attributes |= numbers
     if features is not None:
         attributes["_names_in"] = features
     if fitted["transition_coef"] is not None:

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sksstruct import ChainCRF, Tagger, crfsuite_parameters, make_tagger
+from sksstruct import (
+    CalibratedTagger,
+    ChainCRF,
+    Tagger,
+    crfsuite_parameters,
+    make_tagger,
+)
 from sksstruct.datasets import make_chain, read_conll
 from sksstruct.estimators._crfsuite_format import (
     CRFsuiteModel,
@@ -97,6 +103,22 @@ def test_crfsuite_finds_the_same(parameters, first, tmp_path, peer):
     again = Tagger.from_crfsuite(path, separator="=")
     assert again.predict(items)[1].tolist() == tagger.predict(other)[1].tolist()
     assert_same(again, items, peer(path), items)
+
+
+def test_files_of_a_calibrated_tagger(tmp_path, peer):
+    X, y = sentences(40)
+    calibrated = CalibratedTagger(make_tagger(random_state=0), cv=3).fit(X, y)
+    tagger, expected = calibrated.estimator_, calibrated.predict_marginals(X)
+    assert calibrated.temperature_ != pytest.approx(1.0, abs=0.1)
+    tagger.to_json(tmp_path / "model.json")
+    read = Tagger.from_json(tmp_path / "model.json")
+    assert list(map(list, read.predict_marginals(X))) == list(map(list, expected))
+    tagger.to_crfsuite(tmp_path / "model")
+    other = peer(tmp_path / "model")
+    for row, probabilities in zip(tagger.crfsuite_items(X), expected, strict=True):
+        other.set(row)
+        for label, probability in probabilities[0].items():
+            assert other.marginal(label, 0) == pytest.approx(probability, abs=1e-9)
 
 
 @pytest.mark.parametrize("form", ["sparsify", "cast"])
