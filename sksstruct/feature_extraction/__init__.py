@@ -1,7 +1,9 @@
 """From tokens to feature rows."""
 
 from sksstruct.feature_extraction._arcs import ArcVectorizer
+from sksstruct.feature_extraction._clusters import ClusterFeatures
 from sksstruct.feature_extraction._columns import ColumnFeatures
+from sksstruct.feature_extraction._gazetteers import GazetteerFeatures
 from sksstruct.feature_extraction._hasher import SequenceHasher
 from sksstruct.feature_extraction._helpers import (
     affix_features,
@@ -10,12 +12,16 @@ from sksstruct.feature_extraction._helpers import (
 )
 from sksstruct.feature_extraction._long_table import sequences_from_table
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
+from sksstruct.feature_extraction._word_clusters import WordClusters
 
 __all__ = [
     "ArcVectorizer",
+    "ClusterFeatures",
     "ColumnFeatures",
+    "GazetteerFeatures",
     "SequenceHasher",
     "SequenceVectorizer",
+    "WordClusters",
     "affix_features",
     "sequences_from_table",
     "shape_features",
