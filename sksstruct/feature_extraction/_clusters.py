@@ -104,9 +104,9 @@ class ClusterFeatures(PathFeatures):
         each word, such as the attribute ``paths_`` of `WordClusters`. In a mapping,
         any strings are paths: for clusters without a hierarchy, pass their names and
         ``prefixes=()``.
+    %(lexical_parameters)s
     %(prefixes)s
     %(name)s
-    %(lexical_parameters)s
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class ClusterFeatures(PathFeatures):
     >>> clusters = ClusterFeatures({"paris": "0110", "in": "10"}, prefixes=[2])
     >>> X = clusters.fit_transform([["in", "Paris"]])
     >>> X[0][1]
-    {'w': 'Paris', 'cluster[-1]': ('10',), 'cluster[0]': ('01', '0110')}
+    {'w': 'Paris', 'cluster[-1]': ['10'], 'cluster[0]': ['01', '0110']}
     """
 
     paths: PathLike | Mapping[str, str]

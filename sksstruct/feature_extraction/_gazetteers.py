@@ -45,11 +45,11 @@ class GazetteerFeatures(LexicalFeatures):
         words. None: `fit` makes a list of the entities of each kind in the training
         data. `fit_transform` then leaves out, for each sentence, the entities that no
         other sentence has; see Notes.
+    %(lexical_parameters)s
     split : callable, default=str.split
         Function from a phrase to its words. They should be split as in the sentences:
         where these have ``St. John 's``, use the same tokenizer here.
     %(name)s
-    %(lexical_parameters)s
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class GazetteerFeatures(LexicalFeatures):
     >>> from sksstruct.feature_extraction import GazetteerFeatures
     >>> gazetteer = GazetteerFeatures({"city": ["New York", "York"]}, window=())
     >>> gazetteer.fit_transform([["in", "New", "York"]])[0][2:]
-    [{'w': 'York', 'gazetteer[0]': ('E-city',)}]
+    [{'w': 'York', 'gazetteer[0]': ['E-city']}]
     >>> spans, features = gazetteer.spans([["in", "New", "York"]])[0]
     >>> spans.tolist()
     [[1, 3], [2, 3]]

@@ -34,6 +34,7 @@ X : list of sequences of {str, dict, list of str}
 X_new : list of list of {dict, list of str}
     The tokens with the new attributes: dicts, or lists of strings where they were
     lists. A token that was a word is a dict with the word under the name `word`.
+    Values are lists of strings, as CRFsuite takes them, and tokens share them.
 """,
 }
 
@@ -103,6 +104,7 @@ class LexicalFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
             Memo(lambda value, name=name: [f"{name}={part}" for part in value])
             for name, _ in names
         ]
+        lists = Memo(list)
         taken, out = {name for name, _ in names}, []
         for sentence, start, stop in zip(X, offsets, offsets[1:], strict=False):
             rows = [
@@ -125,7 +127,7 @@ class LexicalFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
                     if value is None:
                         continue
                     if type(row) is dict:
-                        row[name] = value
+                        row[name] = lists[value]
                     else:
                         row += strings[value]
             out.append(rows)

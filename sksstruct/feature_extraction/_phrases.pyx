@@ -1,8 +1,8 @@
 """Phrases in sentences, by binary search in a sorted list of phrases.
 
 Words are numbers, and phrases are rows of numbers in lexicographic order. The phrases
-that begin with the words read so far are a range of the list, and one more word leaves a
-part of it. A table says where the phrases that begin with a word are: most words of a
+that begin with the words read so far are a range of the list, and one more word leaves
+a part of it. A table says where the phrases that begin with a word are: most words of a
 text begin none, and need no search.
 """
 

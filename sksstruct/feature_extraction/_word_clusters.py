@@ -39,6 +39,8 @@ class WordClusters(PathFeatures):
     ----------
     n_clusters : int, default=300
         Number of clusters.
+    %(lexical_parameters)s
+    %(prefixes)s
     n_components : int, default=50
         Number of dimensions, or the number of words that are clustered if there are
         fewer.
@@ -46,9 +48,7 @@ class WordClusters(PathFeatures):
         Words that occur less often are in no cluster.
     random_state : int, RandomState instance or None, default=None
         Seed of the SVD and of k-means.
-    %(prefixes)s
     %(name)s
-    %(lexical_parameters)s
 
     Attributes
     ----------

@@ -88,7 +88,7 @@ class TestSearch:
             [set()],
             [{"B-p"}, {"E-p"}],
         ]
-        assert found[3][0]["gazetteer[1]"] == ("E-p",)
+        assert found[3][0]["gazetteer[1]"] == ["E-p"]
         assert gazetteer.transform([]) == [] == gazetteer.spans([])
 
     def test_case_and_splits(self):
