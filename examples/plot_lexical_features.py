@@ -14,7 +14,6 @@ text, and a gazetteer, a list of names.
 # words nearby tell it only sometimes.
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.pipeline import make_pipeline
 
 from sksstruct import make_tagger
 from sksstruct.feature_extraction import (
@@ -78,8 +77,8 @@ fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for what, steps in added.items():
     scores = []
     for n in sizes:
-        features = make_pipeline(ColumnFeatures(), *steps, SequenceVectorizer())
-        tagger = make_tagger(features, random_state=0).fit(X[:n], y[:n])
+        steps_before = ColumnFeatures(), *steps, SequenceVectorizer()
+        tagger = make_tagger(*steps_before, random_state=0).fit(X[:n], y[:n])
         scores.append(chunk_f1_score(y_test, tagger.predict(X_test)))
     print(f"{what:26s}", " ".join(f"{score:.3f}" for score in scores))
     ax.plot(sizes, scores, ".-", label=what)

@@ -104,7 +104,8 @@ class ClusterFeatures(PathFeatures):
         each word, such as the attribute ``paths_`` of `WordClusters`. In a mapping,
         any strings are paths: for clusters without a hierarchy, pass their names and
         ``prefixes=()``.
-    %(lexical_parameters)s
+    %(window)s
+    %(normalize_and_word)s
     %(prefixes)s
     %(name)s
 

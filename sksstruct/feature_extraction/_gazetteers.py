@@ -19,7 +19,7 @@ from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._spans import SpanLabels, SpanSequence
 from sksstruct.utils.labels import encode_labels
 from sksstruct.utils.state import required
-from sksstruct.utils.typing import Items, PathLike
+from sksstruct.utils.typing import Integers, Items, PathLike
 
 _ARRAYS = "_phrase_words", "_phrase_offsets", "_lists", "_counts"
 
@@ -45,7 +45,10 @@ class GazetteerFeatures(LexicalFeatures):
         words. None: `fit` makes a list of the entities of each kind in the training
         data. `fit_transform` then leaves out, for each sentence, the entities that no
         other sentence has; see Notes.
-    %(lexical_parameters)s
+    window : sequence of int, default=()
+        Offsets of the neighbors whose attributes a token has, too. On tweets, those of
+        neighbors lowered F1.
+    %(normalize_and_word)s
     split : callable, default=str.split
         Function from a phrase to its words. They should be split as in the sentences:
         where these have ``St. John 's``, use the same tokenizer here.
@@ -78,7 +81,7 @@ class GazetteerFeatures(LexicalFeatures):
     Examples
     --------
     >>> from sksstruct.feature_extraction import GazetteerFeatures
-    >>> gazetteer = GazetteerFeatures({"city": ["New York", "York"]}, window=())
+    >>> gazetteer = GazetteerFeatures({"city": ["New York", "York"]})
     >>> gazetteer.fit_transform([["in", "New", "York"]])[0][2:]
     [{'w': 'York', 'gazetteer[0]': ['E-city']}]
     >>> spans, features = gazetteer.spans([["in", "New", "York"]])[0]
@@ -88,6 +91,7 @@ class GazetteerFeatures(LexicalFeatures):
 
     lists: Mapping[str, PathLike | Iterable[Any]] | None = None
     _: KW_ONLY
+    window: Integers = ()
     split: Callable[[str], list[str]] = str.split
     name: str = "gazetteer"
 

@@ -16,9 +16,11 @@ from sksstruct.utils.typing import Integers, Items
 
 # What the docstrings say of the parameters and inputs that all have.
 TEXTS = {
-    "lexical_parameters": """
+    "window": """
 window : sequence of int, default=(-1, 1)
     Offsets of the neighbors whose attributes a token has, too.
+""",
+    "normalize_and_word": """
 normalize : callable or None, default=str.lower
     Function from a word to the form that is looked up if the word itself is unknown.
     None: only the word itself is looked up.

@@ -39,7 +39,8 @@ class WordClusters(PathFeatures):
     ----------
     n_clusters : int, default=300
         Number of clusters.
-    %(lexical_parameters)s
+    %(window)s
+    %(normalize_and_word)s
     %(prefixes)s
     n_components : int, default=50
         Number of dimensions, or the number of words that are clustered if there are

@@ -258,8 +258,7 @@ class TestWordClusters:
 
     def test_in_a_tagger(self):
         X, y = make_text(30)
-        steps = make_pipeline(
-            WordClusters(3, min_count=1, random_state=0, prefixes=[1]),
-            SequenceVectorizer(),
-        )
-        assert make_tagger(steps, random_state=0).fit(X, y).score(X, y) == 1.0
+        learned = WordClusters(3, min_count=1, random_state=0, prefixes=[1])
+        tagger = make_tagger(learned, SequenceVectorizer(), random_state=0)
+        assert tagger.fit(X, y).score(X, y) == 1.0
+        assert tagger.steps[0][0] == "wordclusters"

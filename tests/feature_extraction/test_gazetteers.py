@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 from sksstruct import SegmentCRF, make_tagger
 from sksstruct.feature_extraction import GazetteerFeatures, SequenceVectorizer
@@ -58,7 +57,7 @@ class TestSearch:
     @pytest.mark.parametrize("seed", range(6))
     def test_attributes_and_spans(self, seed):
         X, lists = draw(seed)
-        gazetteer = GazetteerFeatures(lists, window=())
+        gazetteer = GazetteerFeatures(lists)
         found = gazetteer.fit_transform(X)
         assert gazetteer.list_names_ == ["p", "q"]
         assert gazetteer.n_phrases_ == sum(
@@ -80,7 +79,7 @@ class TestSearch:
         assert copy.transform(X) == gazetteer.transform(X) == found
 
     def test_sentences_are_apart(self):
-        gazetteer = GazetteerFeatures({"p": ["a b"]}).fit([])
+        gazetteer = GazetteerFeatures({"p": ["a b"]}, window=[1]).fit([])
         found = gazetteer.transform([["a"], [], ["b"], ["a", "b"]])
         assert [values_of(rows) for rows in found] == [
             [set()],
@@ -205,15 +204,14 @@ class TestTrainingEntities:
 
     def test_taggers_grids_and_segments(self):
         X, y = labeled(0)
-        steps = make_pipeline(GazetteerFeatures(), SequenceVectorizer())
-        tagger = make_tagger(steps, random_state=0)
+        tagger = make_tagger(GazetteerFeatures(), SequenceVectorizer(), random_state=0)
         grid = GridSearchCV(
-            tagger, {"pipeline__gazetteerfeatures__normalize": [str.lower, None]}, cv=2
+            tagger, {"gazetteerfeatures__normalize": [str.lower, None]}, cv=2
         ).fit(X, y)
         assert grid.best_score_ > 0.5
-        assert grid.best_estimator_[0][0].list_names_ == ["p", "q"]
+        assert grid.best_estimator_[0].list_names_ == ["p", "q"]
         # the candidate spans are what SegmentCRF takes
-        gazetteer = GazetteerFeatures({"p": ["b a"]}, window=()).fit(X)
+        gazetteer = GazetteerFeatures({"p": ["b a"]}).fit(X)
         words = [["c", "b", "a"], ["a", "b"], ["a", "b", "a", "c"]]
         tags = [["O", "B-p", "I-p"], ["O", "O"], ["O", "B-p", "I-p", "O"]]
         rows = SequenceVectorizer().fit_transform([[["one"] for _ in s] for s in words])
