@@ -5,7 +5,8 @@ Clusters and gazetteers for unseen words
 
 A tagger that learns from few sentences meets names that it has never seen. This example
 gives it two kinds of knowledge that need no labels: clusters of words, learned from raw
-text, and a gazetteer, a list of names.
+text, and a gazetteer, a list of names. The :ref:`user guide <lexical>` says when each
+of them pays on real text.
 """
 
 # %%
@@ -87,6 +88,3 @@ ax.set_xticks(sizes, map(str, sizes))
 ax.minorticks_off()
 ax.legend()
 plt.show()
-
-# %%
-# The :ref:`user guide <lexical>` says when each of them pays on real text.
