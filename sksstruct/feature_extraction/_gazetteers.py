@@ -49,9 +49,10 @@ class GazetteerFeatures(LexicalFeatures):
         Offsets of the neighbors whose attributes a token has, too. On tweets, those of
         neighbors lowered F1.
     %(normalize_and_word)s
-    split : callable, default=str.split
-        Function from a phrase to its words. They should be split as in the sentences:
-        where these have ``St. John 's``, use the same tokenizer here.
+    split : callable or None, default=None
+        Function from a phrase to its words; None is `str.split`. They should be split
+        as in the sentences: where these have ``St. John 's``, use the same tokenizer
+        here.
     %(name)s
 
     Attributes
@@ -92,7 +93,7 @@ class GazetteerFeatures(LexicalFeatures):
     lists: Mapping[str, PathLike | Iterable[Any]] | None = None
     _: KW_ONLY
     window: Integers = ()
-    split: Callable[[str], list[str]] = str.split
+    split: Callable[[str], list[str]] | None = None
     name: str = "gazetteer"
 
     _parameter_constraints = {"lists": [Mapping, None]}
@@ -260,7 +261,7 @@ class GazetteerFeatures(LexicalFeatures):
     def _phrases(self, name):
         """Phrases of a list, each as a list of words."""
         phrases, where = self.lists[name], f"lists[{name!r}][{{}}]".format
-        first = 0
+        first, split = 0, self.split or str.split
         if isinstance(phrases, str | os.PathLike):
             path, first = phrases, 1
             phrases, where = lines_of(path), f"{path}, line {{}}".format
@@ -270,7 +271,7 @@ class GazetteerFeatures(LexicalFeatures):
                 f"{phrases!r:.80}"
             )
         for number, phrase in enumerate(phrases, first):
-            words = self.split(phrase) if isinstance(phrase, str) else phrase
+            words = split(phrase) if isinstance(phrase, str) else phrase
             if not isinstance(words, Sequence) or not all(
                 isinstance(word, str) for word in words
             ):
@@ -284,7 +285,7 @@ class GazetteerFeatures(LexicalFeatures):
 
     def _form(self, words):
         """A phrase in the form in which it is compared."""
-        normalize = self.normalize
+        normalize = self._normalize
         return tuple(words if normalize is None else map(normalize, words))
 
     def _keep(self, names, counts):
@@ -312,9 +313,10 @@ class GazetteerFeatures(LexicalFeatures):
 
     def _looked_up(self, known):
         # phrases have been normalized
-        if self.normalize is None:
+        normalize = self._normalize
+        if normalize is None:
             return Memo(known.get)
-        return Memo(lambda word: known.get(self.normalize(word)))
+        return Memo(lambda word: known.get(normalize(word)))
 
     def _state(self):
         state = dict(super()._state())

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -21,9 +21,9 @@ window : sequence of int, default=(-1, 1)
     Offsets of the neighbors whose attributes a token has, too.
 """,
     "normalize_and_word": """
-normalize : callable or None, default=str.lower
-    Function from a word to the form that is looked up if the word itself is unknown.
-    None: only the word itself is looked up.
+normalize : "lower", callable or None, default="lower"
+    Function from a word to the form that is looked up if the word itself is unknown;
+    "lower" is `str.lower`. None: only the word itself is looked up.
 word : str, default="w"
     Name of the attribute that is the word of a token.
 """,
@@ -67,7 +67,7 @@ class LexicalFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
 
     _: KW_ONLY
     window: Integers = (-1, 1)
-    normalize: Callable[[str], str] | None = str.lower
+    normalize: Literal["lower"] | Callable[[str], str] | None = "lower"
     word: str = "w"
 
     _parameter_constraints = {"window": ["array-like"]}
@@ -86,9 +86,15 @@ class LexicalFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
                 f"window must be integers other than 0, got {self.window!r:.80}"
             )
 
+    @property
+    def _normalize(self):
+        """The function from words to their forms, or None."""
+        # not the default itself, as skops cannot read methods of str
+        return str.lower if self.normalize == "lower" else self.normalize
+
     def _looked_up(self, known):
         """Function from words to what is known of them, or None: a dict."""
-        normalize = self.normalize
+        normalize = self._normalize
 
         def look_up(word):
             found = known.get(word)

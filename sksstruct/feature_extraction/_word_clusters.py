@@ -116,8 +116,8 @@ class WordClusters(PathFeatures):
         """
         self._check_parameters()
         words, offsets = words_of(X, self.word)
-        if self.normalize is not None:
-            words = list(map(self.normalize, words))
+        if self._normalize is not None:
+            words = list(map(self._normalize, words))
         known = [w for w, n in Counter(words).most_common() if n >= self.min_count]
         if len(known) < self.n_clusters:
             raise ValueError(

@@ -63,7 +63,7 @@ class TestClusterFeatures:
     def test_a_word_itself_goes_first(self):
         """Before its normal form; and only it is known without such a form."""
         paths = {"Will": "1", "will": "0"}
-        for normalize, last in ((str.lower, "0"), (None, None)):
+        for normalize, last in (("lower", "0"), (str.lower, "0"), (None, None)):
             clusters = fitted(paths, normalize=normalize, window=())
             rows = clusters.transform([["Will", "will", "WILL"]])[0]
             values = [row.get("cluster[0]", (None,)) for row in rows]
@@ -119,7 +119,7 @@ class TestClusterFeatures:
             ({"prefixes": 4}, ValueError, "'prefixes' parameter"),
             ({"window": [0, 1]}, ValueError, "window must be integers other than 0"),
             ({"window": [1.5]}, ValueError, "window must be integers"),
-            ({"normalize": "lower"}, ValueError, "'normalize' parameter"),
+            ({"normalize": "upper"}, ValueError, "'normalize' parameter"),
             ({"name": 3}, ValueError, "'name' parameter"),
         ],
     )
@@ -162,6 +162,14 @@ class TestClusterFeatures:
         # writing leaves the object as it was
         assert clusters.transform(X) == expected
         assert pickle.loads(pickle.dumps(twin)).get_params() == clusters.get_params()
+
+    def test_skops(self):
+        io = pytest.importorskip("skops.io")
+        written = io.dumps(fitted())
+        trusted = io.get_untrusted_types(data=written)
+        X = [["in", "Rome"]]
+        read = io.loads(written, trusted=trusted)
+        assert read.transform(X) == fitted().transform(X)
 
     def test_damaged_state(self):
         clusters = fitted()
