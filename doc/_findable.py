@@ -31,6 +31,8 @@ QUESTIONS = {
     "own model": "auto_examples/plot_own_model",
     "thousands labels": "guide/many_labels",
     "cluster": "guide/large_data",
+    "gazetteer": "guide/lexical",
+    "brown clusters": "guide/lexical",
     "cite": "citing",
     "oracle": "glossary",
     "gap theorem": "explanation/hinge",

@@ -11,6 +11,8 @@ ORDER = (
     "plot_digit_strings",
     "plot_masks",
     "plot_label_pairs",
+    # words
+    "plot_unseen_words",
     # more from the same models: probabilities, alpha, solvers
     "plot_crf_probabilities",
     "plot_active_learning",

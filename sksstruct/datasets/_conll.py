@@ -1,7 +1,5 @@
 """CoNLL column files, and the CoNLL-2000 chunking data."""
 
-import gzip
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -11,6 +9,7 @@ from typing import Literal
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import check_content, find_or_fetch
+from sksstruct.utils._lines import lines_of
 from sksstruct.utils.typing import PathLike
 
 _URL = "https://www.clips.uantwerpen.be/conll2000/chunking/{}.txt.gz"
@@ -76,16 +75,7 @@ def read_conll(
     reader = _Reader(n_columns, separator, comment, empty, keep_docstart)
     if not isinstance(source, str | Path) and isinstance(source, Iterable):
         return reader.read(source, "line")
-    path = Path(source)
-    opener = gzip.open if path.suffix == ".gz" else open
-    # some editors begin a file with a mark, which is not part of the first word
-    with opener(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
-        try:
-            return reader.read(lines, f"{path}, line")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not UTF-8 text: {error}") from None
-        except (EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is truncated or damaged: {error}") from None
+    return reader.read(lines_of(source), f"{source}, line")
 
 
 @dataclass

@@ -269,13 +269,14 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         return self[-1].pair_features_
 
 
-def make_tagger(vectorizer: BaseEstimator | None = None, **params: Any) -> Tagger:
+def make_tagger(*transformers: BaseEstimator, **params: Any) -> Tagger:
     """Tagger that takes dicts or strings: a vectorizer and a `ChainCRF`.
 
     Parameters
     ----------
-    vectorizer : transformer, default=None
-        The first step. None: `sksstruct.feature_extraction.SequenceVectorizer` with its
+    *transformers : transformers
+        The steps before the `ChainCRF`, the last of which makes rows of features.
+        Without any: `sksstruct.feature_extraction.SequenceVectorizer` with its
         defaults.
     **params : dict
         Parameters of `ChainCRF`.
@@ -283,8 +284,8 @@ def make_tagger(vectorizer: BaseEstimator | None = None, **params: Any) -> Tagge
     Returns
     -------
     tagger : Tagger
-        Pipeline of the steps ``"sequencevectorizer"`` and ``"chaincrf"``, the names
-        that `sklearn.pipeline.make_pipeline` gives them.
+        Pipeline with the names of steps that `sklearn.pipeline.make_pipeline` gives
+        them, such as ``"sequencevectorizer"`` and ``"chaincrf"``.
 
     Examples
     --------
@@ -297,6 +298,5 @@ def make_tagger(vectorizer: BaseEstimator | None = None, **params: Any) -> Tagge
     >>> tagger.state_features_["w=he", "PRP"] > 0.1
     True
     """
-    if vectorizer is None:
-        vectorizer = SequenceVectorizer()
-    return Tagger(make_pipeline(vectorizer, ChainCRF(**params)).steps)
+    transformers = transformers or (SequenceVectorizer(),)
+    return Tagger(make_pipeline(*transformers, ChainCRF(**params)).steps)

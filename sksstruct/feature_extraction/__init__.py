@@ -1,7 +1,9 @@
 """From tokens to feature rows."""
 
 from sksstruct.feature_extraction._arcs import ArcVectorizer
+from sksstruct.feature_extraction._clusters import ClusterFeatures
 from sksstruct.feature_extraction._columns import ColumnFeatures
+from sksstruct.feature_extraction._gazetteers import GazetteerFeatures
 from sksstruct.feature_extraction._hasher import SequenceHasher
 from sksstruct.feature_extraction._helpers import (
     affix_features,
@@ -11,13 +13,17 @@ from sksstruct.feature_extraction._helpers import (
 from sksstruct.feature_extraction._long_table import sequences_from_table
 from sksstruct.feature_extraction._vector_files import read_word_vectors
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
+from sksstruct.feature_extraction._word_clusters import WordClusters
 from sksstruct.feature_extraction._word_vectors import WordVectors
 
 __all__ = [
     "ArcVectorizer",
+    "ClusterFeatures",
     "ColumnFeatures",
+    "GazetteerFeatures",
     "SequenceHasher",
     "SequenceVectorizer",
+    "WordClusters",
     "WordVectors",
     "affix_features",
     "read_word_vectors",
