@@ -38,8 +38,9 @@ class FittedChain:
     dense : bool, default=False
         Whether all weights are needed as tables in double precision, for more than
         `decode`.
-    transition_coef : CSR array or None
-        Weights of features on pairs of labels, as in `sksstruct.ChainCRF`.
+    transition_coef, triples : CSR array or None
+        Weights of features on pairs of labels, and of triples of labels, as in
+        `sksstruct.ChainCRF`.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class FittedChain:
         n_jobs=None,
         dense=False,
         transition_coef=None,
+        triples=None,
     ):
         n_classes = len(classes)
         shape = n_classes, packed.n_features
@@ -77,24 +79,28 @@ class FittedChain:
         if forbidden or known is not None or excluded is not None:
             index = {label: k for k, label in enumerate(classes.tolist())}
         entries = forbidden_labels(known, excluded, index, packed.offsets)
-        self._tail = self._pair_weights = None
+        self._tail = self._further = None
         if len(bound):
-            weights = coef, (intercept, start, end), transitions, transition_coef
+            weights = coef, (intercept, start, end), transitions
+            weights += transition_coef, triples
             self.model = self._bind(bound, weights, forbidden, index, entries, dense)
 
     def _bind(self, bound, weights, forbidden, index, entries, dense):
         """The chain that does what is asked for in the least time."""
-        coef, vectors, transitions, transition_coef = weights
+        coef, vectors, transitions, *further = weights
         n_classes, ld = len(self.classes), self._ld
-        pairs = None
-        # without any such weight, one table is enough
-        if transition_coef is not None and transition_coef.nnz:
-            pairs = PairSupport.stored(transition_coef)
-            self._pair_weights = np.ascontiguousarray(
-                transition_coef.data, dtype=np.float64
-            )
-        # tables of positions are in double precision
-        if dense or pairs is not None:
+        # without any such weight, first order with one table is enough
+        pairs, triples = (
+            PairSupport.stored(part) if part is not None and part.nnz else None
+            for part in further
+        )
+        given = [part.data for part in further if part is not None]
+        plain = pairs is None and triples is None
+        if not plain:
+            self._further = np.concatenate(given, dtype=np.float64)
+            dense = True
+        # these chains are decoded in double precision
+        if dense:
             coef = coef.astype(np.float64, copy=False)
         rows = padded_rows(coef, ld)
         vectors = [np.asarray(vector, dtype=np.float64) for vector in vectors]
@@ -108,20 +114,25 @@ class FittedChain:
         if rows.dtype == np.float32:
             return SingleChain(bound, rows, *vectors, transitions, mask, entries)
         transitions = np.asarray(transitions, dtype=np.float64)
-        if not dense and pairs is None:
+        if not dense:
             return GivenChain(bound, rows, *vectors, transitions, mask, entries)
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         self._tail[:, :n_classes] = np.vstack([*vectors, transitions])
         return BoundChain(
-            bound, n_classes, pairs=pairs, mask=mask, forbidden_labels=entries
+            bound,
+            n_classes,
+            pairs=pairs,
+            triples=triples,
+            mask=mask,
+            forbidden_labels=entries,
         )
 
     def _workspace(self):
         if self._tail is None:  # chains that only decode bring their own
             return None
         return self.model.workspace_of_rows(
-            self._emission, self._tail, self._pair_weights
+            self._emission, self._tail, self._further
         )
 
     def decode(self):
