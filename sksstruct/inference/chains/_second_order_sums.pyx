@@ -200,9 +200,9 @@ cdef class SecondOrderSums:
                         self._pairs[b * ld + k] = 0.0
                     else:
                         self._pairs[b * ld + k] = (
-                            self._scales[t] * self._suffix[b * ld + k]
-                            * self._u[t * ld + k]
-                            * self._tables[(t - 1) * self._step].ahead[b * ld + k])
+                            self._tables[(t - 1) * self._step].ahead[b * ld + k]
+                            * self._u[t * ld + k] * self._suffix[b * ld + k]
+                            * self._scales[t])
             memset(self._suffix, 0, n * ld * sizeof(double))
             for b in range(n):
                 self._share_label(t, b)
@@ -210,14 +210,11 @@ cdef class SecondOrderSums:
 
     cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil:
         """Add the probabilities of pairs at t - 1 and t."""
-        cdef Py_ssize_t n = self._n, ld = self._ld, b
+        cdef Py_ssize_t n = self._n, ld = self._ld, b, c
         for b in range(n):
             sks_axpy(ld, 1.0, self._pairs + b * ld, self._nodes + t * ld)
-        if t == 1:
-            for b in range(n):
-                for t in range(n):
-                    self._nodes[b] += self._pairs[b * ld + t]
-            t = 1
+            for c in range(n if t == 1 else 0):
+                self._nodes[b] += self._pairs[b * ld + c]
         if self._edges != NULL:
             sks_add_table(n * ld, self._weight, self._pairs,
                           self._edges + (t - 1) * self._edges_step)
@@ -249,7 +246,7 @@ cdef class SecondOrderSums:
 
     cdef void _add_triples(self) noexcept nogil:
         """Add what was collected for each pair (a, b), times the exponentials."""
-        cdef Py_ssize_t i, k, place
+        cdef Py_ssize_t i, row, k, place
         for i in range(self._n_listed):
             row = self._listed[i]
             for k in range(self.table.triples.start[row],

@@ -45,6 +45,8 @@ cdef class BoundChain(BoundModel):
         double* scores, int32_t* labelings) except -1 nogil
     cdef const double* _shared_transitions(self, ChainScratch* ws) noexcept nogil
     cdef bint _is_long(self, Py_ssize_t i) noexcept nogil
+    cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
+                          double* out) noexcept nogil
     # a change of mean parameters
     cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
                           const int32_t* keys, const double* values,

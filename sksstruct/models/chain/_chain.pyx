@@ -395,6 +395,15 @@ cdef class BoundChain(BoundModel):
         """Return whether labelings of a sequence have triples with a weight."""
         return self.n_triples > 0 and self._sizes[i] > 2
 
+    cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
+                          double* out) noexcept nogil:
+        """Add to the number of each triple, for those of a labeling."""
+        cdef Py_ssize_t t, k
+        for t in range(self._sizes[i] - 2 if self.n_triples else 0):
+            k = self.triples.find(y + t)
+            if k >= 0:
+                out[k] += change
+
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil:
         """Return scores of transitions: one table, or those of the loaded sequence."""
         return ws.tables if self._table_step else self._shared_transitions(ws)
