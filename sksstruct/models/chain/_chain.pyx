@@ -172,7 +172,7 @@ cdef class BoundChain(BoundModel):
         self._first_triple = n_labels * self.ld + self.n_pair_weights
         # whole rows, as all weights are
         n_further = self.n_pair_weights + self.n_triples
-        self.n_weights = self.first_pair + -(-n_further // self.ld) * self.ld
+        self.n_weights = self.first_pair + (n_further + self.ld - 1) // self.ld * self.ld
         sizes = np.diff(offsets)
         if example_weights is None:
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))

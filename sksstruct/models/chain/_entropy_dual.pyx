@@ -59,7 +59,7 @@ cdef class ChainEntropyDual(EntropyDual):
         self._chain, self._oracle, self._cells = chain, ChainMeans(chain), cells
         self._table.ahead, self._table.back = &tables[0], &tables[cells]
         self._memory, self._spread = tables, &tables[2 * cells]
-        self._n_triples = -(-chain.n_triples // 8) * 8
+        self._n_triples = (chain.n_triples + 7) // 8 * 8
         if chain._table_step:
             first, read = self._lists = chain.pair_features.of_sequences(chain.starts)
             self._first_read = &first[0]

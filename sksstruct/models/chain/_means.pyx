@@ -90,7 +90,7 @@ cdef class ChainMeans:
         """Make memory for tables of single positions, and for edge means."""
         cdef Py_ssize_t t
         cdef Py_ssize_t n_edges = n_tables * self._step
-        n_edges += -(-self._chain.n_triples // 8) * 8
+        n_edges += (self._chain.n_triples + 7) // 8 * 8
         cdef double[::1] memory = aligned_zeros(
             n_edges + (2 * n_tables + 3) * self._step)
         cdef char[::1] tables = np.zeros(n_tables * sizeof(EdgeTable), dtype=np.int8)

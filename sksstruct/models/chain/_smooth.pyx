@@ -178,7 +178,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if chain._table_step:
             return
         table = np.asarray(self._exponentials)[:n_labels * ld].reshape(n_labels, ld)
-        table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:]
+        table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:][:n_labels]
         if chain.mask is not None:
             table += chain.mask[2:]
         # sum-product wants scores that were divided by mu, the top-K oracle does not
@@ -459,7 +459,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t n_means = chain.max_size * chain.ld
         n_means += chain._edge_cells(chain.max_size) + chain.n_triples
         # the next ones begin on a cache line, too
-        n_means += -n_means % 8
+        n_means = (n_means + 7) // 8 * 8
         cdef double[::1] memory = aligned_zeros(3 * cells + 2 * n_means)
         if anchored and not self._anchored:
             # nothing to subtract: visits would be those of another method
