@@ -103,7 +103,9 @@ class TestGradient:
     def test_with_forbidden_transitions(self, name):
         X, y = problem(n=12)
         keep = [
-            i for i, row in enumerate(y) if (1, 1) not in zip(row, row[1:], strict=False)
+            i
+            for i, row in enumerate(y)
+            if (1, 1) not in zip(row, row[1:], strict=False)
         ]
         X, y = [X[i] for i in keep], [y[i] for i in keep]
         smooth, model = bound(X, y, name, forbidden_transitions=[(1, 1)])
@@ -345,7 +347,7 @@ class TestEstimator:
         # one triple for each place in the rhythm
         assert set(second.triple_features_) == {(0, 0, 1), (0, 1, 0), (1, 0, 0)}
 
-    @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "log"])
+    @pytest.mark.parametrize("loss", LOSS_NAMES)
     def test_labels_are_completed(self, loss):
         X, y = rhythm(80)
         rng = np.random.RandomState(0)
@@ -363,8 +365,8 @@ class TestEstimator:
         first = [score[0] for score in scores]
         np.testing.assert_allclose(model.decision_function(X), first, rtol=1e-12)
         known = [[None, *row[1:]] for row in y]
-        for row, given in zip(model.predict(X, known=known), y, strict=True):
-            np.testing.assert_array_equal(row[1:], given[1:])
+        for row, labels in zip(model.predict(X, known=known), y, strict=True):
+            np.testing.assert_array_equal(row[1:], labels[1:])
         for share, row in zip(model.predict_proba(X, known=known), y, strict=True):
             np.testing.assert_allclose(share[range(1, len(row)), row[1:]], 1.0)
 
@@ -415,7 +417,9 @@ class TestEstimator:
         with pytest.raises(ValueError, match=message):
             ChainCRF(**options).fit(*problem())
 
-    @pytest.mark.parametrize("options", [{"loss": "log", "solver": "sdca"}, {}], ids=str)
+    @pytest.mark.parametrize(
+        "options", [{"loss": "log", "solver": "sdca"}, {}], ids=str
+    )
     def test_warm_start(self, options):
         X, y = problem(n=12)
         model = ChainCRF(

@@ -21,7 +21,12 @@ cdef class SecondOrder:
     cdef Py_ssize_t _n, _ld
     cdef object _arrays
     cdef double* _rows              # (n_rows, ld) weights, spread out
-    cdef double* _values            # (n + 1,)
+    cdef double* _range             # (ld,) largest entry less the least, of rows of b
+    cdef double* _rest              # (ld,)
+    cdef double* _row               # (ld,)
+    cdef double* _maxima            # (n, ld)
+    cdef double* _nothing           # (n, ld) -inf
+    cdef int32_t* _listed           # (n,)
     # the chain that is decoded
     cdef Py_ssize_t _size
     cdef const double* _theta
@@ -40,7 +45,9 @@ cdef class SecondOrder:
         self, Py_ssize_t size, const double* theta, const double* table,
         Py_ssize_t table_step, const double* weights, Py_ssize_t k, double* scores,
         int32_t* labelings) except -1 nogil
-    cdef int _find_prefixes(self, const double* weights) except -1 nogil
+    cdef void _spread_out(self, const double* weights) noexcept nogil
+    cdef int _find_prefixes(self) except -1 nogil
+    cdef void _add_best(self, const double* before, double* out) noexcept nogil
     cdef bint _precedes(self, const Suffix* one, const Suffix* other) noexcept nogil
     cdef int _wait(self, Suffix suffix) except -1 nogil
     cdef int _begin(self) except -1 nogil

@@ -9,22 +9,25 @@ the labels b, c at t - 1 and t has the score
     delta_t(b, c) = unary[t, c] + pairwise[b, c] + max_a delta_{t-1}(a, b) + w[a, b, c]
 
 The maximum runs over whole vectors of c, one for each pair (a, b) that some weight
-begins with, and one more for all other a. Labelings are found from their ends: with the
-scores of prefixes it is known how good a suffix can become, and the best one is extended
-first. The k-th labeling is complete after at most k suffixes of each length were
-extended, and no more than k have to wait.
+begins with, and one more for all other a. Most of them are left out: those of a whose
+prefix scores so little that no weight makes up for it. Labelings are found from their
+ends: with the scores of prefixes it is known how good a suffix can become, and the best
+one is extended first. The k-th labeling is complete after at most k suffixes of each
+length were extended, and no more than k have to wait.
 
 Ties are those of `_viterbi.pyx` and `_topk.pyx`: the last label is the lowest
 maximizer, and so is every label before it given those after it.
 """
 
-from libc.math cimport INFINITY
+import numpy as np
+
+from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 
 from sksstruct.utils._memory cimport reserve
-from sksstruct.utils._simd cimport sks_axpy, sks_maxplus
+from sksstruct.utils._simd cimport sks_axpy, sks_raise, sks_reaching
 
 from sksstruct.utils._layout import aligned_zeros
 
@@ -39,12 +42,20 @@ cdef class SecondOrder:
     """
 
     def __cinit__(self, LabelTriples triples):
+        cdef Py_ssize_t k, cells = triples.n_labels * triples.ld
         cdef double[::1] memory = aligned_zeros(
-            triples.n_rows * triples.ld + triples.n_labels + 1)
-        self._triples, self._arrays = triples, memory
+            triples.n_rows * triples.ld + 2 * cells + 3 * triples.ld)
+        cdef int32_t[::1] listed = np.zeros(triples.n_labels, dtype=np.int32)
+        self._triples, self._arrays = triples, (memory, listed)
         self._n, self._ld = triples.n_labels, triples.ld
-        self._rows = &memory[0]
-        self._values = self._rows + triples.n_rows * self._ld
+        self._rows, self._maxima = &memory[0], &memory[triples.n_rows * self._ld]
+        self._nothing = self._maxima + cells
+        self._range = self._nothing + cells
+        self._rest = self._range + self._ld
+        self._row = self._rest + self._ld
+        self._listed = &listed[0]
+        for k in range(cells):
+            self._nothing[k] = -INFINITY
 
     def __dealloc__(self):
         free(self._best)
@@ -64,7 +75,8 @@ cdef class SecondOrder:
         cdef Py_ssize_t count = 0, suffix, t
         self._size, self._theta = size, theta
         self._table, self._table_step = table, table_step
-        self._find_prefixes(weights)
+        self._spread_out(weights)
+        self._find_prefixes()
         reserve(<void**> &self._waiting, &self._waiting_capacity, k, sizeof(Suffix))
         self._n_taken, self._n_waiting, self._most_waiting = 0, 0, k
         memset(labelings, 0, size * sizeof(int32_t))
@@ -88,32 +100,67 @@ cdef class SecondOrder:
             self._most_waiting -= 1
         return count
 
-    cdef int _find_prefixes(self, const double* weights) except -1 nogil:
+    cdef void _spread_out(self, const double* weights) noexcept nogil:
+        """Write weights to their rows, where all other entries stay zero."""
+        cdef Py_ssize_t b, row, k
+        cdef double low, high
+        for b in range(self._n):
+            low = high = 0.0
+            row = self._triples.first_row[b]
+            for row in range(row, self._triples.first_row[b + 1]):
+                for k in range(self._triples.start[row], self._triples.stop[row]):
+                    self._rows[self._triples.place[k]] = weights[k]
+                    low, high = min(low, weights[k]), max(high, weights[k])
+            self._range[b] = high - low
+
+    cdef int _find_prefixes(self) except -1 nogil:
         """Find the scores of the best prefixes that end in each pair of labels."""
-        cdef Py_ssize_t n = self._n, ld = self._ld, t, k, b, count
-        cdef const double* before
+        cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
         cdef double* out
         reserve(<void**> &self._best, &self._best_capacity, self._size * n * ld,
                 sizeof(double))
-        # the places of all others stay zero
-        for k in range(self._triples.n_weights):
-            self._rows[self._triples.place[k]] = weights[k]
         for t in range(1, self._size):
             out = self._best + t * n * ld
             memcpy(out, self._table + (t - 1) * self._table_step,
                    n * ld * sizeof(double))
-            before = out - n * ld
             for b in range(n):
-                sks_axpy(ld, 1.0, self._theta + t * ld, out)
-                if t == 1:
-                    for k in range(n):
-                        out[k] += self._theta[b]
-                else:
-                    count = self._triples.gather(b, before, False, self._values)
-                    sks_maxplus(count, ld, self._values,
-                                self._rows + self._triples.first_row[b] * ld, out)
-                out += ld
+                sks_axpy(ld, 1.0, self._theta + t * ld, out + b * ld)
+                for c in range(n if t == 1 else 0):
+                    out[b * ld + c] += self._theta[b]
+            if t > 1:
+                self._add_best(out - n * ld, out)
         return 0
+
+    cdef void _add_best(self, const double* before, double* out) noexcept nogil:
+        """Add the best prefixes that end in each label b to what follows it."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, a, b, k, count, row
+        cdef double best
+        memcpy(self._maxima, self._nothing, n * ld * sizeof(double))
+        memcpy(self._rest, self._nothing, ld * sizeof(double))
+        memcpy(self._row, self._nothing, ld * sizeof(double))
+        for a in range(n):
+            sks_raise(ld, 0.0, before + a * ld, self._row)
+        # by how much a prefix may be worse than the best one that ends in b, of which
+        # its score is the rest; a little more, for the rounding errors
+        for b in range(n):
+            best = self._row[b]
+            self._row[b] = -INFINITY if best == -INFINITY else (
+                self._range[b] + 1e-12 * (1.0 + fabs(best)) - best)
+        for a in range(n):
+            count = sks_reaching(n, before + a * ld, self._row, 0.0, self._listed)
+            for k in range(count):
+                b = self._listed[k]
+                best, row = before[a * ld + b], self._triples.row[a * n + b]
+                if row >= 0:
+                    sks_raise(ld, best, self._rows + row * ld, self._maxima + b * ld)
+                elif best > self._rest[b]:
+                    self._rest[b] = best
+        for b in range(n):
+            if self._rest[b] > -INFINITY:
+                row = self._triples.first_row[b + 1] - 1
+                sks_raise(ld, self._rest[b], self._rows + row * ld,
+                          self._maxima + b * ld)
+            sks_axpy(ld, 1.0, self._maxima + b * ld, out + b * ld)
 
     # ---- suffixes ----
 
@@ -161,6 +208,11 @@ cdef class SecondOrder:
         self._n_taken = n
         for c in range(n):
             for b in range(n):
+                # most are out of the question
+                if self._n_waiting == self._most_waiting and (
+                        best[b * self._ld + c] < self._waiting[
+                            self._n_waiting - 1].score):
+                    continue
                 self._wait(Suffix(
                     best[b * self._ld + c], 0.0, c, last - 1, <int32_t> b))
         return 0

@@ -25,7 +25,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.utils._simd cimport (
-    sks_add_table, sks_axpy, sks_dot, sks_exp_row, sks_logplus, sks_rescale,
+    sks_add_table, sks_axpy, sks_dense_dot_f64, sks_exp_row, sks_logplus, sks_rescale,
     sks_scores_f64, sks_weigh,
 )
 
@@ -227,14 +227,20 @@ cdef class SecondOrderSums:
         cdef const int32_t* before = self.table.triples.before + b * n
         cdef const double* after = self._pairs + b * ld
         cdef const double* prefix = self._prefix + (t - 1) * n * ld + b
-        cdef double rest = sks_dot(ld, self.table.ahead + (first + last) * ld, after)
+        cdef double most = exp(self.table.high)
+        cdef double rest = sks_dense_dot_f64(
+            n, self.table.ahead + (first + last) * ld, after)
         if rest == 0.0:
             return
-        for k in range(last, n):
+        for k in range(n):
             self._suffix[before[k] * ld + b] = rest
         for k in range(last):
             a, row = before[k], first + k
-            self._suffix[a * ld + b] = sks_dot(ld, self.table.ahead + row * ld, after)
+            # no weights of triples make such a pair probable
+            if prefix[a * ld] * rest * most < LEAST:
+                continue
+            self._suffix[a * ld + b] = sks_dense_dot_f64(
+                n, self.table.ahead + row * ld, after)
             if self._triples == NULL or (
                     prefix[a * ld] * self._suffix[a * ld + b] < LEAST):
                 continue

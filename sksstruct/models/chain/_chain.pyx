@@ -15,8 +15,8 @@ chains of first order.
 
 Mean parameters of example i have keys t * ld + label for nodes,
 size_i * ld + from * ld + to for edges, and after all of these the numbers of triples.
-With K_i = F F' (size x size, see `_gram.pyx`), the change d of the node means and d_e of
-the edge means, which includes that of triples, satisfy
+With K_i = F F' (size x size, see `_gram.pyx`), the change d of the node means and d_e
+of the edge means, which includes that of triples, satisfy
 
     |A_i^T d|^2 = sum_{t,s} (K_i[t,s] + 1) <d_t, d_s> + |d_1|^2 + |d_size|^2 + |d_e|^2
 
@@ -127,6 +127,8 @@ cdef class BoundChain(BoundModel):
 
     prefers_topk = True
     on_disk = property(lambda self: self.packed.is_mapped)
+    # every sequence has a dual variable for each triple
+    slow_entropy_dual = property(lambda self: self.n_triples > 0)
 
     @property
     def oracles(self):
@@ -158,6 +160,7 @@ cdef class BoundChain(BoundModel):
         # whole vectors of labels, so that loops over them have no rest
         self.ld = padded_length(n_labels)
         self.first_pair = (self.n_features + TRANSITIONS + n_labels) * self.ld
+        self.n_weights = self.first_pair
         if pairs is not None:
             self.n_pair_weights = pairs.n_weights
             # a table of transitions for each position, not one for all
@@ -171,8 +174,8 @@ cdef class BoundChain(BoundModel):
             self.triples = LabelTriples(triples.keys, n_labels)
         self._first_triple = n_labels * self.ld + self.n_pair_weights
         # whole rows, as all weights are
-        n_further = self.n_pair_weights + self.n_triples
-        self.n_weights = self.first_pair + (n_further + self.ld - 1) // self.ld * self.ld
+        self.n_weights += self.n_pair_weights + self.n_triples + self.ld - 1
+        self.n_weights -= self.n_weights % self.ld
         sizes = np.diff(offsets)
         if example_weights is None:
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))

@@ -8,8 +8,8 @@ edge means over the positions, as nothing else enters the weights.
 Where features have weights on pairs of labels, the weights that a sequence reads are
 further natural parameters, after the table. The means of these features follow the
 means of the table. The tables of positions are formed from these weights, and never
-stored. Scores of triples of labels are the last natural parameters. The rest of the notation is that of `_chain.pyx` and of
-`models/protocols/_entropy_dual.pyx`.
+stored. Scores of triples of labels are the last natural parameters. The rest of the
+notation is that of `_chain.pyx` and of `models/protocols/_entropy_dual.pyx`.
 """
 
 import numpy as np

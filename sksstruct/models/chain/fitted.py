@@ -131,9 +131,7 @@ class FittedChain:
     def _workspace(self):
         if self._tail is None:  # chains that only decode bring their own
             return None
-        return self.model.workspace_of_rows(
-            self._emission, self._tail, self._further
-        )
+        return self.model.workspace_of_rows(self._emission, self._tail, self._further)
 
     def decode(self):
         """Numbers of the best labels, flat, and their scores."""
