@@ -114,6 +114,10 @@ class Chain:
         unary[-1] += end
         return unary, w[k * (d + 3) :].reshape(k, k)
 
+    def enumerate(self, i, w):
+        """All labelings of a sequence, and their scores."""
+        return enumerate_chain(*self.potentials(i, w))
+
     def hinge(self, i, w):
         """max_y L(y) + score(y) - score(y_i), by max-product in NumPy."""
         unary, pairwise = self.potentials(i, w)
@@ -206,6 +210,51 @@ class PairChain(Chain):
         return unary, tables
 
 
+class TripleChain(PairChain):
+    """A chain with weights of triples of labels, after all others.
+
+    They are those that the labels have seen, or those given.
+    """
+
+    def __init__(self, X, y, n_labels, columns=(), seen=None, **options):
+        super().__init__(X, y, n_labels, columns, **options)
+        if seen is None:
+            seen = {
+                tuple(int(label) for label in row[t : t + 3])
+                for row in self.y
+                for t in range(len(row) - 2)
+            }
+        self.seen = sorted(seen)
+
+    def counts(self, labels):
+        """How often each triple is in a labeling."""
+        triples = list(zip(labels, labels[1:], labels[2:], strict=False))
+        return np.array([triples.count(triple) for triple in self.seen], dtype=float)
+
+    def feature_map(self, i, labels):
+        return np.append(super().feature_map(i, labels), self.counts(tuple(labels)))
+
+    def flatten(self, model):
+        parts = [super(PairChain, self).flatten(model)]
+        if self.triples:
+            parts.append(model.transition_coef_.data)
+        return np.concatenate([*parts, model.triples_.data])
+
+    def enumerate(self, i, w):
+        n = len(w) - len(self.seen)
+        labelings, scores = enumerate_chain(*self.potentials(i, w[:n]))
+        counts = [self.counts(tuple(labels)) for labels in labelings.tolist()]
+        return labelings, scores + np.reshape(counts, (len(counts), -1)) @ w[n:]
+
+    def hinge(self, i, w):
+        labelings, scores = self.enumerate(i, w)
+        true = scores[(labelings == self.y[i]).all(axis=1)][0]
+        return max(
+            score + self.loss(i, labels) - true
+            for labels, score in zip(labelings, scores, strict=True)
+        )
+
+
 def flat_weights(model, rng):
     """Random weights in the model's layout and in that of the reference."""
     w = np.zeros(model.n_weights)
@@ -231,7 +280,7 @@ def smooth_objective(chain, w, loss, *, augmented, known=None, allowed=None):
     """
     total = 0.0
     for i, y in enumerate(chain.y):
-        labelings, values = enumerate_chain(*chain.potentials(i, w))
+        labelings, values = chain.enumerate(i, w)
         if allowed is not None:
             keep = [allowed(labels) for labels in labelings]
             labelings, values = labelings[keep], values[keep]

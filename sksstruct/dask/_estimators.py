@@ -169,8 +169,8 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
     `LBFGS` or `Partitioned`.
     `score_function`, `warm_start` and, except with `LBFGS`, missing labels need all
     data in one place, and raise an error. `early_stopping` holds out whole parts, at
-    least one. Parts are read three times with `transition_features`, or if weights
-    exist only for observed combinations.
+    least one. Parts are read three times with `transition_features` or ``order=2``, or
+    if weights exist only for observed combinations.
 
     Examples
     --------

@@ -178,7 +178,13 @@ class ChainPrediction(TrainedChain):
             )
             packed = PackedSequences(scores, packed.offsets)
         coef, pair_coef = self.coef_, fitted.get("transition_coef_")
-        for name, value in (("coef_", coef), ("transition_coef_", pair_coef)):
+        triples = fitted.get("triples_")
+        sparse_weights = {
+            "coef_": coef,
+            "transition_coef_": pair_coef,
+            "triples_": triples,
+        }
+        for name, value in sparse_weights.items():
             if is_sparse(value):
                 check_sparse(value, name)
         used = None
@@ -219,6 +225,7 @@ class ChainPrediction(TrainedChain):
             self.n_jobs,
             dense,
             pair_coef,
+            triples,
         )
         if self._temperature is not None:
             chain.temperature = self._temperature

@@ -96,6 +96,7 @@ class TrainedChain(Trained):
 
     transitions_: Any
     transition_coef_: Any
+    triples_: Any
     start_: np.ndarray
     end_: np.ndarray
     intercept_scaling_: float

@@ -40,7 +40,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         # what the first call has found: the labels of the stream do not change
         forbidden = fitted.get("forbidden_transitions_", forbidden)
     data = spec._learn(data, forbidden)
-    earlier = _join_pairs(tagger, spec)
+    earlier = _join_supports(tagger, spec)
     total, n = data.total, len(data.packed)
     # the mean over more sequences gives each of the earlier ones less weight
     share = np.ones(n) if data.weight is None else data.weight * total
@@ -73,7 +73,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     stream["visits"] += n
     attributes = {
         **_inputs(tagger, spec, names),
-        **view_attributes(model.views(weights), spec.pairs_, scaling),
+        **view_attributes(model.views(weights), spec.pairs_, spec.triples_, scaling),
         "forbidden_transitions_": spec.forbidden_,
         "solver_": solver,
         "alpha_": alpha,
@@ -172,15 +172,18 @@ def _encoder(tagger, classes):
     return encoder
 
 
-def _join_pairs(tagger, spec):
-    """Add weights on pairs of labels of earlier mini-batches; return which there are.
+def _join_supports(tagger, spec):
+    """Add weights of pairs and triples of earlier mini-batches; return which there are.
 
-    A stream may show a feature with a pair of labels at any time.
+    A stream may show a feature with a pair of labels, or three labels, at any time.
     """
-    if "transition_coef_" not in vars(tagger):
-        return None
-    earlier = PairSupport.stored(tagger.transition_coef_)
-    spec.pairs_ = earlier if spec.pairs_ is None else spec.pairs_.union(earlier)
+    fitted, earlier = vars(tagger), {}
+    for name, attribute in (("transition_coef", "pairs_"), ("triples", "triples_")):
+        if f"{name}_" in fitted:
+            earlier[name] = PairSupport.stored(fitted[f"{name}_"])
+            now = getattr(spec, attribute)
+            joined = earlier[name] if now is None else now.union(earlier[name])
+            setattr(spec, attribute, joined)
     return earlier
 
 
@@ -191,10 +194,13 @@ def _write_weights(tagger, views, spec, earlier, scaling):
     """
     if "coef_" not in vars(tagger):
         return
-    pairs = views.pop("transition_coef", None)
-    if earlier is not None:
-        places = earlier.places_in(spec.pairs_)
-        pairs[places] = scaling * tagger.transition_coef_.data
+    for name, support in (("transition_coef", spec.pairs_), ("triples", spec.triples_)):
+        block = views.pop(name, None)
+        if name in earlier:
+            places = earlier[name].places_in(support)
+            block[places] = vars(tagger)[f"{name}_"].data
+            if name == "transition_coef":
+                block *= scaling
     for name, block in views.items():
         value = vars(tagger)[f"{name}_"]
         block[...] = value.toarray() if sparse.issparse(value) else value
@@ -206,9 +212,14 @@ def _in_layout(iterate, model, earlier):
     """An iterate of earlier mini-batches in the layout of this one."""
     out, first = aligned_zeros(model.n_weights), model.first_pair
     out[:first] = iterate[:first]
-    if earlier is not None:
-        places = first + earlier.places_in(model.pair_support)
-        out[places] = iterate[first:][: earlier.n_weights]
+    rest, views = iterate[first:], model.views(out)
+    supports = {
+        "transition_coef": model.pair_support,
+        "triples": model.triple_support,
+    }
+    for name, support in earlier.items():
+        views[name][support.places_in(supports[name])] = rest[: support.n_weights]
+        rest = rest[support.n_weights :]
     return out
 
 

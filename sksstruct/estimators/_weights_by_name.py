@@ -13,6 +13,7 @@ class WeightsByName:
     classes_: np.ndarray
     coef_: Any
     transitions_: Any
+    triples_: Any
 
     @property
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
@@ -49,6 +50,19 @@ class WeightsByName:
         return {
             (features[j], names[a], names[b]): float(value)
             for j, a, b, value in zip(table.row, before, after, table.data, strict=True)
+        }
+
+    @property
+    def triple_features_(self) -> dict[tuple[Any, Any, Any], float]:
+        """dict: weights of three consecutive labels, with ``order=2``."""
+        check_is_fitted(self, "coef_")
+        if "triples_" not in vars(self):
+            raise AttributeError("triple_features_: the chain has order=1")
+        names, table = self.classes_.tolist(), self.triples_.tocoo()
+        second, third = np.divmod(table.col, len(names))
+        return {
+            (names[a], names[b], names[c]): float(value)
+            for a, b, c, value in zip(table.row, second, third, table.data, strict=True)
         }
 
     @property

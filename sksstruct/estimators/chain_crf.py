@@ -1,4 +1,4 @@
-"""Sequence tagging with a first-order chain."""
+"""Sequence tagging with a chain."""
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -46,12 +46,14 @@ _OF_THE_MODEL = (
     "loss_normalization",
     "score_function",
     "transition_features",
+    "order",
     "fit_intercept",
     "intercept_scaling",
     "boundary",
     "forbidden_transitions",
     "all_possible_states",
     "all_possible_transitions",
+    "all_possible_triples",
     "class_weight",
 )
 
@@ -80,7 +82,8 @@ class ChainCRF(
         ``sum_t F_t . coef_[y_t] + intercept_[y_t]  +  start_[y_1] + end_[y_T]
         + sum_t transitions_[y_t, y_{t+1}]``
 
-    With `transition_features`, weights of features on pairs of labels are added.
+    With `transition_features`, weights of features on pairs of labels are added, and
+    with ``order=2`` the weights of triples y_{t-2}, y_{t-1}, y_t.
     Training minimizes ``alpha/2 |w|^2`` plus the mean loss of the sequences. The
     default loss is the structured hinge (a structured SVM, or maximum-margin Markov
     network [1]_). It uses the Hamming loss divided by the mean length of the sequences.
@@ -125,6 +128,11 @@ class ChainCRF(
         has a weight for each pair of labels at t - 1 and t with which it occurs in the
         training data. It keeps its weights in ``coef_``. Not available with
         `score_function`, or with the solvers "gdmm" and "soft_bcfw".
+    order : {1, 2}, default=1
+        Order of the chain. With 2, triples of consecutive labels have weights, too, in
+        ``triples_``. Inference stays exact. Training takes a few times as long; see the
+        user guide. Not available with `score_function`, or with the solvers "gdmm",
+        "soft_bcfw" and "pragam".
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
@@ -132,8 +140,8 @@ class ChainCRF(
         "auto" is "bcfw", also with thousands of labels. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
-        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
-        with missing labels. With `score_function`
+        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, for a likelihood
+        with missing labels, and with ``order=2``. With `score_function`
         %(nonlinear_solvers)s;
         "auto" is "prox_linear".
     max_iter : int, default=1000
@@ -180,6 +188,10 @@ class ChainCRF(
         hinge needs True.
     all_possible_transitions : bool, default=True
         The same for pairs of labels. The hinge needs True.
+    all_possible_triples : bool, default=False
+        With ``order=2``, whether all triples of labels have a weight. If False, only
+        triples that occur in the training data have one; the others are allowed, and
+        score what their pairs of labels score.
     class_weight : dict or "balanced", default=None
         Cost of a wrong position, by its true label. The cost of labels that are not in
         the dict is 1. As in scikit-learn, the dict may name a label that is not in y
@@ -216,6 +228,10 @@ class ChainCRF(
         With `transition_features`, weights of features on pairs of labels, in column
         ``from * n_classes + to``. Combinations that do not occur in the training data
         are not stored and have no weight.
+    triples_ : CSR array of shape (n_classes, n_classes ** 2)
+        With ``order=2``, weights of three consecutive labels: the row is the first one,
+        and the column ``second * n_classes + third``. Triples without a weight are not
+        stored.
     start_, end_ : ndarray of shape (n_classes,)
         Weights of labels at the first and last position; zeros without `boundary`.
     score_parameters_ : ndarray of shape (n_parameters,)
@@ -316,6 +332,7 @@ class ChainCRF(
     loss_normalization: Literal["mean", "sequence"] | None = "mean"
     score_function: ScoreFunction | None = None
     transition_features: str | Array | None = None
+    order: Literal[1, 2] = 1
     solver: AnySolver = "auto"
     max_iter: Count = 1000
     tol: NonNegative | None = None
@@ -329,6 +346,7 @@ class ChainCRF(
     forbidden_transitions: TrainedTransitions | None = None
     all_possible_states: bool = True
     all_possible_transitions: bool = True
+    all_possible_triples: bool = False
     class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
     n_jobs: Threads | None = None

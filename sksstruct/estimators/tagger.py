@@ -268,6 +268,11 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         """dict: weights of triples (feature, from, to), with `transition_features`."""
         return self[-1].pair_features_
 
+    @property
+    def triple_features_(self) -> dict[tuple[Any, Any, Any], float]:
+        """dict: weights of three consecutive labels, with ``order=2``."""
+        return self[-1].triple_features_
+
 
 def make_tagger(*transformers: BaseEstimator, **params: Any) -> Tagger:
     """Tagger that takes dicts or strings: a vectorizer and a `ChainCRF`.

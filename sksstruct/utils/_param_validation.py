@@ -87,8 +87,10 @@ def _constraint_of(part):
         return part.__metadata__[0]
     if origin is Literal:
         values = set(get_args(part))
-        is_text = all(isinstance(value, str) for value in values)
-        return StrOptions(values) if is_text else ...
+        if all(isinstance(value, str) for value in values):
+            return StrOptions(values)
+        is_number = all(isinstance(value, int) for value in values)
+        return Options(Integral, values) if is_number else ...
     if part in (None, NoneType):
         return None
     if part is bool:

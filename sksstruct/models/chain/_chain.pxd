@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.chains._topk cimport TopK
+from sksstruct.inference.chains._triples cimport LabelTriples
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._gram cimport GramMatrices
 from sksstruct.models.chain._pair_features cimport PairFeatures
@@ -16,6 +17,12 @@ cdef class BoundChain(BoundModel):
     cdef readonly Py_ssize_t n_pair_weights, first_pair
     cdef readonly PairFeatures pair_features
     cdef readonly object pair_support
+    # weights of triples of labels, which come after those
+    cdef readonly Py_ssize_t n_triples
+    cdef readonly LabelTriples triples
+    cdef readonly object triple_support
+    # where their changes are, after those of transitions and of features on pairs
+    cdef Py_ssize_t _first_triple
     # from the transitions at one position to those at the next: 0 for one table
     cdef Py_ssize_t _table_step
     cdef readonly bint fit_intercept, boundary
@@ -37,10 +44,16 @@ cdef class BoundChain(BoundModel):
         self, Workspace workspace, TopK decoder, Py_ssize_t i, Py_ssize_t k,
         double* scores, int32_t* labelings) except -1 nogil
     cdef const double* _shared_transitions(self, ChainScratch* ws) noexcept nogil
+    cdef bint _is_long(self, Py_ssize_t i) noexcept nogil
+    cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
+                          double* out) noexcept nogil
     # a change of mean parameters
     cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
                           const int32_t* keys, const double* values,
                           double coef) noexcept nogil
+    cdef void _add_triple_products(
+        self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
+        const int32_t* labelings, double* out) noexcept nogil
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil
     cdef double _product_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
     cdef double _clear_product(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil

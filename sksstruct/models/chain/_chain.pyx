@@ -9,11 +9,14 @@ Positions are t and s, labels a and b, their number is K. Rows of all tables hav
 ld >= K entries, those beyond K being padding. Flat weights are n_features emission
 rows (the columns of coef_), then the tail: bias, start and end, then K rows of
 transitions, from -> to, and then weights of features on pairs of labels if there are
-any (`_pair_features.pyx`), so that each position has its own table of transitions.
+any (`_pair_features.pyx`), so that each position has its own table of transitions. The
+last ones are the weights of triples of consecutive labels, of which there are none in
+chains of first order.
 
-Mean parameters of example i have keys t * ld + label for nodes and
-size_i * ld + from * ld + to for edges. With K_i = F F' (size x size, see `_gram.pyx`),
-the change d of the node means and d_e of the edge means satisfy
+Mean parameters of example i have keys t * ld + label for nodes,
+size_i * ld + from * ld + to for edges, and after all of these the numbers of triples.
+With K_i = F F' (size x size, see `_gram.pyx`), the change d of the node means and d_e
+of the edge means, which includes that of triples, satisfy
 
     |A_i^T d|^2 = sum_{t,s} (K_i[t,s] + 1) <d_t, d_s> + |d_1|^2 + |d_size|^2 + |d_e|^2
 
@@ -22,10 +25,12 @@ the 1 being the bias. Sequences too long for K_i form F' d instead, at the same 
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._topk cimport TopK
+from sksstruct.inference.chains._triples cimport LabelTriples
 from sksstruct.inference.chains._viterbi cimport viterbi_padded
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._gram cimport GramMatrices
@@ -52,8 +57,8 @@ from sksstruct.utils._layout import file_zeros, padded_length
 ORACLES = ("max", "topk", "exp", "projection", "factors")
 
 
-def chain_views(w, n_labels, n_features, pairs=None):
-    """Return named views of flat weights, including those of a `PairSupport`."""
+def chain_views(w, n_labels, n_features, pairs=None, triples=None):
+    """Return named views of flat weights, including those of each `PairSupport`."""
     rows = w.reshape(-1, padded_length(n_labels))[:, :n_labels]
     views = {
         "coef": rows[:n_features].T,
@@ -62,9 +67,12 @@ def chain_views(w, n_labels, n_features, pairs=None):
         "end": rows[n_features + END],
         "transitions": rows[n_features + TRANSITIONS:][:n_labels],
     }
+    last = w[(n_features + TRANSITIONS + n_labels) * padded_length(n_labels):]
     if pairs is not None:
-        last = w[(n_features + TRANSITIONS + n_labels) * padded_length(n_labels):]
         views["transition_coef"] = last[:pairs.n_weights]
+        last = last[pairs.n_weights:]
+    if triples is not None:
+        views["triples"] = last[:triples.n_weights]
     return views
 
 
@@ -98,6 +106,8 @@ cdef class BoundChain(BoundModel):
         Factor of all features in X; those of bias, ends and transitions are one.
     pairs : PairSupport or None
         Weights of features on pairs of labels.
+    triples : PairSupport or None
+        Weights of triples of labels; the label two positions before is the feature.
     pair_index, n_forbidden, ends, n_slots : objects
         Only for a `SparseBoundChain`.
 
@@ -117,9 +127,13 @@ cdef class BoundChain(BoundModel):
 
     prefers_topk = True
     on_disk = property(lambda self: self.packed.is_mapped)
+    # every sequence has a dual variable for each triple
+    slow_entropy_dual = property(lambda self: self.n_triples > 0)
 
     @property
     def oracles(self):
+        if self.triple_support is not None:
+            return ORACLES[:3]
         # factors share one table of transitions
         if self.pair_features is None:
             return ORACLES
@@ -127,6 +141,8 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracle_note(self):
+        if self.triple_support is not None:
+            return "its duals are made of labels and of pairs of labels; use order=1"
         if self.pair_features is not None:
             return (
                 "dual decomposition needs transitions that are the same everywhere, "
@@ -135,8 +151,8 @@ cdef class BoundChain(BoundModel):
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
                   known=None, mask=None, forbidden_labels=None, loss_length=None,
-                  double feature_scale=1.0, pairs=None, pair_index=None, n_forbidden=0,
-                  ends=None, n_slots=None):
+                  double feature_scale=1.0, pairs=None, triples=None, pair_index=None,
+                  n_forbidden=0, ends=None, n_slots=None):
         offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
@@ -146,26 +162,34 @@ cdef class BoundChain(BoundModel):
         self.first_pair = (self.n_features + TRANSITIONS + n_labels) * self.ld
         self.n_weights = self.first_pair
         if pairs is not None:
-            # whole rows, as all weights are
             self.n_pair_weights = pairs.n_weights
-            self.n_weights += -(-pairs.n_weights // self.ld) * self.ld
             # a table of transitions for each position, not one for all
             self._table_step = n_labels * self.ld
             self.pair_support = pairs
             self.pair_features = PairFeatures(X, pairs, self.ld, feature_scale)
+        self.triple_support = triples
+        # no triple of labels may have been seen
+        if triples is not None and triples.n_weights:
+            self.n_triples = triples.n_weights
+            self.triples = LabelTriples(triples.keys, n_labels)
+        self._first_triple = n_labels * self.ld + self.n_pair_weights
+        # whole rows, as all weights are
+        self.n_weights += self.n_pair_weights + self.n_triples + self.ld - 1
+        self.n_weights -= self.n_weights % self.ld
         sizes = np.diff(offsets)
         if example_weights is None:
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
         self.set_sizes(sizes, example_weights)
         self.feature_scale = feature_scale
-        # nodes and edges of a labeling; edges are at most one for each node
-        self.max_keys = 2 * self.max_size
+        # nodes, edges and triples of a labeling; at most one of each for each node
+        self.max_keys = (2 if self.triples is None else 3) * self.max_size
         # keys of edges come after those of the nodes, wherever a sequence ends
-        self.key_space = self.max_size * self.ld + self._edge_cells(self.max_size)
+        self.key_space = (
+            self.max_size * self.ld + self._edge_cells(self.max_size) + self.n_triples)
         # Viterbi reads the table of transitions at every position; tables of positions
         # are formed before they are read
         self.visit_work = sizes.mean() * self.ld * n_labels * (
-            1.0 if pairs is None else 2.0)
+            1.0 if pairs is None else 2.0) + 2 * self.n_triples
         self._labeled = labels is not None
         if self._labeled:
             self._bind_labels(labels, label_costs, known, loss_length)
@@ -214,6 +238,7 @@ cdef class BoundChain(BoundModel):
         if self.pair_features is not None:
             n_read = len(self.pair_features.of_sequences(self.starts)[1])
         n_rows = int(self.starts[-1]) + self.n_examples * self.n_labels
+        n_read += self.n_examples * self.n_triples
         return 16 * self.ld * n_rows + 20 * n_read
 
     def forbidden(self):
@@ -236,13 +261,14 @@ cdef class BoundChain(BoundModel):
         return (self.n_features + START) * self.ld
 
     def views(self, w):
-        return chain_views(w, self.n_labels, self.n_features, self.pair_support)
+        return chain_views(w, self.n_labels, self.n_features, self.pair_support,
+                           self.triple_support)
 
     def flatten_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
         for array in flat:
             # the padding after the last weight stays zero, as that of rows does
-            array[self.first_pair + self.n_pair_weights:] = 0.0
+            array[self.first_pair + self.n_pair_weights + self.n_triples:] = 0.0
         views = [self.views(array) for array in flat]
         fill_bounds(*views, bounds)
         return without_missing(self, flat, views)
@@ -257,7 +283,8 @@ cdef class BoundChain(BoundModel):
             max_size=self.max_size, n_labels=self.n_labels, ld=self.ld,
             n_features=self.n_features, masked=self.mask is not None,
             training=training, products=not self._all_grams,
-            paired=self._table_step != 0, n_pair_weights=self.n_pair_weights)
+            paired=self._table_step != 0, n_pair_weights=self.n_pair_weights,
+            triples=self.triples)
 
     def workspace_of_rows(self, emission, tail, pair_weights=None):
         """Return a workspace for predictions that reads weights in parts.
@@ -305,9 +332,14 @@ cdef class BoundChain(BoundModel):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t rank, count
         self.potentials(workspace, i)
-        count = decoder.decode(
-            self._sizes[i], self.n_labels, self.ld, ws.theta, ws.delta,
-            self._transitions(ws), self._table_step, k, scores, labelings)
+        if self._is_long(i):
+            count = (<ChainWorkspace> workspace).decoder.decode(
+                self._sizes[i], ws.theta, self._transitions(ws), self._table_step,
+                ws.triple_weights, k, scores, labelings)
+        else:
+            count = decoder.decode(
+                self._sizes[i], self.n_labels, self.ld, ws.theta, ws.delta,
+                self._transitions(ws), self._table_step, k, scores, labelings)
         # the decoder knows nothing of what all labelings gain
         for rank in range(count):
             scores[rank] += ws.constant
@@ -362,6 +394,19 @@ cdef class BoundChain(BoundModel):
         return self._table_step * (size - 1) if self._table_step else (
             self.n_labels * self.ld)
 
+    cdef bint _is_long(self, Py_ssize_t i) noexcept nogil:
+        """Return whether labelings of a sequence have triples with a weight."""
+        return self.n_triples > 0 and self._sizes[i] > 2
+
+    cdef void add_triples(self, Py_ssize_t i, const int32_t* y, double change,
+                          double* out) noexcept nogil:
+        """Add to the number of each triple, for those of a labeling."""
+        cdef Py_ssize_t t, k
+        for t in range(self._sizes[i] - 2 if self.n_triples else 0):
+            k = self.triples.find(y + t)
+            if k >= 0:
+                out[k] += change
+
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil:
         """Return scores of transitions: one table, or those of the loaded sequence."""
         return ws.tables if self._table_step else self._shared_transitions(ws)
@@ -374,6 +419,13 @@ cdef class BoundChain(BoundModel):
                     double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t size = self._sizes[i]
+        if self._is_long(i):
+            if not (<ChainWorkspace> workspace).decoder.decode(
+                    size, ws.theta, self._transitions(ws), self._table_step,
+                    ws.triple_weights, 1, value, y):
+                value[0] = -INFINITY
+            value[0] += ws.constant
+            return 0
         # prefix scores take the place of what they are formed from; theta is read again
         memcpy(ws.delta, ws.theta, size * self.ld * sizeof(double))
         value[0] = ws.constant + viterbi_padded(
@@ -404,6 +456,8 @@ cdef class BoundChain(BoundModel):
         for t in range(1, self._sizes[i]):
             total += ws.theta[t * ld + y[t]] + table[y[t - 1] * ld + y[t]]
             table += self._table_step
+        if self.n_triples:
+            total += self.triples.score(self._sizes[i], y, ws.triple_weights)
         value[0] = total
         return 0
 
@@ -421,6 +475,9 @@ cdef class BoundChain(BoundModel):
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
         cdef Py_ssize_t size = self._sizes[i], nodes = size * self.ld
+        cdef Py_ssize_t triples = nodes + self._edge_cells(size)
+        if key >= triples:
+            return self._is_long(i) and key < triples + self.n_triples
         # the rest of a row is padding
         if key < 0 or key % self.ld >= self.n_labels:
             return 0
@@ -428,13 +485,13 @@ cdef class BoundChain(BoundModel):
             return self._constraints.allow(
                 self._starts[i], size, key // self.ld, key % self.ld)
         # a table for each pair of neighbors, or one for all of them
-        return (size > 1 and key - nodes < self._edge_cells(size)
-                and self._constraints.allow_pair(
-                    (key - nodes) % (self.n_labels * self.ld)))
+        return size > 1 and self._constraints.allow_pair(
+            (key - nodes) % (self.n_labels * self.ld))
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
-        cdef Py_ssize_t size = self._sizes[i], t
+        cdef Py_ssize_t size = self._sizes[i], n_keys = 2 * size - 1, t, k
+        cdef Py_ssize_t triples = size * self.ld + self._edge_cells(size)
         # 32 bits are enough, as making a workspace has found
         cdef int32_t ld = <int32_t> self.ld, edges = <int32_t> (size * self.ld)
         # keys of nodes are below those of edges
@@ -444,15 +501,24 @@ cdef class BoundChain(BoundModel):
         for t in range(size - 1):
             keys[size + t] = edges + y[t] * ld + y[t + 1]
             edges += <int32_t> self._table_step
-        return 2 * size - 1
+        for t in range(size - 2 if self.n_triples else 0):
+            k = self.triples.find(y + t)
+            if k >= 0:
+                keys[n_keys] = <int32_t> (triples + k)
+                n_keys += 1
+        return n_keys
 
     cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t edges = self._sizes[i] * self.ld, k = 0
+        cdef Py_ssize_t triples = edges + self._edge_cells(self._sizes[i])
         cdef const double* table = ws.transitions - edges
         cdef double total = ws.constant, of_edges = 0.0
+        while n_keys > 0 and keys[n_keys - 1] >= triples:
+            n_keys -= 1
+            of_edges += values[n_keys] * ws.triple_weights[keys[n_keys] - triples]
         # keys of nodes come first
         while k < n_keys and keys[k] < edges:
             total += values[k] * ws.theta[keys[k]]
@@ -467,7 +533,7 @@ cdef class BoundChain(BoundModel):
     cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.ld, t
+        cdef Py_ssize_t ld = self.ld, t, k
         # the first position has no edge before it
         ws.node_change[y[0]] += coef
         for t in range(1, self._sizes[i]):
@@ -476,6 +542,10 @@ cdef class BoundChain(BoundModel):
         if self._table_step:
             self.pair_features.add_labeling(
                 ws, self._starts[i], self._sizes[i], y, coef)
+        for t in range(self._sizes[i] - 2 if self.n_triples else 0):
+            k = self.triples.find(y + t)
+            if k >= 0:
+                add_edge(ws, self._first_triple + k, coef)
         # rows that were listed before may be zero now, and others not
         ws.scanned = False
         return 0
@@ -502,6 +572,7 @@ cdef class BoundChain(BoundModel):
             if keys[k] < edges:
                 ws.node_change[keys[k]] += coef * values[k]
             else:
+                # of edges or of triples: changes of both are numbered as keys are
                 add_edge(ws, keys[k] - edges, coef * values[k])
         ws.scanned = False
         return 0
@@ -511,7 +582,13 @@ cdef class BoundChain(BoundModel):
                           double coef) noexcept nogil:
         """Add a mean where positions have their own tables; return its value."""
         cdef Py_ssize_t edges = self._sizes[i] * self.ld, k = 0
+        cdef Py_ssize_t triples = edges + self._edge_cells(self._sizes[i]), triple
         cdef double total = ws.constant
+        while n_keys > 0 and keys[n_keys - 1] >= triples:
+            n_keys -= 1
+            triple = keys[n_keys] - triples
+            add_edge(ws, self._first_triple + triple, coef * values[n_keys])
+            total += values[n_keys] * ws.triple_weights[triple]
         while k < n_keys and keys[k] < edges:
             ws.node_change[keys[k]] += coef * values[k]
             total += values[k] * ws.theta[keys[k]]
@@ -534,6 +611,9 @@ cdef class BoundChain(BoundModel):
             if self._table_step:
                 self.pair_features.add_table(ws, self._starts[i] + 1 + t, edges, TINY)
             edges += cells
+        for cell in range(self.n_triples):
+            if edges[cell] > TINY or edges[cell] < -TINY:
+                add_edge(ws, self._first_triple + cell, edges[cell])
         ws.scanned = False
         return 0
 
@@ -687,4 +767,28 @@ cdef class BoundChain(BoundModel):
             self.pair_features.add_products(
                 ws, self._starts[i], self._sizes[i], y, y_true, n_labelings, labelings,
                 out)
+        if self._is_long(i):
+            self._add_triple_products(ws, i, y, n_labelings, labelings, out)
         return 0
+
+    cdef void _add_triple_products(
+        self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
+        const int32_t* labelings, double* out
+    ) noexcept nogil:
+        """Add inner products of the triples of labelings, relative to the observed."""
+        cdef const int32_t* y_true = &self._labels[self._starts[i]]
+        cdef Py_ssize_t size = self._sizes[i], t, k
+        cdef const double* change = ws.edge_change + self._first_triple
+        cdef double observed
+        for t in range(size - 2):
+            k = self.triples.find(y + t)
+            if k >= 0:
+                add_edge(ws, self._first_triple + k, 1.0)
+            k = self.triples.find(y_true + t)
+            if k >= 0:
+                add_edge(ws, self._first_triple + k, -1.0)
+        # the change takes the place of weights
+        observed = self.triples.score(size, y_true, change)
+        for k in range(n_labelings):
+            out[k] += self.triples.score(size, labelings + k * size, change) - observed
+        clear_edges(ws)

@@ -8,8 +8,8 @@ edge means over the positions, as nothing else enters the weights.
 Where features have weights on pairs of labels, the weights that a sequence reads are
 further natural parameters, after the table. The means of these features follow the
 means of the table. The tables of positions are formed from these weights, and never
-stored. The rest of the notation is that of `_chain.pyx` and of
-`models/protocols/_entropy_dual.pyx`.
+stored. Scores of triples of labels are the last natural parameters. The rest of the
+notation is that of `_chain.pyx` and of `models/protocols/_entropy_dual.pyx`.
 """
 
 import numpy as np
@@ -42,8 +42,8 @@ cdef class ChainEntropyDual(EntropyDual):
     # exponentials of the natural parameters of pairs
     cdef object _memory
     cdef EdgeTable _table
-    # cells of a table
-    cdef Py_ssize_t _cells
+    # cells of a table, and triples in whole cache lines
+    cdef Py_ssize_t _cells, _n_triples
     # weights of features on pairs that each sequence reads, and where its list begins
     cdef object _lists
     cdef const int64_t* _first_read
@@ -59,6 +59,7 @@ cdef class ChainEntropyDual(EntropyDual):
         self._chain, self._oracle, self._cells = chain, ChainMeans(chain), cells
         self._table.ahead, self._table.back = &tables[0], &tables[cells]
         self._memory, self._spread = tables, &tables[2 * cells]
+        self._n_triples = (chain.n_triples + 7) // 8 * 8
         if chain._table_step:
             first, read = self._lists = chain.pair_features.of_sequences(chain.starts)
             self._first_read = &first[0]
@@ -67,10 +68,15 @@ cdef class ChainEntropyDual(EntropyDual):
 
     def sizes(self):
         sizes = (self._chain.sizes + self._chain.n_labels) * self._chain.ld
+        sizes = sizes + self._n_triples
         if self._lists is None:
             return sizes
         # whole cache lines, as other parameters take
         return sizes + (np.diff(self._lists[0]) + 7) // 8 * 8
+
+    cdef Py_ssize_t _rest(self, Py_ssize_t i) noexcept nogil:
+        """Return where the parameters of triples begin."""
+        return self._size(i) - self._n_triples
 
     def state(self):
         state = EntropyDual.state(self)
@@ -103,7 +109,7 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef Py_ssize_t first = self._first_read[i], cells = self._cells
         cdef Py_ssize_t second = self._chain._starts[i] + 1, t, k
         cdef const double* edges = self._oracle.edges
-        memset(pair_means, 0, (self._size(i) - self.n_nodes(i)) * sizeof(double))
+        memset(pair_means, 0, (self._rest(i) - self.n_nodes(i)) * sizeof(double))
         # zeros, to which the means are added
         self._spread_out(i, pair_means + cells)
         for t in range(self._chain._sizes[i] - 1):
@@ -130,13 +136,21 @@ cdef class ChainEntropyDual(EntropyDual):
         for k in range(self._n_read(i)):
             pairs[self._cells + k] = (
                 ws.pair_weights[self._read[self._first_read[i] + k]] / self.mu)
+        for k in range(self._chain.n_triples):
+            self._loaded[self._rest(i) + k] = ws.triple_weights[k] / self.mu
         return 0
 
     cdef const EdgeTable* _exponentiate(self, ChainScratch* ws, Py_ssize_t i,
                                         const double* pairs) noexcept nogil:
-        """Return the tables that the oracle reads, for natural parameters of pairs."""
+        """Return the tables that the oracle reads, for natural parameters of pairs.
+
+        It reads those of triples, which come after them, too.
+        """
         cdef Py_ssize_t cells = self._cells, t
         cdef Py_ssize_t second = self._chain._starts[i] + 1
+        if self._chain._is_long(i):
+            self._oracle.triple_table.load(
+                pairs + self._rest(i) - self.n_nodes(i), 1.0, True)
         if not self._chain._table_step:
             self._table.scores = pairs
             exponentiate_table(self._chain.n_labels, self._chain.ld, &self._table)
@@ -157,12 +171,14 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef bint paired = self._chain._table_step != 0
         # tables of edge means of positions live as long as this call only
         cdef double* edges = self._oracle.edges if paired else means + nodes
+        cdef double* triples = means + self._rest(i)
         cdef double log_partition
         # the oracle adds to them
         memset(edges, 0, self._chain._edge_cells(size) * sizeof(double))
+        memset(triples, 0, self._n_triples * sizeof(double))
         self._oracle.add_by_entropy(
             size, natural, self._exponentiate(ws, i, natural + nodes), 1.0, means,
-            edges, &log_partition)
+            edges, triples, &log_partition)
         if paired:
             self._sum_edges(i, means + nodes)
         return log_partition
@@ -175,7 +191,7 @@ cdef class ChainEntropyDual(EntropyDual):
         self._oracle.by_entropy(
             self._chain._sizes[i], self._loaded,
             self._exponentiate(ws, i, self._loaded + self.n_nodes(i)), 1.0,
-            self._tried_means, NULL, NULL, &log_partition)
+            self._tried_means, NULL, NULL, NULL, &log_partition)
         return log_partition
 
     cdef int observe(self, Py_ssize_t i, double* means) except -1 nogil:
@@ -187,11 +203,14 @@ cdef class ChainEntropyDual(EntropyDual):
         memset(means, 0, nodes * sizeof(double))
         memset(self._oracle.edges, 0, self._chain._edge_cells(size) * sizeof(double))
         # tables of edges have the layout of keys, and are summed as others are
+        memset(means + self._rest(i), 0, self._n_triples * sizeof(double))
         for k in range(n_keys):
             if self._keys[k] < nodes:
                 means[self._keys[k]] = 1.0
-            else:
+            elif self._keys[k] < nodes + self._chain._edge_cells(size):
                 self._oracle.edges[self._keys[k] - nodes] = 1.0
+        self._chain.add_triples(
+            i, &self._labeling[0], 1.0, means + self._rest(i))
         self._sum_edges(i, means + nodes)
         return 0
 
@@ -219,5 +238,9 @@ cdef class ChainEntropyDual(EntropyDual):
             if change[self._cells + k] != 0.0:
                 add_edge(ws, self._cells + self._read[self._first_read[i] + k],
                          change[self._cells + k])
+        change = self._change + self._rest(i)
+        for k in range(self._chain.n_triples):
+            if change[k] > TINY or change[k] < -TINY:
+                add_edge(ws, self._chain._first_triple + k, change[k])
         ws.scanned = False
         return 0

@@ -1,6 +1,10 @@
 cimport cython
 from libc.stdint cimport int32_t
 
+from sksstruct.inference.chains._second_order cimport SecondOrder
+from sksstruct.inference.chains._second_order_sums cimport (
+    SecondOrderSums, TripleTable,
+)
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, SumScratch
 from sksstruct.inference.chains._topk cimport TopK
 from sksstruct.models.chain._chain cimport BoundChain
@@ -28,6 +32,10 @@ cdef class ChainMeans:
     cdef double* _shared_scores
     cdef PairFeatures _features
     cdef double* edges
+    # weights of triples, those that were loaded last, and their oracles
+    cdef readonly TripleTable triple_table
+    cdef SecondOrder _second_decoder
+    cdef SecondOrderSums _second_sums
     # of the best labelings, one more than are used: scores, shares and labels
     cdef double* _scores
     cdef double* _shares
@@ -42,15 +50,15 @@ cdef class ChainMeans:
     cdef int by_entropy(
         self, Py_ssize_t size, const double* theta, const EdgeTable* table,
         double weight, double* nodes, double* outer, double* edges,
-        double* log_partition) except -1 nogil
+        double* triples, double* log_partition) except -1 nogil
     cdef int add_by_entropy(
         self, Py_ssize_t size, const double* theta, const EdgeTable* table,
-        double weight, double* nodes, double* edges,
+        double weight, double* nodes, double* edges, double* triples,
         double* log_partition) except -1 nogil
     # the top-K oracle
     cdef double by_topk(
         self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,
-        double weight, double* nodes, double* edges,
+        double weight, double* nodes, double* edges, double* triples,
         unsigned char* exact) except? -1 nogil
     cdef Py_ssize_t _share_among_best(
         self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,

@@ -10,7 +10,8 @@ simplex: their shares. The strength m of the smoothing is called `mu` elsewhere 
 names of arguments. Sum-product runs with potentials that are divided by m.
 
 Edge means are those of one table of transitions, summed over positions. If each
-position has its own table, there is one table of edge means for each.
+position has its own table, there is one table of edge means for each. Means of triples
+of labels are summed over positions, too, and are written where `triples` points to.
 """
 
 import numpy as np
@@ -18,6 +19,10 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from sksstruct.inference.chains._second_order cimport SecondOrder
+from sksstruct.inference.chains._second_order_sums cimport (
+    SecondOrderSums, TripleTable,
+)
 from sksstruct.inference.chains._sumproduct cimport (
     EdgeTable, exponentiate_table, sum_product_padded,
 )
@@ -39,9 +44,16 @@ cdef class ChainMeans:
         The chain; its sizes are read.
     n_best : int, default=1
         K, the number of labelings for the top-K oracle.
+    triple_table : TripleTable, default=None
+        Weights of triples that others load; None: the object has its own.
+
+    Attributes
+    ----------
+    triple_table : TripleTable or None
+        The weights of triples that are read, if there are any.
     """
 
-    def __cinit__(self, BoundChain chain, Py_ssize_t n_best=1):
+    def __cinit__(self, BoundChain chain, Py_ssize_t n_best=1, triple_table=None):
         cdef Py_ssize_t nodes = chain.max_size * chain.ld
         # one more than are used says whether those beyond would get a share
         cdef Py_ssize_t n_found = n_best + 1
@@ -63,6 +75,12 @@ cdef class ChainMeans:
         self._scores = self.sums.scales + chain.max_size
         self._shares = self._scores + n_found
         self._labelings = &labelings[0]
+        if chain.triples is not None:
+            self.triple_table = triple_table
+            if triple_table is None:
+                self.triple_table = TripleTable(chain.triples)
+            self._second_decoder = SecondOrder(chain.triples)
+            self._second_sums = SecondOrderSums(self.triple_table, chain.max_size)
         if self._step:
             self._features = chain.pair_features
             self._make_tables(max(chain.max_size - 1, 1))
@@ -70,14 +88,17 @@ cdef class ChainMeans:
     cdef int _make_tables(self, Py_ssize_t n_tables) except -1:
         """Make memory for tables of single positions, and for edge means."""
         cdef Py_ssize_t t
-        cdef double[::1] memory = aligned_zeros(3 * (n_tables + 1) * self._step)
+        cdef Py_ssize_t n_edges = n_tables * self._step
+        n_edges += (self._chain.n_triples + 7) // 8 * 8
+        cdef double[::1] memory = aligned_zeros(
+            n_edges + (2 * n_tables + 3) * self._step)
         cdef char[::1] tables = np.zeros(n_tables * sizeof(EdgeTable), dtype=np.int8)
         self._arrays += [memory, tables]
         self.tables, self.edges = <EdgeTable*> &tables[0], &memory[0]
         for t in range(n_tables):
-            self.tables[t].ahead = self.edges + (n_tables + 2 * t) * self._step
+            self.tables[t].ahead = self.edges + n_edges + 2 * t * self._step
             self.tables[t].back = self.tables[t].ahead + self._step
-        self._shared_scores = self.edges + 3 * n_tables * self._step
+        self._shared_scores = self.edges + n_edges + 2 * n_tables * self._step
         self._shared.scores = self._shared_scores
         self._shared.ahead = self._shared_scores + self._step
         self._shared.back = self._shared.ahead + self._step
@@ -111,15 +132,19 @@ cdef class ChainMeans:
 
     cdef int by_entropy(
         self, Py_ssize_t size, const double* theta, const EdgeTable* table,
-        double weight, double* nodes, double* outer, double* edges,
+        double weight, double* nodes, double* outer, double* edges, double* triples,
         double* log_partition
     ) except -1 nogil:
-        """Write marginals of the nodes, and add weight times the edge means.
+        """Write marginals of the nodes, and add weight times the other means.
 
         Edge means are outer * table.ahead + edges, both of which are added to. Who sums
         over many sequences multiplies by the table once. Returns whether messages are
         logarithms, as `sum_product_padded` does.
         """
+        if self._chain.n_triples and size > 2:
+            return self._second_sums.expect(
+                size, theta, table, self._step != 0, nodes, weight, edges, self._step,
+                triples, log_partition)
         return sum_product_padded(
             size, self._chain.n_labels, self._chain.ld, theta, table, self._step != 0,
             &self.sums, nodes, weight, outer, self._step, edges, self._step,
@@ -127,14 +152,16 @@ cdef class ChainMeans:
 
     cdef int add_by_entropy(
         self, Py_ssize_t size, const double* theta, const EdgeTable* table,
-        double weight, double* nodes, double* edges, double* log_partition
+        double weight, double* nodes, double* edges, double* triples,
+        double* log_partition
     ) except -1 nogil:
-        """Write marginals of the nodes; add weight times the edge means, complete."""
+        """Write marginals of the nodes; add weight times the other means, complete."""
         cdef Py_ssize_t cells = self._chain.n_labels * self._chain.ld, t
         cdef Py_ssize_t n_tables = size - 1 if self._step else 1
         memset(self.outer, 0, n_tables * cells * sizeof(double))
         self.by_entropy(
-            size, theta, table, weight, nodes, self.outer, edges, log_partition)
+            size, theta, table, weight, nodes, self.outer, edges, triples,
+            log_partition)
         for t in range(n_tables):
             sks_weigh_add(
                 cells, self.outer + t * cells, table[t].ahead, edges + t * cells)
@@ -144,11 +171,12 @@ cdef class ChainMeans:
 
     cdef double by_topk(
         self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,
-        double weight, double* nodes, double* edges, unsigned char* exact
+        double weight, double* nodes, double* edges, double* triples,
+        unsigned char* exact
     ) except? -1 nogil:
         """Return the l2-smoothed maximum over the best labelings.
 
-        The means of the nodes are written, weight times those of the edges are added.
+        The means of the nodes are written, weight times the other means are added.
         `exact` tells whether further labelings would get no share.
         """
         cdef Py_ssize_t size = self._chain._sizes[i], ld = self._chain.ld, rank, t
@@ -170,6 +198,7 @@ cdef class ChainMeans:
                 nodes[t * ld + y[t]] += share
             for t in range(size - 1):
                 edges[t * self._step + y[t] * ld + y[t + 1]] += weight * share
+            self._chain.add_triples(i, y, weight * share, triples)
         self.best = best + ws.constant
         return best + value + 0.5 * mu * (1.0 - norm) + ws.constant
 
@@ -180,10 +209,16 @@ cdef class ChainMeans:
         """Find the best labelings and their shares; return how many are used."""
         cdef Py_ssize_t rank, n_best
         cdef double sum_of_gaps = 0.0
-        n_best = self._decoder.decode(
-            self._chain._sizes[i], self._chain.n_labels, self._chain.ld, ws.theta,
-            ws.delta, table, self._step, self._n_best + 1, self._scores,
-            self._labelings)
+        if self._chain._is_long(i):
+            n_best = self._second_decoder.decode(
+                self._chain._sizes[i], ws.theta, table, self._step,
+                self.triple_table.weights, self._n_best + 1, self._scores,
+                self._labelings)
+        else:
+            n_best = self._decoder.decode(
+                self._chain._sizes[i], self._chain.n_labels, self._chain.ld, ws.theta,
+                ws.delta, table, self._step, self._n_best + 1, self._scores,
+                self._labelings)
         # with all labelings there is nothing beyond
         exact[0] = 1
         if n_best > self._n_best:

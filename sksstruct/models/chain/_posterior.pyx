@@ -5,7 +5,7 @@ log Z of sum-product,
 
     log p(y) = s(y) - log Z
 
-Labelings form a Markov chain: from marginals of the first position, with probabilities
+Labelings of first order form a Markov chain: from marginals of the first position, with probabilities
 p(b | a) of a label after another, which differ between positions. With messages beta,
 weights u of labels and v of transitions (`_sumproduct.pyx`),
 
@@ -69,6 +69,9 @@ cdef class Posterior:
         self._ws = <ChainScratch*> workspace.scratch
         self._next = &memory[0] + 3 * cells
         self._here, self._there = self._next + chain.ld, self._next + 2 * chain.ld
+        if chain.n_triples:
+            self._means.triple_table.load(
+                self._ws.triple_weights, self._factor, True)
         if chain._table_step:
             return
         # one table for all sequences
@@ -95,7 +98,7 @@ cdef class Posterior:
     cdef int sum(self, double* nodes, double* log_partition) except -1 nogil:
         """Find the log-partition, and marginals unless `nodes` is NULL."""
         self._in_logs = self._means.by_entropy(
-            self._size, self._ws.theta, self._tables, 1.0, nodes, NULL, NULL,
+            self._size, self._ws.theta, self._tables, 1.0, nodes, NULL, NULL, NULL,
             log_partition)
         return 0
 

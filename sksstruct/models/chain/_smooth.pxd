@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
+from sksstruct.inference.chains._second_order_sums cimport TripleTable
 from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
@@ -36,6 +37,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef Workspace _anchor
     cdef bint _anchored
     cdef EdgeTable _table
+    cdef TripleTable _triple_table
     # of visits
     cdef ChainMeans _visit_means
     cdef EdgeTable _visit_table
@@ -50,17 +52,18 @@ cdef class ChainSmoothLoss(SmoothLoss):
         double* loss, double* expected, unsigned char* exact) except -1 nogil
     cdef double _maximum(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
-        unsigned char* exact) except? -1 nogil
+        double* triples, unsigned char* exact) except? -1 nogil
     cdef double _maximum_alone(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, const EdgeTable* table,
-        double* node, double* edges, unsigned char* exact) except? -1 nogil
+        double* node, double* edges, double* triples,
+        unsigned char* exact) except? -1 nogil
     cdef double _subtract_observed(self, ChainMeans means, Py_ssize_t i,
-                                   double* edges) noexcept nogil
+                                   double* edges, double* triples) noexcept nogil
     cdef double _subtract_agreeing(
-        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i,
-        double* edges) except? -1 nogil
-    cdef void _add_tables(self, ChainMeans means, Py_ssize_t i,
-                          double* edges) noexcept nogil
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
+        double* triples) except? -1 nogil
+    cdef void _add_tables(self, ChainMeans means, Py_ssize_t i, double* edges,
+                          double* triples) noexcept nogil
     cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
     cdef void _forbid_unlisted(self, ChainScratch* ws, Py_ssize_t position,
                                Py_ssize_t t) noexcept nogil

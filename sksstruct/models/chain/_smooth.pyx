@@ -25,6 +25,8 @@ formed for one example at a time, one table for each pair of neighbors, and adde
 twice: over positions for the transitions, and times the features. Such tables of all
 examples would be much larger than the features. The anchor of visits is then not the
 edge means but the weights of the sweep, for which a visit calls the oracle once more.
+The same goes for chains with weights of triples. Means of triples come after those of
+edges.
 """
 
 import numpy as np
@@ -33,6 +35,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
+from sksstruct.inference.chains._second_order_sums cimport TripleTable
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
@@ -124,6 +127,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._exponentials = memory
         self._table.scores, self._table.ahead = &memory[0], &memory[cells]
         self._table.back = &memory[2 * cells]
+        if chain.triples is not None:
+            self._triple_table = TripleTable(chain.triples)
 
     # ---- value and gradient ----
 
@@ -144,7 +149,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         def run(first, last):
             # one workspace for each thread, whatever the number of its parts
             workspace = chain.workspace(w, training=False)
-            means = ChainMeans(chain, self._n_best)
+            means = ChainMeans(chain, self._n_best, self._triple_table)
             for part in range(first, last):
                 self._sweep(
                     workspace, means, bounds[part], bounds[part + 1], sums[part])
@@ -165,25 +170,30 @@ cdef class ChainSmoothLoss(SmoothLoss):
         for all examples."""
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t ld = chain.ld, n_labels = chain.n_labels
+        cdef const double[::1] triples
+        cdef double scale = 1.0 / self.mu if self._entropy else 1.0
+        if chain.n_triples:
+            triples = w[chain.first_pair + chain.n_pair_weights:]
+            self._triple_table.load(&triples[0], scale, self._entropy)
         if chain._table_step:
             return
         table = np.asarray(self._exponentials)[:n_labels * ld].reshape(n_labels, ld)
-        table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:]
+        table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:][:n_labels]
         if chain.mask is not None:
             table += chain.mask[2:]
         # sum-product wants scores that were divided by mu, the top-K oracle does not
-        table *= 1.0 / self.mu if self._entropy else 1.0
+        table *= scale
         if self._entropy:
             exponentiate_table(n_labels, ld, &self._table)
 
     def _keep_anchor(self, w):
         """Keep what visits will subtract: the edge means of every example, or the
-        weights where each position has its own table."""
+        weights where each position has its own table, or triples have weights."""
         cdef BoundChain chain = self.chain
         cdef double[::1] view
         if not self._anchored:
             self._edge_means, self._kept, self._anchor = None, NULL, None
-        elif chain._table_step:
+        elif chain._table_step or chain.n_triples:
             self._anchor = chain.workspace(np.array(w), training=False)
         # kept from sweep to sweep, each of which overwrites it
         elif self._kept == NULL:
@@ -214,19 +224,21 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
         cdef double* edges = sums + TRANSITIONS * self.chain.ld
+        cdef double* triples = sums + self.chain.n_pair_weights + (
+            TRANSITIONS + 2 * self.chain.n_labels) * self.chain.ld
         cdef bint incomplete = self._partial and self._incomplete[i]
         cdef double value, true_value = 0.0
         self.chain.potentials(workspace, i)
         # before the maximum, which scales the potentials
         if not incomplete:
             self.chain.evaluate(workspace, i, y, &true_value)
-        value = self._maximum(ws, means, i, edges, exact)
+        value = self._maximum(ws, means, i, edges, triples, exact)
         if incomplete:
-            true_value = self._subtract_agreeing(ws, means, i, edges)
+            true_value = self._subtract_agreeing(ws, means, i, edges, triples)
         else:
-            expected[0] = self._subtract_observed(means, i, edges)
+            expected[0] = self._subtract_observed(means, i, edges, triples)
         if self.chain._table_step:
-            self._add_tables(means, i, edges)
+            self._add_tables(means, i, edges, triples)
         loss[0] = value - true_value
         if not self._entropy:
             self._hinge[i] = means.best - true_value
@@ -235,14 +247,14 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     cdef double _maximum(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
-        unsigned char* exact
+        double* triples, unsigned char* exact
     ) except? -1 nogil:
         """Return the smoothed maximum of the loaded potentials, which become scaled.
 
         Its node means are written. Its edge means go to `means.edges` where each
         position has its own table. Otherwise p_i times them are added to `edges`. With
         the entropy, those go to the table after it, too, which `_write_tail` multiplies
-        by its factor.
+        by its factor. Means of triples go where those of edges go.
         """
         cdef Py_ssize_t size = self.chain._sizes[i], entry
         cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
@@ -255,37 +267,41 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if self.chain._table_step:
             return self._maximum_alone(
                 ws, means, i, means.load_tables(ws, i, scale, self._entropy), node,
-                means.edges, exact)
+                means.edges, means.edges + self.chain._edge_cells(size), exact)
         if self._kept != NULL:
             # the anchors of visits are those of single examples
             kept = self._kept + i * cells
-            value = self._maximum_alone(ws, means, i, &self._table, node, kept, exact)
+            value = self._maximum_alone(
+                ws, means, i, &self._table, node, kept, kept + cells, exact)
             sks_add_table(cells, weight, kept, edges)
             return value
         if not self._entropy:
             return means.by_topk(
-                ws, i, self._table.scores, self.mu, weight, node, edges, exact)
+                ws, i, self._table.scores, self.mu, weight, node, edges, triples, exact)
         means.by_entropy(
-            size, ws.theta, &self._table, weight, node, edges + cells, edges, &value)
+            size, ws.theta, &self._table, weight, node, edges + cells, edges, triples,
+            &value)
         return value * self.mu + ws.constant
 
     cdef double _maximum_alone(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, const EdgeTable* table,
-        double* node, double* edges, unsigned char* exact
+        double* node, double* edges, double* triples, unsigned char* exact
     ) except? -1 nogil:
         """Return the smoothed maximum of one example; its means are written."""
         cdef Py_ssize_t size = self.chain._sizes[i]
         cdef double value
         # both oracles add to the edge means
         memset(edges, 0, self.chain._edge_cells(size) * sizeof(double))
+        if self.chain.n_triples:
+            memset(triples, 0, self.chain.n_triples * sizeof(double))
         if not self._entropy:
             return means.by_topk(
-                ws, i, table.scores, self.mu, 1.0, node, edges, exact)
-        means.add_by_entropy(size, ws.theta, table, 1.0, node, edges, &value)
+                ws, i, table.scores, self.mu, 1.0, node, edges, triples, exact)
+        means.add_by_entropy(size, ws.theta, table, 1.0, node, edges, triples, &value)
         return value * self.mu + ws.constant
 
     cdef double _subtract_observed(self, ChainMeans means, Py_ssize_t i,
-                                   double* edges) noexcept nogil:
+                                   double* edges, double* triples) noexcept nogil:
         """Subtract mu_i(y_i) from what `_maximum` left; return the expected loss."""
         cdef Py_ssize_t ld = self.chain.ld, step = self.chain._table_step, t
         cdef Py_ssize_t start = self.chain._starts[i], size = self.chain._sizes[i]
@@ -298,12 +314,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
             node[t * ld + y[t]] -= 1.0
         if step:
             edges, weight = means.edges, 1.0
+            triples = edges + self.chain._edge_cells(size)
         for t in range(size - 1):
             edges[t * step + y[t] * ld + y[t + 1]] -= weight
+        self.chain.add_triples(i, y, -weight, triples)
         return expected
 
     cdef double _subtract_agreeing(
-        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
+        double* triples
     ) except? -1 nogil:
         """Subtract the means of the labelings that agree with the observed labels.
 
@@ -316,20 +335,22 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._forbid_others(ws, i)
         if self.chain._table_step:
             means.add_by_entropy(
-                size, ws.theta, means.tables, -1.0, means.other, means.edges, &value)
+                size, ws.theta, means.tables, -1.0, means.other, means.edges,
+                means.edges + self.chain._edge_cells(size), &value)
         else:
             means.by_entropy(
                 size, ws.theta, &self._table, -self.chain._example_weights[i],
-                means.other, edges + cells, edges, &value)
+                means.other, edges + cells, edges, triples, &value)
         # they are weighted later, with those that they are subtracted from
         for t in range(size):
             sks_axpy(ld, -1.0, means.other + t * ld, node + t * ld)
         return value * self.mu + ws.constant
 
-    cdef void _add_tables(self, ChainMeans means, Py_ssize_t i,
-                          double* edges) noexcept nogil:
-        """Add p_i times the differences of edge means of all positions to sums."""
-        cdef Py_ssize_t step = self.chain._table_step, t
+    cdef void _add_tables(self, ChainMeans means, Py_ssize_t i, double* edges,
+                          double* triples) noexcept nogil:
+        """Add p_i times the differences of edge means of all positions to sums, and
+        those of triples."""
+        cdef Py_ssize_t step = self.chain._table_step, t, k
         cdef Py_ssize_t second = self.chain._starts[i] + 1
         cdef double weight = self.chain._example_weights[i]
         cdef const double* table = means.edges
@@ -339,6 +360,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
             sks_add_table(step, weight, table, edges)
             self.chain.pair_features.add_means(second + t, weight, table, pairs)
             table += step
+        for k in range(self.chain.n_triples):
+            triples[k] += weight * table[k]
 
     cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
         """Forbid the labels that do not agree with the observed ones."""
@@ -434,7 +457,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef Py_ssize_t n_means = chain.max_size * chain.ld
-        n_means += chain._edge_cells(chain.max_size)
+        n_means += chain._edge_cells(chain.max_size) + chain.n_triples
+        # the next ones begin on a cache line, too
+        n_means = (n_means + 7) // 8 * 8
         cdef double[::1] memory = aligned_zeros(3 * cells + 2 * n_means)
         if anchored and not self._anchored:
             # nothing to subtract: visits would be those of another method
@@ -473,6 +498,12 @@ cdef class ChainSmoothLoss(SmoothLoss):
                     self.chain._starts[i] + 1, self.chain._starts[i + 1]):
                 self.chain.pair_features.catch_up(
                     position, self.chain.first_pair, self.row_size, weights)
+        if self.chain.n_triples:
+            # those of triples may begin within a row
+            position = self.chain.first_pair + self.chain.n_pair_weights
+            for row in range(position // self.row_size,
+                             self.chain.n_weights // self.row_size):
+                weights.catch_up(row)
         return 0
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
@@ -494,19 +525,23 @@ cdef class ChainSmoothLoss(SmoothLoss):
         else:
             for t in range(size - 1):
                 edges[t * step + y[t] * ld + y[t + 1]] -= 1.0
+            self.chain.add_triples(
+                i, y, -1.0, edges + self.chain._edge_cells(size))
         return self.chain.add_means(workspace, i, node)
 
     cdef int _subtract_anchor(self, Py_ssize_t i, double* edges) except -1 nogil:
         """Subtract the edges of E mu_i at the weights of the last sweep."""
         cdef Py_ssize_t size = self.chain._sizes[i]
-        cdef Py_ssize_t cells = self.chain._edge_cells(size)
+        cdef Py_ssize_t cells = self.chain._edge_cells(size), k
         cdef const double* anchor
-        if self.chain._table_step:
+        if self.chain._table_step or self.chain.n_triples:
             self._visit_example(self._anchor, i, 1.0, self._anchor_means)
             anchor = self._anchor_means + size * self.chain.ld
         else:
             anchor = self._kept + i * cells
         sks_add_table(cells, -1.0, anchor, edges)
+        for k in range(cells, cells + self.chain.n_triples):
+            edges[k] -= anchor[k]
         return 0
 
     cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,
@@ -523,9 +558,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
         workspace.loss_scale = 1.0
         for entry in range(nodes):
             ws.theta[entry] *= factor
+        if self.chain._is_long(i):
+            self._visit_means.triple_table.load(
+                ws.triple_weights, factor, self._entropy)
         self._maximum_alone(
             ws, self._visit_means, i, self._load_visit_table(ws, i, factor), means,
-            means + nodes, &exact)
+            means + nodes, means + nodes + self.chain._edge_cells(self.chain._sizes[i]),
+            &exact)
         return 0
 
     cdef const EdgeTable* _load_visit_table(

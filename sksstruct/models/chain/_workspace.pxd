@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t
 
+from sksstruct.inference.chains._second_order cimport SecondOrder
 from sksstruct.models.protocols._bound_model cimport Workspace
 
 
@@ -16,6 +17,7 @@ cdef struct ChainScratch:
     const double* emission      # (n_features, ld)
     const double* tail          # (TRANSITIONS + n_labels, ld) the rows after them
     const double* pair_weights  # (n_pair_weights,) of features on pairs of labels
+    const double* triple_weights    # (n_triples,) of three labels
     # what evaluates labelings, which do nothing that is forbidden: the transitions
     # themselves, or `tables`
     const double* transitions
@@ -29,7 +31,7 @@ cdef struct ChainScratch:
     # a change of mean parameters
     double* node_change         # (max_size, ld) d
     # d_e, summed over positions, (n_labels, ld), and what changes the weights of
-    # features on pairs of labels, (n_pair_weights,)
+    # features on pairs of labels, (n_pair_weights,), and of triples, (n_triples,)
     double* edge_change
     # rows of d that are not zero, once they were looked for
     int32_t* changed_rows
@@ -108,8 +110,10 @@ cdef inline void set_mean(
 
 
 cdef class ChainWorkspace(Workspace):
-    cdef Py_ssize_t _n_features, _n_labels, _ld, _n_pair_weights
+    cdef Py_ssize_t _n_features, _n_labels, _ld, _n_pair_weights, _n_triples
     cdef bint _paired
+    # of chains with weights of triples
+    cdef SecondOrder decoder
     cdef ChainScratch _scratch
 
     cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1

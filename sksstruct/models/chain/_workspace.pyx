@@ -3,7 +3,8 @@
 Weights are read in two parts: n_features emission rows of ld >= n_labels doubles, and
 the tail: rows of bias, start and end, then n_labels rows of transitions, from -> to.
 Flat weights are the one after the other; predictions bring the parts as two arrays.
-Weights of features on pairs of labels come after the tail, or as a third array.
+Weights of features on pairs of labels, and then those of triples of labels, come after
+the tail, or as a third array.
 
 The change of mean parameters that a visit prepares is d for the nodes and d_e for the
 edges, as in `_chain.pyx`. Edges are listed when they are written, because a labeling
@@ -11,6 +12,8 @@ changes few entries of the table. Rows of d are searched at the end, because a l
 changes all of them.
 """
 
+from sksstruct.inference.chains._second_order cimport SecondOrder
+from sksstruct.inference.chains._triples cimport LabelTriples
 from sksstruct.models.protocols._bound_model cimport Workspace
 
 
@@ -33,15 +36,20 @@ cdef class ChainWorkspace(Workspace):
         Whether every position has its own transitions.
     n_pair_weights : int
         Number of weights of features on pairs of labels.
+    triples : LabelTriples or None
+        Triples of labels that have a weight.
     """
 
     def __cinit__(self, *, Py_ssize_t max_size, Py_ssize_t n_labels,
                   Py_ssize_t n_features, Py_ssize_t ld, bint masked, bint training,
-                  bint products, bint paired, Py_ssize_t n_pair_weights):
+                  bint products, bint paired, Py_ssize_t n_pair_weights,
+                  LabelTriples triples):
         cdef Py_ssize_t nodes = max_size * ld
         cdef ChainScratch* ws = &self._scratch
         self._n_features, self._n_labels, self._ld = n_features, n_labels, ld
         self._paired, self._n_pair_weights = paired, n_pair_weights
+        if triples is not None:
+            self._n_triples, self.decoder = triples.n_weights, SecondOrder(triples)
         ws.theta, ws.delta = self.zeros(nodes), self.zeros(nodes)
         # without constraints the table is read where it is in the weights
         ws.table = self.zeros(n_labels * ld if masked else 1)
@@ -55,7 +63,8 @@ cdef class ChainWorkspace(Workspace):
         """Make d and d_e, the lists of where they are not zero, and what norms need."""
         cdef ChainScratch* ws = &self._scratch
         cdef Py_ssize_t ld = self._ld
-        cdef Py_ssize_t cells = self._n_labels * ld + self._n_pair_weights
+        cdef Py_ssize_t cells = (
+            self._n_labels * ld + self._n_pair_weights + self._n_triples)
         ws.node_change = self.zeros(max_size * ld)
         ws.edge_change, ws.bias = self.zeros(cells), self.zeros(ld)
         ws.spread = self.zeros(self._n_features + 1)
@@ -76,7 +85,7 @@ cdef class ChainWorkspace(Workspace):
     def read_rows(self, const double[:, ::1] emission, const double[:, ::1] tail,
                   const double[::1] pair_weights=None):
         """Form potentials from weights in parts: (n_features, ld), (3 + K, ld), and
-        those of features on pairs of labels."""
+        those of features on pairs of labels and of triples."""
         if (emission.shape[0] != self._n_features or emission.shape[1] != self._ld
                 or tail.shape[0] != TRANSITIONS + self._n_labels
                 or tail.shape[1] != self._ld):
@@ -85,9 +94,10 @@ cdef class ChainWorkspace(Workspace):
                 f"features, got {emission.shape[0]} x {emission.shape[1]} and "
                 f"{tail.shape[0]} x {tail.shape[1]} numbers")
         n_given = 0 if pair_weights is None else pair_weights.shape[0]
-        if n_given != self._n_pair_weights:
+        if n_given != self._n_pair_weights + self._n_triples:
             raise ValueError(
-                f"expected {self._n_pair_weights} weights of pairs, got {n_given}")
+                f"expected {self._n_pair_weights} weights of pairs and "
+                f"{self._n_triples} of triples, got {n_given}")
         # the caller may let go of them before the next read
         self._held = (emission, tail, pair_weights)
         # no features at all have no first weight
@@ -98,6 +108,7 @@ cdef class ChainWorkspace(Workspace):
         """Note where the weights after the emission rows are."""
         cdef ChainScratch* ws = &self._scratch
         ws.tail, ws.pair_weights = tail, pair_weights
+        ws.triple_weights = pair_weights + self._n_pair_weights
         # where they depend on the features, each visit forms transitions of its own
         ws.transitions = ws.tables if self._paired else tail + TRANSITIONS * self._ld
         return 0

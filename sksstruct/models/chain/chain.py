@@ -20,9 +20,15 @@ from sksstruct.models.chain.data import (
     TrainingData,
     check_classes,
     existing_weights,
+    seen_weights,
 )
 from sksstruct.models.chain.incomplete import IncompleteChain
-from sksstruct.models.chain.pair_support import PairSupport, pair_columns
+from sksstruct.models.chain.pair_support import (
+    PairSupport,
+    all_triples,
+    pair_columns,
+    seen_triples,
+)
 from sksstruct.models.facts import Facts
 from sksstruct.models.scores.score import ScoreFunction
 from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
@@ -41,13 +47,13 @@ FEWEST_SPARSE, MOST_SEEN, FORBID_ALL = 110, 0.4, 3000
 
 @dataclass(eq=False, repr=False)
 class ChainModel(ModelSpec):
-    """A first-order chain.
+    """A chain of first or second order.
 
     Parameters
     ----------
-    loss, loss_normalization, score_function, transition_features, fit_intercept, \
-boundary, forbidden_transitions, all_possible_states, all_possible_transitions, \
-class_weight
+    loss, loss_normalization, score_function, transition_features, order, \
+fit_intercept, boundary, forbidden_transitions, all_possible_states, \
+all_possible_transitions, all_possible_triples, class_weight
         As in `sksstruct.ChainCRF`.
     intercept_scaling : float or "auto", default=1.0
         The same; "auto" follows the features.
@@ -74,6 +80,8 @@ class_weight
         Number of sequences with a positive weight.
     pairs_ : PairSupport or None
         The weights of `transition_features` that exist.
+    triples_ : PairSupport or None
+        The weights of triples of labels that exist; None of first order.
     mean_length_ : float
         Mean number of observed labels of a sequence, by weight.
     mean_square_ : float
@@ -85,12 +93,14 @@ class_weight
     loss_normalization: str | None = "mean"
     score_function: ScoreFunction | None = None
     transition_features: str | list | np.ndarray | None = None
+    order: int = 1
     fit_intercept: bool = True
     intercept_scaling: float | str = 1.0
     boundary: bool = True
     forbidden_transitions: list | str | None = None
     all_possible_states: bool = True
     all_possible_transitions: bool = True
+    all_possible_triples: bool = False
     class_weight: dict | str | None = None
 
     # Whether transitions are a table of all pairs even of many labels.
@@ -133,6 +143,11 @@ class_weight
                     "transition_features cannot be used with score_function, whose "
                     "scores are of single positions"
                 )
+            if self.order > 1:
+                raise ValueError(
+                    "order=2 cannot be used with score_function: its training knows "
+                    "labels and pairs of labels only"
+                )
 
     # ---- training data ----
 
@@ -153,10 +168,21 @@ class_weight
         self.pairs_ = None
         if self.transition_features is not None:
             self.pairs_ = PairSupport.seen(data, self._pair_columns(data.packed))
+        self._learn_triples(seen_triples(data) if self._sees_triples else None)
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
         self._learn_scale(*data.squares())
         return data
+
+    @property
+    def _sees_triples(self):
+        return self.order > 1 and not self.all_possible_triples
+
+    def _learn_triples(self, seen):
+        """Decide which triples have a weight: those seen, if this matters."""
+        self.triples_ = seen
+        if self.order > 1 and self.all_possible_triples:
+            self.triples_ = all_triples(len(self.classes_))
 
     def _learn_scale(self, squares, positions):
         # a score function may do anything with the scale of features
@@ -240,6 +266,7 @@ class_weight
         )
         # tables, as the pairs that a solver meets differ from part to part
         self.pairs_ = self.pair_index_ = self._support = None
+        self._learn_triples(None)
         self.mask_ = transition_mask(
             self.forbidden_, index, padded_length(len(classes))
         )
@@ -263,24 +290,33 @@ class_weight
 
     @property
     def _looks_twice(self):
-        return self.transition_features is not None or not self._every_weight
+        return (
+            self.transition_features is not None
+            or self._sees_triples
+            or not self._every_weight
+        )
 
     def _facts_seen(self, X, y, sample_weight):
         data, seen = self._read_part(X, y, sample_weight), {}
         if self.transition_features is not None:
             columns = self._pair_columns(data.packed)
             seen["pairs"] = PairSupport.seen(data, columns).keys
+        if self._sees_triples:
+            seen["triples"] = seen_triples(data).keys
         if not self._every_weight:
-            # those of features on pairs come after all others, and exist anyway
-            pairs, self.pairs_ = self.pairs_, None
+            # those of pairs and triples come after all others, and exist anyway
+            kept = self.pairs_, self.triples_
+            self.pairs_ = self.triples_ = None
             model = self._bound(data)
-            seen["weights"], self.pairs_ = np.sort(model.support), pairs
+            seen["weights"], (self.pairs_, self.triples_) = np.sort(model.support), kept
         return seen
 
     def _learn_seen(self, seen):
         n_labels = len(self.classes_)
         if "pairs" in seen:
             self.pairs_ = PairSupport(seen["pairs"], self.n_features_, n_labels)
+        if "triples" in seen:
+            self._learn_triples(PairSupport(seen["triples"], n_labels, n_labels))
         self._support = seen.get("weights")
 
     def _set_mask(self, index, data):
@@ -292,6 +328,7 @@ class_weight
             and not self.tables_only
             and self.score_function is None
             and self.transition_features is None
+            and self.order == 1
             and sparse_pays(len(index), data.n_pairs_seen(), len(self.forbidden_))
         ):
             self.mask_ = SparseMask(self.forbidden_, index, ld)
@@ -325,7 +362,8 @@ class_weight
     def _bind(self, data):
         # the likelihood sums over unobserved labels, the hinge losses complete them
         if data.known is not None and self.loss != "log":
-            return IncompleteChain(data, self._bound, self.mask_, self.pairs_)
+            supports = self.pairs_, self.triples_
+            return IncompleteChain(data, self._bound, self.mask_, *supports)
         return self._bound(data)
 
     def _bind_part(self, data, first, last):
@@ -357,6 +395,7 @@ class_weight
             packed,
             n_classes,
             pairs=self.pairs_,
+            triples=self.triples_,
             fit_intercept=self.fit_intercept,
             **chain,
         )
@@ -372,8 +411,7 @@ class_weight
             return existing_weights(
                 model, data, self.all_possible_states, self.all_possible_transitions
             )
-        pairs = model.first_pair + np.arange(model.n_pair_weights)
-        return np.concatenate([self._support, pairs])
+        return np.concatenate([self._support, seen_weights(model)])
 
     def _bound_sparse(self, packed, chain, numbers):
         """The chain whose transitions are kept where they have a weight."""
@@ -427,15 +465,20 @@ class_weight
         if self.score_function is not None:
             return {**constant, **scored_attributes(weights, n_classes, self._score)}
         if views is None:
-            views = chain_views(weights, n_classes, self.n_features_, self.pairs_)
+            supports = self.pairs_, self.triples_
+            views = chain_views(weights, n_classes, self.n_features_, *supports)
         scaling = self.intercept_scaling_
         constant["intercept_scaling_"] = scaling
-        return {**constant, **view_attributes(views, self.pairs_, scaling)}
+        found = view_attributes(views, self.pairs_, self.triples_, scaling)
+        return {**constant, **found}
 
     def _can_continue(self, previous, state):
         if not np.array_equal(previous.classes_, self.classes_):
             return False
-        # weights, unlike means of labelings, must be of the same triples
+        # keys of means, too, number the triples of labels
+        if not equal_supports(previous.triples_, self.triples_):
+            return False
+        # weights, unlike means of labelings, must be of the same features on pairs
         if "weights" in state and not equal_supports(previous.pairs_, self.pairs_):
             return False
         # natural parameters of what is forbidden are infinite, and stay so
@@ -469,11 +512,11 @@ def sparse_pays(n_labels, n_seen, n_forbidden):
     )
 
 
-def view_attributes(views, pairs=None, scaling=1.0):
+def view_attributes(views, pairs=None, triples=None, scaling=1.0):
     """Attributes of a chain with linear scores, from named blocks of weights.
 
-    `pairs` says what the weights of features on pairs of labels are for. In training,
-    features were divided by `scaling`.
+    `pairs` says what the weights of features on pairs of labels are for, `triples` what
+    those of triples of labels are for. In training, features were divided by `scaling`.
     """
     # coef_ stays a view of the padded rows, which prediction reads as they are.
     attributes = {
@@ -485,6 +528,8 @@ def view_attributes(views, pairs=None, scaling=1.0):
     if pairs is not None:
         attributes["transition_coef_"] = pairs.coef(views["transition_coef"])
         attributes["transition_coef_"].data /= scaling
+    if triples is not None:
+        attributes["triples_"] = triples.coef(views["triples"])
     return attributes
 
 

@@ -242,6 +242,12 @@ def existing_weights(model, data, states, transitions):
         both[packed.offsets[1:-1] - 1] = False
         pairs = labels[:-1][both] * ld + labels[1:][both]
         kept.append((d + 3) * ld + np.unique(pairs))
-    # those of features on pairs of labels are of what was seen anyway
-    kept.append(model.first_pair + np.arange(model.n_pair_weights))
-    return np.concatenate(kept)
+    return np.concatenate([*kept, seen_weights(model)])
+
+
+def seen_weights(model):
+    """Indices of the weights of features on pairs of labels, and of triples of labels.
+
+    They exist, as they are only of what was seen, or of what was asked for.
+    """
+    return model.first_pair + np.arange(model.n_pair_weights + model.n_triples)

@@ -42,8 +42,9 @@ class FittedChain:
     dense : bool, default=False
         Whether all weights are needed as tables in double precision, for more than
         `decode`.
-    transition_coef : CSR array or None
-        Weights of features on pairs of labels, as in `sksstruct.ChainCRF`.
+    transition_coef, triples : CSR array or None
+        Weights of features on pairs of labels, and of triples of labels, as in
+        `sksstruct.ChainCRF`.
 
     Attributes
     ----------
@@ -68,6 +69,7 @@ class FittedChain:
         n_jobs=None,
         dense=False,
         transition_coef=None,
+        triples=None,
     ):
         n_classes = len(classes)
         shape = n_classes, packed.n_features
@@ -88,24 +90,28 @@ class FittedChain:
         if forbidden or known is not None or excluded is not None:
             index = {label: k for k, label in enumerate(classes.tolist())}
         entries = forbidden_labels(known, excluded, index, packed.offsets)
-        self._tail = self._pair_weights = None
+        self._tail = self._further = None
         if len(bound):
-            weights = coef, (intercept, start, end), transitions, transition_coef
+            weights = coef, (intercept, start, end), transitions
+            weights += transition_coef, triples
             self.model = self._bind(bound, weights, forbidden, index, entries, dense)
 
     def _bind(self, bound, weights, forbidden, index, entries, dense):
         """The chain that does what is asked for in the least time."""
-        coef, vectors, transitions, transition_coef = weights
+        coef, vectors, transitions, *further = weights
         n_classes, ld = len(self.classes), self._ld
-        pairs = None
-        # without any such weight, one table is enough
-        if transition_coef is not None and transition_coef.nnz:
-            pairs = PairSupport.stored(transition_coef)
-            self._pair_weights = np.ascontiguousarray(
-                transition_coef.data, dtype=np.float64
-            )
-        # tables of positions are in double precision
-        if dense or pairs is not None:
+        # without any such weight, first order with one table is enough
+        pairs, triples = (
+            PairSupport.stored(part) if part is not None and part.nnz else None
+            for part in further
+        )
+        given = [part.data for part in further if part is not None]
+        plain = pairs is None and triples is None
+        if not plain:
+            self._further = np.concatenate(given, dtype=np.float64)
+            dense = True
+        # these chains are decoded in double precision
+        if dense:
             coef = coef.astype(np.float64, copy=False)
         rows = padded_rows(coef, ld)
         vectors = [np.asarray(vector, dtype=np.float64) for vector in vectors]
@@ -119,21 +125,24 @@ class FittedChain:
         if rows.dtype == np.float32:
             return SingleChain(bound, rows, *vectors, transitions, mask, entries)
         transitions = np.asarray(transitions, dtype=np.float64)
-        if not dense and pairs is None:
+        if not dense:
             return GivenChain(bound, rows, *vectors, transitions, mask, entries)
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         self._tail[:, :n_classes] = np.vstack([*vectors, transitions])
         return BoundChain(
-            bound, n_classes, pairs=pairs, mask=mask, forbidden_labels=entries
+            bound,
+            n_classes,
+            pairs=pairs,
+            triples=triples,
+            mask=mask,
+            forbidden_labels=entries,
         )
 
     def _workspace(self):
         if self._tail is None:  # chains that only decode bring their own
             return None
-        return self.model.workspace_of_rows(
-            self._emission, self._tail, self._pair_weights
-        )
+        return self.model.workspace_of_rows(self._emission, self._tail, self._further)
 
     def decode(self):
         """Numbers of the best labels, flat, and their scores."""
@@ -179,6 +188,7 @@ class FittedChain:
 
     def entropies(self):
         """Entropy of the labelings of each sequence."""
+        self._check_order("entropy")
         entropies = np.empty(len(self._numbers))
         self._sums(entropies)
         return self._of_all(entropies, 0.0)
@@ -210,6 +220,7 @@ class FittedChain:
         starts, stops, kinds_of_spans : ndarray of shape (n_spans,)
             Flat positions, ascending, and kinds.
         """
+        self._check_order("predict_entities")
         # sequences with positions, whose kernel counts positions from zero
         offsets = self.packed.offsets[self._numbers]
         first = np.searchsorted(starts, offsets).astype(np.intp)
@@ -225,6 +236,14 @@ class FittedChain:
             out=found,
         )
         return np.minimum(found, 1.0)
+
+    def _check_order(self, method):
+        """Raise an error where labelings are no Markov chain of first order."""
+        if len(self._numbers) and self.model.n_triples:
+            raise ValueError(
+                f"{method} is for order=1: with order=2 use log_proba, predict_proba "
+                "or predict_topk"
+            )
 
     def _run_posterior(self, write, *arrays, out):
         """Run a function of `_posterior.pyx`, and check that labelings are allowed."""

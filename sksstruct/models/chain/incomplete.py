@@ -29,8 +29,8 @@ class IncompleteChain(Trainable):
         to data, with other labels, constraints, or without weights of the ends.
     mask : ndarray, SparseMask or None
         Forbidden transitions as scores.
-    pairs : PairSupport or None
-        Weights of features on pairs of labels.
+    pairs, triples : PairSupport or None
+        Weights of features on pairs of labels, and of triples of labels.
 
     Attributes
     ----------
@@ -42,8 +42,9 @@ class IncompleteChain(Trainable):
         Whether rounds are trained by factors, each with the pairs of those before.
     """
 
-    def __init__(self, data, bind, mask, pairs):
+    def __init__(self, data, bind, mask, pairs, triples):
         self.data, self.mask, self.pairs = data, mask, pairs
+        self.triples = triples
         self._bind = bind
         # segments start and end anywhere
         if isinstance(mask, SparseMask):
@@ -113,6 +114,7 @@ class IncompleteChain(Trainable):
                 data.packed,
                 n_classes,
                 pairs=self.pairs,
+                triples=self.triples,
                 mask=self.mask,
                 forbidden_labels=forbidden,
                 feature_scale=self.segments.feature_scale,

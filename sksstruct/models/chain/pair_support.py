@@ -90,6 +90,27 @@ class PairSupport:
         return columns, np.append(starts, self.n_weights), before * ld + after
 
 
+def seen_triples(data):
+    """The triples of consecutive labels in training data, as a `PairSupport`.
+
+    The feature of a triple is its first label.
+    """
+    n, labels = len(data.classes), data.labels.astype(np.int64)
+    known = np.ones(len(labels), dtype=bool) if data.known is None else data.known
+    inside = known[:-2] & known[1:-1] & known[2:]
+    # none goes from one sequence to the next
+    for before in (1, 2):
+        ends = data.packed.offsets[1:-1] - before
+        inside[ends[(ends >= 0) & (ends < len(inside))]] = False
+    keys = (labels[:-2] * n + labels[1:-1]) * n + labels[2:]
+    return PairSupport(np.unique(keys[inside]), n, n)
+
+
+def all_triples(n_labels):
+    """All triples of labels, as a `PairSupport`."""
+    return PairSupport(np.arange(n_labels**3, dtype=np.int64), n_labels, n_labels)
+
+
 def pair_rows(values, columns):
     """Some columns of stacked features as CSR in double precision, without zeros."""
     mixed = isinstance(values, MixedRows)

@@ -1,0 +1,66 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.chains._sumproduct cimport EdgeTable
+from sksstruct.inference.chains._triples cimport LabelTriples
+
+
+# final: its methods are called directly
+@cython.final
+cdef class TripleTable:
+    cdef readonly LabelTriples triples
+    cdef object _arrays
+    cdef double* weights            # (n_weights,) times a factor
+    cdef double* ahead              # (n_rows, ld) their exponentials, spread out
+    # the smallest and the largest score of a triple
+    cdef double low, high
+
+    cdef int load(self, const double* weights, double factor,
+                  bint exponentials) noexcept nogil
+
+
+# final: its methods are called directly
+@cython.final
+cdef class SecondOrderSums:
+    # Scratch of one thread.
+    cdef Py_ssize_t _n, _ld
+    cdef object _arrays
+    cdef TripleTable table
+    cdef double* _u                 # (max_size, ld) exp(theta), relative to the largest
+    cdef double* _scales            # (max_size,)
+    cdef double* _prefix            # (max_size, n, ld) weights of prefixes
+    cdef double* _suffix            # (n, ld) weights of suffixes
+    cdef double* _pairs             # (n, ld) probabilities of pairs at two positions
+    cdef double* _row               # (ld,)
+    cdef double* _zeros             # (ld,)
+    cdef double* _values            # (n + 1,)
+    # (n_rows, ld) means of triples without their exponentials; rows that are not zero
+    cdef double* _outer
+    cdef int32_t* _listed           # (n_rows,)
+    cdef char* _is_listed           # (n_rows,)
+    cdef Py_ssize_t _n_listed
+    # (n_rows, ld) weights, spread out, for scores of any size
+    cdef double* _scores
+    # what is summed over, and where means are added, times a weight
+    cdef Py_ssize_t _size
+    cdef const double* _theta
+    cdef const EdgeTable* _tables
+    cdef Py_ssize_t _step, _edges_step
+    cdef double* _nodes
+    cdef double _weight
+    cdef double* _edges
+    cdef double* _triples
+
+    cdef int expect(
+        self, Py_ssize_t size, const double* theta, const EdgeTable* tables,
+        Py_ssize_t step, double* nodes, double weight, double* edges,
+        Py_ssize_t edges_step, double* triples, double* log_partition) except -1 nogil
+    cdef bint _sum_prefixes(self, double* log_partition) noexcept nogil
+    cdef void _find_means(self) noexcept nogil
+    cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil
+    cdef void _share_label(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil
+    cdef void _add_triples(self) noexcept nogil
+    cdef double _sum_logarithms(self) noexcept nogil
+    cdef void _find_means_of_logarithms(self, double log_partition) noexcept nogil
+    cdef void _share_pair(self, Py_ssize_t t, Py_ssize_t b, Py_ssize_t c,
+                          double share) noexcept nogil

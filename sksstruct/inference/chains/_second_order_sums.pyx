@@ -1,0 +1,349 @@
+"""Sum-product on chains with scores of triples of labels.
+
+The notation is that of `_sumproduct.pyx`; x(a, b, c) is the exponential of the score of
+a triple, which is one where it has no weight. The weights of prefixes that end in the
+labels b, c at t - 1 and t are
+
+    alpha_t(b, c) = v(b, c) u_t(c) sum_a alpha_{t-1}(a, b) x(a, b, c)
+
+in which the a without weights are one row of ones (`_triples.pyx`). Nothing is
+subtracted, so that every sum is as exact as its terms. On the way back,
+
+    beta_{t-1}(a, b) = sum_c x(a, b, c) v(b, c) u_t(c) beta_t(b, c)
+
+alpha_t beta_t are the probabilities of pairs. Pairs that are less probable than 1e-15
+are left out from there on: their number times that bounds the error of the means.
+
+Messages are scaled and watched as in `_sumproduct.pyx`. Where they could underflow, the
+recursions take logarithms.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
+
+from sksstruct.utils._simd cimport (
+    sks_add_table, sks_axpy, sks_dense_dot_f64, sks_exp_row, sks_logplus, sks_rescale,
+    sks_scores_f64, sks_weigh,
+)
+
+from sksstruct.utils._layout import aligned_zeros
+
+# As in `_sumproduct.pyx`, and the least probability of a pair that is followed.
+cdef double TINY = 1e-290, LEAST = 1e-15
+
+
+cdef class TripleTable:
+    """Weights of triples, times a factor, and their exponentials.
+
+    Parameters
+    ----------
+    triples : LabelTriples
+        Triples that have a weight.
+    """
+
+    def __cinit__(self, LabelTriples triples):
+        rows = aligned_zeros(triples.n_rows * triples.ld)
+        cdef double[::1] ahead = rows
+        cdef double[::1] weights = aligned_zeros(triples.n_weights + 8)
+        # what is not written to stays one, and zero in the padding
+        rows.reshape(-1, triples.ld)[:, :triples.n_labels] = 1.0
+        self.triples, self._arrays = triples, (ahead, weights)
+        self.ahead, self.weights = &ahead[0], &weights[0]
+
+    cdef int load(self, const double* weights, double factor,
+                  bint exponentials) noexcept nogil:
+        """Read weights; the top-K oracle needs no exponentials."""
+        cdef Py_ssize_t k
+        self.low = self.high = 0.0
+        for k in range(self.triples.n_weights):
+            self.weights[k] = factor * weights[k]
+            self.low = min(self.low, self.weights[k])
+            self.high = max(self.high, self.weights[k])
+        # others are summed as logarithms
+        if exponentials and self.high - self.low < 600.0:
+            for k in range(self.triples.n_weights):
+                self.ahead[self.triples.place[k]] = exp(self.weights[k])
+        return 0
+
+
+cdef class SecondOrderSums:
+    """Log-partition and marginals, with the scratch of one thread.
+
+    Parameters
+    ----------
+    table : TripleTable
+        Weights of triples; they may change from call to call.
+    max_size : int
+        Length of the longest chain.
+    """
+
+    def __cinit__(self, TripleTable table, Py_ssize_t max_size):
+        cdef Py_ssize_t n = table.triples.n_labels, ld = table.triples.ld
+        cdef Py_ssize_t cells = table.triples.n_rows * ld
+        cdef double[::1] memory = aligned_zeros(
+            2 * cells + (max_size + 2) * (n + 1) * ld + 2 * ld + max_size)
+        cdef int32_t[::1] listed = np.zeros(table.triples.n_rows, dtype=np.int32)
+        cdef char[::1] is_listed = np.zeros(table.triples.n_rows, dtype=np.int8)
+        self.table, self._arrays = table, (memory, listed, is_listed)
+        self._n, self._ld = n, ld
+        self._outer, self._scores = &memory[0], &memory[cells]
+        self._prefix = self._scores + cells
+        self._suffix = self._prefix + max_size * n * ld
+        self._pairs = self._suffix + n * ld
+        self._u = self._pairs + n * ld
+        self._row = self._u + max_size * ld
+        self._zeros = self._row + ld
+        self._values = self._zeros + ld
+        self._scales = self._values + 2 * ld
+        self._listed, self._is_listed = &listed[0], &is_listed[0]
+
+    cdef int expect(
+        self, Py_ssize_t size, const double* theta, const EdgeTable* tables,
+        Py_ssize_t step, double* nodes, double weight, double* edges,
+        Py_ssize_t edges_step, double* triples, double* log_partition
+    ) except -1 nogil:
+        """Write the marginals of the nodes; add weight times those of the rest.
+
+        There are two positions at least. Marginals of pairs are added to edges, and
+        those of triples to triples, if these are not NULL; nodes is NULL where the
+        log-partition is all that is asked for. Otherwise as `sum_product_padded`.
+        """
+        cdef bint scaled
+        self._size, self._theta, self._tables, self._step = size, theta, tables, step
+        self._nodes, self._weight, self._triples = nodes, weight, triples
+        self._edges, self._edges_step = edges, edges_step
+        scaled = self._sum_prefixes(log_partition)
+        if not scaled:
+            log_partition[0] = self._sum_logarithms()
+        # nothing has a meaning then, or nothing else is asked for
+        if log_partition[0] == -INFINITY or nodes == NULL:
+            return 0
+        memset(nodes, 0, size * self._ld * sizeof(double))
+        if scaled:
+            self._find_means()
+        else:
+            self._find_means_of_logarithms(log_partition[0])
+        return 0
+
+    # ---- scaled messages ----
+
+    cdef bint _sum_prefixes(self, double* log_partition) noexcept nogil:
+        """Sum over prefixes of all lengths; False where one could underflow."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, t, b, count
+        cdef double low, lowest = 0.0, lowest_edge = 0.0, mass, limit
+        cdef const EdgeTable* table
+        cdef double* out
+        log_partition[0] = 0.0
+        for t in range(self._size):
+            log_partition[0] += sks_exp_row(
+                n, ld, self._theta + t * ld, self._u + t * ld, &low)
+            lowest = min(low, lowest)
+        if log_partition[0] == -INFINITY:
+            return True
+        for t in range(self._size - 1 if self._step else 1):
+            lowest_edge = min(self._tables[t].low, lowest_edge)
+        lowest += lowest_edge + self.table.low - self.table.high
+        # the smallest factors that a message meets at a position
+        if lowest < -600.0:
+            return False
+        limit = TINY * exp(-lowest)
+        for t in range(1, self._size):
+            table = self._tables + (t - 1) * self._step
+            out = self._prefix + t * n * ld
+            mass = 0.0
+            for b in range(n):
+                if t == 1:
+                    memset(self._row, 0, ld * sizeof(double))
+                    sks_axpy(ld, self._u[b], table.ahead + b * ld, self._row)
+                else:
+                    count = self.table.triples.gather(
+                        b, out - n * ld, True, self._values)
+                    sks_scores_f64(
+                        count, NULL, self._values, 1.0,
+                        self.table.ahead + self.table.triples.first_row[b] * ld, ld,
+                        self._zeros, self._row)
+                    sks_weigh(ld, self._row, table.ahead + b * ld, self._row)
+                mass += sks_weigh(ld, self._row, self._u + t * ld, out + b * ld)
+            if mass == 0.0:
+                log_partition[0] = -INFINITY
+                return True
+            if mass < TINY:
+                return False
+            log_partition[0] += log(mass) + table.shift
+            self._scales[t] = 1.0 / mass
+            low = INFINITY
+            for b in range(n):
+                low = min(low, sks_rescale(ld, 1.0 / mass, out + b * ld))
+            if low < limit:
+                return False
+        return True
+
+    cdef void _find_means(self) noexcept nogil:
+        """Add the means, from the last position to the first."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, t, b, k
+        for k in range(n * ld):
+            self._suffix[k] = 1.0
+        for t in range(self._size - 1, 0, -1):
+            for b in range(n):
+                sks_weigh(ld, self._prefix + (t * n + b) * ld, self._suffix + b * ld,
+                          self._pairs + b * ld)
+            self._add_pairs(t)
+            if t == 1:
+                break
+            # in place of the probabilities: what the labels c give to each b
+            for b in range(n):
+                for k in range(n):
+                    if self._pairs[b * ld + k] < LEAST:
+                        self._pairs[b * ld + k] = 0.0
+                    else:
+                        self._pairs[b * ld + k] = (
+                            self._tables[(t - 1) * self._step].ahead[b * ld + k]
+                            * self._u[t * ld + k] * self._suffix[b * ld + k]
+                            * self._scales[t])
+            memset(self._suffix, 0, n * ld * sizeof(double))
+            for b in range(n):
+                self._share_label(t, b)
+        self._add_triples()
+
+    cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil:
+        """Add the probabilities of pairs at t - 1 and t."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, b, c
+        for b in range(n):
+            sks_axpy(ld, 1.0, self._pairs + b * ld, self._nodes + t * ld)
+            for c in range(n if t == 1 else 0):
+                self._nodes[b] += self._pairs[b * ld + c]
+        if self._edges != NULL:
+            sks_add_table(n * ld, self._weight, self._pairs,
+                          self._edges + (t - 1) * self._edges_step)
+
+    cdef void _share_label(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
+        """Find the weights of suffixes from all a and a label b at t - 1 on."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, k, a, row
+        cdef Py_ssize_t first = self.table.triples.first_row[b]
+        cdef Py_ssize_t last = self.table.triples.first_row[b + 1] - 1 - first
+        cdef const int32_t* before = self.table.triples.before + b * n
+        cdef const double* after = self._pairs + b * ld
+        cdef const double* prefix = self._prefix + (t - 1) * n * ld + b
+        cdef double most = exp(self.table.high)
+        cdef double rest = sks_dense_dot_f64(
+            n, self.table.ahead + (first + last) * ld, after)
+        if rest == 0.0:
+            return
+        for k in range(n):
+            self._suffix[before[k] * ld + b] = rest
+        for k in range(last):
+            a, row = before[k], first + k
+            # no weights of triples make such a pair probable
+            if prefix[a * ld] * rest * most < LEAST:
+                continue
+            self._suffix[a * ld + b] = sks_dense_dot_f64(
+                n, self.table.ahead + row * ld, after)
+            if self._triples == NULL or (
+                    prefix[a * ld] * self._suffix[a * ld + b] < LEAST):
+                continue
+            sks_axpy(ld, prefix[a * ld], after, self._outer + row * ld)
+            if not self._is_listed[row]:
+                self._is_listed[row] = 1
+                self._listed[self._n_listed] = <int32_t> row
+                self._n_listed += 1
+
+    cdef void _add_triples(self) noexcept nogil:
+        """Add what was collected for each pair (a, b), times the exponentials."""
+        cdef Py_ssize_t i, row, k, place
+        for i in range(self._n_listed):
+            row = self._listed[i]
+            for k in range(self.table.triples.start[row],
+                           self.table.triples.stop[row]):
+                place = self.table.triples.place[k]
+                self._triples[k] += (
+                    self._weight * self._outer[place] * self.table.ahead[place])
+            memset(self._outer + row * self._ld, 0, self._ld * sizeof(double))
+            self._is_listed[row] = 0
+        self._n_listed = 0
+
+    # ---- logarithms ----
+
+    cdef double _sum_logarithms(self) noexcept nogil:
+        """Sum over prefixes as logarithms; return the log-partition."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, t, b, k, count
+        cdef const int32_t* before
+        cdef const double* pairs
+        cdef double* out
+        cdef double total = 0.0, high = -INFINITY
+        for k in range(self.table.triples.n_weights):
+            self._scores[self.table.triples.place[k]] = self.table.weights[k]
+        for t in range(1, self._size):
+            out, pairs = self._prefix + t * n * ld, self._prefix + (t - 1) * n * ld
+            memcpy(out, self._tables[(t - 1) * self._step].scores,
+                   n * ld * sizeof(double))
+            for b in range(n):
+                sks_axpy(ld, 1.0, self._theta + t * ld, out)
+                if t == 1:
+                    for k in range(n):
+                        out[k] += self._theta[b]
+                else:
+                    count = self.table.triples.gather(b, pairs, False, self._values)
+                    # of the labels without a row, the sum and not the largest
+                    before, total = self.table.triples.before + b * n, 0.0
+                    high = self._values[count - 1]
+                    for k in range(count - 1, n if high > -INFINITY else 0):
+                        total += exp(pairs[before[k] * ld + b] - high)
+                    self._values[count - 1] += log(total) if total > 0.0 else 0.0
+                    sks_logplus(
+                        count, ld, self._values,
+                        self._scores + self.table.triples.first_row[b] * ld, out)
+                out += ld
+        out, high, total = self._prefix + (self._size - 1) * n * ld, -INFINITY, 0.0
+        for b in range(n):
+            for k in range(n):
+                high = max(high, out[b * ld + k])
+        for b in range(n if high > -INFINITY else 0):
+            for k in range(n):
+                total += exp(out[b * ld + k] - high)
+        return high + log(total) if high > -INFINITY else high
+
+    cdef void _find_means_of_logarithms(self, double log_partition) noexcept nogil:
+        """Add the means, from the last position to the first."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
+        cdef const double* last = self._prefix + (self._size - 1) * n * ld
+        for b in range(n):
+            for c in range(n):
+                self._suffix[b * ld + c] = exp(last[b * ld + c] - log_partition)
+        # the padding of what is added to stays zero
+        memset(self._pairs, 0, n * ld * sizeof(double))
+        for t in range(self._size - 1, 0, -1):
+            for b in range(n):
+                memcpy(self._pairs + b * ld, self._suffix + b * ld, n * sizeof(double))
+            self._add_pairs(t)
+            memset(self._suffix, 0, n * ld * sizeof(double))
+            for b in range(n if t > 1 else 0):
+                for c in range(n):
+                    if self._pairs[b * ld + c] > 0.0:
+                        self._share_pair(t, b, c, self._pairs[b * ld + c])
+
+    cdef void _share_pair(self, Py_ssize_t t, Py_ssize_t b, Py_ssize_t c,
+                          double share) noexcept nogil:
+        """Share the probability of a pair among the labels before it."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, a, k
+        cdef const double* prefix = self._prefix + (t - 1) * n * ld + b
+        cdef double high = -INFINITY, total = 0.0
+        cdef int32_t labels[3]
+        for a in range(n):
+            k = self.table.triples.row[a * n + b]
+            self._values[a] = prefix[a * ld] + (
+                self._scores[k * ld + c] if k >= 0 else 0.0)
+            high = max(high, self._values[a])
+        for a in range(n):
+            self._values[a] = exp(self._values[a] - high)
+            total += self._values[a]
+        labels[1], labels[2] = <int32_t> b, <int32_t> c
+        for a in range(n):
+            self._values[a] *= share / total
+            self._suffix[a * ld + b] += self._values[a]
+            labels[0] = <int32_t> a
+            k = self.table.triples.find(labels) if self._triples != NULL else -1
+            if k >= 0:
+                self._triples[k] += self._weight * self._values[a]

@@ -1,0 +1,105 @@
+"""Which triples of consecutive labels have a weight.
+
+The weights w(a, b, c) are in one vector, in the order of (a, b, c). Triples without a
+weight score zero. Oracles spread the weights out: a row has the scores of all c after a
+pair (a, b). The rows of each b come one after the other, first those of the pairs that
+have weights, by a. The last one stands for all other pairs, and is zero.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from sksstruct.utils._layout import padded_length
+
+
+cdef class LabelTriples:
+    """The triples that have a weight.
+
+    Parameters
+    ----------
+    keys : ndarray of int64
+        ``(a * n_labels + b) * n_labels + c``, ascending; at least one.
+    n_labels : int
+        Number of labels.
+    """
+
+    def __cinit__(self, keys, Py_ssize_t n_labels):
+        cdef const int32_t[::1] row, start, stop, third, place, first_row, before
+        self.n_weights, self.n_labels = len(keys), n_labels
+        self.ld = padded_length(n_labels)
+        pair_of, c = np.divmod(keys, n_labels)
+        pairs, begin, count = np.unique(pair_of, return_index=True, return_counts=True)
+        a, b = np.divmod(pairs, n_labels)
+        # by b, and then by a; one more row for each b
+        order = np.lexsort([a, b])
+        row_of = np.empty(len(pairs), dtype=np.int64)
+        row_of[order] = np.arange(len(pairs)) + b[order]
+        self.n_rows = len(pairs) + n_labels
+        if self.n_rows * self.ld > np.iinfo(np.int32).max:
+            raise ValueError(
+                f"{len(pairs)} pairs of {n_labels} labels with weights of triples are "
+                "more than 32-bit indices can tell apart")
+        arrays = [np.zeros(self.n_rows, dtype=np.int32) for _ in range(2)]
+        arrays[0][row_of], arrays[1][row_of] = begin, begin + count
+        table = np.full(n_labels ** 2, -1)
+        table[pairs] = row_of
+        ends = np.cumsum(np.bincount(b, minlength=n_labels) + 1)
+        place_of = np.repeat(row_of, count) * self.ld + c
+        has_none = table.reshape(n_labels, n_labels).T < 0
+        arrays += [table, c, place_of, np.append(0, ends),
+                   np.argsort(has_none, axis=1, kind="stable").ravel()]
+        start, stop, row, third, place, first_row, before = self._owned = [
+            np.ascontiguousarray(array, dtype=np.int32) for array in arrays]
+        self.start, self.stop, self.row = &start[0], &stop[0], &row[0]
+        self.third, self.place = &third[0], &place[0]
+        self.first_row, self.before = &first_row[0], &before[0]
+
+    cdef Py_ssize_t find(self, const int32_t* y) noexcept nogil:
+        """Return the number of the weight of three labels, -1 where they have none."""
+        cdef Py_ssize_t row = self.row[y[0] * self.n_labels + y[1]]
+        cdef Py_ssize_t low, high, middle
+        if row < 0:
+            return -1
+        low, high = self.start[row], self.stop[row]
+        while low < high:
+            middle = (low + high) // 2
+            if self.third[middle] < y[2]:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < self.stop[row] and self.third[low] == y[2] else -1
+
+    cdef double score(self, Py_ssize_t size, const int32_t* y,
+                      const double* weights) noexcept nogil:
+        """Return what the triples of a labeling score."""
+        cdef Py_ssize_t t, k
+        cdef double total = 0.0
+        for t in range(size - 2):
+            k = self.find(y + t)
+            if k >= 0:
+                total += weights[k]
+        return total
+
+    cdef Py_ssize_t gather(self, Py_ssize_t b, const double* pairs, bint summed,
+                           double* values) noexcept nogil:
+        """Write what pairs (a, b) have in a table for each row of b; return how many.
+
+        The last row gets the sum of the pairs that have no other row, or the largest.
+        """
+        cdef Py_ssize_t last = self.first_row[b + 1] - self.first_row[b] - 1, k
+        cdef const int32_t* before = self.before + b * self.n_labels
+        cdef double rest = 0.0 if summed else -INFINITY, value
+        pairs += b
+        for k in range(last):
+            values[k] = pairs[before[k] * self.ld]
+        if summed:
+            for k in range(last, self.n_labels):
+                rest += pairs[before[k] * self.ld]
+        else:
+            for k in range(last, self.n_labels):
+                value = pairs[before[k] * self.ld]
+                rest = value if value > rest else rest
+        values[last] = rest
+        return last + 1
