@@ -84,8 +84,10 @@ class LBFGS(GradientSolver):
     bounded = unregularized = True
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
-        own = ("slopes",) if "slopes" in model.oracles else ()
-        return own or super().asks_for(model)
+        if "slopes" in model.oracles:
+            return ("slopes",)
+        # which are of other models
+        return tuple(each for each in super().asks_for(model) if each != "slopes")
 
     def losses_of(self, model: BoundModel) -> tuple[str, ...]:
         return ("hinge", "smooth") if "slopes" in model.oracles else self.losses

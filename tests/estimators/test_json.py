@@ -35,8 +35,8 @@ TEMPLATE = "U0:%x[0,0]\nB1:%x[0,0]"
 COLUMNS = [([row["w"] for row in rows],) for rows in X]
 
 
-def fitted(vectorizer=None, X=X, y=y, **parameters):
-    return make_tagger(vectorizer, random_state=0, **parameters).fit(X, y)
+def fitted(*transformers, X=X, y=y, **parameters):
+    return make_tagger(*transformers, random_state=0, **parameters).fit(X, y)
 
 
 def of_columns():
@@ -57,7 +57,7 @@ TAGGERS = {
     "pairs": lambda: fitted(transition_features=[True] + [False] * 4, alpha=0.1),
     "numbers": lambda: fitted(y=[[1, 2], [2, 2], [1]]),
     "kinds": lambda: fitted(y=[["1", 1], [1, 2.5], ["1"]]),
-    "hashes": lambda: fitted(SequenceHasher(n_features=64), X[:1], y[:1]),
+    "hashes": lambda: fitted(SequenceHasher(n_features=64), X=X[:1], y=y[:1]),
     "single": lambda: fitted(SequenceVectorizer(dtype=np.float32)),
     "sparse": lambda: changed(fitted(loss="log"), "sparsify"),
     "float32": lambda: changed(fitted(), "cast", np.float32),

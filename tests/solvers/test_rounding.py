@@ -162,7 +162,7 @@ def test_certificates_of_large_features(kind, scale):
 class Logistic:
     """Mean logistic loss, as a `SmoothLoss` without a model."""
 
-    convex, exact, support = True, 1.0, None
+    convex, exact, support, unpenalized = True, 1.0, None, None
 
     def __init__(self, X):
         self.X, self.model = X, self

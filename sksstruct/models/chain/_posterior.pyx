@@ -5,9 +5,9 @@ log Z of sum-product,
 
     log p(y) = s(y) - log Z
 
-Labelings of first order form a Markov chain: from marginals of the first position, with probabilities
-p(b | a) of a label after another, which differ between positions. With messages beta,
-weights u of labels and v of transitions (`_sumproduct.pyx`),
+With order=1, labelings form a Markov chain: from marginals of the first position, with
+probabilities p(b | a) of a label after another, which differ between positions. With
+messages beta, weights u of labels and v of transitions (`_sumproduct.pyx`),
 
     p(b | a) at t, t + 1 = v(a, b) u_{t+1}(b) beta_{t+1}(b) / beta_t(a)
 
