@@ -134,8 +134,8 @@ class ChainCRF(
         "auto" is "bcfw", also with thousands of labels. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
-        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, for a likelihood
-        with missing labels, and with ``order=2``. With `score_function`
+        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
+        with missing labels. With `score_function`
         %(nonlinear_solvers)s;
         "auto" is "prox_linear".
     max_iter : int, default=1000
