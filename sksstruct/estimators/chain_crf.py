@@ -124,8 +124,8 @@ class ChainCRF(
         `score_function`, or with the solvers "gdmm" and "soft_bcfw".
     order : {1, 2}, default=1
         Order of the chain. With 2, triples of consecutive labels have weights, too, in
-        ``triples_``. Inference stays exact. Training takes a few times as long; see the
-        user guide. Not available with `score_function`, or with the solvers "gdmm",
+        ``triples_``. Inference stays exact. Training takes several times as long; see
+        the user guide. Not available with `score_function`, or with the solvers "gdmm",
         "soft_bcfw" and "pragam".
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
