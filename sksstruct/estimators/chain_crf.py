@@ -130,8 +130,8 @@ class ChainCRF(
         `score_function`, or with the solvers "gdmm" and "soft_bcfw".
     order : {1, 2}, default=1
         Order of the chain. With 2, triples of consecutive labels have weights, too, in
-        ``triples_``. Inference stays exact. Training takes a few times as long; see the
-        user guide. Not available with `score_function`, or with the solvers "gdmm",
+        ``triples_``. Inference stays exact. Training takes several times as long; see
+        the user guide. Not available with `score_function`, or with the solvers "gdmm",
         "soft_bcfw" and "pragam".
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
@@ -140,8 +140,8 @@ class ChainCRF(
         "auto" is "bcfw", also with thousands of labels. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
-        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, for a likelihood
-        with missing labels, and with ``order=2``. With `score_function`
+        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
+        with missing labels. With `score_function`
         %(nonlinear_solvers)s;
         "auto" is "prox_linear".
     max_iter : int, default=1000

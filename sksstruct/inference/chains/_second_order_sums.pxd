@@ -11,6 +11,7 @@ cdef class TripleTable:
     cdef readonly LabelTriples triples
     cdef object _arrays
     cdef double* weights            # (n_weights,) times a factor
+    cdef double* _powers            # (n_weights,) their exponentials
     cdef double* ahead              # (n_rows, ld) their exponentials, spread out
     # the smallest and the largest score of a triple
     cdef double low, high

@@ -47,25 +47,31 @@ cdef class TripleTable:
     def __cinit__(self, LabelTriples triples):
         rows = aligned_zeros(triples.n_rows * triples.ld)
         cdef double[::1] ahead = rows
-        cdef double[::1] weights = aligned_zeros(triples.n_weights + 8)
+        cdef Py_ssize_t padded = (triples.n_weights + 7) // 8 * 8
+        cdef double[::1] weights = aligned_zeros(2 * padded)
         # what is not written to stays one, and zero in the padding
         rows.reshape(-1, triples.ld)[:, :triples.n_labels] = 1.0
         self.triples, self._arrays = triples, (ahead, weights)
         self.ahead, self.weights = &ahead[0], &weights[0]
+        self._powers = self.weights + padded
 
     cdef int load(self, const double* weights, double factor,
                   bint exponentials) noexcept nogil:
         """Read weights; the top-K oracle needs no exponentials."""
-        cdef Py_ssize_t k
+        cdef Py_ssize_t n = self.triples.n_weights, k
+        cdef double scale, low
         self.low = self.high = 0.0
-        for k in range(self.triples.n_weights):
+        for k in range(n):
             self.weights[k] = factor * weights[k]
             self.low = min(self.low, self.weights[k])
             self.high = max(self.high, self.weights[k])
         # others are summed as logarithms
         if exponentials and self.high - self.low < 600.0:
-            for k in range(self.triples.n_weights):
-                self.ahead[self.triples.place[k]] = exp(self.weights[k])
+            # relative to the largest, as the function that takes many at once does
+            scale = exp(sks_exp_row(
+                n, (n + 7) // 8 * 8, self.weights, self._powers, &low))
+            for k in range(n):
+                self.ahead[self.triples.place[k]] = scale * self._powers[k]
         return 0
 
 

@@ -127,8 +127,6 @@ cdef class BoundChain(BoundModel):
 
     prefers_topk = True
     on_disk = property(lambda self: self.packed.is_mapped)
-    # every sequence has a dual variable for each triple
-    slow_entropy_dual = property(lambda self: self.n_triples > 0)
 
     @property
     def oracles(self):

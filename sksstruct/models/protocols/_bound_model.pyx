@@ -165,8 +165,6 @@ cdef class BoundModel:
     prefers_sums = False
     # Memory that `entropy_dual` takes; None where there are no such dual variables.
     entropy_dual_bytes = None
-    # Whether such dual variables are so many that visits of weights are faster.
-    slow_entropy_dual = False
     # Whether features are on disk, so that what solvers keep for each position should
     # be there, too.
     on_disk = False

@@ -128,7 +128,6 @@ class SDCA(GradientSolver):
         # others cannot have the penalty, whatever the costs
         return bool(l1) or (
             model.n_examples >= LEAST_EXAMPLES
-            and not model.slow_entropy_dual
             and (
                 model.n_weights >= LEAST_WEIGHTS
                 or (alpha is not None and model.quick_ascent(alpha))
