@@ -51,6 +51,8 @@ class CRFsuiteWeights:
                 "CRFsuite has no weights of features on pairs of labels: train without "
                 "transition_features"
             )
+        if "triples_" in fitted and crf.triples_.nnz:
+            raise ValueError("CRFsuite has no weights of triples: use order=1")
         if crf._names_in is None:
             raise ValueError(
                 "CRFsuite needs names of the features, which X did not have in fit: "

@@ -122,8 +122,11 @@ def differences(tagger, packed, labelings):
     """
     rows = []
     differ = labelings[0] != labelings[1]
-    # the label of the position before matters, too
-    for p in np.flatnonzero(differ | np.append(False, differ[:-1])).tolist():
+    # the labels of one position before, or of two, matter, too
+    changed, order = differ.copy(), 2 if "triples_" in vars(tagger) else 1
+    for back in range(1, min(order, len(differ) - 1) + 1):
+        changed[back:] |= differ[:-back]
+    for p in np.flatnonzero(changed).tolist():
         parts = (_parts(tagger, packed, codes, p) for codes in labelings)
         for (feature, value, label, first), (_, _, other_label, second) in zip(
             *parts, strict=True
@@ -161,5 +164,9 @@ def _parts(tagger, packed, codes, p):
                 features, values, cell[:, 0].tolist(), strict=True
             ):
                 yield feature, value, pair, weight
+    if p > 1 and "triples_" in vars(tagger):
+        triple = [classes[code] for code in codes[p - 2 : p + 1]]
+        cell = codes[p - 1] * len(classes) + here
+        yield "(triple)", 1.0, tuple(triple), float(tagger.triples_[codes[p - 2], cell])
     if p == len(codes) - 1:
         yield "(end)", 1.0, label, float(tagger.end_[here])

@@ -53,7 +53,8 @@ class Exported:
         ------
         ValueError
             If the features have no names, labels are not strings, or the tagger has
-            `transition_features` or a `score_function`, which CRFsuite does not have.
+            `transition_features`, ``order=2`` or a `score_function`, which CRFsuite
+            does not have.
         """
         from sksstruct.estimators._crfsuite_format import write_model
 

@@ -36,8 +36,8 @@ _STREAM = "visits", "alpha", "mean_length", "mean_square", "intercept_scaling"
 # The fitted attributes of a tagger.
 _CHAIN = (
     "labels", "features", "n_features", "loss", "dtype", "sparse", "coef", "intercept",
-    "start", "end", "transitions", "transition_coef", "forbidden_transitions",
-    "training", "stream",
+    "start", "end", "transitions", "transition_coef", "triples",
+    "forbidden_transitions", "training", "stream",
 )  # fmt: skip
 _CLASSES = {
     cls.__name__: cls
@@ -136,7 +136,7 @@ def _fitted_chain(crf, names):
     numbers = {key: fitted[key] for key in _TRAINING if key in fitted}
     if crf._temperature is not None:
         numbers["temperature"] = crf._temperature
-    pairs = fitted.get("transition_coef_")
+    pairs, triples = fitted.get("transition_coef_"), fitted.get("triples_")
     return {
         "labels": labels,
         "features": own,
@@ -154,6 +154,7 @@ def _fitted_chain(crf, names):
         "end": crf.end_.tolist(),
         "transitions": _table(crf.transitions_),
         "transition_coef": None if pairs is None else _table(pairs),
+        "triples": None if triples is None else _table(triples),
         "forbidden_transitions": [list(pair) for pair in crf.forbidden_transitions_],
         "training": {key: float(value) for key, value in numbers.items()},
         "stream": {key: float(value) for key, value in stream.items()},
@@ -431,8 +432,9 @@ def _read_chain(fitted, names, n_bytes):
     attributes |= numbers
     if features is not None:
         attributes["_names_in"] = features
-    if fitted["transition_coef"] is not None:
-        attributes["transition_coef_"] = fitted.table("transition_coef", m, n * n)
+    for name, n_rows in (("transition_coef", m), ("triples", n)):
+        if fitted[name] is not None:
+            attributes[f"{name}_"] = fitted.table(name, n_rows, n * n)
     return attributes
 
 

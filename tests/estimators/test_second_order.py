@@ -441,3 +441,34 @@ class TestEstimator:
             model.partial_fit(X[start : start + 10], y[start : start + 10])
         assert model.triples_.nnz == 3
         assert model.score(*rhythm(60, seed=1)) > 0.95
+
+
+def test_answers_of_a_fitted_tagger(tmp_path):
+    X, codes = rhythm(30)
+    y = [[("O", "B-x")[code] for code in row] for row in codes]
+    tagger = ChainCRF(order=2, loss="log", random_state=0).fit(X, y)
+    labelings, (scores,) = tagger.predict_topk(X[:1], 10**6)
+    shares = softmax(scores)
+    found = tagger.log_proba(X[:1] * 3, labelings[0][[0, 1, -1]])
+    np.testing.assert_allclose(np.exp(found), shares[[0, 1, -1]], atol=1e-10)
+    # a distribution of first order is no longer what it is
+    for method in (tagger.entropy, tagger.predict_entities):
+        with pytest.raises(ValueError, match="is for order=1"):
+            method(X[:1])
+    assert len(tagger.entropy(X[:1], positions=True)[0]) == len(X[0])
+    for t in range(len(X[0])):
+        explained = tagger.explain(X[0], t)
+        gain = explained.score - explained.other_score
+        assert explained.table["contribution"].sum() == pytest.approx(gain)
+    tagger.to_json(tmp_path / "model.json")
+    read = ChainCRF.from_json(tmp_path / "model.json")
+    for row, expected in zip(
+        read.predict_proba(X), tagger.predict_proba(X), strict=True
+    ):
+        np.testing.assert_array_equal(row, expected)
+    named = make_tagger(order=2, random_state=0).fit(
+        [[{"a": 1.0}] * 4, [{"b": 1.0}] * 4],
+        [["x", "y", "y", "x"], ["y", "x", "x", "y"]],
+    )
+    with pytest.raises(ValueError, match="use order=1"):
+        named.to_crfsuite(tmp_path / "model")

@@ -58,7 +58,6 @@ class IncompleteChain(Trainable):
         # by which "auto" chooses among them
         self.n_examples, self.n_weights = len(data.packed), self.segments.n_weights
         self.entropy_dual_bytes = self.segments.entropy_dual_bytes
-        self.slow_entropy_dual = self.segments.slow_entropy_dual
         self.oracles = ("completion", *self.segments.oracles)
         self.oracle_note = self.segments.oracle_note
         self.latest, self.by_factors = self.segments, False

@@ -11,7 +11,7 @@ class Trainable:
     oracles: tuple[str, ...] = ()
     oracle_note = oracle_bounds = surrogate = preferred_solver = None
     views_need_data = likelihood = False
-    prefers_sums = slow_entropy_dual = False
+    prefers_sums = False
     # labels that were not observed
     unknown = None
 
