@@ -7,7 +7,7 @@ likely successors each, and noisy descriptors). With more than ``--tables``
 labels a single pass over tables is timed. GB is the most that the process had
 used by then.
 
-``multilabel``: MultilabelPairwise with its defaults beside one-vs-rest of the same loss
+``multilabel``: MultilabelPairwise beside one-vs-rest of the same loss
 and classifier chains, for the three losses of labels: see `_label_sets.py`.
 
 ``structured``: objective, Hamming loss and sample-averaged F1 on the test set for the
