@@ -5,7 +5,7 @@ import os
 from sklearn.pipeline import Pipeline
 
 from sksstruct.commands.tagging import check_folder, load_model
-from sksstruct.estimators import ChainCRF, Tagger
+from sksstruct.estimators import CalibratedTagger, ChainCRF, Tagger
 
 
 def add_parsers(commands):
@@ -50,6 +50,8 @@ def run(options):
     output = options.output or f"{stem}.{options.to}"
     check_folder(output)
     tagger = load_model(options.model)
+    if isinstance(tagger, CalibratedTagger):
+        tagger = tagger.estimator_
     if isinstance(tagger, Pipeline):
         tagger = Tagger(tagger.steps)
     if not isinstance(tagger, Tagger | ChainCRF):

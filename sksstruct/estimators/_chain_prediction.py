@@ -32,13 +32,6 @@ from sksstruct.utils.validation import (
 )
 
 
-def _check_threshold(threshold):
-    if not isinstance(threshold, Real) or not 0.0 <= threshold < np.inf:
-        raise ValueError(
-            f"threshold must be finite and not negative, got {threshold!r}"
-        )
-
-
 def _above(weights, threshold):
     """The weights of larger absolute value of a sparse array; all that it has for 0."""
     if threshold > 0.0:
@@ -109,16 +102,32 @@ class ChainPrediction(TrainedChain):
             The fitted tagger.
         """
         check_is_fitted(self, "coef_")
-        _check_threshold(threshold)
+        if threshold != 0.0:
+            self._check_threshold(threshold)
         # prediction multiplies with the transpose, which takes rows in CSR
         self.coef_ = _above(sparse.csc_array(self.coef_), threshold)
         if "transition_coef_" in vars(self):
             self.transition_coef_ = _above(self.transition_coef_, threshold)
         return self
 
+    def _check_threshold(self, threshold):
+        if not isinstance(threshold, Real) or not 0.0 <= threshold < np.inf:
+            raise ValueError(
+                f"threshold must be finite and not negative, got {threshold!r}"
+            )
+        if "score_parameters_" in vars(self):
+            raise ValueError("with a score_function features have no weights")
+
     def _columns_above(self, threshold):
         """Columns of the features that have a weight of larger absolute value."""
-        _check_threshold(threshold)
+        self._check_threshold(threshold)
+        if isinstance(self.transition_features, np.ndarray | list | tuple) and not all(
+            isinstance(each, str) for each in self.transition_features
+        ):
+            raise ValueError(
+                "transition_features has numbers or a mask of columns, which others "
+                "would have after some are dropped: name the features"
+            )
         largest = abs(self.coef_).max(axis=0)
         largest = largest.toarray() if sparse.issparse(largest) else largest
         if "transition_coef_" in vars(self):
@@ -137,7 +146,7 @@ class ChainPrediction(TrainedChain):
         else:
             self._keep_padded(coef)
         self._warm = None
-        kept = {key: x for key, x in self._stream.items() if key != "iterate"}
+        kept = {key: x for key, x in dict(self._stream).items() if key != "iterate"}
         self._stream = kept
 
     def densify(self) -> Self:

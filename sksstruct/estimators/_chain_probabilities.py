@@ -114,7 +114,8 @@ class ChainProbabilities(ChainPrediction):
         Raises
         ------
         ValueError
-            If a label of `classes_` is of no scheme, or if they are of several.
+            If a label of `classes_` is of no scheme, or if they are of several; and
+            with ``order=2``.
         """
         spans = SpanLabels(self.classes_.tolist(), lambda _: "classes_ has the label")
         spans.scheme()
@@ -191,6 +192,11 @@ class ChainProbabilities(ChainPrediction):
         entropy : ndarray of shape (n_sequences,), or list of ndarray
             Entropies in nats: of whole labelings, from 0 to ``n_positions *
             log(n_classes)``; or an array of shape (n_positions,) for each sequence.
+
+        Raises
+        ------
+        ValueError
+            Of whole labelings with ``order=2``.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         if positions:
@@ -237,10 +243,12 @@ class ChainProbabilities(ChainPrediction):
 
     def _explain(self, X, t, *, known=None, excluded=None, forbidden_transitions=None):
         """The same for a list of one sequence."""
-        chain = self._fitted(X, known, excluded, forbidden_transitions)
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         if "score_parameters_" in vars(self):
             raise ValueError("explain: with a score_function features have no weights")
-        packed, (size,) = check_sequences(X), chain.packed.lengths.tolist()
+        # one matrix, whose rows the explanation reads
+        packed = check_sequences(X).in_one_form()
+        (size,) = chain.packed.lengths.tolist()
         if not isinstance(t, Integral) or not 0 <= t < size:
             raise ValueError(
                 f"t must be a position of x, from 0 to {size - 1}, got {t!r}"
@@ -249,7 +257,7 @@ class ChainProbabilities(ChainPrediction):
         label = self.classes_.tolist()[best[t]]
         without = [None] * size if excluded is None else list(excluded[0])
         without[t] = {label, *(without[t] or ())}
-        chain = self._fitted(X, known, [without], forbidden_transitions)
+        chain = self._fitted(X, known, [without], forbidden_transitions, dense=True)
         try:
             other, (other_score,) = chain.decode()
         except ValueError:

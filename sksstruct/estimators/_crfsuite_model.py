@@ -111,6 +111,7 @@ class CRFsuiteWeights:
         """Attributes of sequences: a dict of names and values for each position."""
         crf = self.crf
         packed = check_sequences(X, n_features=crf.n_features_in_, all_empty=True)
+        packed = packed.in_one_form()
         crf._check_feature_names(packed)
         rows, names = sparse.csr_array(packed.values), crf._names_in.to_array()
         attributes, values = names[rows.indices].tolist(), rows.data.tolist()

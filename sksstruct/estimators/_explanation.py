@@ -38,11 +38,11 @@ class Explanation:
     table : structured ndarray of shape (n_rows,)
         What differs, the largest contributions first. Columns: ``position``;
         ``feature``, a name, a number if features have no names, or "(intercept)",
-        "(start)", "(end)" and "(transition)"; ``value``, that of the feature;
-        ``label``, ``weight``, ``other_label``, ``other_weight``, in the two labelings;
-        and ``contribution``, the value times the difference of the weights. The
-        contributions sum to ``score - other_score``. The labels of a transition, whose
-        position is that of its second label, are pairs.
+        "(start)", "(end)", "(transition)" and "(triple)"; ``value``, that of the
+        feature; ``label``, ``weight``, ``other_label``, ``other_weight``, in the two
+        labelings; and ``contribution``, the value times the difference of the weights.
+        The contributions sum to ``score - other_score``. The labels of a transition or
+        triple, whose position is that of its last label, are tuples.
     """
 
     def __init__(self, position, labelings, scores, rows):

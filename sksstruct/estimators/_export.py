@@ -28,6 +28,8 @@ class Exported:
         from sksstruct.estimators._crfsuite_model import CRFsuiteWeights
 
         crf = self._steps()[-1][1]
+        if "_names_in" not in dir(crf):
+            raise ValueError(f"CRFsuite has no weights of a {type(crf).__name__}")
         check_is_fitted(crf, "coef_")
         return CRFsuiteWeights(crf, first, last)
 
@@ -102,8 +104,9 @@ class Exported:
         Raises
         ------
         ValueError
-            If a step or a parameter is not one that JSON can hold: a transformer of
-            one's own, a `score_function`, or a solver that is not given by its name.
+            If a step is none of `SequenceVectorizer`, `SequenceHasher`,
+            `ColumnFeatures` and `ChainCRF`, or a parameter is not one that JSON can
+            hold: a `score_function`, or a loss or solver that is not given by its name.
         """
         from sksstruct.estimators._json import write_json
 

@@ -86,6 +86,9 @@ class Trials:
 
     def best(self, scalings):
         """The best scaling, and the target that was learned with it."""
+        several = len(scalings) > 1
+        self.what = "an interaction_scaling" if several else "thresholds"
+        self.choosing = "interaction_scaling was" if several else "thresholds were"
         measured, targets = [], []
         for scaling in scalings:
             if measured and self.left() == 0.0:
@@ -100,7 +103,7 @@ class Trials:
             # find
             if gains(measured[-1], best).mean() < HOPELESS:
                 break
-        _warn(self.unfinished)
+        _warn(self.what, self.unfinished)
         number = best_of(measured)
         return scalings[number], targets[number]
 
@@ -110,6 +113,11 @@ class Trials:
         if limit is None:
             return None
         return max(limit - (time.perf_counter() - self.started), 0.0)
+
+    def share_of_time(self, number):
+        """Seconds of a fold, so that thresholds come from fits of the same quality."""
+        left = self.left()
+        return left if left is None else left / (len(self.parts) - number)
 
     def labels(self, scaling):
         """Labels of the held-out samples, and the target that chose them."""
@@ -132,7 +140,9 @@ class Trials:
                     ).astype(np.int8)
                 )
             else:
-                found.append(label_scores(unaries, table, spec._exact))
+                found.append(
+                    label_scores(unaries, table, spec._exact, self.estimator.n_jobs)
+                )
         found = np.concatenate(found)
         if spec.target == "subset":
             return found, None
@@ -178,12 +188,12 @@ class Trials:
             random_state=estimator.random_state,
             n_jobs=estimator.n_jobs,
             dual_state=state,
-            max_seconds=self.left(),
+            max_seconds=self.share_of_time(number),
         )
         if Status(result.status) is Status.INTERRUPTED:
             raise KeyboardInterrupt(
-                "training was interrupted while interaction_scaling was chosen; there "
-                "is no classifier yet"
+                f"training was interrupted while {self.choosing} chosen; there is no "
+                "classifier yet"
             )
         self.states[number] = scaling, result.dual_state
         if Status(result.status).remedy is not None:
@@ -191,14 +201,14 @@ class Trials:
         return solver.layout(model).views(result.weights)
 
 
-def _warn(trials):
+def _warn(what, trials):
     """Warn once if trials ended before the gap was small enough."""
     if not trials:
         return
     scaling, result = max(trials, key=lambda trial: trial[1].dual_gap)
     warnings.warn(
-        f"{len(trials)} trial(s) of an interaction_scaling did not converge, so "
-        f"another may be better: with {scaling:.3g}, after {result.n_iter} passes, "
+        f"{len(trials)} trial(s) of {what} did not converge, so others may be better: "
+        f"with interaction_scaling={scaling:.3g}, after {result.n_iter} passes, "
         f"the duality gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
         f"{Status(result.status).remedy}",
         ConvergenceWarning,

@@ -150,6 +150,7 @@ class TaggerMethods:
         """
         return self._answer("entropy", X, positions=positions, **params)
 
+    @available_if(has_method("explain"))
     def explain(self, x: Any, t: int, **params: Any) -> Explanation:
         """Explain why a position has its label: contributions of the features.
 

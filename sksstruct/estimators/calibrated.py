@@ -231,7 +231,7 @@ class CalibratedTagger(
 
 
 def _copied(fitted):
-    """A `Tagger` or `ChainCRF` of its own, whose weights are shared."""
+    """A `Tagger` or `ChainCRF` of its own, which shares weights and vocabulary."""
     fitted = getattr(fitted, "best_estimator_", fitted)
     steps = fitted.steps if isinstance(fitted, Pipeline) else [("chaincrf", fitted)]
     name, last = steps[-1]
@@ -242,7 +242,10 @@ def _copied(fitted):
         )
     check_is_fitted(last, "coef_")
     last = copy.copy(last)
-    return Tagger([*steps[:-1], (name, last)]) if len(steps) > 1 else last
+    if len(steps) == 1:
+        return last
+    before = [(name, copy.copy(step)) for name, step in steps[:-1]]
+    return Tagger([*before, (name, last)])
 
 
 def _last(tagger):
@@ -324,5 +327,8 @@ def _temperature(held_out):
             UserWarning,
             stacklevel=3,
         )
-        best = brentq(lambda x: loss(x) - least, best, bounds[1])
+        # few or constrained labelings may be as likely at any temperature
+        best = bounds[1]
+        if loss(best) > least:
+            best = brentq(lambda x: loss(x) - least, found.x, best)
     return float(np.exp(best))

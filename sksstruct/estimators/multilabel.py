@@ -66,7 +66,8 @@ class MultilabelPairwise(
         ``sum_j y_j (coef_[j] . x + intercept_[j])
         + sum_(j<k) interactions_[j, k] y_j y_k``
 
-    `predict` returns the set with the highest score. Training minimizes ``alpha/2
+    `predict` returns the set that is best for a measure, which is the set with the
+    highest score for ``target="subset"``. Training minimizes ``alpha/2
     |w|^2`` plus the mean over the samples of the losses of all labels. The loss of
     label j is that of a binary classifier with the score
 
@@ -75,7 +76,7 @@ class MultilabelPairwise(
     In this score the other labels have their observed values. With ``loss="log"`` this
     is the pseudo-likelihood [1]_, and with the hinges the pseudo-max method [2]_. The
     problem is convex, and training does not search over sets of labels. Without pairs,
-    the classifier equals
+    with a number for alpha, the weights are those of
     ``OneVsRestClassifier(LinearSVC(loss=loss, C=1 / (n_samples * alpha)))``, which
     regularizes the intercept. With ``loss="log"`` it is the same with
     ``LogisticRegression``, which does not.
@@ -328,7 +329,7 @@ class MultilabelPairwise(
     def _label_scores(self, unaries):
         """Log-odds of each label."""
         exact = self._is_exact(unaries.shape[1])
-        return label_scores(unaries, self.interactions_, exact)
+        return label_scores(unaries, self.interactions_, exact, self.n_jobs)
 
     def _labels(self, unaries):
         """Best labels as 0 and 1."""

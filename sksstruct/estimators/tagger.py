@@ -146,6 +146,8 @@ class Tagger(TaggerMethods, Exported, Pipeline):
             would be left.
         """
         crf = self[-1]
+        if not isinstance(crf, ChainCRF):
+            raise ValueError(f"prune is for ChainCRF, got {crf!r:.80}")
         check_is_fitted(crf, "coef_")
         vectorizer = self.steps[-2][1] if len(self.steps) > 1 else None
         if (

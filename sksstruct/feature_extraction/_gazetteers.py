@@ -17,7 +17,7 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._lines import lines_of
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._spans import SpanLabels, SpanSequence
-from sksstruct.utils.labels import encode_labels
+from sksstruct.utils.labels import encode_choices
 from sksstruct.utils.state import required
 from sksstruct.utils.typing import Integers, Items, PathLike
 
@@ -249,7 +249,8 @@ class GazetteerFeatures(LexicalFeatures):
         if y is None:
             raise ValueError("without lists, fit needs labels y to make lists of")
         lengths = np.diff(offsets)
-        classes, codes, known = encode_labels(y, lengths)
+        # positions with a set are not known
+        classes, codes, known, _ = encode_choices(y, lengths)
         if known is not None:
             raise ValueError("without lists, every label in y must be known")
         first = np.zeros(len(codes), dtype=bool)

@@ -46,9 +46,9 @@ class WordVectors(
     column : int or str, default=0
         Which column the words are in, if a token has several: its number, or its name
         if positions are dicts.
-    normalize : callable or None, default=str.lower
-        What is tried for a word without a vector: a function that returns another word.
-        None: nothing.
+    normalize : "lower", callable or None, default="lower"
+        What is tried for a word without a vector: the word in lower case, or what a
+        function returns for it. None: nothing.
     window : sequence of int, default=(0,)
         Which tokens a row has the vectors of, relative to its own. With ``(-1, 0, 1)``
         a row has three vectors, one after the other. Beyond the ends of a sentence they
@@ -105,7 +105,7 @@ class WordVectors(
     vectors: Any
     _: KW_ONLY
     column: int | str = 0
-    normalize: Callable[[str], str] | None = str.lower
+    normalize: Literal["lower"] | Callable[[str], str] | None = "lower"
     window: Integers = (0,)
     unknown: Literal["zeros", "mean"] = "zeros"
     norm: Positive | None = 1.0
@@ -198,7 +198,9 @@ class WordVectors(
 
     def _places(self, tokens):
         """Rows of the vectors of tokens, -1 where there is none."""
-        find, normalize = self.vocabulary_.get, self.normalize
+        find = self.vocabulary_.get
+        # not the default itself, as skops cannot read methods of str
+        normalize = str.lower if self.normalize == "lower" else self.normalize
         places = np.fromiter(map(find, tokens, repeat(-1)), np.intp, len(tokens))
         if normalize is not None:
             for t in np.flatnonzero(places < 0).tolist():

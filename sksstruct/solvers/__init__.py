@@ -50,6 +50,8 @@ SOLVERS = Registry(
     },
     choices=(
         ("coordinates", "hinge", "dcd"),
+        # without regularization
+        ("slopes", "hinge", "lbfgs"),
         ("max", "hinge", "bcfw"),
         ("exp", "smooth", "sdca"),
         ("exp", "smooth", "lbfgs"),

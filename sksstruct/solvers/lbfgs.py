@@ -351,6 +351,8 @@ class Objective:
     def take_best(self, loop):
         """Make the loop return the lowest objective, whether reported or not."""
         loop.primal, x, loop.exact, _ = self.best
+        if self._free is not None and self.best_dual == -np.inf:
+            self.best_dual = self.loss.dual_value(x, self.alpha)
         loop.weights, loop.dual = x, self.best_dual
         if self._all is not None:
             # no vector of their own: the run has ended

@@ -48,7 +48,7 @@ class MixedRows:
                 f"the dense part has shape {dense.shape}, expected "
                 f"{(n_rows, len(columns))}"
             )
-        within = len(columns) and 0 <= columns[0] and columns[-1] < n_features
+        within = not len(columns) or 0 <= columns[0] <= columns[-1] < n_features
         if not within or (np.diff(columns) <= 0).any():
             raise ValueError(
                 f"the dense columns must ascend and be among {n_features} features"

@@ -480,6 +480,8 @@ def _side_by_side(parts):
         check_sequences(part, all_empty=True, name=f"part {k} of X")
         for k, part in enumerate(parts)
     ]
+    if not parts:
+        raise ValueError("hstack needs one part at least")
     first = parts[0]
     for k, part in enumerate(parts):
         if len(part) != len(first):

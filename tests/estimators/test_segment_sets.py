@@ -238,3 +238,16 @@ def test_mini_batches_need_all_labels():
     X = [np.ones((0, 1)), np.ones((2, 1))]
     with pytest.raises(ValueError, match=r"y\[1\]: partial_fit needs every label"):
         SegmentCRF(max_length=2).partial_fit(X, [[], [None, "B-a"]], classes=["a"])
+
+
+@pytest.mark.parametrize("loss", ["log", "hinge"])
+def test_lengths_are_not_cut_at_labels_that_are_not_known(loss):
+    rng = np.random.RandomState(0)
+    X, y, partial = [], [], []
+    for _ in range(30):
+        labels = np.repeat(rng.permutation(3), 4)
+        X.append(np.eye(3)[labels] + 0.3 * rng.standard_normal((12, 3)))
+        y.append([int(label) for label in labels])
+        partial.append([x if t % 2 else None for t, x in enumerate(y[-1])])
+    tagger = SegmentCRF(loss=loss, random_state=0).fit(X, partial)
+    assert tagger.score(X, y) > 0.95

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from sklearn.metrics import f1_score
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 
@@ -132,3 +132,25 @@ def test_targets_with_pairs_and_files(tmp_path):
     for n in (4, 100):
         fitted = classifier.fit(X[:n], Y[:n])
         assert fitted.predict(X_test).shape == (100, 8)
+
+
+def test_scores_of_labels_that_are_far_apart():
+    # all sets without the first label are much worse than the best
+    unaries = np.array([[900.0, 1.0], [-900.0, 0.0], [0.0, 0.0]])
+    table = np.array([[0.0, -2.0], [-2.0, 0.0]])
+    found = label_scores(unaries, table, exact=True, n_jobs=2)
+    sets = sets_of(2)
+    totals = unaries @ sets.T + 0.5 * ((sets @ table) * sets).sum(axis=1)
+    for j in range(2):
+        on = sets[:, j] == 1
+        expected = logsumexp(totals[:, on], axis=1) - logsumexp(totals[:, ~on], axis=1)
+        np.testing.assert_allclose(found[:, j], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_neighboring_scores_and_labels_that_no_sample_has():
+    scores = np.array([1.0, np.nextafter(1.0, 0.0)])
+    threshold = best_threshold(scores, np.array([1.0, 0.0]), np.ones(2))
+    assert (scores > threshold).tolist() == [True, False]
+    X = np.random.RandomState(0).standard_normal((60, 3))
+    fitted = MultilabelPairwise(1.0, target="f1").fit(X, np.zeros((60, 2), dtype=int))
+    assert not fitted.predict(X).any()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
@@ -15,11 +15,11 @@ LEARNED = "f1", "micro", "macro"
 FEWEST_POSITIVE = 5
 # Steps of the mean-field approximation, and the change that ends them.
 MEAN_FIELD_STEPS, SETTLED = 100, 1e-6
-# Sets of labels that are enumerated at a time.
-SETS = 2**12
+# Numbers of scores of sets that are in memory at a time.
+SETS = 2**20
 
 
-def label_scores(unaries, interactions, exact):
+def label_scores(unaries, interactions, exact, n_jobs=None):
     """Log-odds of each label under the distribution of sets of labels.
 
     Parameters
@@ -31,6 +31,8 @@ def label_scores(unaries, interactions, exact):
     exact : bool
         Whether to enumerate all sets. Otherwise the log-odds are those of the
         mean-field approximation, which is exact without pairs.
+    n_jobs : int or None
+        Threads of the enumeration.
 
     Returns
     -------
@@ -40,7 +42,21 @@ def label_scores(unaries, interactions, exact):
     if not interactions.any():
         return unaries
     if exact:
-        return _enumerated(unaries, interactions)
+        out = np.empty(unaries.shape)
+        sets = np.arange(2 ** unaries.shape[1])[:, None] >> np.arange(unaries.shape[1])
+        sets = (sets & 1).astype(np.float64)
+        of_pairs = 0.5 * ((sets @ interactions) * sets).sum(axis=1)
+
+        def run(first, last):
+            # as many as memory has room for
+            step = max(SETS // len(sets), 1)
+            for start in range(first, last, step):
+                stop = min(start + step, last)
+                scores = unaries[start:stop] @ sets.T + of_pairs
+                out[start:stop] = _log_odds(scores, sets)
+
+        run_in_chunks(run, len(out), n_jobs)
+        return out
     scores, change = unaries, np.inf
     for _ in range(MEAN_FIELD_STEPS):
         new = unaries + expit(scores) @ interactions
@@ -52,22 +68,16 @@ def label_scores(unaries, interactions, exact):
     return scores
 
 
-def _enumerated(unaries, interactions):
-    """The same by enumeration of the sets of the other labels."""
-    n, n_labels = unaries.shape
-    with_label, without = np.full((2, n, n_labels), -np.inf)
-    for first in range(0, 2**n_labels, SETS):
-        numbers = np.arange(first, min(first + SETS, 2**n_labels))
-        sets = (numbers[:, None] >> np.arange(n_labels)) & 1
-        of_pairs = 0.5 * ((sets @ interactions) * sets).sum(axis=1)
-        scores = unaries @ sets.T + of_pairs
-        for j in range(n_labels):
-            on = sets[:, j] == 1
-            for part, out in ((on, with_label), (~on, without)):
-                if part.any():
-                    more = np.logaddexp.reduce(scores[:, part], axis=1)
-                    out[:, j] = np.logaddexp(out[:, j], more)
-    return with_label - without
+def _log_odds(scores, sets):
+    """Log-odds of labels, from the scores of all sets of them."""
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    with np.errstate(divide="ignore"):
+        found = np.log(shares @ sets) - np.log(shares @ (1.0 - sets))
+    # where all sets with a label, or without it, are much worse than the best
+    for i, j in zip(*np.nonzero(~np.isfinite(found)), strict=True):
+        on = sets[:, j] == 1.0
+        found[i, j] = logsumexp(scores[i, on]) - logsumexp(scores[i, ~on])
+    return found
 
 
 @dataclass
@@ -106,7 +116,7 @@ class Target:
             Weights of the samples.
         """
         if name == "hamming" or not 0 < Y.sum() < Y.size:
-            return cls(name)
+            return cls("hamming")
         if name == "f1":
             return cls(name, *_calibrate(scores, Y, weight))
         weights = np.repeat(weight[:, None], Y.shape[1], axis=1)
@@ -171,4 +181,6 @@ def best_threshold(scores, y, weight):
     f1[:-1][scores[:-1] == scores[1:]] = -1.0
     best = int(np.argmax(f1))
     below = scores[best + 1] if best + 1 < len(scores) else scores[best] - 1.0
-    return 0.5 * (scores[best] + below)
+    middle = 0.5 * (scores[best] + below)
+    # between neighboring numbers there is none
+    return middle if middle < scores[best] else below

@@ -128,6 +128,26 @@ class Outputs:
         unknown = np.concatenate([[0], np.cumsum(~self.known)])
         return np.diff(unknown[self.offsets]) > 0
 
+    def _joined(self, codes):
+        """Labels of positions; those that are not known go on from the one before.
+
+        Lengths are learned from segments, and none may be too short. A set, which may
+        not have the label, is -1, as is what follows it.
+        """
+        codes = np.where(self.known, codes, -1)
+        fixed = self.known.copy()
+        if self.choices is not None:
+            # a set that may have the label, or not
+            fixed |= np.diff(self.choices.indptr) > 0
+        for first, last in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            places = first + np.flatnonzero(fixed[first:last])
+            if len(places):
+                # before the first label, too
+                runs = np.diff(places, append=last)
+                runs[0] += places[0] - first
+                codes[first:last] = np.repeat(codes[places], runs)
+        return codes
+
     def segments(self, form):
         """Segments of outputs of a form; what is not known is in none of them."""
         if (self.listed is None) == (form == "segments") and self.offsets[-1]:
@@ -139,7 +159,7 @@ class Outputs:
         first = np.zeros(len(codes), dtype=bool)
         first[self.offsets[:-1][self.lengths > 0]] = True
         if form == "labels":
-            codes = codes if self.known is None else np.where(self.known, codes, -1)
+            codes = codes if self.known is None else self._joined(codes)
             starts = np.flatnonzero(first | (codes != np.roll(codes, 1)))
             stops = np.append(starts[1:], len(codes))
             some = codes[starts] >= 0

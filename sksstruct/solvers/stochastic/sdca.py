@@ -48,10 +48,13 @@ MOST_BYTES = 2 * 2**30
 # classes these cost more than visits do, whatever the number of weights.
 LEAST_EXAMPLES, LEAST_WEIGHTS = 500, 20_000
 # alpha + kappa is the steepness over this at first, found on so many examples. What is
-# best depends little on it, as kappa only falls: by half where the gap of the inner
-# problem is less than this part of the gap.
+# best depends little on it, as kappa falls: by half where the gap of the inner problem is
+# less than this part of the gap.
 STEEP, STEEPNESS_EXAMPLES = 20.0, 500
 INNER_PART = 0.4
+# It gets stronger again where the objective is so many times the lowest so far: where
+# alpha is tiny, passes with a weak one undo what others have gained.
+RISEN = 1.1
 
 
 @fill_doc(example('loss="log", solver="sdca", random_state=0'))
@@ -179,7 +182,8 @@ class Ascent(SolverRun):
         if state and not fits_entropy_dual(model, state, model.surrogate):
             raise ValueError("dual variables of another problem")
         self.dual = entropy_dual(model, model.surrogate, state)
-        self.kappa = self.next_kappa = self.first_kappa()
+        self.kappa = self.next_kappa = self.most_kappa = self.first_kappa()
+        self.lowest = np.inf
         total = alpha + self.kappa
         self.weights = Weights(
             model.n_weights, threshold=options.l1 / total, support=model.support
@@ -260,9 +264,15 @@ class Ascent(SolverRun):
 
     def dual_value(self):
         """D at the dual variables."""
-        w, dual = self.own_weights(), self.dual
+        dual = self.dual
+        # far from the optimum, where alpha is tiny, a bound is nothing
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = self.own_weights()
+            square = float(w @ w)
+        if not np.isfinite(square):
+            return -np.inf
         linear = self.model.example_weights @ (dual.losses + dual.entropies)
-        return float(linear) - self.alpha / 2 * float(w @ w)
+        return float(linear) - self.alpha / 2 * square
 
     def look(self):
         """Compute the objective, the dual and the block gaps, and report them."""
@@ -287,4 +297,7 @@ class Ascent(SolverRun):
             # too weak to be worth a vector more than the others
             weak = self.kappa < self.alpha
             self.next_kappa = 0.0 if weak else self.kappa / 2.0
+        if self.kappa and primal > RISEN * self.lowest:
+            self.next_kappa = min(2.0 * self.kappa, self.most_kappa)
+        self.lowest = min(self.lowest, primal)
         self.next_check = later_check(self.loop, self.solver.check_every)
