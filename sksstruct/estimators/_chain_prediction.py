@@ -129,10 +129,11 @@ class ChainPrediction(TrainedChain):
                 "would have after some are dropped: name the features"
             )
         largest = abs(self.coef_).max(axis=0)
-        largest = largest.toarray() if sparse.issparse(largest) else largest
+        # old versions of SciPy return a matrix of one row, or of one column
+        largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
         if "transition_coef_" in vars(self):
             pairs = abs(self.transition_coef_).max(axis=1).toarray()
-            largest = np.maximum(largest, pairs)
+            largest = np.maximum(largest, pairs.ravel())
         return np.flatnonzero(largest > threshold)
 
     def _keep_columns(self, columns, names):

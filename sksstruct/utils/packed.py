@@ -189,12 +189,12 @@ class PackedSequences(Versioned, Sequence):
 
         Examples
         --------
-        >>> from scipy.sparse import eye_array
+        >>> from scipy.sparse import csr_array
         >>> from sksstruct.utils.packed import PackedSequences
-        >>> words = PackedSequences(eye_array(3), [0, 2, 3])
+        >>> words = PackedSequences(csr_array([[1.0], [0.0], [1.0]]), [0, 2, 3])
         >>> vectors = [[[0.2, 1.0], [0.4, 2.0]], [[0.6, 1.0]]]
         >>> PackedSequences.hstack([words, vectors])
-        PackedSequences(2 sequences, 3 rows, 5 features, CSR float64 + 2 dense float64)
+        PackedSequences(2 sequences, 3 rows, 3 features, CSR float64 + 2 dense float64)
         """
         return _side_by_side(list(parts))
 

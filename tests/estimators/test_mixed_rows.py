@@ -164,7 +164,7 @@ def test_what_is_wrong_is_named():
 
 def test_forms_of_parts():
     offsets = [0, 2, 3]
-    words = PackedSequences(sparse.eye_array(3, format="csr"), offsets)
+    words = PackedSequences(sparse.csr_array(np.eye(3)), offsets)
     vectors = PackedSequences(np.arange(1.0, 7.0, dtype="f").reshape(3, 2), offsets)
     zeros = PackedSequences(np.eye(3)[:, :1] * 0.0, offsets)
     rows = PackedSequences.hstack([words, vectors])

@@ -155,7 +155,7 @@ def test_columns():
         ({"norm": 0.0}, "'norm' parameter"),
         ({"unknown": "random"}, "'unknown' parameter"),
         ({"column": -1}, "'column' parameter"),
-        ({"normalize": "lower"}, "'normalize' parameter"),
+        ({"normalize": "upper"}, "'normalize' parameter"),
     ],
 )
 def test_wrong_parameters(parameters, message):

@@ -48,8 +48,8 @@ MOST_BYTES = 2 * 2**30
 # classes these cost more than visits do, whatever the number of weights.
 LEAST_EXAMPLES, LEAST_WEIGHTS = 500, 20_000
 # alpha + kappa is the steepness over this at first, found on so many examples. What is
-# best depends little on it, as kappa falls: by half where the gap of the inner problem is
-# less than this part of the gap.
+# best depends little on it, as kappa falls: by half where the gap of the inner problem
+# is less than this part of the gap.
 STEEP, STEEPNESS_EXAMPLES = 20.0, 500
 INNER_PART = 0.4
 # It gets stronger again where the objective is so many times the lowest so far: where
