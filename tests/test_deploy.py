@@ -96,8 +96,10 @@ def test_service():
         ):
             ((status, answer),) = _ask(server.server_port, wrong, 1)
             assert status == 400 and message in answer["error"]
-        # the answer comes before the text, and the connection is closed
-        with closing(HTTPConnection("127.0.0.1", server.server_port, timeout=60)) as own:
+        # the answer comes before the text
+        with closing(
+            HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+        ) as own:
             own.putrequest("POST", "/")
             own.putheader("Content-Length", str(2**20 + 2))
             own.endheaders()
