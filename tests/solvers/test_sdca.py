@@ -423,7 +423,7 @@ def test_tiny_alpha():
     weights = rng.standard_normal((60, 4))
     y = [(x @ weights).argmax(axis=1) for x in X]
     tagger = ChainCRF(
-        1e-7, loss="log", solver="sdca", tol=0.1, max_iter=400, random_state=0
+        1e-7, loss="log", solver="sdca", tol=0.5, max_iter=400, random_state=0
     )
-    tagger.fit(X, y)
-    assert tagger.dual_gap_ <= 0.1 * tagger.objective_
+    # about 0.004 at the minimum, and above 2 where the term only gets weaker
+    assert tagger.fit(X, y).objective_ < 0.1
