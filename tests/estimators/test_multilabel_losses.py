@@ -508,3 +508,23 @@ def test_weights_that_are_nearly_zero(weight):
     classifier.fit([[0.0], [1.0], [2.0]], [[1], [1], [0]], sample_weight=weight)
     assert np.isfinite(classifier.objective_)
     assert classifier.predict([[0.0]]).item() == 1
+
+
+def test_default_alpha_follows_the_number_of_samples():
+    X, Y = data(80)
+    weight = np.random.RandomState(0).uniform(0.5, 2.0, 80)
+    squares = (X**2).sum(axis=1)
+    for n in (40, 80):
+        fitted = MultilabelPairwise(interaction_scaling=0).fit(X[:n], Y[:n])
+        assert fitted.alpha_ == pytest.approx(0.5 * squares[:n].mean() / n)
+    fitted.fit(X, Y, weight)
+    mean = np.average(squares, weights=weight)
+    assert fitted.alpha_ == pytest.approx(0.5 * mean / weight.sum())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_lbfgs_has_a_bound_wherever_it_ends():
+    X, Y = data(200)
+    # rounding ends it, before any check of the gap was due
+    fitted = Subset(0.05, loss="log", interaction_scaling=0, tol=0.0).fit(X, Y)
+    assert fitted.dual_gap_ <= 1e-6 * fitted.objective_
