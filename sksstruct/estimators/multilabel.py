@@ -51,7 +51,7 @@ def _is_likelihood(estimator):
     {
         **TEXTS,
         "solvers": listing(
-            SOLVERS.names("max", "factors", "coordinates", "label_sets", "slopes")
+            SOLVERS.names("max", "factors", "coordinates", "label_sets", "slopes", "curvature")
         ),
     }
 )

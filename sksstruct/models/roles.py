@@ -31,6 +31,7 @@ from sksstruct.models.multilabel.conditional import (
     ConditionalLoss,
     ConditionalModel,
 )
+from sksstruct.models.multilabel.curvature import SeparateLabels
 from sksstruct.models.multilabel.multilabel import multilabel_factors
 from sksstruct.models.polytope_dual import ChainDual, ClassDual, ForestDual
 from sksstruct.models.protocols._bound_model import BoundModel
@@ -273,6 +274,28 @@ def _(model, state):
 @fits_coordinate_dual.register(ConditionalModel)
 def _(model, state):
     return state.shape == (model.n_examples + 1, model.rows.n_labels)
+
+
+@singledispatch
+def curved_blocks(model, alpha):
+    """Form the problems of blocks of weights that share the features: "curvature".
+
+    Parameters
+    ----------
+    model : ConditionalModel
+        Model with its data.
+    alpha : float
+        Regularization.
+
+    Returns
+    -------
+    blocks : SeparateLabels
+        As many problems as there are labels.
+    """
+    raise _missing("curvature", model)
+
+
+curved_blocks.register(ConditionalModel, SeparateLabels)
 
 
 # ---- factors ----

@@ -16,6 +16,7 @@ from sksstruct.solvers.dual_decomposition.soft_bcfw import SoftBCFW
 from sksstruct.solvers.frank_wolfe.batch import FrankWolfe
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW
 from sksstruct.solvers.lbfgs import LBFGS
+from sksstruct.solvers.newton import Newton
 from sksstruct.solvers.partitioned.partitioned import Partitioned
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.stochastic.casimir import Casimir
@@ -46,9 +47,11 @@ SOLVERS = Registry(
         "bca": BCA,
         "soft_bcfw": SoftBCFW,
         "lbfgs": LBFGS,
+        "newton": Newton,
         "partitioned": Partitioned,
     },
     choices=(
+        ("curvature", "hinge", "newton"),
         ("coordinates", "hinge", "dcd"),
         # without regularization
         ("slopes", "hinge", "lbfgs"),
@@ -82,6 +85,7 @@ __all__ = [
     "Casimir",
     "CuttingPlane",
     "FrankWolfe",
+    "Newton",
     "Partitioned",
     "Pragam",
     "ProxLinear",

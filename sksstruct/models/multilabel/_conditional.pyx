@@ -261,11 +261,14 @@ cdef class ConditionalRows:
         """
         cdef Py_ssize_t j, place, n_changed = 0
         # labels that are off read no weight that another label of the example changes
-        for j in range(self.n_labels):
-            change[j] = 0.0
-            if not self.Y[i, j]:
-                n_changed += self._coordinate(
-                    i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
+        if self.kind == SQUARED_HINGE:
+            n_changed = self._squared_hinge_off(i, alpha, scores, norms, duals, change)
+        else:
+            for j in range(self.n_labels):
+                change[j] = 0.0
+                if not self.Y[i, j]:
+                    n_changed += self._coordinate(
+                        i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
         # those that are on read the weights of pairs of each other
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
@@ -274,6 +277,37 @@ cdef class ConditionalRows:
                 n_changed += 1
                 self._tell(j, change[j], scores)
         return n_changed
+
+    cdef Py_ssize_t _squared_hinge_off(self, Py_ssize_t i, double alpha, double* scores,
+                                       const double* norms, double* duals,
+                                       double* change) noexcept nogil:
+        """Find the best duals of the labels that are off, of which most are.
+
+        A loop without branches, which compilers make vector code of. Labels that are on
+        take part with a dual of zero and a score that leaves it at zero.
+        """
+        cdef Py_ssize_t j, place
+        cdef double* scores_of_on = change + self.ld
+        cdef double* duals_of_on = scores_of_on + self.ld
+        cdef const double* costs = &self.costs[0, 0]
+        cdef double weight = self.example_weights[i] / alpha
+        cdef double square = self.squares[i], rate, curvature, best, n_changed = 0.0
+        for place in range(self.on_starts[i], self.on_starts[i + 1]):
+            j = self.on[place]
+            scores_of_on[j], duals_of_on[j] = scores[j], duals[j]
+            scores[j], duals[j] = -2.0, 0.0
+        for j in range(self.n_labels):
+            rate = weight * costs[j]
+            curvature = rate * (square + norms[j])
+            best = (1.0 + scores[j] + curvature * duals[j]) / (curvature + 0.5)
+            best = best if best > 0.0 else 0.0
+            change[j] = rate * (duals[j] - best)
+            duals[j] = best
+            n_changed += 1.0 if change[j] != 0.0 else 0.0
+        for place in range(self.on_starts[i], self.on_starts[i + 1]):
+            j = self.on[place]
+            scores[j], duals[j] = scores_of_on[j], duals_of_on[j]
+        return <Py_ssize_t>n_changed
 
     cdef inline bint _coordinate(self, Py_ssize_t i, Py_ssize_t j, double alpha,
                                  double score, double pairs_norm, double* dual,
@@ -309,7 +343,8 @@ cdef class ConditionalRows:
               double[::1] w):
         """Visit the given examples; return the number of duals that changed."""
         cdef Py_ssize_t k, i, n_changed, total = 0
-        cdef double[:, ::1] scratch = np.empty((3, self.ld))
+        # the last two rows are for labels that are on
+        cdef double[:, ::1] scratch = np.empty((5, self.ld))
         cdef double* scores = &scratch[0, 0]
         cdef double* norms = &scratch[1, 0]
         cdef double* change = &scratch[2, 0]
@@ -370,12 +405,32 @@ cdef class ConditionalRows:
         with nogil:
             for i in range(start, stop):
                 self._scores(i, &w[0], &scores[0])
+                if self.kind == SQUARED_HINGE:
+                    out[i] = self._squared_hinge_loss(i, &scores[0])
+                    continue
                 total = 0.0
                 for j in range(self.n_labels):
                     on = self.Y[i, j]
                     total += self.costs[on, j] * loss_of(
                         self.kind, scores[j] if on else -scores[j])
                 out[i] = total
+
+    cdef double _squared_hinge_loss(self, Py_ssize_t i, double* scores) noexcept nogil:
+        """Return sum_j c_ij l(s_ij f_ij); scores of labels that are on are changed."""
+        cdef Py_ssize_t j, place
+        cdef double slack, total = 0.0
+        cdef const double* costs = &self.costs[0, 0]
+        for place in range(self.on_starts[i], self.on_starts[i + 1]):
+            j = self.on[place]
+            total += self.costs[1, j] * loss_of(self.kind, scores[j])
+            # no loss as a label that is off
+            scores[j] = -2.0
+        # the same for all labels, without branches
+        for j in range(self.n_labels):
+            slack = 1.0 + scores[j]
+            slack = slack if slack > 0.0 else 0.0
+            total += costs[j] * (slack * slack)
+        return total
 
     cdef double _slopes(self, Py_ssize_t i, double* scores,
                         double* memory) noexcept nogil:

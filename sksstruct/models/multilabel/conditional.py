@@ -13,6 +13,9 @@ from sksstruct.utils.parallel import run_in_chunks
 BATCH = 512
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
+# Mean curvature of the dual, beside that of the squared hinge, beyond which dual
+# variables are slow.
+STEEP = 5.0
 
 
 class ConditionalModel(Trainable):
@@ -49,10 +52,17 @@ class ConditionalModel(Trainable):
         self.rows = ConditionalRows(X, Y, pairs, costs, example_weights, scaling, loss)
         self.example_weights = example_weights
         self.features = X
-        # the hinge has no slopes
-        self.oracles = ("coordinates",) + ("slopes",) * (loss != "hinge")
+        self.labels, self.costs, self.loss_name = Y, np.asarray(costs), loss
+        # the hinge has no slopes, and pairs tie the labels together
+        smooth, separate = loss != "hinge", not len(pairs)
+        self.oracles = (
+            *("curvature",) * (smooth and separate),
+            "coordinates",
+            *("slopes",) * smooth,
+        )
         # dual variables of the logistic loss are learned slowly
-        self.preferred_solver = "lbfgs" if loss == "log" else None
+        if loss == "log":
+            self.preferred_solver = "newton" if separate else "lbfgs"
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
         # what labels cost that are off, and that are on
@@ -74,6 +84,17 @@ class ConditionalModel(Trainable):
         rows = self.rows
         first = (rows.n_features - 1) * rows.ld
         return w[first : first + rows.n_labels]
+
+    def is_steep(self, alpha):
+        """Whether dual variables, one after the other, would take very many passes.
+
+        They do where rows are dense, and long beside the regularization: steps of some
+        rows undo those of others.
+        """
+        if not alpha or sparse.issparse(self.features):
+            return False
+        squares = np.einsum("ij,ij->i", self.features, self.features)
+        return float(self.example_weights @ squares) > STEEP * alpha * self.n_examples
 
     def penalty(self, w, alpha):
         """The penalty of weights w."""

@@ -249,8 +249,8 @@ def test_an_interrupt_anywhere_leaves_no_lock(monkeypatch):
         went_on = interrupted(at, gate)
         gate.put(True)
         end = time.monotonic() + 10.0
-        # the exit of the process does not wait for it; both are asked, as the thread may
-        # have the number of one that an earlier test left behind and that has ended
+        # both are asked, as the thread may have the number of one that an earlier test
+        # left behind and that has ended since
         while not (
             threads.issuperset(sys._current_frames())
             and at_work.issuperset(highs._AT_WORK)

@@ -1,0 +1,204 @@
+"""Newton's method with conjugate gradients, for many small problems at once.
+
+Minimizes sum_j P_j(w_j), where the blocks w_j of the weights share nothing but the
+features, so that one product with all features serves many blocks.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from sksstruct.models.protocols._bound_model import BoundModel
+from sksstruct.models.roles import curved_blocks
+from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.utils._param_validation import Count, Fraction
+from sksstruct.utils.parallel import run_in_chunks
+
+# Armijo's condition, and the number of halvings of a step.
+_DECREASE, _TRIALS = 1e-4, 30
+# Conjugate gradients of one step.
+_MOST_INNER = 250
+# Blocks are left out of products where they are so many of those that take part.
+_MANY_DONE = 0.25
+# A block has converged where its gap is a share of its own objective and of the mean.
+_SHARE = 0.5
+
+
+@dataclass(eq=False, repr=False)
+class Newton(Solver):
+    """Newton's method with conjugate gradients: for labels without pairs.
+
+    Each step of a label minimizes the quadratic approximation of its objective, by
+    conjugate gradients, and is halved until the objective falls [1]_ [2]_. Labels go
+    step by step together, as products with the features take about as long for many as
+    for a few, and labels that have converged are left out. Memory is that of the
+    weights, and of ``n_samples`` times `n_together` scores.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Maximum number of steps. A step takes a few to some hundred products of features
+        and weights.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective.
+    n_together : int, default=64
+        Number of labels whose steps are computed at once.
+    accuracy : float, default=0.1
+        Conjugate gradients end where the gradient of the approximation is this share of
+        the gradient.
+
+    References
+    ----------
+    .. [1] C.-J. Lin, R. C. Weng and S. S. Keerthi, "Trust region Newton method for
+       large-scale logistic regression", JMLR 9, 2008.
+    .. [2] L. Galli and C.-J. Lin, "A study on truncated Newton methods for linear
+       classification", IEEE Transactions on Neural Networks and Learning Systems, 2021.
+
+    Examples
+    --------
+    >>> from sksstruct import MultilabelPairwise
+    >>> from sksstruct.solvers import Newton
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0]], [[0, 1], [1, 0]]
+    >>> classifier = MultilabelPairwise(
+    ...     0.1, interaction_scaling=0.0, solver=Newton(tol=1e-6), random_state=0
+    ... )
+    >>> classifier.fit(X, y).predict([[0.1, 0.9]])
+    array([[0, 1]])
+    """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    n_together: Count = 64
+    accuracy: Fraction = 0.1
+
+    required_oracles = ("curvature",)
+
+    @classmethod
+    def suits(
+        cls, model: BoundModel, l1: float = 0.0, alpha: float | None = None
+    ) -> bool:
+        return model.is_steep(alpha)
+
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
+        weights = dual_state.get("weights")
+        return weights is not None and len(weights) == model.n_weights
+
+    def _solve(self, model, alpha, options):
+        return _Run(self, model, alpha, options).result()
+
+
+class _Run:
+    """One call of the solver."""
+
+    def __init__(self, solver, model, alpha, options):
+        self.solver, self.n_jobs = solver, options.n_jobs
+        self.blocks = curved_blocks(model, alpha)
+        self.loop = Loop(solver, alpha, options)
+        start = options.start(model.n_weights)
+        self.w = (self.blocks.start if start is None else start).copy()
+        # objectives of the weights as they are, and lower bounds of the optima
+        n = self.blocks.n_blocks
+        self.primal, self.dual = np.zeros(n), np.zeros(n)
+        self.mean = 0.0
+        self.open, self.moved = np.arange(n), np.zeros(n, dtype=bool)
+
+    def result(self):
+        # where the blocks are before any step
+        self._visit(lambda blocks: self._look(blocks))
+        self._report()
+        return self.loop.run(self._pass, self._report, weights=self.w.copy)
+
+    def _visit(self, visit):
+        """Visit the blocks that have not converged, in groups."""
+        size = self.solver.n_together
+        # the order in which threads come to them must not matter
+        self.mean = self.primal.mean()
+        groups = [self.open[k : k + size] for k in range(0, len(self.open), size)]
+
+        def run(first, last):
+            for blocks in groups[first:last]:
+                visit(blocks)
+
+        run_in_chunks(run, len(groups), self.n_jobs)
+
+    def _report(self):
+        self.loop.report(float(self.primal.sum()), self.w, float(self.dual.sum()))
+
+    def _pass(self):
+        """One step of every block that has not converged."""
+        self.moved[self.open] = False
+        self._visit(self._step)
+        self.loop.calls += self.blocks.n_examples
+        stalled = not self.moved[self.open].any()
+        self.open = self.open[self.moved[self.open]]
+        self._report()
+        return stalled
+
+    def _look(self, blocks):
+        """Note the objectives of blocks, and lower bounds; return the group."""
+        group = self.blocks.group(blocks, self.w)
+        self.primal[blocks] = group.primal
+        if (group.residual <= self._tolerance(group.primal)).any():
+            self.dual[blocks] = np.maximum(self.dual[blocks], group.dual())
+        return group
+
+    def _tolerance(self, primal):
+        """The gaps at which blocks have converged."""
+        return self.solver.tol * (_SHARE * primal + (1.0 - _SHARE) * self.mean)
+
+    def _step(self, blocks):
+        """One step of the blocks of a group."""
+        group = self._look(blocks)
+        left = self.primal[blocks] - self.dual[blocks] > self._tolerance(group.primal)
+        if not left.any():
+            return
+        blocks = blocks[left]
+        group.keep(left)
+        directions, changes = _directions(group, self.solver.accuracy)
+        self.moved[blocks] = group.step(directions, changes, _DECREASE, _TRIALS)
+        # weights and what is said of them at once: an interrupt may come
+        self.blocks.put(blocks, group, self.w)
+        self.primal[blocks] = group.primal
+
+
+def _directions(group, accuracy):
+    """Nearly Newton's directions, and what they change the scores by.
+
+    Conjugate gradients for all blocks of a group, each until its residual is small.
+    """
+    shape = group.gradient.shape
+    steps, changes = np.zeros(shape), np.zeros(group.scores.shape)
+    taking = np.arange(shape[1])
+    curvature = group.curvature
+    residual = -group.gradient
+    direction = residual.copy()
+    step, change = np.zeros(shape), np.zeros(group.scores.shape)
+    square = np.einsum("ij,ij->j", residual, residual)
+    enough = accuracy**2 * square
+    for _ in range(_MOST_INNER):
+        image, move = group.product(direction, taking, curvature)
+        curve = np.einsum("ij,ij->j", direction, image)
+        live = (square > enough) & (curve > 0.0)
+        length = np.where(live, square / np.where(live, curve, 1.0), 0.0)
+        step += length * direction
+        change += length * move
+        residual -= length * image
+        fresh = np.einsum("ij,ij->j", residual, residual)
+        live &= fresh > enough
+        if not live.any():
+            break
+        ratio = np.where(live, fresh / np.where(live, square, 1.0), 0.0)
+        # blocks that are done have a direction of zero, until they leave
+        direction = ratio * direction + np.where(live, residual, 0.0)
+        square = np.where(live, fresh, 0.0)
+        if np.count_nonzero(~live) > _MANY_DONE * len(live):
+            steps[:, taking], changes[:, taking] = step, change
+            taking, enough, square = taking[live], enough[live], square[live]
+            step, change, residual, direction, curvature = (
+                np.ascontiguousarray(each[:, live])
+                for each in (step, change, residual, direction, curvature)
+            )
+    steps[:, taking], changes[:, taking] = step, change
+    return steps, changes
