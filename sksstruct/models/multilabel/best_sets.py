@@ -125,7 +125,7 @@ class _Search:
             add(part.score, part, None, None)
 
         free = np.zeros(len(unary), dtype=bool)
-        solve(free.astype(np.int64), free)
+        solve((unary > 0.0).astype(np.int64), free)
         while len(found) < n_sets:
             *_, part, order, rest = heapq.heappop(heap)
             if rest:
