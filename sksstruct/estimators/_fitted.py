@@ -138,6 +138,10 @@ class TrainedMultilabel(Trained):
 
     # Fields of the `Target` that chooses labels; None: they are the best set.
     _target: Any = None
+    # The values of a 1-D y; whether training labels were sparse, or sets.
+    _values: np.ndarray | None = None
+    _sparse_output: bool = False
+    _in_sets: bool = False
 
     label_pairs_: np.ndarray
     interaction_scaling_: float

@@ -10,12 +10,18 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._held_out import choose
 from sksstruct.estimators._parameters import TEXTS, AnySolver
+from sksstruct.estimators._ranked_labels import RankedLabels
 from sksstruct.estimators._train import named_solver, train
+from sksstruct.models.multilabel.forms import (
+    as_sets,
+    check_columns,
+    in_columns,
+    read_labels,
+)
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.models.multilabel.targets import Target, label_scores
 from sksstruct.solvers import SOLVERS
@@ -33,7 +39,7 @@ from sksstruct.utils._param_validation import (
 from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
-from sksstruct.utils.typing import MatrixLike
+from sksstruct.utils.typing import LabelSets, MatrixLike
 
 # Up to so many labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12
@@ -57,7 +63,7 @@ def _is_likelihood(estimator):
 )
 @dataclass(eq=False, repr=False)
 class MultilabelPairwise(
-    TrainedMultilabel, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
+    RankedLabels, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
 ):
     """Multilabel classifier whose labels interact in pairs.
 
@@ -99,9 +105,9 @@ class MultilabelPairwise(
         structural support vector machine has it [4]_. Without pairs it equals "hinge".
     class_weight : dict, list of dict or "balanced", default=None
         Weights of the loss of a label if the label is off (key 0) and if it is on (key
-        1). Pass one dict for all labels, or a list with a dict for each label. If y is
-        1-D, the keys are its two values. "balanced": weights inversely proportional to
-        the frequencies. Not for "structured_hinge".
+        1). Pass one dict for all labels, or a list with a dict for each label, in the
+        order of `classes_`. If y is 1-D, the keys are its two values. "balanced":
+        weights inversely proportional to the frequencies. Not for "structured_hinge".
     pairs : {"auto", "all", "significant", "cooccurring"} or array-like of shape \
             (n_pairs, 2), default="auto"
         Pairs of labels that interact. "all": every pair. "significant": pairs of labels
@@ -110,8 +116,8 @@ class MultilabelPairwise(
         thousand [3]_, and at most 20 n_labels pairs with the largest statistics are
         used. "cooccurring": pairs that occur together in at least one training sample.
         They cannot learn that labels exclude each other. An array contains two column
-        indices of y in each row. "auto" is "all" for up to 100 labels, otherwise
-        "significant".
+        indices of y, or places in `classes_`, in each row. "auto" is "all" for up to
+        100 labels, otherwise "significant".
     interaction_scaling : float or "auto", default="auto"
         Value of the feature of a pair. Larger values regularize interactions less. Zero
         disables pairs. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean norm of a
@@ -173,7 +179,8 @@ class MultilabelPairwise(
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,), or (2,)
-        Numbers of the labels, or the two values of y if it is 1-D.
+        The labels: sorted if y has sets, the columns of a DataFrame, or numbers. If y
+        is 1-D, its two values.
     coef_ : ndarray of shape (n_labels, n_features)
         Weights of the labels.
     intercept_ : ndarray of shape (n_labels,)
@@ -259,7 +266,10 @@ class MultilabelPairwise(
 
     @with_callbacks
     def fit(
-        self, X: MatrixLike, y: MatrixLike, sample_weight: ArrayLike | None = None
+        self,
+        X: MatrixLike,
+        y: MatrixLike | LabelSets,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on label sets.
 
@@ -268,7 +278,12 @@ class MultilabelPairwise(
         %(matrix)s
         y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
             Label indicator: a column for each label, with the value 1 if a sample has
-            the label. A 1-D array with two values is a single label.
+            the label. The columns of a DataFrame have the names of the labels. Or the
+            labels of each sample: a list, tuple, Series or object array of sets, lists
+            or tuples. Labels are strings, numbers or other objects that can be sorted,
+            and a sample without labels has an empty set. Equally long lists of numbers
+            are an indicator; sets never are. A 1-D array with two values is a single
+            label.
         %(loss_weight)s
 
         Returns
@@ -352,17 +367,23 @@ class MultilabelPairwise(
         Returns
         -------
         y : ndarray or CSR array of shape (n_samples, n_labels) or (n_samples,)
-            Label indicator. It is sparse or 1-D if the training labels were.
+            Label indicator. It is sparse or 1-D if the training labels were. If they
+            were sets, it is a 1-D array of tuples of labels.
         """
-        unaries = self._unaries(X)
-        if self._target is None:
-            labels = self._labels(unaries)
-        else:
-            target = Target(*self._target)
-            labels = target.choose(self._label_scores(unaries), self.n_jobs)
+        labels = self._chosen(X)
         if self._values is not None:
             return self._values[labels[:, 0]]
+        if self._in_sets:
+            return as_sets(labels, self.classes_)
         return sparse.csr_array(labels) if self._sparse_output else labels
+
+    def _chosen(self, X):
+        """Predicted labels as 0 and 1."""
+        unaries = self._unaries(X)
+        if self._target is None:
+            return self._labels(unaries)
+        target = Target(*self._target)
+        return target.choose(self._label_scores(unaries), self.n_jobs)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of each label.
@@ -417,7 +438,10 @@ class MultilabelPairwise(
         return np.column_stack([1.0 - probabilities, probabilities])
 
     def score(
-        self, X: MatrixLike, y: MatrixLike, sample_weight: ArrayLike | None = None
+        self,
+        X: MatrixLike,
+        y: MatrixLike | LabelSets,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Subset accuracy: share of the samples whose label set is predicted exactly.
 
@@ -425,7 +449,8 @@ class MultilabelPairwise(
         ----------
         %(matrix)s
         y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
-            Label indicator.
+            Label indicator, or the labels of each sample, as in `fit`. A sample with a
+            label that training did not have counts as wrong, with a warning.
         %(score_weight)s
 
         Returns
@@ -433,5 +458,18 @@ class MultilabelPairwise(
         score : float
             Accuracy.
         """
-        predicted = self.predict(X)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        y, names, in_sets = read_labels(y)
+        if not in_sets:
+            predicted = self._chosen(X) if self._in_sets else self.predict(X)
+            check_columns(names, self.classes_)
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        predicted = self._chosen(X)
+        if self._values is not None:
+            raise ValueError("y has sets of labels, but in training y was 1-D")
+        labels, others = in_columns(y, names, self.classes_)
+        check_consistent_length(predicted, labels)
+        right = ~others & (labels == predicted).all(axis=1)
+        # as an accuracy, which checks the weights
+        return float(
+            accuracy_score(np.ones_like(right), right, sample_weight=sample_weight)
+        )

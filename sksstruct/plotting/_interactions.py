@@ -76,7 +76,8 @@ class InteractionsDisplay(HeatMap):
         estimator : MultilabelPairwise or Pipeline
             A fitted classifier, or a pipeline that ends with one.
         names : list of str, default=None
-            Names of the labels, in the order of the columns of y.
+            Names of the labels, in the order of ``classes_``. None: those that training
+            had, if y had sets of labels or was a DataFrame.
         %(ax)s
         %(options)s
 
@@ -90,5 +91,9 @@ class InteractionsDisplay(HeatMap):
         n_labels = len(estimator.interactions_)
         if names is not None and len(names) != n_labels:
             raise ValueError(f"names has {len(names)} entries, {n_labels} are needed")
+        classes = estimator.classes_.tolist()
+        # numbers of columns are on the axes anyway, and a 1-D y has no names of labels
+        if names is None and len(classes) == n_labels and classes != [*range(n_labels)]:
+            names = [str(label) for label in classes]
         display = cls(estimator.interactions_, names=names)
         return display.plot(ax=ax, **kwargs)

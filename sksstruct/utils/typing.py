@@ -1,7 +1,7 @@
 """Types of what public functions take, for annotations."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,6 +32,8 @@ Sequences: TypeAlias = Sequence[MatrixLike] | np.ndarray
 Labelings: TypeAlias = Sequence[ArrayLike] | np.ndarray
 # Examples of any structure: rows of a matrix, or a list of what the model takes.
 Examples: TypeAlias = MatrixLike | Sequence[Any]
+# The labels of each sample, as a set, a list or a tuple.
+LabelSets: TypeAlias = Sequence[Collection[Hashable]] | np.ndarray
 # Sequences of strings: at each position names with values, or names alone.
 FeatureSequences: TypeAlias = Iterable[Iterable[Mapping[str, Any] | Iterable[str]]]
 # Lists, or arrays of one dimension.
@@ -54,6 +56,7 @@ __all__ = [
     "FeatureSequences",
     "Integers",
     "Items",
+    "LabelSets",
     "Labelings",
     "MatrixLike",
     "PathLike",

@@ -111,6 +111,22 @@ def test_interactions_of_a_pipeline():
     )
     display = InteractionsDisplay.from_estimator(model.fit(data, y))
     assert display.interactions is model[-1].interactions_
+    assert display.names is None
+
+
+def test_interactions_have_the_names_of_labels():
+    rng = np.random.RandomState(0)
+    data, y = rng.normal(size=(40, 3)), rng.randint(2, size=(40, 2))
+    names = np.array(["b", "a"])
+    sets = [set(names[row == 1].tolist()) for row in y]
+    model = MultilabelPairwise(alpha=1.0, random_state=0).fit(data, sets)
+    display = InteractionsDisplay.from_estimator(model)
+    assert texts(display.ax_.get_xticklabels()) == ["a", "b"]
+    display = InteractionsDisplay.from_estimator(model, names=["A", "B"])
+    assert texts(display.ax_.get_yticklabels()) == ["A", "B"]
+    # the values of a single label are no names of labels
+    model.fit(data, names[y[:, 0]])
+    assert InteractionsDisplay.from_estimator(model).names is None
 
 
 class TestSequence:

@@ -1,12 +1,10 @@
 """Sets of labels as `MultilabelPairwise` trains and decodes them."""
 
-from collections.abc import Set
 from dataclasses import astuple
 from functools import partial
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.multiclass import type_of_target
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
@@ -20,6 +18,7 @@ from sksstruct.models.multilabel._pairs import (
     joint_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.models.multilabel.forms import columns_of, read_labels
 from sksstruct.models.multilabel.targets import LEARNED
 from sksstruct.models.rows import ROWS, RowsModel
 from sksstruct.models.spec import FACTOR_OF_SQUARE, row_squares
@@ -49,7 +48,7 @@ class MultilabelModel(RowsModel):
     Attributes
     ----------
     classes_ : ndarray
-        Numbers of the labels, or the two values if y was 1-D.
+        Names or numbers of the labels, or the two values if y was 1-D.
     label_pairs_ : ndarray of shape (n_pairs, 2)
         Pairs of labels that interact: none if their scaling is zero.
     scaling : float
@@ -76,7 +75,9 @@ class MultilabelModel(RowsModel):
         self.asked_target, self.choose = target, choose
 
     def _read(self, X, y, sample_weight, seen):
-        _refuse_sets(y)
+        y, self._names, self._in_sets = read_labels(y)
+        if self._in_sets and not len(self._names):
+            raise ValueError("y has no label: all of its sets are empty")
         examples = super()._read(X, y, sample_weight, seen)
         # a sample of weight two counts as two
         self._total = float(len(examples[1]))
@@ -90,10 +91,12 @@ class MultilabelModel(RowsModel):
         return ALPHA / FACTOR_OF_SQUARE / self._total
 
     def _learn(self, X, y):
-        self._sparse_output = sparse.issparse(y)
+        self._sparse_output = sparse.issparse(y) and not self._in_sets
         Y, self._values = columns_of(y)
         n_labels = Y.shape[1]
-        self.classes_ = np.arange(n_labels) if self._values is None else self._values
+        self.classes_ = np.arange(n_labels) if self._names is None else self._names
+        if self._values is not None:
+            self.classes_ = self._values
         self.label_pairs_ = check_pairs(self.pairs, n_labels, partial(joint_counts, Y))
         self._exact = self.enumerates(n_labels)
         self.target = self.asked_target
@@ -108,9 +111,20 @@ class MultilabelModel(RowsModel):
             raise ValueError(
                 "y has 1 class where sample_weight is positive: training needs 2"
             )
-        self._costs = label_costs(self.class_weight, Y, weight, self._values)
+        self._costs = label_costs(
+            self.class_weight,
+            Y,
+            weight,
+            self._values,
+            self.classes_.tolist() if self._values is None else [0],
+        )
 
     def _checked_part(self, X, y, sample_weight):
+        if read_labels(y)[2]:
+            raise ValueError(
+                "y has sets of labels: with parts, it must be a label indicator, which "
+                "MultiLabelBinarizer(classes=...) makes with the same columns each time"
+            )
         X, y, weight = super()._checked_part(X, y, sample_weight)
         Y, values = columns_of(y)
         if values is not None:
@@ -155,7 +169,8 @@ class MultilabelModel(RowsModel):
         self.label_pairs_ = check_pairs(
             self.pairs, n_labels, lambda: (learned["together"], learned["n_samples"])
         )
-        self._sparse_output, self._exact = False, self.enumerates(n_labels)
+        self._sparse_output = self._in_sets = False
+        self._exact = self.enumerates(n_labels)
         self.target = "hamming" if self.asked_target == "hamming" else "subset"
         self._n_features, self._total = facts.n_features, facts.total
         if self.follows_scale:
@@ -218,6 +233,7 @@ class MultilabelModel(RowsModel):
             "_values": self._values,
             "label_pairs_": self.label_pairs_,
             "_sparse_output": self._sparse_output,
+            "_in_sets": self._in_sets,
             "coef_": coef / self.intercept_scaling_,
             "intercept_": intercept,
             "interactions_": table,
@@ -316,7 +332,7 @@ def with_ones(X):
     return np.hstack([X, ones])
 
 
-def label_costs(class_weight, Y, weight, values):
+def label_costs(class_weight, Y, weight, values, labels):
     """Costs of a false alarm, and of missing a label: rows of 0 and 1, by label.
 
     Parameters
@@ -329,6 +345,8 @@ def label_costs(class_weight, Y, weight, values):
         Weights of the samples.
     values : ndarray of shape (2,) or None
         What a 1-D y has for 0 and 1.
+    labels : list
+        Names or numbers of the labels, for messages.
 
     Returns
     -------
@@ -355,57 +373,14 @@ def label_costs(class_weight, Y, weight, values):
     for j, given in enumerate(class_weight):
         if not isinstance(given, dict) or not set(given) <= set(names):
             raise ValueError(
-                f"class_weight of label {j} must be a dict with the keys {names}, got "
-                f"{given!r}"
+                f"class_weight of label {labels[j]!r} must be a dict with the keys "
+                f"{names}, got {given!r}"
             )
         for row, name in enumerate(names):
             costs[row, j] = given.get(name, 1.0)
     if not (np.isfinite(costs).all() and (costs >= 0.0).all()):
         raise ValueError("class_weight must be finite and not negative")
     return costs
-
-
-def _refuse_sets(y):
-    """Raise an error for lists or sets of labels in place of an indicator."""
-    if not isinstance(y, list | tuple) and getattr(y, "dtype", "") != "O":
-        return
-    rows = [row for row in y if isinstance(row, list | tuple | Set | np.ndarray)]
-    odd = [row for row in rows if isinstance(row, Set) or len(row) != len(rows[0])]
-    odd += [row for row in rows if len(row) > 1 and isinstance(next(iter(row)), str)]
-    if odd:
-        raise ValueError(
-            f"y must be a label indicator, but has the labels of each sample, such as "
-            f"{odd[0]!r:.80}: sklearn.preprocessing.MultiLabelBinarizer makes an "
-            "indicator of them"
-        )
-
-
-def columns_of(y):
-    """Label indicator as 0 and 1, and the values of a single label or None."""
-    if sparse.issparse(y):
-        y = y.toarray()
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind.startswith("continuous"):
-        raise ValueError(f"Unknown label type: {kind}; a label indicator has 0 and 1")
-    if y.ndim == 2 and (y.dtype.kind in "biuf" and np.isin(y, (0, 1)).all()):
-        if y.shape[1] == 0:
-            raise ValueError("y has no label")
-        return y.astype(np.int32), None
-    if y.ndim == 2 and y.shape[1] > 1:
-        raise ValueError(
-            f"y must be a label indicator of 0 and 1 with a column for each label, "
-            f"got {kind} values such as {y.ravel()[:4].tolist()}"
-        )
-    values, codes = np.unique(y, return_inverse=True)
-    if len(values) > 2:
-        raise ValueError(
-            "Only binary classification is supported for 1-D y. The type of the target "
-            f"is {kind}; a label indicator has a column for each label, as "
-            "MultiLabelBinarizer makes it"
-        )
-    if len(values) < 2:
-        raise ValueError(f"y has 1 class, {values.tolist()[0]!r}: training needs 2")
-    return codes.astype(np.int32).reshape(-1, 1), values
 
 
 def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
@@ -431,7 +406,7 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
         for i in first + np.flatnonzero((halves == 1).any(axis=1)):
             y = halves[i - first] / 2.0
             open_ = np.flatnonzero(y == 0.5)
-            labels[i, open_] = _decide_open(
+            labels[i, open_] = decide_open(
                 y, open_, unaries[i], pairs, scores, interactions
             )
 
@@ -439,7 +414,7 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
     return labels
 
 
-def _decide_open(y, open_, unary, pairs, scores, interactions):
+def decide_open(y, open_, unary, pairs, scores, interactions, most_open=MOST_OPEN):
     """Values of the labels that the relaxation left open, the others being fixed."""
     fixed = np.where(y == 0.5, 0.0, y)
     inner = unary[open_] + interactions[open_] @ fixed
@@ -448,7 +423,7 @@ def _decide_open(y, open_, unary, pairs, scores, interactions):
     ends = places[pairs]
     inside = (ends >= 0).all(axis=1)
     ends, scores = ends[inside], scores[inside]
-    if len(open_) <= MOST_OPEN:
+    if len(open_) <= most_open:
         return LabelPairs(ends, len(open_)).best_labels(inner, scores)
     return _by_gdmm(inner, ends, scores)
 
