@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
+from sksstruct.models.multilabel._pairs import FEW_LABELS
 from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.models.multilabel.targets import LEARNED, Target, label_scores
 from sksstruct.solvers import SOLVERS
@@ -51,13 +52,18 @@ def choose(estimator, spec, examples):
         Zero if no pairs are best.
     target : Target or None
         How labels are chosen; None: as the best set.
+    start : callable or None
+        ``start(model, solver)`` forms the state that training on all examples begins
+        with, from those of the trials.
     """
     X, Y, _ = examples
     n = len(Y)
     scalings = [spec.interaction_scaling]
     if scalings == ["auto"]:
         scalings = [0.0]
-        if len(spec.label_pairs_) and n >= 2 * N_FOLDS:
+        # pairs of so many labels were never worth their time, unless they are chosen
+        asked = len(spec.classes_) <= FEW_LABELS or not _is_auto(estimator.pairs)
+        if len(spec.label_pairs_) and n >= 2 * N_FOLDS and asked:
             squares = X.multiply(X) if sparse.issparse(X) else X * X
             norm = np.sqrt(squares.sum() / n + spec.fit_intercept)
             scalings += [share * norm for share in SHARES]
@@ -65,8 +71,14 @@ def choose(estimator, spec, examples):
         scalings[0] /= spec.intercept_scaling_
     learns = spec.target in LEARNED
     if (len(scalings) == 1 and not learns) or n < 2 * N_FOLDS:
-        return scalings[0], None if spec.target == "subset" else Target(spec.target)
-    return Trials(estimator, spec, examples).best(scalings)
+        target = None if spec.target == "subset" else Target(spec.target)
+        return scalings[0], target, None
+    trials = Trials(estimator, spec, examples)
+    return *trials.best(scalings), trials.start
+
+
+def _is_auto(pairs):
+    return isinstance(pairs, str) and pairs == "auto"
 
 
 class Trials:
@@ -76,7 +88,9 @@ class Trials:
         self.estimator, self.spec = estimator, spec
         rng = check_random_state(estimator.random_state)
         folds = KFold(N_FOLDS, shuffle=True, random_state=rng.randint(2**31 - 1))
-        self.parts = _parts(list(folds.split(examples[0])), examples)
+        rows = list(folds.split(examples[0]))
+        self.parts = _parts(rows, examples)
+        self.rows = [train for train, _ in rows[: len(self.parts)]]
         # the measures count samples by their weights, as training does
         self.observed, self.shares = (
             np.concatenate([held_out[k] for _, held_out in self.parts]) for k in (1, 2)
@@ -105,7 +119,42 @@ class Trials:
                 break
         _warn(self.what, self.unfinished)
         number = best_of(measured)
-        return scalings[number], targets[number]
+        self.scaling = scalings[number]
+        return self.scaling, targets[number]
+
+    def start(self, model, solver):
+        """The mean state of the last trials, for all examples; None if there is none.
+
+        Parameters
+        ----------
+        model : ConditionalModel
+            The model of all examples.
+        solver : Solver
+            The solver that trains it.
+        """
+        # the duals of sets of labels are not numbers of which there is a mean
+        if "coordinates" not in model.oracles:
+            return None
+        states = [self._start(k, model, self.scaling) for k in range(len(self.states))]
+        if None in states:
+            return None
+        if all("coordinates" in state for state in states):
+            mean = {"coordinates": self._mean_coordinates(model, states)}
+        else:
+            mean = {"weights": np.mean([each["weights"] for each in states], axis=0)}
+        return mean if solver.accepts(mean, model) else None
+
+    def _mean_coordinates(self, model, states):
+        """Dual variables of each example in the trials that it was part of."""
+        n, n_labels = model.n_examples, model.rows.n_labels
+        mean, counts = np.zeros((n + 1, n_labels)), np.zeros(n)
+        for rows, state in zip(self.rows, states, strict=True):
+            mean[rows] += state["coordinates"][:-1]
+            mean[-1] += state["coordinates"][-1] / len(states)
+            counts[rows] += 1.0
+        # examples that were never part have dual variables of zero
+        mean[:-1] /= np.maximum(counts, 1.0)[:, None]
+        return mean
 
     def left(self):
         """Seconds that are left, or None."""
@@ -181,7 +230,9 @@ class Trials:
         )
         state = self._start(number, model, scaling)
         if state is not None and not solver.accepts(state, model):
-            state = None
+            state = _coordinates(state, model)
+            if state is not None and not solver.accepts(state, model):
+                state = None
         result = solver.solve(
             model,
             alpha,
@@ -199,6 +250,13 @@ class Trials:
         if Status(result.status).remedy is not None:
             self.unfinished.append((scaling, result))
         return solver.layout(model).views(result.weights)
+
+
+def _coordinates(state, model):
+    """Dual variables that stand for weights, where these are what is known."""
+    if "weights" not in state or getattr(model, "loss_name", None) != "squared_hinge":
+        return None
+    return {"coordinates": model.coordinates_at(state["weights"])}
 
 
 def _warn(what, trials):

@@ -57,7 +57,9 @@ def _is_likelihood(estimator):
     {
         **TEXTS,
         "solvers": listing(
-            SOLVERS.names("max", "factors", "coordinates", "label_sets", "slopes", "curvature")
+            SOLVERS.names(
+                "max", "factors", "coordinates", "label_sets", "slopes", "curvature"
+            )
         ),
     }
 )
@@ -125,8 +127,9 @@ class MultilabelPairwise(
         loss on held-out samples are compared with those without pairs. A value is
         rejected if one of them is worse by half a standard error of the difference, or
         if the mean gain is below half a standard error. There are up to five folds, and
-        fewer if 1000 samples were held out before. Samples are weighted by
-        `sample_weight`. If you interrupt the choice, the classifier stays unfitted.
+        fewer if 1000 samples were held out before. With more than 100 labels and
+        ``pairs="auto"`` it is zero, because no pairs improved predictions in our
+        benchmarks there. Samples are weighted by `sample_weight`. If you interrupt the choice, the classifier stays unfitted.
     target : {"auto", "subset", "hamming", "f1", "micro", "macro"}, default="auto"
         What `predict` is judged by. "subset": the whole set; `predict` returns the set
         with the highest score. "hamming": the number of wrong labels; `predict` returns
@@ -152,7 +155,8 @@ class MultilabelPairwise(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
-        "auto" is "dcd", or "lbfgs" with ``loss="log"``. For "structured_hinge", it is
+        "auto" is "dcd". It is "newton" with ``loss="log"``, and if X is dense with the
+        squared hinge; with pairs, "lbfgs" stands for it with ``loss="log"``. For "structured_hinge", it is
         "bcfw" if sets of labels are enumerated, otherwise "bca".
     max_iter : int, default=1000
         Maximum number of passes over the data. Used only if `solver` is a name.
@@ -208,7 +212,8 @@ class MultilabelPairwise(
     --------
     sksstruct.plotting.InteractionsDisplay : The interactions as a heat map.
     sksstruct.solvers.DCD : The solver and its options.
-    sksstruct.solvers.LBFGS : The solver of ``loss="log"``.
+    sksstruct.solvers.Newton : The solver of ``loss="log"`` without pairs.
+    sksstruct.solvers.LBFGS : The solver of ``loss="log"`` with pairs.
 
     References
     ----------

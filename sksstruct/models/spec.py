@@ -245,6 +245,18 @@ class ModelSpec:
         """The regularization of the problem that solvers see, from that of the user."""
         return alpha / (self.intercept_scaling_ * self.intercept_scaling_)
 
+    def first_state(self, model, solver):
+        """State to begin training with, where there is no earlier fit; None for none.
+
+        Parameters
+        ----------
+        model : BoundModel
+            The model with its data.
+        solver : Solver
+            The solver that trains it.
+        """
+        return None
+
     def _can_continue(self, previous, state):
         """Whether duals, or weights, of an earlier fit are valid for this model.
 

@@ -79,7 +79,7 @@ class Newton(Solver):
     def suits(
         cls, model: BoundModel, l1: float = 0.0, alpha: float | None = None
     ) -> bool:
-        return model.is_steep(alpha)
+        return model.prefers_curvature
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         weights = dual_state.get("weights")

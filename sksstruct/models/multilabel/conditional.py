@@ -13,9 +13,6 @@ from sksstruct.utils.parallel import run_in_chunks
 BATCH = 512
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
-# Mean curvature of the dual, beside that of the squared hinge, beyond which dual
-# variables are slow.
-STEEP = 5.0
 
 
 class ConditionalModel(Trainable):
@@ -61,8 +58,8 @@ class ConditionalModel(Trainable):
             *("slopes",) * smooth,
         )
         # dual variables of the logistic loss are learned slowly
-        if loss == "log":
-            self.preferred_solver = "newton" if separate else "lbfgs"
+        if loss == "log" and not separate:
+            self.preferred_solver = "lbfgs"
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
         # what labels cost that are off, and that are on
@@ -85,16 +82,20 @@ class ConditionalModel(Trainable):
         first = (rows.n_features - 1) * rows.ld
         return w[first : first + rows.n_labels]
 
-    def is_steep(self, alpha):
+    @property
+    def prefers_curvature(self):
         """Whether dual variables, one after the other, would take very many passes.
 
-        They do where rows are dense, and long beside the regularization: steps of some
-        rows undo those of others.
+        They do for the logistic loss, and where rows are dense, whose steps undo those
+        of others.
         """
-        if not alpha or sparse.issparse(self.features):
-            return False
-        squares = np.einsum("ij,ij->i", self.features, self.features)
-        return float(self.example_weights @ squares) > STEEP * alpha * self.n_examples
+        return self.loss_name == "log" or not sparse.issparse(self.features)
+
+    def coordinates_at(self, w):
+        """State of a `ConditionalDual` with the variables b = -l' of the weights w."""
+        state = np.zeros((self.n_examples + 1, self.rows.n_labels))
+        self.rows.duals_at(w, state[:-1])
+        return state
 
     def penalty(self, w, alpha):
         """The penalty of weights w."""
@@ -224,6 +225,5 @@ class ConditionalLoss:
 
     def dual_value(self, w, alpha):
         """A lower bound of the optimum, from the dual variables of weights w."""
-        state = np.zeros((self.model.n_examples + 1, self.model.rows.n_labels))
-        self.model.rows.duals_at(w, state[:-1])
+        state = self.model.coordinates_at(w)
         return ConditionalDual(self.model, alpha, state).value()

@@ -43,7 +43,8 @@ class MultilabelModel(RowsModel):
         ``enumerates(n_labels)`` returns whether all sets of labels are tried.
     choose : callable
         ``choose(self, examples)`` returns the number that stands for
-        `interaction_scaling`, and the `Target`, or None for the best set.
+        `interaction_scaling`, the `Target`, or None for the best set, and a callable
+        for `first_state`, or None.
 
     Attributes
     ----------
@@ -187,10 +188,15 @@ class MultilabelModel(RowsModel):
         return self._bind((X, Y, np.ones(1)))
 
     def _bind(self, examples):
-        self.scaling, self._target = self.choose(self, examples)
+        self.scaling, self._target, self._start = self.choose(self, examples)
         if self.scaling == 0.0:
             self.label_pairs_ = self.label_pairs_[:0]
         return self.bind_scaled(examples, self.scaling)
+
+    def first_state(self, model, solver):
+        # once: the trials that it is from hold all examples
+        start, self._start = self._start, None
+        return start and start(model, solver)
 
     def _bind_part(self, examples, first, last):
         # the scaling that all examples have chosen

@@ -1,0 +1,214 @@
+"""Newton's method for labels without pairs."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import approx_fprime
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.models.multilabel.curvature import LabelGroup, SeparateLabels
+
+from sksstruct import MultilabelPairwise
+from sksstruct.solvers import Newton
+
+LOSSES = ["log", "squared_hinge"]
+
+
+def data(n=70, n_labels=9, seed=0, is_sparse=False):
+    """Labels of which one is on everywhere and one nowhere; a column without entries."""
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, 6)) * (rng.uniform(size=(n, 6)) < 0.7)
+    X[:, 4] = 0.0
+    Y = (X @ rng.standard_normal((6, n_labels)) + rng.standard_normal(n_labels) > 0.5)
+    Y = Y.astype(np.int32)
+    Y[:, 0], Y[:, -1] = 1, 0
+    return sparse.csr_array(X) if is_sparse else X, Y
+
+
+def bound(loss, *, is_sparse=False, free_bias=True, pairs=()):
+    X, Y = data(is_sparse=is_sparse)
+    rng = np.random.RandomState(1)
+    ones = np.ones((len(Y), 1))
+    X = sparse.csr_array(sparse.hstack([X, ones])) if is_sparse else np.hstack([X, ones])
+    weight, costs = rng.uniform(0.2, 1.0, len(Y)), rng.uniform(0.5, 2.0, (2, Y.shape[1]))
+    pairs = np.array(pairs, dtype=int).reshape(-1, 2)
+    return ConditionalModel(
+        X, Y, pairs, costs, weight / weight.sum(), 0.0, loss, free_bias=free_bias
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("free_bias", [False, True])
+def test_slopes_and_curvature(loss, is_sparse, free_bias):
+    """Against differences of the objective that the model itself has."""
+    alpha, model = 0.3, bound(loss, is_sparse=is_sparse, free_bias=free_bias)
+    problem = SeparateLabels(model, alpha)
+    # a free bias is one that some examples need to be positive, and some negative
+    assert problem.free.sum() == (model.rows.n_labels - 2 if free_bias else 0)
+    labels = np.array([1, 4, 0, 6])
+    rng = np.random.RandomState(0)
+    coef = rng.standard_normal((len(problem.used), len(labels)))
+    group = LabelGroup(problem, labels, coef)
+
+    def primal(x, j):
+        others = coef.copy()
+        others[:, j] = x
+        return LabelGroup(problem, labels, others).primal[j]
+
+    def slope(x, j):
+        others = coef.copy()
+        others[:, j] = x
+        return LabelGroup(problem, labels, others).gradient[:, j]
+
+    direction = rng.standard_normal(coef.shape)
+    image, changes = group.product(direction, np.arange(4), group.curvature)
+    np.testing.assert_allclose(changes, problem.X @ direction)
+    for j in range(len(labels)):
+        numeric = approx_fprime(coef[:, j], primal, 1e-7, j)
+        np.testing.assert_allclose(group.gradient[:, j], numeric, atol=1e-5)
+        step = 1e-7 * direction[:, j]
+        change = (slope(coef[:, j] + step, j) - slope(coef[:, j] - step, j)) / 2e-7
+        np.testing.assert_allclose(image[:, j], change, atol=1e-5)
+    # all labels together have the objective of the model
+    w = np.zeros(model.n_weights)
+    everything = np.arange(model.rows.n_labels)
+    coef = rng.standard_normal((len(problem.used), len(everything)))
+    whole = LabelGroup(problem, everything, coef)
+    problem.put(everything, whole, w)
+    assert whole.primal.sum() == pytest.approx(model.loss(w) + model.penalty(w, alpha))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("free_bias", [False, True])
+def test_bounds_are_below_the_optimum(loss, free_bias):
+    alpha, model = 0.05, bound(loss, free_bias=free_bias)
+    best = Newton(tol=1e-12).solve(model, alpha)
+    problem = SeparateLabels(model, alpha)
+    rng = np.random.RandomState(0)
+    everything = np.arange(model.rows.n_labels)
+    optimum = problem.group(everything, best.weights)
+    assert best.dual_gap <= 1e-10
+    near = []
+    for scale in (0.0, 1e-3, 1e-2, 0.3, 3.0):
+        noise = scale * rng.standard_normal(optimum.weights.shape)
+        group = LabelGroup(problem, everything, optimum.weights + noise)
+        assert (group.dual() <= optimum.primal + 1e-12).all()
+        near.append((optimum.primal - group.dual()).max())
+    # bounds that say something
+    assert near[0] < 1e-8 < near[1] < 1e-2 < near[-1]
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_optimum_is_that_of_scikit_learn(is_sparse, fit_intercept):
+    X, Y = data(is_sparse=is_sparse)
+    peers = {
+        "log": lambda C: LogisticRegression(
+            C=C, tol=1e-12, max_iter=10**4, fit_intercept=fit_intercept
+        ),
+        "squared_hinge": lambda C: LinearSVC(
+            C=C, tol=1e-12, max_iter=10**6, fit_intercept=fit_intercept, dual=False
+        ),
+    }
+    for loss, peer in peers.items():
+        classifier = MultilabelPairwise(
+            0.02, loss=loss, interaction_scaling=0, solver=Newton(tol=1e-12),
+            fit_intercept=fit_intercept, target="subset",
+        ).fit(X, Y)  # fmt: skip
+        assert classifier.dual_gap_ <= 1e-10
+        for j in range(1, Y.shape[1] - 1):
+            other = peer(1 / (0.02 * len(Y))).fit(X, Y[:, j])
+            np.testing.assert_allclose(classifier.coef_[j], other.coef_[0], atol=1e-4)
+            if fit_intercept:
+                found = classifier.intercept_[j]
+                assert found == pytest.approx(other.intercept_[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_together_or_one_by_one(loss):
+    """Labels do not know of each other, however many are seen at once."""
+    model = bound(loss)
+    fits = [
+        Newton(tol=1e-10, n_together=n).solve(model, 0.01, n_jobs=n_jobs)
+        for n, n_jobs in ((1, None), (4, None), (4, 2), (64, None))
+    ]
+    for each in fits:
+        assert each.status == "converged"
+        np.testing.assert_allclose(each.weights, fits[0].weights, atol=1e-4)
+    # threads change nothing at all
+    np.testing.assert_array_equal(fits[1].weights, fits[2].weights)
+    assert fits[0].history["gap"][-1] <= 1e-10 * fits[0].objective
+    assert (np.diff(fits[3].history["dual"]) >= 0.0).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_goes_on_from_earlier_weights(loss):
+    model = bound(loss)
+    cold = Newton(tol=1e-8).solve(model, 0.01)
+    warm = Newton(tol=1e-8).solve(model, 0.01, dual_state=cold.dual_state)
+    assert warm.n_iter == 1 < cold.n_iter
+    np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-6)
+    early = Newton(max_iter=1, tol=1e-8).solve(model, 0.01)
+    assert early.status == "max_iter"
+    assert early.n_iter == 1
+    # its certificate is valid, and more than the trivial one
+    assert cold.objective <= early.objective
+    assert 0.0 <= early.objective - early.dual_gap <= cold.objective
+
+
+def test_problems_that_are_hard_for_newton():
+    """Columns of very different size, and separable labels with hardly a penalty."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 8)) * 10.0 ** np.arange(-4, 4)
+    Y = (X[:, 2:5] / X[:, 2:5].std(axis=0) > 0.3).astype(int)
+    for loss in LOSSES:
+        classifier = MultilabelPairwise(
+            1e-7, loss=loss, interaction_scaling=0, solver="newton", tol=1e-4,
+            target="subset",
+        ).fit(X, Y)  # fmt: skip
+        assert classifier.dual_gap_ <= 1e-4 * classifier.objective_
+        assert classifier.score(X, Y) == 1.0
+
+
+def test_an_interrupt_leaves_the_weights_so_far(monkeypatch):
+    model, steps = bound("log"), []
+    real = LabelGroup.step
+
+    def step(self, *arguments):
+        steps.append(1)
+        if len(steps) == 4:
+            raise KeyboardInterrupt
+        return real(self, *arguments)
+
+    monkeypatch.setattr(LabelGroup, "step", step)
+    found = Newton(tol=1e-10, n_together=3).solve(model, 0.01)
+    assert found.status == "interrupted"
+    # three groups in the first pass, and one in the second was about to move
+    assert found.n_iter == 1
+    loss, penalty = model.loss(found.weights), model.penalty(found.weights, 0.01)
+    assert found.objective == pytest.approx(loss + penalty)
+    assert 0.0 < found.dual_gap < np.inf
+
+
+def test_where_it_is_chosen():
+    X, Y = data()
+    for given, loss, scaling, name in (
+        (X, "log", 0, "Newton"),
+        (X, "log", 0.5, "LBFGS"),
+        (sparse.csr_array(X), "log", 0, "Newton"),
+        (X, "squared_hinge", 0, "Newton"),
+        (sparse.csr_array(X), "squared_hinge", 0, "DCD"),
+        (X, "squared_hinge", 0.5, "DCD"),
+        (X, "hinge", 0, "DCD"),
+    ):
+        classifier = MultilabelPairwise(
+            0.1, loss=loss, interaction_scaling=scaling, target="subset"
+        ).fit(given, Y)
+        assert type(classifier.solver_).__name__ == name
+    with pytest.raises(ValueError, match="Newton needs the oracle curvature"):
+        MultilabelPairwise(solver="newton", interaction_scaling=0.5).fit(X, Y)
+    # without regularization there is no dual
+    with pytest.raises(ValueError, match="Newton needs alpha > 0"):
+        MultilabelPairwise(0.0, solver="newton", interaction_scaling=0).fit(X, Y)
