@@ -203,8 +203,9 @@ class ChainCRF(
         expected number of wrong labels, which the most probable label of each position
         minimizes, or among labelings that satisfy the constraints the one with the
         largest sum of these probabilities. It needs ``loss="log"`` or a
-        `CalibratedTagger`, and takes about twice as long; see the user guide for when
-        it helps. Training is the same, and the parameter can be set on a fitted tagger.
+        `CalibratedTagger`, and takes two to five times as long; see the user guide for
+        when it helps. Training is the same, and the parameter can be set on a fitted
+        tagger.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`,
         `CuttingPlane` and `GDMM` start from its dual variables. They need the same
