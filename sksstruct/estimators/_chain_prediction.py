@@ -41,6 +41,19 @@ def _above(weights, threshold):
     return weights
 
 
+def check_probabilistic(estimator, what, error):
+    """Raise an error if there are no probabilities, that says what needs them."""
+    # the fitted loss; the parameter may have changed since
+    loss = estimator._loss or estimator.loss
+    if loss != "log" and estimator._temperature is None:
+        raise error(
+            f"{what} loss='log', the likelihood; this "
+            f"{type(estimator).__name__} has loss={loss!r}, whose scores say which "
+            "labeling is best, but not how probable it is. "
+            "sksstruct.CalibratedTagger finds probabilities for them"
+        )
+
+
 @fill_doc(TEXTS)
 class ChainPrediction(TrainedChain):
     """What `sksstruct.ChainCRF` does once it is fitted."""
@@ -241,6 +254,17 @@ class ChainPrediction(TrainedChain):
             chain.temperature = self._temperature
         return chain
 
+    def _predicted(self, X, *constraints, dense=False):
+        """The chain, and the numbers of the labels that `predict` returns, flat."""
+        by_label = self.risk == "hamming"
+        if by_label:
+            check_is_fitted(self, "coef_")
+            check_probabilistic(self, "risk='hamming' needs", ValueError)
+        elif self.risk != "sequence":
+            raise ValueError(f"risk must be 'sequence' or 'hamming', got {self.risk!r}")
+        chain = self._fitted(X, *constraints, dense=dense or by_label)
+        return chain, chain.likely() if by_label else chain.decode()[0]
+
     @property
     def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
         """ndarray of shape (n_features,): names of the features, if X had any."""
@@ -263,7 +287,7 @@ class ChainPrediction(TrainedChain):
         excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> np.ndarray:
-        """Best labeling of each sequence.
+        """Best labeling of each sequence, for the risk that is the parameter.
 
         Parameters
         ----------
@@ -288,10 +312,11 @@ default=None
         Raises
         ------
         ValueError
-            If a constraint names a label not seen in fit, or leaves no labeling.
+            If a constraint names a label not seen in fit, or leaves no labeling; and
+            with ``risk="hamming"`` if there are no probabilities.
         """
-        chain = self._fitted(X, known, excluded, forbidden_transitions)
-        labels = self.classes_[chain.decode()[0]]
+        chain, codes = self._predicted(X, known, excluded, forbidden_transitions)
+        labels = self.classes_[codes]
         if isinstance(X, np.ndarray) and X.ndim == 3:
             return labels.reshape(X.shape[:2])
         # not a list: cross_val_predict concatenates the results of the folds
@@ -359,8 +384,8 @@ default=None
         score : float
             Accuracy.
         """
-        chain = self._fitted(X)
-        codes, lengths = chain.decode()[0], chain.packed.lengths
+        chain, codes = self._predicted(X)
+        lengths = chain.packed.lengths
         flat = check_labels(y, lengths)
         weight = check_position_weight(sample_weight, lengths)
         y_true = LabelEncoder(self.classes_).encode(flat, default=-1)

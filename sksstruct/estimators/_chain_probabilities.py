@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 from scipy.special import entr
 
-from sksstruct.estimators._chain_prediction import ChainPrediction
+from sksstruct.estimators._chain_prediction import ChainPrediction, check_probabilistic
 from sksstruct.estimators._explanation import Explanation, differences
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.models.chain.constraints import forbidden_others
@@ -24,16 +24,13 @@ from sksstruct.utils.validation import check_sequences
 
 
 def _is_probabilistic(estimator):
-    # the fitted loss; the parameter may have changed since
-    loss = estimator._loss or estimator.loss
-    if loss != "log" and estimator._temperature is None:
-        raise AttributeError(
-            "predict_proba, predict_marginals, predict_entities, log_proba and entropy "
-            "need loss='log', the likelihood; this "
-            f"{type(estimator).__name__} has loss={loss!r}, whose scores say which "
-            "labeling is best, but not how probable it is. "
-            "sksstruct.CalibratedTagger finds probabilities for them"
-        )
+    check_probabilistic(
+        estimator,
+        "predict_proba, predict_marginals, predict_entities, log_proba and entropy "
+        "need",
+        AttributeError,
+    )
+    return True
 
 
 @fill_doc(TEXTS)
@@ -100,7 +97,7 @@ class ChainProbabilities(ChainPrediction):
         excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> list[list[tuple[int, int, str, float]]]:
-        """Entities of the best labeling, with their probabilities.
+        """Entities of what `predict` returns, with their probabilities.
 
         Parameters
         ----------
@@ -119,8 +116,9 @@ class ChainProbabilities(ChainPrediction):
         """
         spans = SpanLabels(self.classes_.tolist(), lambda _: "classes_ has the label")
         spans.scheme()
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        bounds, codes = chain.packed.offsets, chain.decode()[0]
+        given = known, excluded, forbidden_transitions
+        chain, codes = self._predicted(X, *given, dense=True)
+        bounds = chain.packed.offsets
         first = np.zeros(len(codes) + 1, dtype=bool)
         first[bounds] = True
         found = SpanSequence(spans, codes, first[:-1])

@@ -93,6 +93,8 @@ class TrainedChain(Trained):
     _stream: Any = ()
     # What a calibration divides the scores by. None without one.
     _temperature: Any = None
+    # What predictions minimize.
+    risk: str = "sequence"
 
     transitions_: Any
     transition_coef_: Any

@@ -40,7 +40,7 @@ class CalibratedTagger(
     probabilities they are far too close to each other. The temperature T makes the
     observed labelings of held-out sequences as likely as possible, with probabilities
     proportional to ``exp(score / T)`` [1]_. One number cannot be overfitted, and it
-    changes no prediction.
+    changes no prediction, except those of a `ChainCRF` with ``risk="hamming"``.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class CalibratedTagger(
         return getattr(self.estimator_, name)(X, *args, **params)
 
     def predict(self, X: Items, **params: Any) -> np.ndarray:
-        """Best labeling of each sequence, the same as without a temperature.
+        """Labels of each sequence, as the tagger predicts them.
 
         Parameters
         ----------

@@ -17,12 +17,19 @@ of these is a condition on two neighbors, and so the probability is the product 
 vector and, for each position, the matrix p(b | a) less the pairs that do not fit. The
 conditional entropies of its rows, weighed by the marginals, sum to the entropy of the
 sequence, without differences of large numbers.
+
+The expected number of right labels of y is the sum of its marginals. It is largest for
+the labels of highest marginals, unless these may not follow each other: then Viterbi
+finds the best of the allowed labelings, with marginals for scores.
 """
 
 from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
+from sksstruct.inference.chains._viterbi cimport viterbi_padded
+from sksstruct.inference.trees._messages cimport best_state
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport ChainScratch
@@ -207,6 +214,34 @@ def write_marginals(BoundChain chain, Workspace workspace, double temperature,
             posterior.sum(node, &log_partition[i])
             if wants_entropies and log_partition[i] > -INFINITY:
                 entropies[i] = posterior.entropy(node)
+
+
+def write_likely_labels(BoundChain chain, Workspace workspace, double temperature,
+                        Py_ssize_t start, Py_ssize_t stop, double[::1] log_partition,
+                        int32_t[::1] labels):
+    """Write allowed labels, flat, whose expected number of right ones is largest."""
+    cdef Posterior posterior = Posterior(chain, workspace, temperature)
+    cdef double* nodes = posterior._means.other
+    cdef Py_ssize_t n_labels = chain.n_labels, ld = chain.ld, first, t, i
+    cdef double[::1] memory = aligned_zeros(2 * n_labels * ld)
+    # transitions score nothing, or -inf if they are forbidden
+    cdef const double* table = chain._constraints.transitions(
+        &memory[0], &memory[n_labels * ld])
+    with nogil:
+        for i in range(start, stop):
+            first = chain._starts[i]
+            posterior.load(i)
+            posterior.sum(nodes, &log_partition[i])
+            if log_partition[i] == -INFINITY:
+                continue
+            if chain._constraints.mask != NULL:
+                # labels may have the probability zero, and yet be allowed
+                chain._constraints.forbid_labels(first, posterior._size, nodes)
+                viterbi_padded(
+                    posterior._size, n_labels, ld, nodes, table, 0, &labels[first])
+                continue
+            for t in range(posterior._size):
+                labels[first + t] = <int32_t> best_state(n_labels, nodes + t * ld)
 
 
 def write_log_proba(BoundChain chain, Workspace workspace, double temperature,

@@ -5,6 +5,7 @@ import numpy as np
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._given import GivenChain, entries_before
 from sksstruct.models.chain._posterior import (
+    write_likely_labels,
     write_log_proba,
     write_marginals,
     write_spans,
@@ -158,6 +159,12 @@ class FittedChain:
         )
         self._check_feasible(scores)
         return codes, self._of_all(scores, 0.0)
+
+    def likely(self):
+        """Numbers of the allowed labels with most right ones by expectation, flat."""
+        codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
+        self._run_posterior(write_likely_labels, out=codes)
+        return codes
 
     def topk(self, k):
         """The k best labelings of each sequence, and their scores, as lists."""

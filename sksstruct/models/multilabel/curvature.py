@@ -151,12 +151,19 @@ class LabelGroup:
         weighted = masses * duals
         sums = _dot(weighted, on), _dot(weighted, ~on)
         factors = np.minimum(*sums) / np.maximum(sums, np.finfo(np.float64).tiny)
-        duals = np.minimum(duals * np.where(on, factors[0], factors[1]), 1.0)
+        duals = duals * np.where(on, factors[0], factors[1])
         combined = self.problem.transposed @ (masses * np.where(on, duals, -duals))
         # the last one is zero but for rounding
         square = _dot(combined[:-1], combined[:-1]) / (2.0 * self.alpha)
-        bounds[self.free] = _dot(masses, entr(duals) + entr(1.0 - duals)) - square
+        bounds[self.free] = _dot(masses, self._conjugate(duals)) - square
         return bounds
+
+    def _conjugate(self, duals):
+        """-l*(-b), which is what variables contribute to the dual."""
+        if not self.logistic:
+            return duals - 0.25 * duals**2
+        duals = np.minimum(duals, 1.0)
+        return entr(duals) + entr(1.0 - duals)
 
     def keep(self, which):
         """Forget all labels but some."""
