@@ -120,7 +120,10 @@
       (ptrdiff_t n, double score, double weight, const double *row, double *out))      \
     X(void, sks_extremes,                                                              \
       (ptrdiff_t rows, ptrdiff_t cols, const double *table, double *row_high,          \
-       double *col_high))
+       double *col_high))                                                               \
+    X(void, sks_step_back,                                                             \
+      (ptrdiff_t n, ptrdiff_t ld, const double *table, const double *after,            \
+       const double *scale, double *out, double *sums))
 
 #define SKS_FIELD(type, name, arguments) type (*name) arguments;
 typedef struct {

@@ -86,6 +86,9 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     void sks_share "sks_table.sks_share"(
         Py_ssize_t ld, const double* row, const double* after, double total,
         double share, double weight, double* e, double* next, double* pair) noexcept
+    void sks_step_back "sks_table.sks_step_back"(
+        Py_ssize_t n, Py_ssize_t ld, const double* table, const double* after,
+        const double* scale, double* out, double* sums) noexcept
     Py_ssize_t sks_first "sks_table.sks_first"(
         Py_ssize_t n, const double* x, double value) noexcept
     double sks_max_below "sks_table.sks_max_below"(

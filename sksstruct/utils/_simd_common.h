@@ -26,6 +26,17 @@
 #define SKS_VECTORS 1
 typedef double sks_v8 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef uint64_t sks_m8 __attribute__((vector_size(64), aligned(8), may_alias));
+/* As many as a register holds, for sums that are to stay in registers: gcc takes what
+   is wider apart, and puts it on the stack. */
+#if defined(__AVX512F__)
+#define SKS_LANES 8
+#elif defined(__AVX__)
+#define SKS_LANES 4
+#else
+#define SKS_LANES 2
+#endif
+typedef double sks_lanes
+    __attribute__((vector_size(8 * SKS_LANES), aligned(8), may_alias));
 #endif
 
 /* Calls BODY(width, first) on blocks of at most 32 columns; the constant widths let
@@ -73,9 +84,9 @@ SKS_INLINE double sks_dot(ptrdiff_t ld, const double *SKS_RESTRICT x,
 SKS_INLINE void sks_fma(const int width, double v, const double *row, double *acc)
 {
 #ifdef SKS_VECTORS
-    if (width % 8 == 0) {
-        for (int j = 0; j < width / 8; j++)
-            ((sks_v8 *)acc)[j] += v * ((const sks_v8 *)row)[j];
+    if (width % SKS_LANES == 0) {
+        for (int j = 0; j < width / SKS_LANES; j++)
+            ((sks_lanes *)acc)[j] += v * ((const sks_lanes *)row)[j];
         return;
     }
 #endif

@@ -118,6 +118,22 @@ static void sks_logplus(ptrdiff_t n, ptrdiff_t ld,
     }
 }
 
+/* out[k] = sum_b table[k, b] after[b], and sums[k, :] += scale[k] after[:], k < n: a step
+   back of sum-product, and the means that come of it, if sums is not NULL. */
+static void sks_step_back(ptrdiff_t n, ptrdiff_t ld, const double *SKS_RESTRICT table,
+                          const double *SKS_RESTRICT after,
+                          const double *SKS_RESTRICT scale, double *SKS_RESTRICT out,
+                          double *SKS_RESTRICT sums)
+{
+    for (ptrdiff_t k = 0; k < n; k++) {
+        const double *row = table + k * ld;
+        out[k] = sks_dot(ld, row, after);
+        if (sums == NULL) continue;
+        for (ptrdiff_t b = 0; b < ld; b += 4)
+            for (int j = 0; j < 4; j++) sums[k * ld + b + j] += scale[k] * after[b + j];
+    }
+}
+
 /* What is below this, and added to one, cannot be seen. */
 #define SKS_NOTHING -100.0
 

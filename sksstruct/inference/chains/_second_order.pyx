@@ -9,11 +9,17 @@ the labels b, c at t - 1 and t has the score
     delta_t(b, c) = unary[t, c] + pairwise[b, c] + max_a delta_{t-1}(a, b) + w[a, b, c]
 
 The maximum runs over whole vectors of c, one for each pair (a, b) that some weight
-begins with, and one more for all other a. Most of them are left out: those of a whose
-prefix scores so little that no weight makes up for it. Labelings are found from their
-ends: with the scores of prefixes it is known how good a suffix can become, and the best
-one is extended first. The k-th labeling is complete after at most k suffixes of each
-length were extended, and no more than k have to wait.
+begins with, and one more for all other a. Most of them are left out:
+
+* those of a whose prefix scores so little that no weight makes up for it;
+* where one labeling is asked for, those of prefixes that are in no best labeling. A
+  chain of first order, in which b, c score the largest w[a, b, c] of all a, bounds
+  what can follow a prefix, and leads to a labeling that scores nearly as much.
+
+No row is written for a label b whose prefixes are all left out. Labelings are found
+from their ends: with the scores of prefixes it is known how good a suffix can become,
+and the best one is extended first. The k-th labeling is complete after at most k
+suffixes of each length were extended, and no more than k have to wait.
 
 Ties are those of `_viterbi.pyx` and `_topk.pyx`: the last label is the lowest
 maximizer, and so is every label before it given those after it.
@@ -21,13 +27,16 @@ maximizer, and so is every label before it given those after it.
 
 import numpy as np
 
+from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 
 from sksstruct.utils._memory cimport reserve
-from sksstruct.utils._simd cimport sks_axpy, sks_raise, sks_reaching
+from sksstruct.utils._simd cimport (
+    sks_axpy, sks_first, sks_max, sks_maxplus, sks_raise, sks_reaching,
+)
 
 from sksstruct.utils._layout import aligned_zeros
 
@@ -44,21 +53,26 @@ cdef class SecondOrder:
     def __cinit__(self, LabelTriples triples):
         cdef Py_ssize_t k, cells = triples.n_labels * triples.ld
         cdef double[::1] memory = aligned_zeros(
-            triples.n_rows * triples.ld + 2 * cells + 3 * triples.ld)
+            triples.n_rows * triples.ld + 3 * cells + 4 * triples.ld)
         cdef int32_t[::1] listed = np.zeros(triples.n_labels, dtype=np.int32)
-        self._triples, self._arrays = triples, (memory, listed)
+        cdef int64_t[::1] written = np.zeros(triples.n_rows, dtype=np.int64)
+        self._triples, self._arrays = triples, (memory, listed, written)
         self._n, self._ld = triples.n_labels, triples.ld
         self._rows, self._maxima = &memory[0], &memory[triples.n_rows * self._ld]
-        self._nothing = self._maxima + cells
-        self._range = self._nothing + cells
+        self._bounds = self._maxima + cells
+        self._turned = self._bounds + cells
+        self._range = self._turned + cells
         self._rest = self._range + self._ld
         self._row = self._rest + self._ld
-        self._listed = &listed[0]
-        for k in range(cells):
+        self._nothing = self._row + self._ld
+        self._listed, self._written = &listed[0], &written[0]
+        for k in range(triples.ld):
             self._nothing[k] = -INFINITY
 
     def __dealloc__(self):
         free(self._best)
+        free(self._after)
+        free(self._reached)
         free(self._taken)
         free(self._waiting)
 
@@ -75,7 +89,9 @@ cdef class SecondOrder:
         cdef Py_ssize_t count = 0, suffix, t
         self._size, self._theta = size, theta
         self._table, self._table_step = table, table_step
-        self._spread_out(weights)
+        self._weights, self._call = weights, self._call + 1
+        self._bound_suffixes()
+        self._least = self._bound_best() if k == 1 else -DBL_MAX
         self._find_prefixes()
         reserve(<void**> &self._waiting, &self._waiting_capacity, k, sizeof(Suffix))
         self._n_taken, self._n_waiting, self._most_waiting = 0, 0, k
@@ -100,67 +116,169 @@ cdef class SecondOrder:
             self._most_waiting -= 1
         return count
 
-    cdef void _spread_out(self, const double* weights) noexcept nogil:
-        """Write weights to their rows, where all other entries stay zero."""
-        cdef Py_ssize_t b, row, k
-        cdef double low, high
-        for b in range(self._n):
-            low = high = 0.0
-            row = self._triples.first_row[b]
-            for row in range(row, self._triples.first_row[b + 1]):
-                for k in range(self._triples.start[row], self._triples.stop[row]):
-                    self._rows[self._triples.place[k]] = weights[k]
-                    low, high = min(low, weights[k]), max(high, weights[k])
-            self._range[b] = high - low
+    # ---- bounds ----
+
+    cdef void _bound_weights(self) noexcept nogil:
+        """Find the largest weight of each (c, b), and the range of those of each b."""
+        cdef Py_ssize_t ld = self._ld, cells = self._n * ld, k, cell
+        cdef double* lows = self._turned
+        cdef double value
+        memset(self._bounds, 0, cells * sizeof(double))
+        memset(lows, 0, cells * sizeof(double))
+        for k in range(self._triples.n_weights):
+            cell, value = self._triples.turned[k], self._weights[k]
+            self._bounds[cell] = (
+                value if value > self._bounds[cell] else self._bounds[cell])
+            lows[cell] = -value if -value > lows[cell] else lows[cell]
+        memset(self._range, 0, ld * sizeof(double))
+        memset(self._row, 0, ld * sizeof(double))
+        for k in range(self._n):
+            sks_raise(ld, 0.0, self._bounds + k * ld, self._range)
+            sks_raise(ld, 0.0, lows + k * ld, self._row)
+        sks_axpy(ld, 1.0, self._row, self._range)
+
+    cdef int _bound_suffixes(self) except -1 nogil:
+        """Bound the scores of the labels from each one on."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
+        cdef const double* table
+        cdef double table_top = 0.0
+        self._bound_weights()
+        reserve(<void**> &self._after, &self._after_capacity, self._size * ld,
+                sizeof(double))
+        memcpy(self._after, self._theta, self._size * ld * sizeof(double))
+        self._scale = 1.0 + sks_max(n, self._range)
+        for t in range(self._size - 1, 0, -1):
+            if self._table_step or t == self._size - 1:
+                table = self._table + (t - 1) * self._table_step
+                for b in range(n):
+                    for c in range(n):
+                        self._turned[c * ld + b] = (
+                            self._bounds[c * ld + b] + table[b * ld + c])
+                table_top = fabs(sks_max(n * ld, self._turned))
+            self._scale += table_top + fabs(sks_max(n, self._theta + t * ld))
+            sks_maxplus(n, ld, self._after + t * ld, self._turned,
+                        self._after + (t - 1) * ld)
+        self._scale += fabs(sks_max(n, self._theta))
+        return 0
+
+    cdef double _bound_best(self) noexcept nogil:
+        """Return a bound on the best score, less the rounding errors of all sums.
+
+        It is that of the labeling that goes where the bounds on suffixes are best.
+        """
+        cdef Py_ssize_t n = self._n, ld = self._ld, t, a = 0, b = 0, c
+        cdef const double* row = NULL
+        cdef const double* table
+        cdef double total = 0.0
+        for t in range(self._size):
+            memcpy(self._row, self._after + t * ld, ld * sizeof(double))
+            table, row = self._table + (t - 1) * self._table_step + b * ld, NULL
+            if t > 0:
+                sks_axpy(ld, 1.0, table, self._row)
+            if t > 1 and self._triples.row[a * n + b] >= 0:
+                row = self._weights_after(self._triples.row[a * n + b])
+                sks_axpy(ld, 1.0, row, self._row)
+            c = sks_first(n, self._row, sks_max(n, self._row))
+            # of what is no number there is no largest
+            if c == n:
+                return -DBL_MAX
+            total += self._theta[t * ld + c]
+            total += table[c] if t > 0 else 0.0
+            total += row[c] if row != NULL else 0.0
+            a, b = b, c
+        # no part of a labeling that scores so much is larger than all of this
+        return max(total - 1e-12 * (2.0 * self._scale + fabs(total)), -DBL_MAX)
+
+    cdef const double* _weights_after(self, Py_ssize_t row) noexcept nogil:
+        """Return the scores of all c after a pair (a, b), written where they are new.
+
+        Entries without a weight stay zero.
+        """
+        cdef Py_ssize_t k
+        if self._written[row] != self._call:
+            self._written[row] = self._call
+            for k in range(self._triples.start[row], self._triples.stop[row]):
+                self._rows[self._triples.place[k]] = self._weights[k]
+        return self._rows + row * self._ld
+
+    # ---- prefixes ----
 
     cdef int _find_prefixes(self) except -1 nogil:
         """Find the scores of the best prefixes that end in each pair of labels."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
-        cdef double* out
         reserve(<void**> &self._best, &self._best_capacity, self._size * n * ld,
                 sizeof(double))
+        reserve(<void**> &self._reached, &self._reached_capacity, self._size * n, 1)
+        memset(self._reached, 0, self._size * n)
         for t in range(1, self._size):
-            out = self._best + t * n * ld
-            memcpy(out, self._table + (t - 1) * self._table_step,
-                   n * ld * sizeof(double))
-            for b in range(n):
-                sks_axpy(ld, 1.0, self._theta + t * ld, out + b * ld)
-                for c in range(n if t == 1 else 0):
-                    out[b * ld + c] += self._theta[b]
             if t > 1:
-                self._add_best(out - n * ld, out)
+                self._find_best(t)
+            for b in range(n):
+                if t == 1:
+                    self._reached[n + b] = 1
+                    for c in range(ld):
+                        self._maxima[b * ld + c] = self._theta[b]
+                if self._reached[t * n + b]:
+                    self._follow(t, b)
         return 0
 
-    cdef void _add_best(self, const double* before, double* out) noexcept nogil:
-        """Add the best prefixes that end in each label b to what follows it."""
-        cdef Py_ssize_t n = self._n, ld = self._ld, a, b, k, count, row
-        cdef double best
-        memcpy(self._maxima, self._nothing, n * ld * sizeof(double))
-        memcpy(self._rest, self._nothing, ld * sizeof(double))
+    cdef void _follow(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
+        """Write the scores of the best prefixes that end in b and each c."""
+        cdef Py_ssize_t ld = self._ld
+        cdef double* out = self._best + (t * self._n + b) * ld
+        memcpy(out, self._table + (t - 1) * self._table_step + b * ld,
+               ld * sizeof(double))
+        sks_axpy(ld, 1.0, self._theta + t * ld, out)
+        sks_axpy(ld, 1.0, self._maxima + b * ld, out)
+
+    cdef void _find_margins(self, Py_ssize_t t) noexcept nogil:
+        """Find by how much prefixes that end in each label miss to be left out, but for
+        their own scores."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, a, b
+        cdef const double* theta = self._theta + t * ld
+        cdef double best, rest
         memcpy(self._row, self._nothing, ld * sizeof(double))
         for a in range(n):
-            sks_raise(ld, 0.0, before + a * ld, self._row)
-        # by how much a prefix may be worse than the best one that ends in b, of which
-        # its score is the rest; a little more, for the rounding errors
+            if self._reached[t * n + a]:
+                sks_raise(ld, 0.0, self._best + (t * n + a) * ld, self._row)
         for b in range(n):
             best = self._row[b]
-            self._row[b] = -INFINITY if best == -INFINITY else (
-                self._range[b] + 1e-12 * (1.0 + fabs(best)) - best)
+            if best == -INFINITY:
+                continue
+            # a little more, for the rounding errors
+            self._row[b] = self._range[b] + 1e-12 * (1.0 + fabs(best)) - best
+            rest = self._after[t * ld + b] - theta[b] - self._least
+            self._row[b] = min(self._row[b], rest)
+
+    cdef void _find_best(self, Py_ssize_t t) noexcept nogil:
+        """Find the best prefixes that end in each label before the one at t."""
+        cdef Py_ssize_t n = self._n, ld = self._ld, a, b, k, row
+        cdef char* reached = self._reached + t * n
+        cdef const double* before
+        cdef double best
+        self._find_margins(t - 1)
+        memcpy(self._rest, self._nothing, ld * sizeof(double))
         for a in range(n):
-            count = sks_reaching(n, before + a * ld, self._row, 0.0, self._listed)
-            for k in range(count):
+            if not (reached - n)[a]:
+                continue
+            before = self._best + ((t - 1) * n + a) * ld
+            for k in range(sks_reaching(n, before, self._row, 0.0, self._listed)):
                 b = self._listed[k]
-                best, row = before[a * ld + b], self._triples.row[a * n + b]
+                best, row = before[b], self._triples.row[a * n + b]
+                if not reached[b]:
+                    reached[b] = 1
+                    memcpy(self._maxima + b * ld, self._nothing, ld * sizeof(double))
                 if row >= 0:
-                    sks_raise(ld, best, self._rows + row * ld, self._maxima + b * ld)
+                    sks_raise(
+                        ld, best, self._weights_after(row), self._maxima + b * ld)
                 elif best > self._rest[b]:
                     self._rest[b] = best
         for b in range(n):
+            # the row of all other pairs is zero
             if self._rest[b] > -INFINITY:
                 row = self._triples.first_row[b + 1] - 1
                 sks_raise(ld, self._rest[b], self._rows + row * ld,
                           self._maxima + b * ld)
-            sks_axpy(ld, 1.0, self._maxima + b * ld, out + b * ld)
 
     # ---- suffixes ----
 
@@ -206,8 +324,10 @@ cdef class SecondOrder:
         for c in range(n):
             self._taken[c] = Suffix(0.0, 0.0, -1, last, <int32_t> c)
         self._n_taken = n
-        for c in range(n):
-            for b in range(n):
+        for b in range(n):
+            if not self._reached[last * n + b]:
+                continue
+            for c in range(n):
                 # most are out of the question
                 if self._n_waiting == self._most_waiting and (
                         best[b * self._ld + c] < self._waiting[
@@ -227,8 +347,10 @@ cdef class SecondOrder:
         cdef double rest = (self._taken[suffix].rest + self._theta[(t + 1) * ld + c]
                             + self._table[t * self._table_step + b * ld + c]), triple
         for a in range(n):
+            if not self._reached[t * n + a]:
+                continue
             row = self._triples.row[a * n + b]
-            triple = 0.0 if row < 0 else self._rows[row * ld + c]
+            triple = 0.0 if row < 0 else self._weights_after(row)[c]
             self._wait(Suffix(best[a * ld + b] + (rest + triple), rest + triple, suffix,
                               t - 1, <int32_t> a))
         return 0

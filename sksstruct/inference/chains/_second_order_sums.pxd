@@ -35,11 +35,9 @@ cdef class SecondOrderSums:
     cdef double* _row               # (ld,)
     cdef double* _zeros             # (ld,)
     cdef double* _values            # (n + 1,)
-    # (n_rows, ld) means of triples without their exponentials; rows that are not zero
+    cdef double* _shares            # (n + 1,)
+    # (n_rows, ld) means of triples without their exponentials
     cdef double* _outer
-    cdef int32_t* _listed           # (n_rows,)
-    cdef char* _is_listed           # (n_rows,)
-    cdef Py_ssize_t _n_listed
     # (n_rows, ld) weights, spread out, for scores of any size
     cdef double* _scores
     # what is summed over, and where means are added, times a weight
@@ -59,6 +57,7 @@ cdef class SecondOrderSums:
     cdef bint _sum_prefixes(self, double* log_partition) noexcept nogil
     cdef void _find_means(self) noexcept nogil
     cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil
+    cdef double _weigh_suffixes(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil
     cdef void _share_label(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil
     cdef void _add_triples(self) noexcept nogil
     cdef double _sum_logarithms(self) noexcept nogil

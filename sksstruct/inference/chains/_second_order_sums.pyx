@@ -18,15 +18,13 @@ Messages are scaled and watched as in `_sumproduct.pyx`. Where they could underf
 recursions take logarithms.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.utils._simd cimport (
-    sks_add_table, sks_axpy, sks_dense_dot_f64, sks_exp_row, sks_logplus, sks_rescale,
-    sks_scores_f64, sks_weigh,
+    sks_add_table, sks_axpy, sks_exp_row, sks_logplus, sks_max, sks_rescale,
+    sks_scores_f64, sks_step_back, sks_weigh,
 )
 
 from sksstruct.utils._layout import aligned_zeros
@@ -90,10 +88,8 @@ cdef class SecondOrderSums:
         cdef Py_ssize_t n = table.triples.n_labels, ld = table.triples.ld
         cdef Py_ssize_t cells = table.triples.n_rows * ld
         cdef double[::1] memory = aligned_zeros(
-            2 * cells + (max_size + 2) * (n + 1) * ld + 2 * ld + max_size)
-        cdef int32_t[::1] listed = np.zeros(table.triples.n_rows, dtype=np.int32)
-        cdef char[::1] is_listed = np.zeros(table.triples.n_rows, dtype=np.int8)
-        self.table, self._arrays = table, (memory, listed, is_listed)
+            2 * cells + (max_size + 2) * (n + 1) * ld + 4 * ld + max_size)
+        self.table, self._arrays = table, memory
         self._n, self._ld = n, ld
         self._outer, self._scores = &memory[0], &memory[cells]
         self._prefix = self._scores + cells
@@ -103,8 +99,8 @@ cdef class SecondOrderSums:
         self._row = self._u + max_size * ld
         self._zeros = self._row + ld
         self._values = self._zeros + ld
-        self._scales = self._values + 2 * ld
-        self._listed, self._is_listed = &listed[0], &is_listed[0]
+        self._shares = self._values + 2 * ld
+        self._scales = self._shares + 2 * ld
 
     cdef int expect(
         self, Py_ssize_t size, const double* theta, const EdgeTable* tables,
@@ -199,19 +195,12 @@ cdef class SecondOrderSums:
             self._add_pairs(t)
             if t == 1:
                 break
-            # in place of the probabilities: what the labels c give to each b
             for b in range(n):
-                for k in range(n):
-                    if self._pairs[b * ld + k] < LEAST:
-                        self._pairs[b * ld + k] = 0.0
-                    else:
-                        self._pairs[b * ld + k] = (
-                            self._tables[(t - 1) * self._step].ahead[b * ld + k]
-                            * self._u[t * ld + k] * self._suffix[b * ld + k]
-                            * self._scales[t])
+                self._row[b] = self._weigh_suffixes(t, b)
             memset(self._suffix, 0, n * ld * sizeof(double))
             for b in range(n):
-                self._share_label(t, b)
+                if self._row[b] > 0.0:
+                    self._share_label(t, b)
         self._add_triples()
 
     cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil:
@@ -225,50 +214,46 @@ cdef class SecondOrderSums:
             sks_add_table(n * ld, self._weight, self._pairs,
                           self._edges + (t - 1) * self._edges_step)
 
+    cdef double _weigh_suffixes(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
+        """Write what each label c at t gives to b, in place of the probabilities.
+
+        Returns the largest one.
+        """
+        cdef Py_ssize_t n = self._n, ld = self._ld, c
+        cdef double* pairs = self._pairs + b * ld
+        cdef const double* ahead = self._tables[(t - 1) * self._step].ahead + b * ld
+        cdef const double* suffix = self._suffix + b * ld
+        cdef const double* u = self._u + t * ld
+        cdef double scale = self._scales[t], given
+        for c in range(n):
+            given = ahead[c] * u[c] * suffix[c] * scale
+            pairs[c] = given if pairs[c] >= LEAST else 0.0
+        return sks_max(n, pairs)
+
     cdef void _share_label(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
         """Find the weights of suffixes from all a and a label b at t - 1 on."""
-        cdef Py_ssize_t n = self._n, ld = self._ld, k, a, row
-        cdef Py_ssize_t first = self.table.triples.first_row[b]
-        cdef Py_ssize_t last = self.table.triples.first_row[b + 1] - 1 - first
+        cdef Py_ssize_t n = self._n, ld = self._ld, k
+        cdef Py_ssize_t first = self.table.triples.first_row[b] * ld
         cdef const int32_t* before = self.table.triples.before + b * n
-        cdef const double* after = self._pairs + b * ld
-        cdef const double* prefix = self._prefix + (t - 1) * n * ld + b
-        cdef double most = exp(self.table.high)
-        cdef double rest = sks_dense_dot_f64(
-            n, self.table.ahead + (first + last) * ld, after)
-        if rest == 0.0:
-            return
+        # the last row is that of all other labels a: what it gets is not read
+        cdef Py_ssize_t last = self.table.triples.gather(
+            b, self._prefix + (t - 1) * n * ld, True, self._values) - 1
+        sks_step_back(
+            last + 1, ld, self.table.ahead + first, self._pairs + b * ld, self._values,
+            self._shares, NULL if self._triples == NULL else self._outer + first)
         for k in range(n):
-            self._suffix[before[k] * ld + b] = rest
-        for k in range(last):
-            a, row = before[k], first + k
-            # no weights of triples make such a pair probable
-            if prefix[a * ld] * rest * most < LEAST:
-                continue
-            self._suffix[a * ld + b] = sks_dense_dot_f64(
-                n, self.table.ahead + row * ld, after)
-            if self._triples == NULL or (
-                    prefix[a * ld] * self._suffix[a * ld + b] < LEAST):
-                continue
-            sks_axpy(ld, prefix[a * ld], after, self._outer + row * ld)
-            if not self._is_listed[row]:
-                self._is_listed[row] = 1
-                self._listed[self._n_listed] = <int32_t> row
-                self._n_listed += 1
+            self._suffix[before[k] * ld + b] = self._shares[min(k, last)]
 
     cdef void _add_triples(self) noexcept nogil:
         """Add what was collected for each pair (a, b), times the exponentials."""
-        cdef Py_ssize_t i, row, k, place
-        for i in range(self._n_listed):
-            row = self._listed[i]
-            for k in range(self.table.triples.start[row],
-                           self.table.triples.stop[row]):
-                place = self.table.triples.place[k]
-                self._triples[k] += (
-                    self._weight * self._outer[place] * self.table.ahead[place])
-            memset(self._outer + row * self._ld, 0, self._ld * sizeof(double))
-            self._is_listed[row] = 0
-        self._n_listed = 0
+        cdef Py_ssize_t k, place
+        if self._triples == NULL:
+            return
+        for k in range(self.table.triples.n_weights):
+            place = self.table.triples.place[k]
+            self._triples[k] += (
+                self._weight * self._outer[place] * self.table.ahead[place])
+        memset(self._outer, 0, self.table.triples.n_rows * self._ld * sizeof(double))
 
     # ---- logarithms ----
 

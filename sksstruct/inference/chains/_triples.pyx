@@ -26,7 +26,8 @@ cdef class LabelTriples:
     """
 
     def __cinit__(self, keys, Py_ssize_t n_labels):
-        cdef const int32_t[::1] row, start, stop, third, place, first_row, before
+        cdef const int32_t[::1] row, start, stop, third, place, turned
+        cdef const int32_t[::1] first_row, before
         self.n_weights, self.n_labels = len(keys), n_labels
         self.ld = padded_length(n_labels)
         pair_of, c = np.divmod(keys, n_labels)
@@ -48,12 +49,13 @@ cdef class LabelTriples:
         ends = np.cumsum(np.bincount(b, minlength=n_labels) + 1)
         place_of = np.repeat(row_of, count) * self.ld + c
         has_none = table.reshape(n_labels, n_labels).T < 0
-        arrays += [table, c, place_of, np.append(0, ends),
+        arrays += [table, c, place_of, c * self.ld + np.repeat(b, count),
+                   np.append(0, ends),
                    np.argsort(has_none, axis=1, kind="stable").ravel()]
-        start, stop, row, third, place, first_row, before = self._owned = [
+        start, stop, row, third, place, turned, first_row, before = self._owned = [
             np.ascontiguousarray(array, dtype=np.int32) for array in arrays]
         self.start, self.stop, self.row = &start[0], &stop[0], &row[0]
-        self.third, self.place = &third[0], &place[0]
+        self.third, self.place, self.turned = &third[0], &place[0], &turned[0]
         self.first_row, self.before = &first_row[0], &before[0]
 
     cdef Py_ssize_t find(self, const int32_t* y) noexcept nogil:
