@@ -20,7 +20,7 @@ def data(n=70, n_labels=9, seed=0, is_sparse=False):
     rng = np.random.RandomState(seed)
     X = rng.standard_normal((n, 6)) * (rng.uniform(size=(n, 6)) < 0.7)
     X[:, 4] = 0.0
-    Y = (X @ rng.standard_normal((6, n_labels)) + rng.standard_normal(n_labels) > 0.5)
+    Y = X @ rng.standard_normal((6, n_labels)) + rng.standard_normal(n_labels) > 0.5
     Y = Y.astype(np.int32)
     Y[:, 0], Y[:, -1] = 1, 0
     return sparse.csr_array(X) if is_sparse else X, Y
@@ -30,8 +30,15 @@ def bound(loss, *, is_sparse=False, free_bias=True, pairs=()):
     X, Y = data(is_sparse=is_sparse)
     rng = np.random.RandomState(1)
     ones = np.ones((len(Y), 1))
-    X = sparse.csr_array(sparse.hstack([X, ones])) if is_sparse else np.hstack([X, ones])
-    weight, costs = rng.uniform(0.2, 1.0, len(Y)), rng.uniform(0.5, 2.0, (2, Y.shape[1]))
+    X = (
+        sparse.csr_array(sparse.hstack([X, ones]))
+        if is_sparse
+        else np.hstack([X, ones])
+    )
+    weight, costs = (
+        rng.uniform(0.2, 1.0, len(Y)),
+        rng.uniform(0.5, 2.0, (2, Y.shape[1])),
+    )
     pairs = np.array(pairs, dtype=int).reshape(-1, 2)
     return ConditionalModel(
         X, Y, pairs, costs, weight / weight.sum(), 0.0, loss, free_bias=free_bias
@@ -148,7 +155,7 @@ def test_it_goes_on_from_earlier_weights(loss):
     model = bound(loss)
     cold = Newton(tol=1e-8).solve(model, 0.01)
     warm = Newton(tol=1e-8).solve(model, 0.01, dual_state=cold.dual_state)
-    assert warm.n_iter == 1 < cold.n_iter
+    assert warm.n_iter == 0 < cold.n_iter
     np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-6)
     early = Newton(max_iter=1, tol=1e-8).solve(model, 0.01)
     assert early.status == "max_iter"
