@@ -293,15 +293,17 @@ def compare(names, only=None, data_home=None, budget=600.0, folder=None):
             # the others are there for what pairs change
             alone = {name for pair in PAIRS.items() for name in pair}
             rows = [row for row in rows if row[1] not in alone]
-            replace(folder, "label_sets", ["data", *header], rows)
+            replace(folder, "label_sets", ["data", *header], rows, 2)
             heads = ["data", "method", "beside", *GAINS]
-            replace(folder, "label_set_gains", heads, changes)
+            replace(folder, "label_set_gains", heads, changes, 3)
 
 
 def differences(found):
     """How far methods are ahead of others, with the standard errors of that."""
     peers = ["LinearSVC", "LogisticRegression", "ClassifierChain", "10 chains"]
+    peers += [f"{name} as is" for name in peers]
     pairs = [(name, "best peer", peers) for name in ("ours", "ours, log")]
+    pairs += [("ours", "ours, no pairs", ["ours, no pairs"])]
     pairs += [(name, alone, [alone]) for name, alone in PAIRS.items()]
     for name, beside, others in pairs:
         others = [found[other] for other in others if other in found]
@@ -316,13 +318,13 @@ def differences(found):
         yield [name, beside, *cells]
 
 
-def replace(folder, table, header, rows):
-    """Put rows in the place of those of the same set and method."""
+def replace(folder, table, header, rows, n_keys):
+    """Put rows in the place of those with the same first columns."""
     path, old = Path(folder) / f"{table}.csv", []
     if path.exists():
         with open(path, newline="") as file:
             old = list(csv.reader(file))[1:]
-    found = {tuple(row[:2]): row for row in [*old, *rows]}.values()
+    found = {tuple(row[:n_keys]): row for row in [*old, *rows]}.values()
     rows = sorted(found, key=lambda row: _label_sets.SETS.index(row[0]))
     with open(path, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])

@@ -1,11 +1,8 @@
 """Micro F1 of sets of labels, at thresholds that are chosen for it."""
 
-import csv
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
-from _tables import OWN, PEERS
+from _tables import OWN, PEERS, file_rows
 
 methods = {
     "LinearSVC": (PEERS["scikit-learn"], "s"),
@@ -13,8 +10,7 @@ methods = {
     "10 chains": (PEERS["scikit-learn"], "^"),
     "ours": (OWN, "o"),
 }
-with open(Path(__file__).parent / "label_sets.csv", newline="") as file:
-    table = list(csv.DictReader(file))
+table = file_rows("label_sets")
 names = list(dict.fromkeys(row["data"] for row in table))
 
 figure, ax = plt.subplots(figsize=(6, 4.6))
