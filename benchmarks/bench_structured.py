@@ -4,6 +4,7 @@ The tasks are those of the examples, with their features: horses over five split
 word alignment with one set of sentences to train on.
 """
 
+import argparse
 import runpy
 import sys
 import time
@@ -11,6 +12,8 @@ import warnings
 from pathlib import Path
 
 import _common
+import _label_sets
+import _multilabel
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_digits
@@ -349,17 +352,38 @@ def python_model(args):
     )
 
 
+def multilabel(args):
+    _multilabel.compare(
+        args.sets, args.methods, args.data_home, args.budget, args.folder
+    )
+
+
+TASKS = {
+    task.__name__: task
+    for task in (
+        multiclass, python_model, alignment, horses, images, pose, localization,
+        multilabel,
+    )
+}  # fmt: skip
+
+
 def main():
-    args = _common.arguments(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-home", default=None, help="folder of the data sets")
+    parser.add_argument("--only", choices=TASKS)
+    label_sets = parser.add_argument_group("multilabel")
+    label_sets.add_argument(
+        "--sets", nargs="+", default=_label_sets.SETS, choices=_label_sets.SETS
+    )
+    label_sets.add_argument("--methods", nargs="+", help="those of the first column")
+    label_sets.add_argument("--budget", type=float, default=600.0, help="CPU seconds")
+    label_sets.add_argument("--folder", help="doc/benchmarks, to replace its tables")
+    args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", FutureWarning)
-    multiclass(args)
-    python_model(args)
-    alignment(args)
-    horses(args)
-    images(args)
-    pose(args)
-    localization(args)
+    for name, task in TASKS.items():
+        if args.only in (None, name):
+            task(args)
 
 
 if __name__ == "__main__":

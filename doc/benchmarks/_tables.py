@@ -1,5 +1,6 @@
 """Numbers of the figures, read from the tables of the pages, their only place."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -57,6 +58,12 @@ def rows(page, *columns):
                 dict(zip(header, row, strict=True)) for row in table[len(heads) + 1 :]
             ]
     raise ValueError(f"{page}.rst has no table that begins with {columns}")
+
+
+def file_rows(name):
+    """Rows of the file of a table in this folder, as dicts."""
+    with open(Path(__file__).parent / f"{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def number(cell):

@@ -1,30 +1,30 @@
-"""F1 of samples with pairs of labels, beside one-vs-rest and classifier chains."""
+"""Micro F1 of sets of labels, at thresholds that are chosen for it."""
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _tables import OWN, PEERS, rows
+from _tables import OWN, PEERS, file_rows
 
 methods = {
-    "one-vs-rest": (PEERS["scikit-learn"], "s"),
-    "chain": (PEERS["scikit-learn"], "^"),
-    "pairs": (OWN, "o"),
+    "LinearSVC": (PEERS["scikit-learn"], "s"),
+    "LogisticRegression": (PEERS["scikit-learn"], "o"),
+    "10 chains": (PEERS["scikit-learn"], "^"),
+    "ours": (OWN, "o"),
 }
-labels = {"pairs": "MultilabelPairwise", "chain": "classifier chain"}
-table = rows("many_labels", "data", "loss, C", "method")
-table = [row for row in table if row["loss, C"].startswith("squared_hinge")]
+table = file_rows("label_sets")
 names = list(dict.fromkeys(row["data"] for row in table))
-places = np.arange(len(names))
 
 figure, ax = plt.subplots(figsize=(6, 4.6))
 for k, (name, (color, marker)) in enumerate(methods.items()):
-    cells = [row["sample-F1 (se)"] for row in table if row["method"] == name]
-    scores, errors = np.array([cell.strip(")").split(" (") for cell in cells], float).T
+    chosen = [row for row in table if row["method"] == name]
+    places = np.array([names.index(row["data"]) for row in chosen])
+    cells = [row["micro-F1"].strip(")").split(" (") for row in chosen]
+    scores, errors = np.array(cells, float).T
     ax.errorbar(
-        scores, places + 0.2 * (k - 1), xerr=errors, fmt=marker, color=color,
-        label=labels.get(name, name),
+        scores, places + 0.18 * (k - 1.5), xerr=errors, fmt=marker, color=color,
+        label="MultilabelPairwise" if name == "ours" else name,
     )  # fmt: skip
-ax.set_yticks(places, names)
+ax.set_yticks(range(len(names)), names)
 ax.invert_yaxis()
-ax.set(title="Squared hinge, test sets", xlabel="F1 of samples, with standard errors")
+ax.set(title="Thresholds for micro F1", xlabel="micro F1, with standard errors")
 ax.grid(axis="y", visible=False)
-figure.legend(loc="outside lower center", ncols=3)
+figure.legend(loc="outside lower center", ncols=2)
