@@ -1,7 +1,8 @@
-"""What held-out samples decide: how pairs interact, and which labels are taken."""
+"""What held-out samples decide: alpha, the pairs, and which labels are taken."""
 
 import time
 import warnings
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,14 +14,23 @@ from sklearn.utils import check_random_state
 
 from sksstruct.models.multilabel._pairs import FEW_LABELS
 from sksstruct.models.multilabel.multilabel import decode
-from sksstruct.models.multilabel.targets import LEARNED, Target, label_scores
+from sksstruct.models.multilabel.targets import LEARNED, Target, fill, label_scores
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils.progress import Status
 
 # Values that are tried, as shares of the mean norm of the features.
 SHARES = 0.03, 0.1, 0.3, 1.0
-# Folds, of which as many are held out in turn as have so many samples together.
-N_FOLDS, ENOUGH = 5, 1000
+# Folds, of which as many are held out in turn as have so many samples together. A
+# threshold for each label needs all samples, in fewer folds.
+N_FOLDS, ENOUGH, MACRO_FOLDS = 5, 1000, 3
+# Values of alpha that are tried, times the mean squared norm of the rows over the
+# number of samples, from the largest. They are far apart: what is between them differs
+# by less than what samples can tell.
+FACTORS = {
+    "squared_hinge": (8.0, 2.0, 0.5),
+    "hinge": (2.0, 0.5, 0.1),
+    "log": (0.5, 0.1, 0.02),
+}
 # Tolerance of the solver while values are tried; a smaller one for the logistic loss,
 # which learns rare labels late. Later trials go on from earlier ones, and what is
 # gained by more passes only would seem to be gained by pairs.
@@ -32,17 +42,19 @@ WORST, LEAST_GAIN = -0.5, 0.5
 HOPELESS = -2.0
 # The columns of `measures`.
 MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
+# The targets that they are the measures of.
+COLUMNS = "micro", "macro", "f1", "hamming"
 
 
 def choose(estimator, spec, examples):
-    """The scaling of pairs, and the target, that predict best on held-out samples.
+    """The alpha, the scaling of pairs and the target that held-out samples favor.
 
     Parameters
     ----------
     estimator : MultilabelPairwise
         Its parameters are read.
     spec : MultilabelModel
-        The model, which has read the data.
+        The model, which has read the data; its `factor`, of alpha, may change.
     examples : tuple
         Checked examples: features, label indicator and weights.
 
@@ -56,40 +68,75 @@ def choose(estimator, spec, examples):
         ``start(model, solver)`` forms the state that training on all examples begins
         with, from those of the trials.
     """
-    X, Y, _ = examples
-    n = len(Y)
-    scalings = [spec.interaction_scaling]
-    if scalings == ["auto"]:
-        scalings = [0.0]
-        # pairs of so many labels were never worth their time, unless they are chosen
-        asked = len(spec.classes_) <= FEW_LABELS or not _is_auto(estimator.pairs)
-        if len(spec.label_pairs_) and n >= 2 * N_FOLDS and asked:
-            squares = X.multiply(X) if sparse.issparse(X) else X * X
-            norm = np.sqrt(squares.sum() / n + spec.fit_intercept)
-            scalings += [share * norm for share in SHARES]
-    else:
-        scalings[0] /= spec.intercept_scaling_
-    learns = spec.target in LEARNED
-    if (len(scalings) == 1 and not learns) or n < 2 * N_FOLDS:
-        target = None if spec.target == "subset" else Target(spec.target)
-        return scalings[0], target, None
+    n = len(examples[1])
+    factors = FACTORS.get(estimator.loss) if estimator.alpha == "auto" else None
+    scalings = _scalings(estimator, spec, examples)
+    decides = factors is not None or len(scalings) > 1 or spec.target in LEARNED
+    if not decides or n < 2 * N_FOLDS:
+        return scalings[0], Target.given(spec.target, spec.fills), None
     trials = Trials(estimator, spec, examples)
-    return *trials.best(scalings), trials.start
+    found = trials.best(factors or (spec.factor,), scalings)
+    return found.scaling, found.target, trials.start
+
+
+def _scalings(estimator, spec, examples):
+    """The values of the pairs' feature that are tried, the first one in any case."""
+    X, Y, _ = examples
+    if spec.interaction_scaling != "auto":
+        return [spec.interaction_scaling / spec.intercept_scaling_]
+    # pairs of so many labels were never worth their time, unless they are asked for
+    asked = Y.shape[1] <= FEW_LABELS or not _is_auto(estimator.pairs)
+    if not len(spec.label_pairs_) or len(Y) < 2 * N_FOLDS or not asked:
+        return [0.0]
+    squares = X.multiply(X) if sparse.issparse(X) else X * X
+    norm = np.sqrt(squares.sum() / len(Y) + spec.fit_intercept)
+    return [0.0, *(share * norm for share in SHARES)]
 
 
 def _is_auto(pairs):
     return isinstance(pairs, str) and pairs == "auto"
 
 
+@dataclass
+class Outcome:
+    """What a trial has found.
+
+    Parameters
+    ----------
+    factor, scaling : float
+        What was tried: of alpha, and of pairs.
+    target : Target or None
+        How labels are chosen.
+    measured : ndarray of shape (n_samples, 4)
+        `measures` of the labels.
+    judged : ndarray of shape (n_samples, 1)
+        What samples contribute to the measure of the target.
+    states : list
+        States of the solver, fold by fold.
+    """
+
+    factor: float
+    scaling: float
+    target: Target | None
+    measured: np.ndarray
+    judged: np.ndarray
+    states: list
+
+
 class Trials:
-    """Fits to all but the held-out samples, for one scaling after the other."""
+    """Fits to all but the held-out samples, one after the other."""
 
     def __init__(self, estimator, spec, examples):
         self.estimator, self.spec = estimator, spec
         rng = check_random_state(estimator.random_state)
-        folds = KFold(N_FOLDS, shuffle=True, random_state=rng.randint(2**31 - 1))
+        macro = spec.target == "macro"
+        folds = KFold(
+            MACRO_FOLDS if macro else N_FOLDS,
+            shuffle=True,
+            random_state=rng.randint(2**31 - 1),
+        )
         rows = list(folds.split(examples[0]))
-        self.parts = _parts(rows, examples)
+        self.parts = _parts(rows, examples, len(examples[1]) if macro else ENOUGH)
         self.rows = [train for train, _ in rows[: len(self.parts)]]
         # the measures count samples by their weights, as training does
         self.observed, self.shares = (
@@ -98,29 +145,59 @@ class Trials:
         self.solver, self.started = _quick_solver(estimator), time.perf_counter()
         self.states, self.unfinished = [None] * len(self.parts), []
 
-    def best(self, scalings):
-        """The best scaling, and the target that was learned with it."""
-        several = len(scalings) > 1
-        self.what = "an interaction_scaling" if several else "thresholds"
-        self.choosing = "interaction_scaling was" if several else "thresholds were"
-        measured, targets = [], []
-        for scaling in scalings:
-            if measured and self.left() == 0.0:
+    def best(self, factors, scalings):
+        """The best outcome of the values of alpha, and then of the scalings with it."""
+        several = len(scalings) > 1, len(factors) > 1
+        self.what = "interaction_scaling" * several[0] or "alpha" * several[1]
+        self.what = self.what or "the thresholds"
+        best = None
+        for factor in factors:
+            if best is not None and self.left() == 0.0:
                 break
-            labels, target = self.labels(scaling)
-            targets.append(target)
-            measured.append(measures(self.observed, labels, self.shares))
-            if self.estimator.verbose:
-                _print(scaling, measured[-1].mean(axis=0))
-            best = measured[best_of(measured)]
+            found = self.outcome(factor, scalings[0])
+            gain = 1.0 if best is None else gains(found.judged, best.judged).mean()
+            best = found if gain > 0.0 else best
+            # smaller ones take longer, and would be worse
+            if gain < HOPELESS:
+                break
+        outcomes = [best]
+        self.states = best.states
+        for scaling in scalings[1:]:
+            if self.left() == 0.0:
+                break
+            outcomes.append(self.outcome(best.factor, scaling))
+            measured = [each.measured for each in outcomes]
             # what is too strong already is not tried stronger, where sets are hard to
             # find
-            if gains(measured[-1], best).mean() < HOPELESS:
+            if gains(measured[-1], measured[best_of(measured)]).mean() < HOPELESS:
                 break
         _warn(self.what, self.unfinished)
-        number = best_of(measured)
-        self.scaling = scalings[number]
-        return self.scaling, targets[number]
+        self.found = outcomes[best_of([each.measured for each in outcomes])]
+        self.spec.factor = self.found.factor
+        return self.found
+
+    def outcome(self, factor, scaling):
+        """Try a value of alpha, and of the scaling."""
+        self.spec.factor = factor
+        labels, target = self.labels(scaling)
+        measured = measures(self.observed, labels, self.shares)
+        if self.estimator.verbose:
+            _print(self.alpha(), scaling, measured.mean(axis=0))
+        if self.spec.asked_target == "auto" and self.spec.target == "micro":
+            judged = measured[:, :3].mean(axis=1)
+        elif self.spec.target in COLUMNS:
+            judged = measured[:, COLUMNS.index(self.spec.target)]
+        else:
+            whole = (labels == self.observed).all(axis=1)
+            judged = whole * self.shares / self.shares.mean()
+        return Outcome(
+            factor, scaling, target, measured, judged[:, None], list(self.states)
+        )
+
+    def alpha(self):
+        """The regularization of the current trial."""
+        alpha = self.estimator.alpha
+        return self.spec.default_alpha if alpha == "auto" else alpha
 
     def start(self, model, solver):
         """The mean state of the last trials, for all examples; None if there is none.
@@ -135,8 +212,9 @@ class Trials:
         # the duals of sets of labels are not numbers of which there is a mean
         if "coordinates" not in model.oracles:
             return None
-        states = [self._start(k, model, self.scaling) for k in range(len(self.states))]
-        if None in states:
+        scaling, self.states = self.found.scaling, self.found.states
+        states = [self._start(k, model, scaling) for k in range(len(self.states))]
+        if any(state is None for state in states):
             return None
         if all("coordinates" in state for state in states):
             mean = {"coordinates": self._mean_coordinates(model, states)}
@@ -170,32 +248,30 @@ class Trials:
 
     def labels(self, scaling):
         """Labels of the held-out samples, and the target that chose them."""
-        spec, found = self.spec, []
+        spec, found, likely, n_jobs = self.spec, [], [], self.estimator.n_jobs
         pairs = spec.label_pairs_ if scaling > 0.0 else spec.label_pairs_[:0]
+        exact, by_gdmm = spec._exact, self.estimator.inference == "gdmm"
         for number, (train, held_out) in enumerate(self.parts):
             views = self._fit(number, train, scaling)
             coef, intercept, table = spec.tables(views, pairs, scaling)
             unaries = np.asarray(held_out[0] @ coef.T) + intercept
+            likely.append(label_scores(unaries, table, exact, n_jobs))
             if spec.target == "subset":
-                by_gdmm = self.estimator.inference == "gdmm"
-                found.append(
-                    decode(
-                        unaries,
-                        pairs,
-                        table,
-                        exact=spec._exact,
-                        by_gdmm=by_gdmm,
-                        n_jobs=self.estimator.n_jobs,
-                    ).astype(np.int8)
+                labels = decode(
+                    unaries, pairs, table, exact=exact, by_gdmm=by_gdmm, n_jobs=n_jobs
                 )
-            else:
-                found.append(
-                    label_scores(unaries, table, spec._exact, self.estimator.n_jobs)
-                )
+                found.append(labels.astype(np.int8))
+        if spec.target != "subset":
+            found = likely
         found = np.concatenate(found)
         if spec.target == "subset":
-            return found, None
-        target = Target.learned(spec.target, found, self.observed, self.shares)
+            target = Target.given("subset", spec.fills)
+            if target is not None:
+                found = fill(found, np.concatenate(likely))
+            return found, target
+        target = Target.learned(
+            spec.target, found, self.observed, self.shares, spec.fills
+        )
         return target.choose(found, self.estimator.n_jobs).astype(np.int8), target
 
     def _start(self, number, model, scaling):
@@ -210,7 +286,7 @@ class Trials:
         known = state["weights"][: model.n_weights]
         weights[: len(known)] = known
         # their scores stay the same
-        if 0.0 < earlier and len(known) == model.n_weights:
+        if min(earlier, scaling) > 0.0 and len(known) == model.n_weights:
             model.views(weights)["pair_coef"][...] *= earlier / scaling
         return {**state, "weights": weights}
 
@@ -218,8 +294,7 @@ class Trials:
         """Named weights after training without the held-out samples of a fold."""
         estimator, spec = self.estimator, self.spec
         model = spec.bind_scaled(examples, scaling)
-        alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
-        alpha = spec.solver_alpha(alpha)
+        alpha = spec.solver_alpha(self.alpha())
         model.binder = partial(spec.bind_part_scaled, examples, scaling)
         solver = SOLVERS.resolve(
             self.solver,
@@ -243,12 +318,12 @@ class Trials:
         )
         if Status(result.status) is Status.INTERRUPTED:
             raise KeyboardInterrupt(
-                f"training was interrupted while {self.choosing} chosen; there is no "
+                f"training was interrupted while {self.what} was chosen; there is no "
                 "classifier yet"
             )
         self.states[number] = scaling, result.dual_state
         if Status(result.status).remedy is not None:
-            self.unfinished.append((scaling, result))
+            self.unfinished.append((self.alpha(), scaling, result))
         return solver.layout(model).views(result.weights)
 
 
@@ -263,10 +338,10 @@ def _warn(what, trials):
     """Warn once if trials ended before the gap was small enough."""
     if not trials:
         return
-    scaling, result = max(trials, key=lambda trial: trial[1].dual_gap)
+    alpha, scaling, result = max(trials, key=lambda trial: trial[2].dual_gap)
     warnings.warn(
         f"{len(trials)} trial(s) of {what} did not converge, so others may be better: "
-        f"with interaction_scaling={scaling:.3g}, after {result.n_iter} passes, "
+        f"with alpha={alpha:.3g} and interaction_scaling={scaling:.3g}, after {result.n_iter} passes, "
         f"the duality gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
         f"{Status(result.status).remedy}",
         ConvergenceWarning,
@@ -274,25 +349,28 @@ def _warn(what, trials):
     )
 
 
-def _print(scaling, means):
+def _print(alpha, scaling, means):
     values = ", ".join(
         f"{name} {mean:.4f}" for name, mean in zip(MEASURES, means, strict=True)
     )
-    print(f"[MultilabelPairwise] interaction_scaling {scaling:.3g}: {values}")
+    print(
+        f"[MultilabelPairwise] alpha {alpha:.3g}, interaction_scaling {scaling:.3g}: "
+        f"{values}"
+    )
 
 
-def _parts(folds, examples):
+def _parts(folds, examples, enough):
     """Examples to train on, and those held out, for as many folds as are needed."""
     X, Y, weight = examples
     parts, n_held_out = [], 0
     for train, test in folds:
         # enough tell as well as more, and sets of many labels take time to find
-        test = test[: ENOUGH - n_held_out]
+        test = test[: enough - n_held_out]
         share = weight[train]
         held_out = X[test], Y[test], weight[test]
         parts.append(((X[train], Y[train], share / share.sum()), held_out))
         n_held_out += len(test)
-        if n_held_out >= ENOUGH:
+        if n_held_out >= enough:
             break
     return parts
 

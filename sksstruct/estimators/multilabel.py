@@ -23,7 +23,7 @@ from sksstruct.models.multilabel.forms import (
     read_labels,
 )
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
-from sksstruct.models.multilabel.targets import Target, label_scores
+from sksstruct.models.multilabel.targets import Target, fill, label_scores
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
@@ -96,10 +96,14 @@ class MultilabelPairwise(
     ----------
     alpha : float or "auto", default="auto"
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
-        "auto" is ``0.5 * m / n``. m is the mean squared norm of a row of X, and n is
-        the number, or total weight, of the samples. The feature of a bias that is
-        regularized is then ``sqrt(0.075 * m)``, so that predictions stay the same if X
-        is multiplied by a number.
+        "auto" is a factor times ``m / n``. m is the mean squared norm of a row of X,
+        and n is the number, or total weight, of the samples. The factor is 8, 2 or 0.5
+        with the squared hinge, 2, 0.5 or 0.1 with the hinge, and 0.5, 0.1 or 0.02 with
+        ``loss="log"``: the best one on held-out samples for `target`, or for the mean
+        of micro, macro and sample F1 if that is "auto". It is 0.5 with
+        "structured_hinge". The feature of a bias that is regularized is then
+        ``sqrt(0.075 * m)``, so that predictions stay the same if X is multiplied by a
+        number.
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
             default="squared_hinge"
         Loss of a label given the others. "structured_hinge" is for sets of labels: the
@@ -129,7 +133,8 @@ class MultilabelPairwise(
         if the mean gain is below half a standard error. There are up to five folds, and
         fewer if 1000 samples were held out before. With more than 100 labels and
         ``pairs="auto"`` it is zero, because no pairs improved predictions in our
-        benchmarks there. Samples are weighted by `sample_weight`. If you interrupt the choice, the classifier stays unfitted.
+        benchmarks there. Samples are weighted by `sample_weight`. If you interrupt the
+        choice, the classifier stays unfitted.
     target : {"auto", "subset", "hamming", "f1", "micro", "macro"}, default="auto"
         What `predict` is judged by. "subset": the whole set; `predict` returns the set
         with the highest score. "hamming": the number of wrong labels; `predict` returns
@@ -139,10 +144,12 @@ class MultilabelPairwise(
         `predict` returns the labels whose score is above a threshold. "macro": the mean
         F1 of the labels, with a threshold for each. "auto" is "micro", or "subset" with
         "structured_hinge" or a single label. Thresholds, and the probabilities for
-        "f1", are learned from the scores of samples that are held out in turn. The
-        probability of a label is the one under ``exp(score)`` of sets: exact with
-        inference="exact", otherwise by the mean-field approximation. Without pairs,
-        both are the same.
+        "f1", are learned from the scores of samples that are held out in turn. If every
+        training sample has a label, no empty set is predicted for "subset" and "f1",
+        nor for "micro" and "macro" if this is better on the held-out samples: the most
+        likely label is taken. The probability of a label is the one under
+        ``exp(score)`` of sets: exact with inference="exact", otherwise by the
+        mean-field approximation. Without pairs, both are the same.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
         Algorithm that finds the best set of labels. "exact": enumeration of all sets.
         "lp": the LP relaxation, solved by one minimum cut for each sample. It is exact
@@ -155,9 +162,10 @@ class MultilabelPairwise(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
-        "auto" is "dcd". It is "newton" with ``loss="log"``, and if X is dense with the
-        squared hinge; with pairs, "lbfgs" stands for it with ``loss="log"``. For "structured_hinge", it is
-        "bcfw" if sets of labels are enumerated, otherwise "bca".
+        "auto" is "dcd", but "newton" with ``loss="log"``, and without pairs also for
+        dense X and for very many labels; "lbfgs" for very many labels with pairs and
+        ``loss="log"``. For "structured_hinge", it is "bcfw" if sets of labels are
+        enumerated, otherwise "bca".
     max_iter : int, default=1000
         Maximum number of passes over the data. Used only if `solver` is a name.
     tol : float, default=5e-4
@@ -212,8 +220,7 @@ class MultilabelPairwise(
     --------
     sksstruct.plotting.InteractionsDisplay : The interactions as a heat map.
     sksstruct.solvers.DCD : The solver and its options.
-    sksstruct.solvers.Newton : The solver of ``loss="log"`` without pairs.
-    sksstruct.solvers.LBFGS : The solver of ``loss="log"`` with pairs.
+    sksstruct.solvers.Newton : The solver of ``loss="log"``.
 
     References
     ----------
@@ -385,10 +392,19 @@ class MultilabelPairwise(
     def _chosen(self, X):
         """Predicted labels as 0 and 1."""
         unaries = self._unaries(X)
-        if self._target is None:
-            return self._labels(unaries)
+        if self._is_whole():
+            labels = self._labels(unaries)
+            return labels if self._target is None else self._fill(labels, unaries)
         target = Target(*self._target)
         return target.choose(self._label_scores(unaries), self.n_jobs)
+
+    def _is_whole(self):
+        """Whether whole sets are predicted."""
+        return self._target is None or self._target[0] == "subset"
+
+    def _fill(self, labels, unaries):
+        """Labels, and the most likely one of samples that have none."""
+        return fill(labels, self._label_scores(unaries))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of each label.
@@ -406,7 +422,7 @@ class MultilabelPairwise(
             negative for predicted labels, and not positive for other labels.
         """
         unaries = self._unaries(X)
-        if self._target is not None:
+        if not self._is_whole():
             scores = self._label_scores(unaries) - Target(*self._target).thresholds
             return scores if self._values is None else scores[:, 0]
         scores = unaries + self._labels(unaries) @ self.interactions_
@@ -431,7 +447,7 @@ class MultilabelPairwise(
         probabilities : ndarray of shape (n_samples, n_labels) or (n_samples, 2)
             Probability of each label, or of the two values if the training y was 1-D.
         """
-        if self._target is None:
+        if self._is_whole():
             probabilities = expit(self.decision_function(X))
         else:
             scores = self._label_scores(self._unaries(X))

@@ -31,7 +31,7 @@ from sksstruct.models.multilabel.conditional import (
     ConditionalLoss,
     ConditionalModel,
 )
-from sksstruct.models.multilabel.curvature import SeparateLabels
+from sksstruct.models.multilabel.curvature import LabelBlocks
 from sksstruct.models.multilabel.multilabel import multilabel_factors
 from sksstruct.models.polytope_dual import ChainDual, ClassDual, ForestDual
 from sksstruct.models.protocols._bound_model import BoundModel
@@ -278,7 +278,7 @@ def _(model, state):
 
 @singledispatch
 def curved_blocks(model, alpha):
-    """Form the problems of blocks of weights that share the features: "curvature".
+    """Form blocks of weights whose objectives add up: "curvature".
 
     Parameters
     ----------
@@ -289,13 +289,13 @@ def curved_blocks(model, alpha):
 
     Returns
     -------
-    blocks : SeparateLabels
-        As many problems as there are labels.
+    blocks : LabelBlocks
+        A block for each label; one for all labels if there are pairs.
     """
     raise _missing("curvature", model)
 
 
-curved_blocks.register(ConditionalModel, SeparateLabels)
+curved_blocks.register(ConditionalModel, LabelBlocks)
 
 
 # ---- factors ----

@@ -1,7 +1,8 @@
 """Newton's method with conjugate gradients, for many small problems at once.
 
 Minimizes sum_j P_j(w_j), where the blocks w_j of the weights share nothing but the
-features, so that one product with all features serves many blocks.
+features, so that one product with all features serves many blocks. All weights may be
+one block.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -27,13 +28,14 @@ _SHARE = 0.5
 
 @dataclass(eq=False, repr=False)
 class Newton(Solver):
-    """Newton's method with conjugate gradients: for labels without pairs.
+    """Newton's method with conjugate gradients: for labels given the others.
 
     Each step of a label minimizes the quadratic approximation of its objective, by
     conjugate gradients, and is halved until the objective falls [1]_ [2]_. Labels go
     step by step together, as products with the features take about as long for many as
     for a few, and labels that have converged are left out. Memory is that of the
-    weights, and of ``n_samples`` times `n_together` scores.
+    weights, and of ``n_samples`` times `n_together` scores. With pairs, which tie the
+    labels together, a step is one of all weights.
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ class Newton(Solver):
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective.
     n_together : int, default=64
-        Number of labels whose steps are computed at once.
+        Number of labels whose steps are computed at once, without pairs.
     accuracy : float, default=0.1
         Conjugate gradients end where the gradient of the approximation is this share of
         the gradient.
@@ -154,8 +156,9 @@ class _Run:
         left = self.primal[blocks] - self.dual[blocks] > self._tolerance(group.primal)
         if not left.any():
             return
-        blocks = blocks[left]
-        group.keep(left)
+        if not left.all():
+            blocks = blocks[left]
+            group.keep(left)
         directions, changes = _directions(group, self.solver.accuracy)
         self.moved[blocks] = group.step(directions, changes, _DECREASE, _TRIALS)
         # weights and what is said of them at once: an interrupt may come
@@ -169,8 +172,8 @@ def _directions(group, accuracy):
     Conjugate gradients for all blocks of a group, each until its residual is small.
     """
     shape = group.gradient.shape
-    steps, changes = np.zeros(shape), np.zeros(group.scores.shape)
     taking = np.arange(shape[1])
+    steps = changes = None
     curvature = group.curvature
     residual = -group.gradient
     direction = residual.copy()
@@ -194,11 +197,15 @@ def _directions(group, accuracy):
         direction = ratio * direction + np.where(live, residual, 0.0)
         square = np.where(live, fresh, 0.0)
         if np.count_nonzero(~live) > _MANY_DONE * len(live):
+            if steps is None:
+                steps, changes = np.zeros(shape), np.zeros(group.scores.shape)
             steps[:, taking], changes[:, taking] = step, change
             taking, enough, square = taking[live], enough[live], square[live]
             step, change, residual, direction, curvature = (
                 np.ascontiguousarray(each[:, live])
                 for each in (step, change, residual, direction, curvature)
             )
+    if steps is None:
+        return step, change
     steps[:, taking], changes[:, taking] = step, change
     return steps, changes

@@ -22,14 +22,16 @@ from sksstruct.models.multilabel._pairs import (
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.roles import coordinate_dual, fits_coordinate_dual, smooth_loss
-from sksstruct.solvers import DCD, LBFGS
+from sksstruct.solvers import DCD, LBFGS, Newton
 
 # what is trained is the best set, which other targets do not show
 Subset = partial(MultilabelPairwise, target="subset")
 LOSSES = "hinge", "squared_hinge", "log"
 EXACT = {"solver": DCD(20000, 1e-10), "random_state": 0}
 METHODS = [(loss, EXACT["solver"]) for loss in LOSSES]
-METHODS += [(loss, LBFGS(2000, 1e-10)) for loss in LOSSES[1:]]
+METHODS += [
+    (loss, solver(2000, 1e-10)) for loss in LOSSES[1:] for solver in (LBFGS, Newton)
+]
 
 
 def data(n=60, n_labels=5, seed=0):

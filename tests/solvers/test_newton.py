@@ -1,4 +1,4 @@
-"""Newton's method for labels without pairs."""
+"""Newton's method for labels given the others."""
 
 import numpy as np
 import pytest
@@ -6,17 +6,18 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-from sksstruct.models.multilabel.conditional import ConditionalModel
-from sksstruct.models.multilabel.curvature import LabelGroup, SeparateLabels
 
 from sksstruct import MultilabelPairwise
-from sksstruct.solvers import Newton
+from sksstruct.models.multilabel import conditional
+from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.models.multilabel.curvature import LabelBlocks, LabelGroup, PairedLabels
+from sksstruct.solvers import DCD, LBFGS, Newton
 
 LOSSES = ["log", "squared_hinge"]
 
 
 def data(n=70, n_labels=9, seed=0, is_sparse=False):
-    """Labels of which one is on everywhere and one nowhere; a column without entries."""
+    """One label is on everywhere and one nowhere; a column has no entries."""
     rng = np.random.RandomState(seed)
     X = rng.standard_normal((n, 6)) * (rng.uniform(size=(n, 6)) < 0.7)
     X[:, 4] = 0.0
@@ -26,7 +27,7 @@ def data(n=70, n_labels=9, seed=0, is_sparse=False):
     return sparse.csr_array(X) if is_sparse else X, Y
 
 
-def bound(loss, *, is_sparse=False, free_bias=True, pairs=()):
+def bound(loss, *, is_sparse=False, free_bias=True, pairs=(), scaling=0.0):
     X, Y = data(is_sparse=is_sparse)
     rng = np.random.RandomState(1)
     ones = np.ones((len(Y), 1))
@@ -41,7 +42,7 @@ def bound(loss, *, is_sparse=False, free_bias=True, pairs=()):
     )
     pairs = np.array(pairs, dtype=int).reshape(-1, 2)
     return ConditionalModel(
-        X, Y, pairs, costs, weight / weight.sum(), 0.0, loss, free_bias=free_bias
+        X, Y, pairs, costs, weight / weight.sum(), scaling, loss, free_bias=free_bias
     )
 
 
@@ -51,7 +52,7 @@ def bound(loss, *, is_sparse=False, free_bias=True, pairs=()):
 def test_slopes_and_curvature(loss, is_sparse, free_bias):
     """Against differences of the objective that the model itself has."""
     alpha, model = 0.3, bound(loss, is_sparse=is_sparse, free_bias=free_bias)
-    problem = SeparateLabels(model, alpha)
+    problem = LabelBlocks(model, alpha)
     # a free bias is one that some examples need to be positive, and some negative
     assert problem.free.sum() == (model.rows.n_labels - 2 if free_bias else 0)
     labels = np.array([1, 4, 0, 6])
@@ -88,11 +89,60 @@ def test_slopes_and_curvature(loss, is_sparse, free_bias):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_slopes_and_curvature_with_pairs(loss, is_sparse):
+    alpha = 0.3
+    pairs = [[0, 1], [3, 1], [2, 6], [4, 5]]
+    model = bound(loss, is_sparse=is_sparse, pairs=pairs, scaling=0.7)
+    problem, rng = LabelBlocks(model, alpha), np.random.RandomState(0)
+    w = np.zeros(model.n_weights)
+    views = model.views(w)
+    views["coef"][:, problem.used] = rng.standard_normal(
+        (model.rows.n_labels, len(problem.used))
+    )
+    views["pair_coef"][:] = rng.standard_normal(len(pairs))
+    group = problem.group(np.arange(1), w)
+    # the loss of the model, which another program computes
+    assert group.primal[0] == pytest.approx(model.loss(w) + model.penalty(w, alpha))
+    x = group.weights[:, 0]
+    numeric = approx_fprime(
+        x, lambda x: PairedLabels(problem, x[:, None]).primal[0], 1e-7
+    )
+    np.testing.assert_allclose(group.gradient[:, 0], numeric, atol=1e-5)
+    direction = rng.standard_normal((len(x), 1))
+    image, changes = group.product(direction, np.arange(1), group.curvature)
+    near = [
+        PairedLabels(problem, group.weights + step * direction)
+        for step in (1e-7, -1e-7)
+    ]
+    change = (near[0].gradient - near[1].gradient) / 2e-7
+    np.testing.assert_allclose(image, change, atol=1e-5)
+    change = (near[0].scores - near[1].scores) / 2e-7
+    np.testing.assert_allclose(changes, change, atol=1e-6)
+    # the weights come back as they were
+    again = np.zeros_like(w)
+    problem.put(np.arange(1), group, again)
+    np.testing.assert_array_equal(again, w)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_with_pairs_it_finds_what_others_find(loss):
+    model = bound(loss, pairs=[[0, 1], [3, 1], [2, 6], [4, 5]], scaling=0.7)
+    found = Newton(tol=1e-10).solve(model, 0.02)
+    other = (LBFGS if loss == "log" else DCD)(10**5, tol=1e-10).solve(model, 0.02)
+    assert found.status == other.status == "converged"
+    assert found.objective == pytest.approx(other.objective, rel=1e-9)
+    np.testing.assert_allclose(found.weights, other.weights, atol=1e-4)
+    early = Newton(max_iter=2, tol=1e-10).solve(model, 0.02)
+    assert early.objective - early.dual_gap <= other.objective < early.objective
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("free_bias", [False, True])
 def test_bounds_are_below_the_optimum(loss, free_bias):
     alpha, model = 0.05, bound(loss, free_bias=free_bias)
     best = Newton(tol=1e-12).solve(model, alpha)
-    problem = SeparateLabels(model, alpha)
+    problem = LabelBlocks(model, alpha)
     rng = np.random.RandomState(0)
     everything = np.arange(model.rows.n_labels)
     optimum = problem.group(everything, best.weights)
@@ -199,11 +249,24 @@ def test_an_interrupt_leaves_the_weights_so_far(monkeypatch):
     assert 0.0 < found.dual_gap < np.inf
 
 
+def test_much_memory_is_avoided(monkeypatch):
+    """Scores of all labels at once, and dual variables of all labels."""
+    X, Y = data(is_sparse=True)
+    monkeypatch.setattr(conditional, "FEW_SCORES", Y.size - 1)
+    options = {"interaction_scaling": 0.5, "target": "subset"}
+    paired = MultilabelPairwise(0.1, loss="log", **options).fit(X, Y)
+    assert type(paired.solver_).__name__ == "LBFGS"
+    monkeypatch.setattr(conditional, "MANY_DUALS", Y.size - 1)
+    options["interaction_scaling"] = 0
+    many = MultilabelPairwise(0.1, **options).fit(X, Y)
+    assert type(many.solver_).__name__ == "Newton"
+
+
 def test_where_it_is_chosen():
     X, Y = data()
     for given, loss, scaling, name in (
         (X, "log", 0, "Newton"),
-        (X, "log", 0.5, "LBFGS"),
+        (X, "log", 0.5, "Newton"),
         (sparse.csr_array(X), "log", 0, "Newton"),
         (X, "squared_hinge", 0, "Newton"),
         (sparse.csr_array(X), "squared_hinge", 0, "DCD"),
@@ -215,7 +278,7 @@ def test_where_it_is_chosen():
         ).fit(given, Y)
         assert type(classifier.solver_).__name__ == name
     with pytest.raises(ValueError, match="Newton needs the oracle curvature"):
-        MultilabelPairwise(solver="newton", interaction_scaling=0.5).fit(X, Y)
+        MultilabelPairwise(0.1, loss="hinge", solver="newton").fit(X, Y)
     # without regularization there is no dual
     with pytest.raises(ValueError, match="Newton needs alpha > 0"):
         MultilabelPairwise(0.0, solver="newton", interaction_scaling=0).fit(X, Y)

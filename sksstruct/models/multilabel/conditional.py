@@ -13,6 +13,8 @@ from sksstruct.utils.parallel import run_in_chunks
 BATCH = 512
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
+# Numbers of scores that are little memory, and of dual variables that are much.
+FEW_SCORES, MANY_DUALS = 2**22, 2**25
 
 
 class ConditionalModel(Trainable):
@@ -50,16 +52,10 @@ class ConditionalModel(Trainable):
         self.example_weights = example_weights
         self.features = X
         self.labels, self.costs, self.loss_name = Y, np.asarray(costs), loss
-        # the hinge has no slopes, and pairs tie the labels together
-        smooth, separate = loss != "hinge", not len(pairs)
-        self.oracles = (
-            *("curvature",) * (smooth and separate),
-            "coordinates",
-            *("slopes",) * smooth,
-        )
-        # dual variables of the logistic loss are learned slowly
-        if loss == "log" and not separate:
-            self.preferred_solver = "lbfgs"
+        self.pairs, self.scaling = pairs, scaling
+        # the hinge has no slopes
+        smooth = ("curvature", "slopes") if loss != "hinge" else ()
+        self.oracles = ("coordinates", *smooth)
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
         # what labels cost that are off, and that are on
@@ -87,9 +83,18 @@ class ConditionalModel(Trainable):
         """Whether dual variables, one after the other, would take very many passes.
 
         They do for the logistic loss, and where rows are dense, whose steps undo those
-        of others.
+        of others. With pairs, scores of all labels are in memory several times.
         """
-        return self.loss_name == "log" or not sparse.issparse(self.features)
+        if self.rows.n_pairs:
+            return self.loss_name == "log" and self.labels.size <= FEW_SCORES
+        many = self.labels.size > MANY_DUALS
+        return many or self.loss_name == "log" or not sparse.issparse(self.features)
+
+    @property
+    def preferred_solver(self):
+        """The likelihood of many labels with pairs has no other solver that is fast."""
+        slow = self.loss_name == "log" and not self.prefers_curvature
+        return "lbfgs" if slow else None
 
     def coordinates_at(self, w):
         """State of a `ConditionalDual` with the variables b = -l' of the weights w."""

@@ -1,11 +1,13 @@
-"""Labels without pairs: as many separate problems, whose curvature is known.
+"""The curvature of labels given the others: blocks of weights, and steps of these.
 
-With the notation of `_conditional.pyx`, label j alone has the objective
+With the notation of `_conditional.pyx`, the objective is a sum over labels j of
 
-    P_j(w) = alpha/2 |w|^2 + sum_i p_i c_ij l(s_ij <w, x_i>)
+    P_j(w) = alpha/2 |w_j|^2 + sum_i p_i c_ij l(s_ij f_ij),
 
-and the (generalized) Hessian alpha + X^T D X, with D_ii = p_i c_ij l''. What is said of
-many labels at once are matrices with a column for each of them.
+and of the penalty of the pairs. Its (generalized) Hessian is alpha + A^T D A, where A
+maps the weights to the scores f_ij and D has the p_i c_ij l''. Without pairs each label
+is a block of its own, and what is said of many labels at once are matrices with a
+column for each of them. With pairs all weights are one block, a single column.
 """
 
 import numpy as np
@@ -18,8 +20,8 @@ from sksstruct.models.multilabel.conditional import best_constants
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
-class SeparateLabels:
-    """The labels of a `ConditionalModel` without pairs: "curvature".
+class LabelBlocks:
+    """Blocks of the weights of a `ConditionalModel` that share the features.
 
     Parameters
     ----------
@@ -31,14 +33,18 @@ class SeparateLabels:
     Attributes
     ----------
     n_blocks : int
-        Number of labels.
+        Number of labels; one with pairs.
+    n_examples : int
+        Number of examples.
     start : ndarray of shape (n_weights,)
         Weights of labels that know nothing of the features.
     """
 
     def __init__(self, model, alpha):
         self.model, self.alpha = model, alpha
-        self.n_blocks = model.rows.n_labels
+        self.n_examples, n_labels = model.n_examples, model.rows.n_labels
+        self.joint = model.rows.n_pairs > 0
+        self.n_blocks = 1 if self.joint else n_labels
         X = model.features
         # weights of features that no example has are zero
         self.used = np.arange(X.shape[1])
@@ -46,21 +52,28 @@ class SeparateLabels:
             self.used = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
             X = X[:, self.used]
         self.X, self.transposed = X, X.T
-        self.free = np.zeros(self.n_blocks, dtype=bool)
+        self.free = np.zeros(n_labels, dtype=bool)
         self.free[model.free] = True
-        self.n_examples = model.n_examples
         self.start = np.zeros(model.n_weights)
         model.biases(self.start)[model.free] = best_constants(model)
 
-    def group(self, labels, w):
-        """Some labels with their weights, which are part of flat weights w."""
-        coef = self.model.views(w)["coef"].T
-        return LabelGroup(self, labels, coef[np.ix_(self.used, labels)])
+    def group(self, blocks, w):
+        """Some blocks with their weights, which are part of flat weights w."""
+        views = self.model.views(w)
+        coef = views["coef"].T
+        if self.joint:
+            flat = coef[self.used].ravel(), views["pair_coef"]
+            return PairedLabels(self, np.concatenate(flat)[:, None])
+        return LabelGroup(self, blocks, coef[np.ix_(self.used, blocks)])
 
-    def put(self, labels, group, w):
-        """Write the weights of a group of labels into flat weights."""
-        coef = self.model.views(w)["coef"].T
-        coef[np.ix_(self.used, labels)] = group.weights
+    def put(self, blocks, group, w):
+        """Write the weights of a group of blocks into flat weights."""
+        views = self.model.views(w)
+        coef = views["coef"].T
+        if self.joint:
+            coef[self.used], views["pair_coef"][...] = group.split(group.weights)
+        else:
+            coef[np.ix_(self.used, blocks)] = group.weights
 
 
 class LabelGroup:
@@ -68,7 +81,7 @@ class LabelGroup:
 
     Parameters
     ----------
-    problem : SeparateLabels
+    problem : LabelBlocks
         All labels.
     labels : ndarray of int
         Which of them.
@@ -77,13 +90,15 @@ class LabelGroup:
 
     Attributes
     ----------
-    primal : ndarray of shape (n_labels,)
+    primal : ndarray of shape (n_blocks,)
         Objectives.
-    gradient : ndarray of shape (n_features, n_labels)
+    gradient : ndarray like weights
         Their gradients.
-    residual : ndarray of shape (n_labels,)
+    residual : ndarray of shape (n_blocks,)
         Squared norms of the gradients over 2 alpha, without biases that are free: the
         gap of labels without such a bias.
+    scores, curvature : ndarray of shape (n_examples, n_labels)
+        The f_ij and the entries of D.
     """
 
     def __init__(self, problem, labels, weights):
@@ -96,21 +111,44 @@ class LabelGroup:
         costs = model.costs[:, labels]
         self.masses = model.example_weights[:, None] * np.where(on, costs[1], costs[0])
         self.weights = weights
-        self.scores = problem.X @ weights
+        self.scores = self._map(weights)
         self._look()
+
+    # ---- the linear map, which is another one with pairs ----
+
+    def _map(self, weights):
+        """Scores of weights."""
+        return self.problem.X @ weights
+
+    def _adjoint(self, slopes):
+        """Weights of slopes of the scores."""
+        return self.problem.transposed @ slopes
+
+    def _penalized(self, weights):
+        """Weights, or a gradient, with zeros for biases that are free."""
+        if not self.free.any():
+            return weights
+        weights = weights.copy()
+        weights[-1, self.free] = 0.0
+        return weights
+
+    def _fold(self, values):
+        """Values of blocks, from those of labels."""
+        return values
+
+    # ---- values ----
 
     def _look(self):
         """Form what is known at the weights."""
-        slacks, losses, slopes, self.curvature = self._losses(self.scores)
-        self._shares = slacks
-        self.primal = losses + self._penalty(self.weights)
-        self.gradient = self.problem.transposed @ slopes
+        self._shares, losses, slopes, self.curvature = self._losses(self.scores)
+        self.primal = self._fold(losses) + self._penalty(self.weights)
+        self.gradient = self._adjoint(slopes)
         self.gradient += self.alpha * self._penalized(self.weights)
         square = _dot(self.gradient, self._penalized(self.gradient))
         self.residual = square / (2.0 * self.alpha)
 
     def _losses(self, scores):
-        """-l' of the margins, losses by label, slopes of scores, and their curvature."""
+        """-l' of the margins, losses by label, slopes of scores, and curvature."""
         margins = self.signs * scores
         if not self.logistic:
             slack = np.maximum(1.0 - margins, 0.0)
@@ -124,14 +162,6 @@ class LabelGroup:
         slopes = self.masses * share
         return share, losses, -self.signs * slopes, slopes * (1.0 - share)
 
-    def _penalized(self, weights):
-        """Weights, or a gradient, with zeros for biases that are free."""
-        if not self.free.any():
-            return weights
-        weights = weights.copy()
-        weights[-1, self.free] = 0.0
-        return weights
-
     def _penalty(self, weights):
         weights = self._penalized(weights)
         return self.alpha / 2.0 * _dot(weights, weights)
@@ -142,21 +172,18 @@ class LabelGroup:
         Where the bias is free, the sum over i of p_i c_ij s_ij b_ij has to be zero: the
         variables of examples with the label, or of those without it, are scaled down.
         """
-        rounding = ROUNDING * (np.abs(self.primal) + self.residual)
-        bounds = self.primal - self.residual - rounding
         if not self.free.any():
-            return bounds
-        duals, on = self._shares[:, self.free], self.signs[:, self.free] > 0.0
-        masses = self.masses[:, self.free]
-        weighted = masses * duals
-        sums = _dot(weighted, on), _dot(weighted, ~on)
-        factors = np.minimum(*sums) / np.maximum(sums, np.finfo(np.float64).tiny)
-        duals = duals * np.where(on, factors[0], factors[1])
-        combined = self.problem.transposed @ (masses * np.where(on, duals, -duals))
-        # the last one is zero but for rounding
-        square = _dot(combined[:-1], combined[:-1]) / (2.0 * self.alpha)
-        bounds[self.free] = _dot(masses, self._conjugate(duals)) - square
-        return bounds
+            rounding = ROUNDING * (np.abs(self.primal) + self.residual)
+            return self.primal - self.residual - rounding
+        on = self.signs > 0.0
+        weighted = self.masses * self._shares
+        sums = np.array([_dot(weighted, on), _dot(weighted, ~on)])
+        factors = sums.min(axis=0) / np.maximum(sums, np.finfo(np.float64).tiny)
+        factors[:, ~self.free] = 1.0
+        duals = self._shares * np.where(on, *factors[:, None])
+        combined = self._penalized(self._adjoint(self.masses * self.signs * duals))
+        square = _dot(combined, combined) / (2.0 * self.alpha)
+        return self._fold(_dot(self.masses, self._conjugate(duals))) - square
 
     def _conjugate(self, duals):
         """-l*(-b), which is what variables contribute to the dual."""
@@ -165,6 +192,8 @@ class LabelGroup:
         duals = np.minimum(duals, 1.0)
         return entr(duals) + entr(1.0 - duals)
 
+    # ---- steps ----
+
     def keep(self, which):
         """Forget all labels but some."""
         for name in ("free", "primal", "residual"):
@@ -172,12 +201,12 @@ class LabelGroup:
         for name in ("weights", "gradient", "signs", "masses", "scores", "curvature"):
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[:, which]))
 
-    def product(self, directions, labels, curvature):
-        """Hessians of some labels times directions, and what scores change by."""
-        changes = self.problem.X @ directions
-        image = self.problem.transposed @ (curvature * changes)
+    def product(self, directions, blocks, curvature):
+        """Hessians of some blocks times directions, and what scores change by."""
+        changes = self._map(directions)
+        image = self._adjoint(curvature * changes)
         image += self.alpha * directions
-        free = np.flatnonzero(self.free[labels])
+        free = np.flatnonzero(self.free[blocks])
         image[-1, free] -= self.alpha * directions[-1, free]
         return image, changes
 
@@ -195,7 +224,7 @@ class LabelGroup:
 
         Returns
         -------
-        moved : ndarray of shape (n_labels,), bool
+        moved : ndarray of shape (n_blocks,), bool
             Whether a step was found.
         """
         slopes = _dot(self.gradient, directions)
@@ -203,8 +232,8 @@ class LabelGroup:
         length = np.ones(len(before))
         for _ in range(trials):
             weights = self.weights + length * directions
-            scores = self.scores + length * changes
-            primal = self._losses(scores)[1] + self._penalty(weights)
+            losses = self._losses(self.scores + length * changes)[1]
+            primal = self._fold(losses) + self._penalty(weights)
             moved = primal < before + least * length * slopes
             if moved.all():
                 break
@@ -213,6 +242,62 @@ class LabelGroup:
         self.primal = np.where(moved, primal, before)
         self.weights = np.where(moved, weights, self.weights)
         return moved
+
+
+class PairedLabels(LabelGroup):
+    """All labels and their pairs as one block.
+
+    Parameters
+    ----------
+    problem : LabelBlocks
+        All labels.
+    weights : ndarray of shape (n_features * n_labels + n_pairs, 1)
+        Weights of the labels, feature by feature, and of the pairs.
+    """
+
+    def __init__(self, problem, weights):
+        model = problem.model
+        self.n_labels, self.scaling = model.rows.n_labels, model.scaling
+        self.first, self.second = np.asarray(model.pairs).T
+        self.observed = sparse.csr_array(model.labels, dtype=np.float64)
+        super().__init__(problem, np.arange(self.n_labels), weights)
+
+    def split(self, weights):
+        """Weights of the labels as a matrix, and those of the pairs."""
+        size = len(self.problem.used) * self.n_labels
+        return weights[:size, 0].reshape(-1, self.n_labels), weights[size:, 0]
+
+    def _map(self, weights):
+        coef, pairs = self.split(weights)
+        table = np.zeros((self.n_labels, self.n_labels))
+        table[self.first, self.second] = self.scaling * pairs
+        table[self.second, self.first] = table[self.first, self.second]
+        return self.problem.X @ coef + self.observed @ table
+
+    def _adjoint(self, slopes):
+        both = self.observed.T @ slopes
+        pairs = both[self.first, self.second] + both[self.second, self.first]
+        coef = self.problem.transposed @ slopes
+        return np.concatenate([coef.ravel(), self.scaling * pairs])[:, None]
+
+    def _penalized(self, weights):
+        if not self.free.any():
+            return weights
+        weights = weights.copy()
+        self.split(weights)[0][-1, self.free] = 0.0
+        return weights
+
+    def _fold(self, values):
+        return np.array([values.sum()])
+
+    def keep(self, which):
+        """There is one block, which stays."""
+
+    def product(self, directions, blocks, curvature):
+        changes = self._map(directions)
+        image = self._adjoint(curvature * changes)
+        image += self.alpha * self._penalized(directions)
+        return image, changes
 
 
 def _dot(first, second):

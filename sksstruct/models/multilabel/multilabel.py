@@ -26,8 +26,9 @@ from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between
 
-# What alpha="auto" is, times the mean squared norm of the rows over the samples.
-ALPHA = 0.5
+# What alpha="auto" is where no samples are held out, times the mean squared norm of the
+# rows over the samples.
+ALPHA, LOG_ALPHA = 0.5, 0.1
 # Largest number of labels left open by the relaxation that are enumerated.
 MOST_OPEN = 16
 
@@ -54,6 +55,10 @@ class MultilabelModel(RowsModel):
         Pairs of labels that interact: none if their scaling is zero.
     scaling : float
         The value of the pairs' feature.
+    factor : float
+        alpha, times the number of samples over the mean squared norm of their rows.
+    fills : bool
+        Whether there are several labels, of which every sample has one.
     """
 
     _options = {**ROWS, "multi_output": True}
@@ -74,6 +79,7 @@ class MultilabelModel(RowsModel):
         self.pairs, self.interaction_scaling = pairs, interaction_scaling
         self.fit_intercept, self.enumerates = fit_intercept, enumerates
         self.asked_target, self.choose = target, choose
+        self.factor = LOG_ALPHA if loss == "log" else ALPHA
 
     def _read(self, X, y, sample_weight, seen):
         y, self._names, self._in_sets = read_labels(y)
@@ -88,8 +94,7 @@ class MultilabelModel(RowsModel):
 
     @property
     def auto_alpha(self):
-        # chosen on label sets of texts, images and genes, see the user guide
-        return ALPHA / FACTOR_OF_SQUARE / self._total
+        return self.factor / FACTOR_OF_SQUARE / self._total
 
     def _learn(self, X, y):
         self._sparse_output = sparse.issparse(y) and not self._in_sets
@@ -108,6 +113,7 @@ class MultilabelModel(RowsModel):
         return Y
 
     def _weigh(self, Y, weight):
+        self.fills = Y.shape[1] > 1 and bool(Y.any(axis=1).all())
         if self._values is not None and len(np.unique(Y)) < 2:
             raise ValueError(
                 "y has 1 class where sample_weight is positive: training needs 2"
@@ -152,6 +158,7 @@ class MultilabelModel(RowsModel):
         X, Y, weight = self._checked_part(X, y, sample_weight)
         learned = {"the number of labels": ("equal", Y.shape[1])}
         learned["squares"] = "sum", float((weight * row_squares(X)).sum())
+        learned["without labels"] = "sum", int(np.count_nonzero(~Y.any(axis=1)))
         if counts_pairs(self.pairs, Y.shape[1]):
             together, n_samples = joint_counts(Y)
             learned["together"] = "sum", together
@@ -173,6 +180,7 @@ class MultilabelModel(RowsModel):
         self._sparse_output = self._in_sets = False
         self._exact = self.enumerates(n_labels)
         self.target = "hamming" if self.asked_target == "hamming" else "subset"
+        self.fills = n_labels > 1 and learned["without labels"] == 0
         self._n_features, self._total = facts.n_features, facts.total
         if self.follows_scale:
             self.mean_square_ = learned["squares"] / facts.total

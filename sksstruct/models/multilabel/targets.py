@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logsumexp
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 from sksstruct.utils.parallel import run_in_chunks
@@ -86,22 +87,40 @@ class Target:
 
     Parameters
     ----------
-    name : {"hamming", "f1", "micro", "macro"}
-        The measure: the share of right labels, or the F1 of samples, of all labels
-        together, or of each label.
+    name : {"subset", "hamming", "f1", "micro", "macro"}
+        The measure: the share of right sets, or of right labels, or the F1 of samples,
+        of all labels together, or of each label.
     slope, offset : float
         The probability of a label with score s is ``expit(slope s + offset)``.
     thresholds : ndarray of shape (n_labels,) or float
         Smallest scores of labels that are taken; not for "f1".
+    fills : bool
+        Whether every sample has a label: if none is taken, the most likely one is.
     """
 
     name: str
     slope: float = 1.0
     offset: float = 0.0
     thresholds: np.ndarray | float = 0.0
+    fills: bool = False
 
     @classmethod
-    def learned(cls, name, scores, Y, weight):
+    def given(cls, name, fills):
+        """A target without anything to learn; None for the set of the highest score.
+
+        Parameters
+        ----------
+        name : str
+            The measure.
+        fills : bool
+            Whether all samples that were observed have a label.
+        """
+        if name == "subset":
+            return cls(name, fills=True) if fills else None
+        return cls(name, fills=fills and name == "f1")
+
+    @classmethod
+    def learned(cls, name, scores, Y, weight, fills):
         """What is best on samples that were held out.
 
         Parameters
@@ -114,19 +133,36 @@ class Target:
             Observed labels.
         weight : ndarray of shape (n_samples,)
             Weights of the samples.
+        fills : bool
+            Whether all samples that were observed have a label.
         """
         if name == "hamming" or not 0 < Y.sum() < Y.size:
             return cls("hamming")
         if name == "f1":
-            return cls(name, *_calibrate(scores, Y, weight))
+            return cls(name, *_calibrate(scores, Y, weight), fills=fills)
         weights = np.repeat(weight[:, None], Y.shape[1], axis=1)
         common = best_threshold(scores.ravel(), Y.ravel(), weights.ravel())
-        if name == "micro":
-            return cls(name, thresholds=common)
-        thresholds = np.full(Y.shape[1], common)
-        for j in np.flatnonzero(Y.sum(axis=0) >= FEWEST_POSITIVE):
-            thresholds[j] = best_threshold(scores[:, j], Y[:, j], weight)
-        return cls(name, thresholds=thresholds)
+        thresholds = common
+        if name == "macro":
+            thresholds = np.full(Y.shape[1], common)
+            for j in np.flatnonzero(Y.sum(axis=0) >= FEWEST_POSITIVE):
+                thresholds[j] = best_threshold(scores[:, j], Y[:, j], weight)
+        found = cls(name, thresholds=thresholds)
+        if fills:
+            # the most likely label of a sample without any may well be wrong
+            options = found, cls(name, thresholds=thresholds, fills=True)
+            values = [
+                f1_score(
+                    Y,
+                    each.choose(scores),
+                    average=name,
+                    sample_weight=weight,
+                    zero_division=0.0,
+                )
+                for each in options
+            ]
+            found = options[int(values[1] > values[0])]
+        return found
 
     def probabilities(self, scores):
         """Probabilities of labels with the given scores."""
@@ -135,7 +171,8 @@ class Target:
     def choose(self, scores, n_jobs=None):
         """The labels of samples with the given scores, as 0 and 1."""
         if self.name != "f1":
-            return (scores > self.thresholds).astype(np.int64)
+            labels = (scores > self.thresholds).astype(np.int64)
+            return fill(labels, scores - self.thresholds) if self.fills else labels
         labels = np.empty(scores.shape, dtype=np.uint8)
         probabilities = self.probabilities(scores)
         run_in_chunks(
@@ -143,7 +180,15 @@ class Target:
             len(scores),
             n_jobs,
         )
-        return labels.astype(np.int64)
+        labels = labels.astype(np.int64)
+        return fill(labels, scores) if self.fills else labels
+
+
+def fill(labels, scores):
+    """Labels, and the best one of samples that have none; changes them in place."""
+    empty = np.flatnonzero(~labels.any(axis=1))
+    labels[empty, scores[empty].argmax(axis=1)] = 1
+    return labels
 
 
 def _calibrate(scores, Y, weight):
