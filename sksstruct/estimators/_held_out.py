@@ -68,8 +68,10 @@ def choose(estimator, spec, examples):
         ``start(model, solver)`` forms the state that training on all examples begins
         with, from those of the trials.
     """
-    n = len(examples[1])
+    n, n_labels = examples[1].shape
     factors = FACTORS.get(estimator.loss) if estimator.alpha == "auto" else None
+    # a single label is a classifier as others are, whose alpha follows a rule
+    factors = factors if n_labels > 1 else None
     scalings = _scalings(estimator, spec, examples)
     decides = factors is not None or len(scalings) > 1 or spec.target in LEARNED
     if not decides or n < 2 * N_FOLDS:
@@ -216,10 +218,9 @@ class Trials:
         states = [self._start(k, model, scaling) for k in range(len(self.states))]
         if any(state is None for state in states):
             return None
+        mean = {"weights": np.mean([each["weights"] for each in states], axis=0)}
         if all("coordinates" in state for state in states):
-            mean = {"coordinates": self._mean_coordinates(model, states)}
-        else:
-            mean = {"weights": np.mean([each["weights"] for each in states], axis=0)}
+            mean["coordinates"] = self._mean_coordinates(model, states)
         return mean if solver.accepts(mean, model) else None
 
     def _mean_coordinates(self, model, states):
@@ -279,9 +280,9 @@ class Trials:
         if self.states[number] is None:
             return None
         earlier, state = self.states[number]
-        # dual variables of labels are valid whatever their pairs are
-        if state is None or "weights" not in state or "coordinates" in state:
+        if state is None or "weights" not in state:
             return state
+        # dual variables of labels are valid whatever their pairs are
         weights = np.zeros(model.n_weights)
         known = state["weights"][: model.n_weights]
         weights[: len(known)] = known
@@ -341,8 +342,9 @@ def _warn(what, trials):
     alpha, scaling, result = max(trials, key=lambda trial: trial[2].dual_gap)
     warnings.warn(
         f"{len(trials)} trial(s) of {what} did not converge, so others may be better: "
-        f"with alpha={alpha:.3g} and interaction_scaling={scaling:.3g}, after {result.n_iter} passes, "
-        f"the duality gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
+        f"with alpha={alpha:.3g} and interaction_scaling={scaling:.3g}, after "
+        f"{result.n_iter} passes, the duality gap is {result.dual_gap:.3g}, the "
+        f"tolerance {result.target:.3g}. "
         f"{Status(result.status).remedy}",
         ConvergenceWarning,
         stacklevel=9,  # past fit and its decorator

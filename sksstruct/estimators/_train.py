@@ -162,7 +162,7 @@ def train(estimator, X, y, sample_weight, noun):
     problem = prepare(estimator, X, y, sample_weight)
     state = _warm_state(estimator, problem)
     if state is None:
-        state = problem.spec.first_state(problem.model, problem.solver)
+        state = problem.spec._first_state(problem.model, problem.solver)
     solver = procedure(problem.solver, problem.model, state)
     callbacks = PassCallbacks(
         estimator, solver.max_iter, problem.attributes, X, y, validation=validation

@@ -245,7 +245,7 @@ class ModelSpec:
         """The regularization of the problem that solvers see, from that of the user."""
         return alpha / (self.intercept_scaling_ * self.intercept_scaling_)
 
-    def first_state(self, model, solver):
+    def _first_state(self, model, solver):
         """State to begin training with, where there is no earlier fit; None for none.
 
         Parameters

@@ -22,6 +22,8 @@ _DECREASE, _TRIALS = 1e-4, 30
 _MOST_INNER = 250
 # Blocks are left out of products where they are so many of those that take part.
 _MANY_DONE = 0.25
+# Where gradients are so small, beside objectives, dual values say something.
+_NEAR = 0.1
 # A block has converged where its gap is a share of its own objective and of the mean.
 _SHARE = 0.5
 
@@ -142,7 +144,7 @@ class _Run:
         """Note the objectives of blocks, and lower bounds; return the group."""
         group = self.blocks.group(blocks, self.w)
         self.primal[blocks] = group.primal
-        if (group.residual <= self._tolerance(group.primal)).any():
+        if (group.residual <= _NEAR * group.primal).any():
             self.dual[blocks] = np.maximum(self.dual[blocks], group.dual())
         return group
 

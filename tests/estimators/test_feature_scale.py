@@ -21,6 +21,7 @@ from sksstruct import (
     SSVMClassifier,
     SSVMPathCV,
 )
+from sksstruct.estimators._held_out import FACTORS
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore, GraphModel
 from sksstruct.solvers import BCFW
@@ -319,8 +320,11 @@ def table_estimators():
         yield SSVMClassifier(alpha="auto", loss=loss), None, 7.5e-5
     yield SSVMClassifier(alpha="auto", class_weight="balanced"), None, 7.5e-5
     yield LinearSSVC("auto"), np.array([0, 1, 1]), 7.5e-6
-    for loss in ("squared_hinge", "log", "structured_hinge"):
-        yield MultilabelPairwise(loss=loss), sets, 0.5 / 36
+    for loss in ("squared_hinge", "log"):
+        # one of several, chosen on held-out samples
+        factors = np.array(FACTORS[loss]) / 36
+        yield MultilabelPairwise(loss=loss, random_state=0), sets, factors
+    yield MultilabelPairwise(loss="structured_hinge"), sets, 0.5 / 36
 
 
 class TestTables:
@@ -331,7 +335,8 @@ class TestTables:
         y = y if labels is None else labels[y]
         one = pickle.loads(pickle.dumps(fitted(X, y, estimator)))
         squares = (X**2).sum(axis=1)
-        assert one.alpha_ == pytest.approx(factor * squares.mean())
+        near = np.isclose(one.alpha_, factor * squares.mean(), rtol=1e-9)
+        assert np.count_nonzero(near) == 1
         scores = one.decision_function(X)
         for c in (2.0**-7, 2.0**5):
             fitted(X * c, y, estimator)

@@ -298,7 +298,9 @@ def test_interrupted_fits_can_be_used(monkeypatch, solver, loss):
         return look(self, model, alpha, options)
 
     monkeypatch.setattr(solver, "_solve", interrupted)
-    classifier = Subset(loss=loss, interaction_scaling=1.0, tol=1e-9, random_state=0)
+    classifier = Subset(
+        0.1, loss=loss, interaction_scaling=1.0, tol=1e-9, random_state=0
+    )
     classifier.set_params(solver=solver.__name__.lower())
     with pytest.raises(KeyboardInterrupt, match="classifier can be used"):
         classifier.fit(X, Y)

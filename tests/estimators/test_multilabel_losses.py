@@ -8,19 +8,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, hamming_loss
 from sklearn.svm import LinearSVC
 
 from sksstruct import MultilabelPairwise
-from sksstruct.estimators._held_out import best_of, gains, measures
+from sksstruct.estimators._held_out import FACTORS, best_of, gains, measures
 from sksstruct.models.multilabel._pairs import (
     check_pairs,
     independence,
     joint_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.models.multilabel.multilabel import MultilabelModel
 from sksstruct.models.roles import coordinate_dual, fits_coordinate_dual, smooth_loss
 from sksstruct.solvers import DCD, LBFGS, Newton
 
@@ -447,9 +449,9 @@ def test_the_choice_of_a_scaling_is_printed(capsys):
     MultilabelPairwise(0.01, verbose=1, random_state=0).fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(
-        "[MultilabelPairwise] interaction_scaling 0: micro-F1 0."
+        "[MultilabelPairwise] alpha 0.01, interaction_scaling 0: micro-F1 0."
     )
-    assert any(line.startswith("[DCD] ") for line in lines)
+    assert any(line.startswith("[Newton] ") for line in lines)
 
 
 def test_the_choice_of_a_scaling_counts_samples_by_their_weights():
@@ -517,11 +519,87 @@ def test_default_alpha_follows_the_number_of_samples():
     weight = np.random.RandomState(0).uniform(0.5, 2.0, 80)
     squares = (X**2).sum(axis=1)
     for n in (40, 80):
-        fitted = MultilabelPairwise(interaction_scaling=0).fit(X[:n], Y[:n])
-        assert fitted.alpha_ == pytest.approx(0.5 * squares[:n].mean() / n)
+        fitted = MultilabelPairwise(interaction_scaling=0, random_state=0)
+        fitted.fit(X[:n], Y[:n])
+        factor = fitted.alpha_ / (squares[:n].mean() / n)
+        assert np.isclose(FACTORS["squared_hinge"], factor).any()
     fitted.fit(X, Y, weight)
-    mean = np.average(squares, weights=weight)
-    assert fitted.alpha_ == pytest.approx(0.5 * mean / weight.sum())
+    factor = fitted.alpha_ / (np.average(squares, weights=weight) / weight.sum())
+    assert np.isclose(FACTORS["squared_hinge"], factor).any()
+    # one label has no held-out samples
+    fitted.fit(X, Y[:, 0])
+    assert fitted.alpha_ == pytest.approx(0.5 * squares.mean() / 80)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_alpha_is_chosen_by_held_out_samples(loss):
+    """Noise in many features needs more regularization than labels without noise."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((400, 60))
+    scores = X @ rng.standard_normal((60, 4))
+    noisy = (0.1 * scores + 4.0 * rng.standard_normal((400, 4)) > 1.0).astype(int)
+    clean = (scores > 1.0).astype(int)
+    alphas = [
+        MultilabelPairwise(loss=loss, interaction_scaling=0, random_state=0)
+        .fit(X[:n], Y[:n])
+        .alpha_
+        for n, Y in ((100, noisy), (400, clean))
+    ]
+    # of the same sum of losses
+    assert 100 * alphas[0] > 2.0 * 400 * alphas[1]
+    # the held-out part of the choice is its own: another target, another alpha
+    for target in ("subset", "hamming", "f1", "macro"):
+        fitted = MultilabelPairwise(
+            loss=loss, interaction_scaling=0, target=target, random_state=0
+        ).fit(X, clean)
+        n_over_m = len(X) / (X**2).sum(axis=1).mean()
+        assert np.isclose(FACTORS[loss], fitted.alpha_ * n_over_m).any()
+
+
+@pytest.mark.parametrize("loss", ["log", "squared_hinge"])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_training_goes_on_from_the_trials(monkeypatch, loss, is_sparse):
+    X, Y = data(400, 8)
+    X = sparse.csr_array(X) if is_sparse else X
+    classifier = MultilabelPairwise(loss=loss, random_state=0, tol=1e-4)
+    warm = clone(classifier).fit(X, Y)
+    monkeypatch.setattr(MultilabelModel, "_first_state", lambda *_: None)
+    cold = clone(classifier).fit(X, Y)
+    # the same problem, from another start
+    assert warm.n_iter_ < cold.n_iter_
+    assert warm.alpha_ == cold.alpha_
+    assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-4)
+    assert warm.dual_gap_ <= 1e-4 * warm.objective_
+
+
+@pytest.mark.parametrize("loss", ["log", "squared_hinge", "structured_hinge"])
+def test_no_set_is_empty_where_none_was(loss):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((120, 5))
+    scores = X @ rng.standard_normal((5, 4)) + rng.standard_normal((120, 4))
+    Y = (scores > 1.5).astype(int)
+    Y[np.arange(120), scores.argmax(axis=1)] = 1
+    options = {"loss": loss, "interaction_scaling": 0, "random_state": 0}
+    for target in ("subset", "f1", "hamming"):
+        fitted = MultilabelPairwise(0.3, target=target, **options).fit(X, Y)
+        predicted = fitted.predict(X)
+        plain = MultilabelPairwise(0.3, target="hamming", **options).fit(X, Y)
+        empty = ~plain.predict(X).any(axis=1)
+        assert empty.any()
+        if target == "hamming":
+            # a label that is less likely than not is wrong more often than right
+            assert not predicted[empty].any()
+            continue
+        assert predicted.any(axis=1).all()
+        best = fitted.decision_function(X).argmax(axis=1)
+        if target == "subset":
+            best = plain.decision_function(X).argmax(axis=1)
+        assert (predicted[np.arange(120), best] == 1).all()
+        # with one sample without labels there may be more
+        Y_empty = Y.copy()
+        Y_empty[0] = 0
+        fitted.fit(X, Y_empty)
+        assert fitted._target is None or not fitted._target[-1]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

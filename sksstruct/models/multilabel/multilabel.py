@@ -45,7 +45,7 @@ class MultilabelModel(RowsModel):
     choose : callable
         ``choose(self, examples)`` returns the number that stands for
         `interaction_scaling`, the `Target`, or None for the best set, and a callable
-        for `first_state`, or None.
+        for `_first_state`, or None.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ class MultilabelModel(RowsModel):
             self.label_pairs_ = self.label_pairs_[:0]
         return self.bind_scaled(examples, self.scaling)
 
-    def first_state(self, model, solver):
+    def _first_state(self, model, solver):
         # once: the trials that it is from hold all examples
         start, self._start = self._start, None
         return start and start(model, solver)
