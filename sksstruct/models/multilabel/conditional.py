@@ -14,7 +14,7 @@ BATCH = 512
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
 # Numbers of scores that are little memory, and of dual variables that are much.
-FEW_SCORES, MANY_DUALS = 2**22, 2**25
+FEW_SCORES, MANY_DUALS = 2**22, 2**27
 
 
 class ConditionalModel(Trainable):
