@@ -149,9 +149,9 @@ class Trials:
 
     def best(self, factors, scalings):
         """The best outcome of the values of alpha, and then of the scalings with it."""
-        several = len(scalings) > 1, len(factors) > 1
-        self.what = "interaction_scaling" * several[0] or "alpha" * several[1]
-        self.what = self.what or "the thresholds"
+        several = ["alpha"] * (len(factors) > 1)
+        several += ["interaction_scaling"] * (len(scalings) > 1)
+        self.what = " and ".join(several) or "the thresholds"
         best = None
         for factor in factors:
             if best is not None and self.left() == 0.0:
@@ -168,15 +168,21 @@ class Trials:
             if self.left() == 0.0:
                 break
             outcomes.append(self.outcome(best.factor, scaling))
-            measured = [each.measured for each in outcomes]
+            measured = self._compared(outcomes)
             # what is too strong already is not tried stronger, where sets are hard to
             # find
             if gains(measured[-1], measured[best_of(measured)]).mean() < HOPELESS:
                 break
         _warn(self.what, self.unfinished)
-        self.found = outcomes[best_of([each.measured for each in outcomes])]
+        self.found = outcomes[best_of(self._compared(outcomes))]
         self.spec.factor = self.found.factor
         return self.found
+
+    def _compared(self, outcomes):
+        """What pairs are judged by: all measures, unless one was asked for."""
+        if self.spec.asked_target == "auto":
+            return [each.measured for each in outcomes]
+        return [each.judged for each in outcomes]
 
     def outcome(self, factor, scaling):
         """Try a value of alpha, and of the scaling."""
@@ -216,7 +222,7 @@ class Trials:
             return None
         scaling, self.states = self.found.scaling, self.found.states
         states = [self._start(k, model, scaling) for k in range(len(self.states))]
-        if any(state is None for state in states):
+        if any(state is None or "weights" not in state for state in states):
             return None
         mean = {"weights": np.mean([each["weights"] for each in states], axis=0)}
         if all("coordinates" in state for state in states):
@@ -283,6 +289,9 @@ class Trials:
         if state is None or "weights" not in state:
             return state
         # dual variables of labels are valid whatever their pairs are
+        if earlier == 0.0 < scaling and "coordinates" not in state:
+            # good enough without pairs, whose weights would stay at zero
+            return None
         weights = np.zeros(model.n_weights)
         known = state["weights"][: model.n_weights]
         weights[: len(known)] = known
@@ -319,7 +328,7 @@ class Trials:
         )
         if Status(result.status) is Status.INTERRUPTED:
             raise KeyboardInterrupt(
-                f"training was interrupted while {self.what} was chosen; there is no "
+                f"training was interrupted while choosing {self.what}; there is no "
                 "classifier yet"
             )
         self.states[number] = scaling, result.dual_state

@@ -66,8 +66,8 @@ class RankedLabels(TrainedMultilabel):
     ) -> tuple[np.ndarray | list[Any], np.ndarray]:
         """The k sets of labels with the highest scores, and these scores.
 
-        The first set is what ``target="subset"`` predicts. With other targets `predict`
-        may return another one.
+        The first set is what ``target="subset"`` predicts, unless it is empty. With
+        other targets `predict` may return another one.
 
         The sets are found by Lawler's method from the LP relaxation of parts of all
         sets. Without pairs, or if the relaxation leaves at most 16 labels open (20 with

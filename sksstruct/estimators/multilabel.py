@@ -10,7 +10,11 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
 
 from sksstruct.estimators._held_out import choose
 from sksstruct.estimators._parameters import TEXTS, AnySolver
@@ -20,6 +24,7 @@ from sksstruct.models.multilabel.forms import (
     as_sets,
     check_columns,
     in_columns,
+    indicator_of,
     read_labels,
 )
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
@@ -74,10 +79,10 @@ class MultilabelPairwise(
         ``sum_j y_j (coef_[j] . x + intercept_[j])
         + sum_(j<k) interactions_[j, k] y_j y_k``
 
-    `predict` returns the set that is best for a measure, which is the set with the
-    highest score for ``target="subset"``. Training minimizes ``alpha/2
-    |w|^2`` plus the mean over the samples of the losses of all labels. The loss of
-    label j is that of a binary classifier with the score
+    `predict` returns the set that is best for a measure: for ``target="subset"``, it is
+    the set with the highest score, but see `target` for empty sets. Training minimizes
+    ``alpha/2 |w|^2`` plus the mean over the samples of the losses of all labels. The
+    loss of label j is that of a binary classifier with the score
 
         ``coef_[j] . x + intercept_[j] + sum_k interactions_[j, k] y_k``
 
@@ -101,7 +106,8 @@ class MultilabelPairwise(
         with the squared hinge, 2, 0.5 or 0.1 with the hinge, and 0.5, 0.1 or 0.02 with
         ``loss="log"``: the best one on held-out samples for `target`, or for the mean
         of micro, macro and sample F1 if that is "auto". It is 0.5 with
-        "structured_hinge". The feature of a bias that is regularized is then
+        "structured_hinge", for a single label, and for fewer than ten samples (0.1 with
+        ``loss="log"``). The feature of a bias that is regularized is then
         ``sqrt(0.075 * m)``, so that predictions stay the same if X is multiplied by a
         number.
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
@@ -127,8 +133,9 @@ class MultilabelPairwise(
     interaction_scaling : float or "auto", default="auto"
         Value of the feature of a pair. Larger values regularize interactions less. Zero
         disables pairs. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean norm of a
-        row of X, chosen by cross-validation. Micro, macro and sample F1 and the Hamming
-        loss on held-out samples are compared with those without pairs. A value is
+        row of X, chosen by cross-validation. The measure of `target` on held-out
+        samples is compared with that without pairs; with target="auto", micro, macro
+        and sample F1 and the Hamming loss are. A value is
         rejected if one of them is worse by half a standard error of the difference, or
         if the mean gain is below half a standard error. There are up to five folds, and
         fewer if 1000 samples were held out before. With more than 100 labels and
@@ -419,7 +426,8 @@ class MultilabelPairwise(
             With target="subset", what each label adds, or would add, to the score of
             the other predicted labels. With other targets, the log-odds of the label,
             less its threshold for "micro" and "macro". Except for "f1", it is not
-            negative for predicted labels, and not positive for other labels.
+            negative for predicted labels, and not positive for other labels, unless a
+            sample would have had no label: see `target`.
         """
         unaries = self._unaries(X)
         if not self._is_whole():
@@ -480,11 +488,17 @@ class MultilabelPairwise(
             Accuracy.
         """
         y, names, in_sets = read_labels(y)
-        if not in_sets:
-            predicted = self._chosen(X) if self._in_sets else self.predict(X)
-            check_columns(names, self.classes_)
-            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        if not in_sets and self._values is not None:
+            y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+            predicted = self.predict(X)
+            return float(
+                accuracy_score(column_or_1d(y), predicted, sample_weight=sample_weight)
+            )
         predicted = self._chosen(X)
+        if not in_sets:
+            check_columns(names, self.classes_)
+            labels = indicator_of(y, predicted.shape[1])
+            return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
         if self._values is not None:
             raise ValueError("y has sets of labels, but in training y was 1-D")
         labels, others = in_columns(y, names, self.classes_)

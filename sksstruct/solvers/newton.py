@@ -110,7 +110,7 @@ class _Run:
 
     def result(self):
         # where the blocks are before any step
-        self._visit(lambda blocks: self._look(blocks))
+        self._visit(self._look)
         self._report()
         return self.loop.run(self._pass, self._report, weights=self.w.copy)
 
@@ -171,16 +171,18 @@ class _Run:
 def _directions(group, accuracy):
     """Nearly Newton's directions, and what they change the scores by.
 
-    Conjugate gradients for all blocks of a group, each until its residual is small.
+    Conjugate gradients for all blocks of a group, each until its residual is small, in
+    weights that are scaled by the diagonal of the Hessian where that is uneven.
     """
     shape = group.gradient.shape
     taking = np.arange(shape[1])
     steps = changes = None
     curvature = group.curvature
-    residual = -group.gradient
-    direction = residual.copy()
+    residual, diagonal = -group.gradient, group.diagonal()
+    scaled = residual / diagonal
+    direction = scaled.copy()
     step, change = np.zeros(shape), np.zeros(group.scores.shape)
-    square = np.einsum("ij,ij->j", residual, residual)
+    square = np.einsum("ij,ij->j", residual, scaled)
     enough = accuracy**2 * square
     for _ in range(_MOST_INNER):
         image, move = group.product(direction, taking, curvature)
@@ -190,19 +192,21 @@ def _directions(group, accuracy):
         step += length * direction
         change += length * move
         residual -= length * image
-        fresh = np.einsum("ij,ij->j", residual, residual)
+        scaled = residual / diagonal
+        fresh = np.einsum("ij,ij->j", residual, scaled)
         live &= fresh > enough
         if not live.any():
             break
         ratio = np.where(live, fresh / np.where(live, square, 1.0), 0.0)
         # blocks that are done have a direction of zero, until they leave
-        direction = ratio * direction + np.where(live, residual, 0.0)
+        direction = ratio * direction + np.where(live, scaled, 0.0)
         square = np.where(live, fresh, 0.0)
         if np.count_nonzero(~live) > _MANY_DONE * len(live):
             if steps is None:
                 steps, changes = np.zeros(shape), np.zeros(group.scores.shape)
             steps[:, taking], changes[:, taking] = step, change
             taking, enough, square = taking[live], enough[live], square[live]
+            diagonal = diagonal if diagonal.size == 1 else diagonal[:, live]
             step, change, residual, direction, curvature = (
                 np.ascontiguousarray(each[:, live])
                 for each in (step, change, residual, direction, curvature)

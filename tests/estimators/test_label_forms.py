@@ -140,8 +140,12 @@ def test_labels_that_training_did_not_have(data):
     more = [*sets[:i], sets[i] | {"space"}, *sets[i + 1 :]]
     with pytest.warns(UserWarning, match=r"1 label.*not in training, such as 'space'"):
         assert fitted.score(X, more) == pytest.approx(known - 1 / len(X))
-    with pytest.raises(ValueError, match="no label of y was in training"):
-        fitted.score(X, sets_of(Y, np.arange(3)))
+    numbers = sets_of(Y, np.arange(3))
+    with pytest.warns(UserWarning, match=r"3 label.*not in training, such as 0"):
+        both = zip(fitted.predict(X), numbers, strict=True)
+        assert fitted.score(X, numbers) == np.mean(
+            [a == () == tuple(b) for a, b in both]
+        )
     assert fitted.score(X, [set()] * len(X)) == np.mean(
         [row == () for row in fitted.predict(X)]
     )
@@ -150,6 +154,24 @@ def test_labels_that_training_did_not_have(data):
     single = clone(classifier).fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="in training y was 1-D"):
         single.score(X, sets)
+
+
+def test_score_takes_what_fit_takes(data):
+    pandas = pytest.importorskip("pandas")
+    X, Y = data
+    fitted = clone(classifier).fit(X, Y)
+    known = fitted.score(X, Y)
+    for kind in ("Int64", "boolean", "float32"):
+        assert fitted.score(X, pandas.DataFrame(Y).astype(kind)) == known
+    assert fitted.score(X, sparse.csc_array(Y)) == known
+    for one in (Y[:, :1], sparse.csr_array(Y[:, :1]), Y[:, 0].astype(bool)):
+        single = clone(classifier).fit(X, one)
+        assert single.score(X, one) > 0.5
+    words = pandas.DataFrame({"red": np.where(Y[:, 0] == 1, "yes", "no")})
+    single = clone(classifier).fit(X, words)
+    assert single.score(X, words) > 0.5
+    with pytest.raises(ValueError, match="each of 3 labels, got 2 columns"):
+        fitted.score(X, Y[:, :2])
 
 
 def test_data_frames(data):

@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score, hamming_loss
 from sklearn.svm import LinearSVC
 
 from sksstruct import MultilabelPairwise
-from sksstruct.estimators._held_out import FACTORS, best_of, gains, measures
+from sksstruct.estimators._held_out import FACTORS, Trials, best_of, gains, measures
 from sksstruct.models.multilabel._pairs import (
     check_pairs,
     independence,
@@ -498,7 +498,7 @@ def test_interrupt_while_the_scaling_is_chosen(monkeypatch):
 
     monkeypatch.setattr(DCD, "solve", stopped)
     classifier = MultilabelPairwise(random_state=0)
-    with pytest.raises(KeyboardInterrupt, match="while interaction_scaling was chosen"):
+    with pytest.raises(KeyboardInterrupt, match="while choosing alpha and"):
         classifier.fit(*data())
     assert not hasattr(classifier, "coef_")
 
@@ -570,6 +570,36 @@ def test_training_goes_on_from_the_trials(monkeypatch, loss, is_sparse):
     assert warm.alpha_ == cold.alpha_
     assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-4)
     assert warm.dual_gap_ <= 1e-4 * warm.objective_
+
+
+@pytest.mark.parametrize("loss", ["log", "squared_hinge"])
+def test_pairs_are_trained_in_their_trial(monkeypatch, loss):
+    """Also where weights without pairs are good enough by the tolerance of trials."""
+    X, Y = data(200, 4)
+    found, real = [], Trials._fit
+
+    def fit(self, number, examples, scaling):
+        views = real(self, number, examples, scaling)
+        found.append((scaling, np.abs(views["pair_coef"]).max(initial=0.0)))
+        return views
+
+    monkeypatch.setattr(Trials, "_fit", fit)
+    MultilabelPairwise(loss=loss, random_state=0).fit(sparse.csr_array(X), Y)
+    paired = [size for scaling, size in found if scaling > 0.0]
+    assert len(paired) > 0
+    assert min(paired) > 0.0
+
+
+def test_pairs_are_judged_by_the_target_that_is_named():
+    """One set or another as a whole, which single labels say little about."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((400, 3))
+    first = (X[:, 0] + rng.standard_normal(400) > 0.0).astype(int)
+    Y = np.column_stack([first, 1 - first, first])
+    options = {"loss": "log", "random_state": 0}
+    whole = MultilabelPairwise(target="subset", **options).fit(X, Y)
+    assert whole.interaction_scaling_ > 0.0
+    assert set(map(tuple, whole.predict(X))) == {(1, 0, 1), (0, 1, 0)}
 
 
 @pytest.mark.parametrize("loss", ["log", "squared_hinge", "structured_hinge"])

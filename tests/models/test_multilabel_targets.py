@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 
 from sksstruct import MultilabelPairwise
-from sksstruct.models.multilabel.targets import best_threshold, label_scores
+from sksstruct.models.multilabel.targets import Target, best_threshold, label_scores
 
 
 def sets_of(n_labels):
@@ -84,6 +84,22 @@ def test_the_threshold_of_the_largest_f1(pairs):
         f1_score(y, scores > t, sample_weight=weight) for t in (-2, -0.5, 0.2, 1)
     )
     assert found == pytest.approx(best)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_probabilities_do_not_depend_on_the_scale_of_scores(scale):
+    rng = np.random.RandomState(0)
+    scores = rng.standard_normal((200, 3))
+    Y = (scores + rng.standard_normal((200, 3)) > 1.0).astype(int)
+    one = Target.learned("f1", scores, Y, np.ones(200), False)
+    other = Target.learned("f1", scale * scores, Y, np.ones(200), False)
+    assert other.slope * scale == pytest.approx(one.slope, rel=1e-4)
+    assert other.offset == pytest.approx(one.offset, abs=1e-4)
+    # scores that say the contrary, or nothing: what is known is how many there are
+    for useless in (-scores, np.zeros_like(scores)):
+        none = Target.learned("f1", useless, Y, np.ones(200), False)
+        assert none.slope == 0.0
+        assert none.probabilities(useless) == pytest.approx(np.full((200, 3), Y.mean()))
 
 
 def rare_labels(n=1200, seed=0):

@@ -229,6 +229,35 @@ def test_problems_that_are_hard_for_newton():
         assert classifier.score(X, Y) == 1.0
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scaling", [0.0, 0.5])
+def test_columns_of_very_different_size(loss, scaling):
+    """Conjugate gradients in weights that are scaled."""
+    rng = np.random.RandomState(0)
+    Z = rng.standard_normal((300, 20))
+    Y = (Z @ rng.standard_normal((20, 4)) + rng.standard_normal((300, 4)) > 2.0) * 1
+    fitted = MultilabelPairwise(
+        1e-4, loss=loss, interaction_scaling=scaling, solver="newton", target="hamming"
+    ).fit(Z * 10.0 ** np.linspace(-4, 4, 20), Y)
+    assert fitted.dual_gap_ <= 5e-4 * fitted.objective_
+    assert fitted.n_iter_ < 40
+    model = bound(loss, pairs=[[0, 1], [3, 2]] if scaling else (), scaling=scaling)
+    problem = LabelBlocks(model, 1e-9)
+    rng_w = rng.standard_normal(model.n_weights)
+    group = problem.group(np.arange(1 if scaling else 3), rng_w)
+    assert group.diagonal().size == 1
+    # whether it is divided out or not, it is the diagonal of the Hessian
+    problem.squares = np.asarray(model.features)[:, problem.used].T ** 2
+    diagonal = group.diagonal()
+    for place in range(len(diagonal)):
+        direction = np.zeros_like(diagonal)
+        direction[place] = 1.0
+        image = group.product(direction, np.arange(diagonal.shape[1]), group.curvature)[
+            0
+        ]
+        np.testing.assert_allclose(image[place], diagonal[place], atol=1e-8)
+
+
 def test_an_interrupt_leaves_the_weights_so_far(monkeypatch):
     model, steps = bound("log"), []
     real = LabelGroup.step

@@ -18,6 +18,9 @@ from sksstruct.models.multilabel.conditional import best_constants
 
 # Errors of a dual value, relative to the terms that it is the sum of.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+# Second derivatives along single weights that differ by so much are divided out. Where
+# they differ by less, as those of rare and frequent words, steps take longer with them.
+UNEVEN = 1e5
 
 
 class LabelBlocks:
@@ -47,11 +50,15 @@ class LabelBlocks:
         self.n_blocks = 1 if self.joint else n_labels
         X = model.features
         # weights of features that no example has are zero
-        self.used = np.arange(X.shape[1])
-        if sparse.issparse(X):
-            self.used = np.flatnonzero(np.bincount(X.indices, minlength=X.shape[1]))
-            X = X[:, self.used]
+        squares = X.multiply(X) if sparse.issparse(X) else X * X
+        means = np.asarray(model.example_weights @ squares).ravel()
+        self.used = np.flatnonzero(means)
+        if len(self.used) < X.shape[1]:
+            X, squares = X[:, self.used], squares[:, self.used]
         self.X, self.transposed = X, X.T
+        curvatures = means[self.used] + alpha
+        uneven = curvatures.max() > UNEVEN * curvatures.min()
+        self.squares = squares.T if uneven else None
         self.free = np.zeros(n_labels, dtype=bool)
         self.free[model.free] = True
         self.start = np.zeros(model.n_weights)
@@ -120,9 +127,9 @@ class LabelGroup:
         """Scores of weights."""
         return self.problem.X @ weights
 
-    def _adjoint(self, slopes):
-        """Weights of slopes of the scores."""
-        return self.problem.transposed @ slopes
+    def _adjoint(self, slopes, transposed=None):
+        """Weights of slopes of the scores, by these or other features."""
+        return (self.problem.transposed if transposed is None else transposed) @ slopes
 
     def _penalized(self, weights):
         """Weights, or a gradient, with zeros for biases that are free."""
@@ -210,6 +217,12 @@ class LabelGroup:
         image[-1, free] -= self.alpha * directions[-1, free]
         return image, changes
 
+    def diagonal(self):
+        """Second derivatives along single weights; ones where they differ little."""
+        if self.problem.squares is None:
+            return np.ones((1, 1))
+        return self._adjoint(self.curvature, self.problem.squares) + self.alpha
+
     def step(self, directions, changes, least, trials):
         """Go along directions until objectives fall by a share of what slopes promise.
 
@@ -274,11 +287,13 @@ class PairedLabels(LabelGroup):
         table[self.second, self.first] = table[self.first, self.second]
         return self.problem.X @ coef + self.observed @ table
 
-    def _adjoint(self, slopes):
+    def _adjoint(self, slopes, transposed=None):
         both = self.observed.T @ slopes
         pairs = both[self.first, self.second] + both[self.second, self.first]
-        coef = self.problem.transposed @ slopes
-        return np.concatenate([coef.ravel(), self.scaling * pairs])[:, None]
+        # squares of all features where others are given: the observed labels are 0 or 1
+        scaling = self.scaling if transposed is None else self.scaling**2
+        coef = super()._adjoint(slopes, transposed)
+        return np.concatenate([coef.ravel(), scaling * pairs])[:, None]
 
     def _penalized(self, weights):
         if not self.free.any():

@@ -128,11 +128,6 @@ def in_columns(Y, names, classes):
     places = np.array([place_of.get(name, -1) for name in names.tolist()], dtype=int)
     known = places >= 0
     new = names[~known].tolist()
-    if new and not known.any():
-        raise ValueError(
-            f"no label of y was in training, which had labels such as "
-            f"{classes.tolist()[0]!r}: y has {new[0]!r}"
-        )
     if new:
         warnings.warn(
             f"{len(new)} label(s) of y were not in training, such as {new[0]!r}: "
@@ -156,7 +151,7 @@ def check_columns(names, classes):
     classes : ndarray of shape (n_labels,)
         Labels of the classifier; numbers if there were no names.
     """
-    if names is None:
+    if names is None or len(names) != len(classes):
         return
     names, classes = names.tolist(), classes.tolist()
     if names != classes and classes != list(range(len(classes))):
@@ -175,8 +170,27 @@ def as_sets(labels, names):
     return object_array([tuple(taken[first:last]) for first, last in spans])
 
 
+def indicator_of(y, n_labels):
+    """Label indicator of a classifier with several labels, as 0 and 1."""
+    if not sparse.issparse(y):
+        y = np.asarray(y)
+        y = y.astype(np.float64) if y.dtype == object else y
+    if y.ndim != 2 or y.shape[1] != n_labels:
+        columns = y.shape[1] if y.ndim == 2 else 1
+        raise ValueError(
+            f"y must have a column for each of {n_labels} labels, got {columns} columns"
+        )
+    return columns_of(y)[0]
+
+
 def columns_of(y):
     """Label indicator as 0 and 1, and the values of a single label or None."""
+    if sparse.issparse(y) and y.shape[1] > 1 and y.dtype.kind in "biuf":
+        y = sparse.csr_array(y)
+        y.sum_duplicates()
+        # checked while it is small; explicit zeros are none
+        if np.isin(y.data, (0, 1)).all():
+            return y.astype(np.int32).toarray(), None
     if sparse.issparse(y):
         y = y.toarray()
     kind = type_of_target(y, input_name="y", raise_unknown=True)

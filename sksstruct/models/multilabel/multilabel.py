@@ -158,7 +158,10 @@ class MultilabelModel(RowsModel):
         X, Y, weight = self._checked_part(X, y, sample_weight)
         learned = {"the number of labels": ("equal", Y.shape[1])}
         learned["squares"] = "sum", float((weight * row_squares(X)).sum())
-        learned["without labels"] = "sum", int(np.count_nonzero(~Y.any(axis=1)))
+        learned["without labels"] = (
+            "sum",
+            int(np.count_nonzero((weight > 0.0) & ~Y.any(axis=1))),
+        )
         if counts_pairs(self.pairs, Y.shape[1]):
             together, n_samples = joint_counts(Y)
             learned["together"] = "sum", together

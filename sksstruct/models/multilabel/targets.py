@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logit, logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
@@ -12,6 +12,8 @@ from sksstruct.utils.parallel import run_in_chunks
 
 # Measures whose best labels depend on scores of samples that are held out.
 LEARNED = "f1", "micro", "macro"
+# Samples whose scores, of all labels, are sorted at once.
+ENOUGH = 1000
 # Fewer samples with a label than this say little about a threshold of its own.
 FEWEST_POSITIVE = 5
 # Steps of the mean-field approximation, and the change that ends them.
@@ -140,8 +142,10 @@ class Target:
             return cls("hamming")
         if name == "f1":
             return cls(name, *_calibrate(scores, Y, weight), fills=fills)
-        weights = np.repeat(weight[:, None], Y.shape[1], axis=1)
-        common = best_threshold(scores.ravel(), Y.ravel(), weights.ravel())
+        # for macro F1 it is that of rare labels only
+        some = slice(ENOUGH) if Y[:ENOUGH].any() else slice(None)
+        weights = np.repeat(weight[some], Y.shape[1])
+        common = best_threshold(scores[some].ravel(), Y[some].ravel(), weights)
         thresholds = common
         if name == "macro":
             thresholds = np.full(Y.shape[1], common)
@@ -194,10 +198,18 @@ def fill(labels, scores):
 def _calibrate(scores, Y, weight):
     """Slope and offset of the log-odds of labels by their scores (Platt, 1999)."""
     weights = np.repeat(weight, Y.shape[1])
-    fit = LogisticRegression(C=np.inf, solver="newton-cholesky")
-    fit.fit(scores.reshape(-1, 1), Y.ravel(), sample_weight=weights / weights.mean())
+    base = np.average(Y.ravel(), weights=weights)
+    # in units that the optimizer is made for
+    spread = scores.std()
+    if spread > 0.0 and np.isfinite(spread):
+        fit = LogisticRegression(C=np.inf, solver="newton-cholesky")
+        scaled = (scores / spread).reshape(-1, 1)
+        fit.fit(scaled, Y.ravel(), sample_weight=weights / weights.mean())
+        slope = float(fit.coef_[0, 0]) / spread
+        if slope > 0.0:
+            return slope, float(fit.intercept_[0])
     # scores that say nothing, or the contrary, must not turn labels around
-    return max(float(fit.coef_[0, 0]), 0.0), float(fit.intercept_[0])
+    return 0.0, float(logit(base))
 
 
 def best_threshold(scores, y, weight):
