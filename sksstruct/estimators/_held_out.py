@@ -35,6 +35,8 @@ FACTORS = {
 # which learns rare labels late. Later trials go on from earlier ones, and what is
 # gained by more passes only would seem to be gained by pairs.
 TOL, LOG_TOL = 1e-2, 1e-3
+# The share of it for the first trial with pairs.
+NEW_PAIRS = 0.1
 # A measure may fall by so many standard errors, and all must rise by so many on
 # average: pairs have to be worth it.
 WORST, LEAST_GAIN = -0.5, 0.5
@@ -289,9 +291,6 @@ class Trials:
         if state is None or "weights" not in state:
             return state
         # dual variables of labels are valid whatever their pairs are
-        if earlier == 0.0 < scaling and "coordinates" not in state:
-            # good enough without pairs, whose weights would stay at zero
-            return None
         weights = np.zeros(model.n_weights)
         known = state["weights"][: model.n_weights]
         weights[: len(known)] = known
@@ -306,10 +305,15 @@ class Trials:
         model = spec.bind_scaled(examples, scaling)
         alpha = spec.solver_alpha(self.alpha())
         model.binder = partial(spec.bind_part_scaled, examples, scaling)
+        tol = max(estimator.tol, _coarse(estimator))
+        earlier = self.states[number]
+        if spec.loss == "log" and earlier is not None and earlier[0] == 0.0 < scaling:
+            # what is good enough without pairs would leave their weights at zero
+            tol *= NEW_PAIRS
         solver = SOLVERS.resolve(
             self.solver,
             max_iter=estimator.max_iter,
-            tol=max(estimator.tol, _coarse(estimator)),
+            tol=tol,
             model=model,
             alpha=alpha,
         )
