@@ -27,7 +27,7 @@ from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import precision_recall_curve
+from sklearn.metrics import f1_score, precision_recall_curve
 from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
@@ -102,8 +102,26 @@ def chosen(held_out, Y, scores):
     sets = np.empty(scores.shape, dtype=np.uint8)
     odds = platt.coef_[0, 0] * scores + platt.intercept_[0]
     best_f1_sets(expit(odds), 0, len(sets), sets)
-    return {"micro": scores >= common, "macro": scores >= each, "f1": sets,
-            "subset": scores > 0.0}  # fmt: skip
+    labels = {"f1": sets, "subset": scores > 0.0}
+    labels |= {"micro": scores >= common, "macro": scores >= each}
+    if not Y.any(axis=1).all():
+        return labels
+    # no empty sets where none was observed, as MultilabelPairwise has it
+    for name, threshold in (("micro", common), ("macro", each)):
+        plain = held_out >= threshold
+        full = filled(plain, held_out - threshold)
+        plain, full = (f1_score(Y, found, average=name) for found in (plain, full))
+        if full > plain:
+            labels[name] = filled(labels[name], scores - threshold)
+    return labels | {name: filled(labels[name], scores) for name in ("f1", "subset")}
+
+
+def filled(labels, scores):
+    """Labels, and the best one of samples without any."""
+    labels = labels.copy()
+    empty = np.flatnonzero(~labels.any(axis=1))
+    labels[empty, scores[empty].argmax(axis=1)] = 1
+    return labels
 
 
 def peer(estimator, n_folds=5, plain=True):

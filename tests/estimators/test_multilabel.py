@@ -1,5 +1,6 @@
 """MultilabelPairwise: its contract, its predictions and what it is without pairs."""
 
+import pickle
 from functools import partial
 from itertools import product
 
@@ -282,6 +283,29 @@ def test_searches():
     by_gdmm = MultilabelPairwise(loss="structured_hinge", solver=GDMM(), random_state=0)
     GridSearchCV(by_gdmm, {"solver__tol": [1e-2, 1e-3]}, cv=2).fit(X, Y)
     assert by_gdmm.solver.tol == 3e-3
+
+
+def test_sparse_weights():
+    X, Y = data()
+    classifier = MultilabelPairwise(0.01, interaction_scaling=0.5, random_state=0)
+    dense = classifier.fit(X, Y)
+    expected, scores = dense.predict(X), dense.decision_function(X)
+    coef = dense.coef_
+    small = pickle.loads(pickle.dumps(dense.sparsify()))
+    assert sparse.issparse(small.coef_)
+    for given in (X, sparse.csr_array(X), sparse.csc_matrix(X)):
+        np.testing.assert_array_equal(small.predict(given), expected)
+        np.testing.assert_allclose(small.decision_function(given), scores)
+    threshold = np.median(np.abs(coef))
+    small.sparsify(threshold)
+    kept = np.abs(coef) > threshold
+    np.testing.assert_array_equal(small.coef_.toarray(), np.where(kept, coef, 0.0))
+    assert small.coef_.nnz == kept.sum()
+    assert small.score(X, Y) == (small.predict(X) == Y).all(axis=1).mean()
+    # a new fit is dense
+    assert isinstance(small.fit(X, Y).coef_, np.ndarray)
+    with pytest.raises(ValueError, match="threshold must be finite"):
+        small.sparsify(-1.0)
 
 
 @pytest.mark.parametrize(("solver", "loss"), [(GDMM, "structured_hinge"), (DCD, "log")])
