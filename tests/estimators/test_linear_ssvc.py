@@ -131,8 +131,8 @@ def test_what_does_not_fit_is_refused_at_once(points):
         assert "Pragam only" in error.value.__notes__[0]
     with pytest.raises(ValueError, match="bounds"):
         LinearSSVC(solver=BCFW(bounds={"coef": (0, None)})).fit(X, y)
-    with pytest.raises(ValueError, match="unknown solver 'newton'"):
-        LinearSSVC(solver="newton").fit(X, y)
+    with pytest.raises(ValueError, match="unknown solver 'no_such'"):
+        LinearSSVC(solver="no_such").fit(X, y)
     for alpha in (0.0, -1.0, np.inf, np.nan, "small"):
         with pytest.raises(ValueError, match="alpha"):
             LinearSSVC(alpha).fit(X, y)
