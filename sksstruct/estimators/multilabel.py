@@ -245,8 +245,6 @@ class MultilabelPairwise(
        domain", AISTATS 2017.
     .. [6] N. Ye, K. M. A. Chai, W. S. Lee and H. L. Chieu, "Optimizing F-measures: a
        tale of two approaches", ICML 2012.
-    .. [7] R. Babbar and B. Schoelkopf, "DiSMEC: distributed sparse machines for extreme
-       multi-label classification", WSDM 2017.
 
     Examples
     --------
@@ -475,8 +473,8 @@ class MultilabelPairwise(
         """Convert `coef_` to a sparse matrix without small weights, in place.
 
         With thousands of labels and features, most weights are small: without them, the
-        matrix is small in memory and in files [7]_. The next fit sets a dense matrix
-        again.
+        matrix is small in memory and in files, as in DiSMEC (Babbar and Schoelkopf,
+        WSDM 2017). The next fit sets a dense matrix again.
 
         Parameters
         ----------
