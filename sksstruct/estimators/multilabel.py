@@ -404,17 +404,15 @@ class MultilabelPairwise(
         unaries = self._unaries(X)
         if self._is_whole():
             labels = self._labels(unaries)
-            return labels if self._target is None else self._fill(labels, unaries)
+            if self._target is None:
+                return labels
+            return fill(labels, self._label_scores(unaries))
         target = Target(*self._target)
         return target.choose(self._label_scores(unaries), self.n_jobs)
 
     def _is_whole(self):
         """Whether whole sets are predicted."""
         return self._target is None or self._target[0] == "subset"
-
-    def _fill(self, labels, unaries):
-        """Labels, and the most likely one of samples that have none."""
-        return fill(labels, self._label_scores(unaries))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of each label.

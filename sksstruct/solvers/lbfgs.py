@@ -12,9 +12,10 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from sksstruct.models.protocols._bound_model import BoundModel
+from sksstruct.models.protocols.duals import ROUNDING
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import ROUNDING, Certificate
+from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
 from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc

@@ -2,7 +2,8 @@
 
 Minimizes sum_j P_j(w_j), where the blocks w_j of the weights share nothing but the
 features, so that one product with all features serves many blocks. All weights may be
-one block.
+one block. Steps are those of Lin, Weng and Keerthi (2008), with a line search in place
+of the trust region (Galli and Lin, 2021).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -109,10 +110,16 @@ class _Run:
         self.open, self.moved = np.arange(n), np.zeros(n, dtype=bool)
 
     def result(self):
-        # where the blocks are before any step
+        self._look_at_all()
+        return self.loop.run(self._pass, self._look_at_all, weights=self.w.copy)
+
+    def _look_at_all(self):
+        """Report where the blocks are: before any step, and after an interrupt.
+
+        That may have come between the weights of a group and what is noted of them.
+        """
         self._visit(self._look)
         self._report()
-        return self.loop.run(self._pass, self._report, weights=self.w.copy)
 
     def _visit(self, visit):
         """Visit the blocks that have not converged, in groups."""
@@ -163,7 +170,6 @@ class _Run:
             group.keep(left)
         directions, changes = _directions(group, self.solver.accuracy)
         self.moved[blocks] = group.step(directions, changes, _DECREASE, _TRIALS)
-        # weights and what is said of them at once: an interrupt may come
         self.blocks.put(blocks, group, self.w)
         self.primal[blocks] = group.primal
 

@@ -258,20 +258,26 @@ def test_columns_of_very_different_size(loss, scaling):
         np.testing.assert_allclose(image[place], diagonal[place], atol=1e-8)
 
 
-def test_an_interrupt_leaves_the_weights_so_far(monkeypatch):
-    model, steps = bound("log"), []
-    real = LabelGroup.step
+@pytest.mark.parametrize("where", ["step", "put"])
+def test_an_interrupt_leaves_the_weights_so_far(monkeypatch, where):
+    """Before a group moves, or when its weights are written and nothing else."""
+    model, calls = bound("log"), []
+    owner = LabelGroup if where == "step" else LabelBlocks
+    real = getattr(owner, where)
 
-    def step(self, *arguments):
-        steps.append(1)
-        if len(steps) == 4:
+    def interrupted(self, *arguments):
+        calls.append(1)
+        if len(calls) == 4 and where == "step":
             raise KeyboardInterrupt
-        return real(self, *arguments)
+        done = real(self, *arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return done
 
-    monkeypatch.setattr(LabelGroup, "step", step)
+    monkeypatch.setattr(owner, where, interrupted)
     found = Newton(tol=1e-10, n_together=3).solve(model, 0.01)
     assert found.status == "interrupted"
-    # three groups in the first pass, and one in the second was about to move
+    # three groups in the first pass, and one in the second
     assert found.n_iter == 1
     loss, penalty = model.loss(found.weights), model.penalty(found.weights, 0.01)
     assert found.objective == pytest.approx(loss + penalty)

@@ -15,9 +15,8 @@ from scipy import sparse
 from scipy.special import entr
 
 from sksstruct.models.multilabel.conditional import best_constants
+from sksstruct.models.protocols.duals import ROUNDING
 
-# Errors of a dual value, relative to the terms that it is the sum of.
-ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 # Second derivatives along single weights that differ by so much are divided out. Where
 # they differ by less, as those of rare and frequent words, steps take longer with them.
 UNEVEN = 1e5

@@ -2,6 +2,9 @@
 
 import numpy as np
 
+# Errors of a dual value, relative to the terms that it is the sum of.
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
 
 class DualSpace:
     """The dual variables of a model as one vector x.

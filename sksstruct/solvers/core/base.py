@@ -119,7 +119,7 @@ class Solver(Constrained, BaseEstimator):
     ----------------
     required_oracles : tuple of str
         Oracles of which the model must have one: "max", "topk", "exp", "projection",
-        "factors", "label_sets", "coordinates", "slopes" or "nonlinear".
+        "factors", "label_sets", "coordinates", "slopes", "curvature" or "nonlinear".
     losses : tuple of str
         Losses that it minimizes: "hinge", or "smooth", which have a gradient.
     penalties : tuple of str

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-# Errors of a dual value, relative to the terms that it is the sum of.
-ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+from sksstruct.models.protocols.duals import ROUNDING
 
 
 class Certificate:
