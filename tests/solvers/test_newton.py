@@ -267,17 +267,17 @@ def test_an_interrupt_leaves_the_weights_so_far(monkeypatch, where):
 
     def interrupted(self, *arguments):
         calls.append(1)
-        if len(calls) == 4 and where == "step":
+        if len(calls) == 5 and where == "step":
             raise KeyboardInterrupt
         done = real(self, *arguments)
-        if len(calls) == 4:
+        if len(calls) == 5:
             raise KeyboardInterrupt
         return done
 
     monkeypatch.setattr(owner, where, interrupted)
     found = Newton(tol=1e-10, n_together=3).solve(model, 0.01)
     assert found.status == "interrupted"
-    # three groups in the first pass, and one in the second
+    # three groups in the first pass, and the second one of the second pass
     assert found.n_iter == 1
     loss, penalty = model.loss(found.weights), model.penalty(found.weights, 0.01)
     assert found.objective == pytest.approx(loss + penalty)
