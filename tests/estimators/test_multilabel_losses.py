@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -575,7 +576,9 @@ def test_training_goes_on_from_the_trials(monkeypatch, loss, is_sparse):
 @pytest.mark.parametrize("loss", ["log", "squared_hinge"])
 def test_pairs_are_trained_in_their_trial(monkeypatch, loss):
     """Also where weights without pairs are good enough by the tolerance of trials."""
-    X, Y = data(200, 4)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 8))
+    Y = (X @ rng.normal(size=(8, 5)) + rng.normal(size=(200, 5)) > 0.0).astype(int)
     found, real = [], Trials._fit
 
     def fit(self, number, examples, scaling):
@@ -600,6 +603,10 @@ def test_pairs_are_judged_by_the_target_that_is_named():
     whole = MultilabelPairwise(target="subset", **options).fit(X, Y)
     assert whole.interaction_scaling_ > 0.0
     assert set(map(tuple, whole.predict(X))) == {(1, 0, 1), (0, 1, 0)}
+    for asked, expected in (("subset", "judged"), ("auto", "measured")):
+        trials = SimpleNamespace(spec=SimpleNamespace(asked_target=asked))
+        outcome = SimpleNamespace(judged="judged", measured="measured")
+        assert Trials._compared(trials, [outcome]) == [expected]
 
 
 @pytest.mark.parametrize("loss", ["log", "squared_hinge", "structured_hinge"])
