@@ -587,7 +587,7 @@ def test_pairs_are_trained_in_their_trial(monkeypatch, loss):
         return views
 
     monkeypatch.setattr(Trials, "_fit", fit)
-    MultilabelPairwise(loss=loss, random_state=0).fit(sparse.csr_array(X), Y)
+    MultilabelPairwise(1.0, loss=loss, random_state=0).fit(X, Y)
     paired = [size for scaling, size in found if scaling > 0.0]
     assert len(paired) > 0
     assert min(paired) > 0.0
