@@ -146,6 +146,8 @@ class Trials:
         self.observed, self.shares = (
             np.concatenate([held_out[k] for _, held_out in self.parts]) for k in (1, 2)
         )
+        n, on = len(examples[1]), np.asarray(examples[1].sum(axis=0)).ravel()
+        self.frequencies = (on + 1.0) / (n + 2.0)
         self.solver, self.started = _quick_solver(estimator), time.perf_counter()
         self.states, self.unfinished = [None] * len(self.parts), []
 
@@ -203,6 +205,13 @@ class Trials:
         return Outcome(
             factor, scaling, target, measured, judged[:, None], list(self.states)
         )
+
+    def _worth(self, labels):
+        """What thresholds are judged by: the F1 that was asked for, or all of them."""
+        values = f1_values(self.observed, labels, self.shares)
+        if self.spec.asked_target == "auto":
+            return values.mean()
+        return values[COLUMNS.index(self.spec.target)]
 
     def alpha(self):
         """The regularization of the current trial."""
@@ -279,7 +288,13 @@ class Trials:
                 found = fill(found, np.concatenate(likely))
             return found, target
         target = Target.learned(
-            spec.target, found, self.observed, self.shares, spec.fills
+            spec.target,
+            found,
+            self.observed,
+            self.shares,
+            spec.fills,
+            self.frequencies,
+            self._worth,
         )
         return target.choose(found, self.estimator.n_jobs).astype(np.int8), target
 
@@ -440,6 +455,23 @@ def measures(Y, predicted, weight=None):
         for above, below in ((total, size), (each, one), (right, one))
     )
     return np.column_stack([micro, macro, each, right])
+
+
+def f1_values(Y, predicted, weight):
+    """Micro, macro and sample F1 of samples with weights: the means of `measures`."""
+    some = Y.any(axis=0)
+    both, sizes = 2.0 * (Y & predicted), (Y + predicted).astype(np.float64)
+    each = np.divide(
+        both.sum(axis=1),
+        sizes.sum(axis=1),
+        out=np.ones(len(Y)),
+        where=sizes.any(axis=1),
+    )
+    both, sizes = weight @ both, weight @ sizes
+    macro = np.divide(both, sizes, out=np.zeros(len(both)), where=sizes > 0.0)
+    micro = both.sum() / max(sizes.sum(), np.finfo(np.float64).tiny)
+    macro = macro[some].mean() if some.any() else 1.0
+    return np.array([micro, macro, np.average(each, weights=weight)])
 
 
 def _ratio(above, below, weight):

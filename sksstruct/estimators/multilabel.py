@@ -148,16 +148,19 @@ class MultilabelPairwise(
         with the highest score. "hamming": the number of wrong labels; `predict` returns
         the labels that are more likely than not. "f1": the F1 of each sample, on
         average; `predict` returns the set whose expected F1 is largest, as if labels
-        were independent given the sample [6]_. "micro": the F1 of all labels together;
-        `predict` returns the labels whose score is above a threshold. "macro": the mean
-        F1 of the labels, with a threshold for each. "auto" is "micro", or "subset" with
-        "structured_hinge" or a single label. Thresholds, and the probabilities for
-        "f1", are learned from the scores of samples that are held out in turn. If every
-        training sample has a label, no empty set is predicted for "subset" and "f1",
-        nor for "micro" and "macro" if this is better on the held-out samples: the most
-        likely label is taken. The probability of a label is the one under
-        ``exp(score)`` of sets: exact with inference="exact", otherwise by the
-        mean-field approximation. Without pairs, both are the same.
+        were independent given the sample [6]_, or labels above thresholds if this is
+        better on held-out samples. "micro": the F1 of all labels together; `predict`
+        returns the labels whose score is above a threshold, which may be lower for rare
+        labels. "macro": the mean F1 of the labels, with a threshold for each; for
+        labels of few samples it is near that of "micro". "auto" is "subset" with
+        "structured_hinge" or a single label, otherwise "micro" with the thresholds that
+        have the highest mean of all three kinds of F1. Thresholds and probabilities are
+        learned from the scores of samples that are held out in turn. If every training
+        sample has a label, no empty set is predicted for "subset", nor for the kinds of
+        F1 if this is better on the held-out samples: the most likely label is taken.
+        The probability of a label is the one under ``exp(score)`` of sets: exact with
+        inference="exact", otherwise by the mean-field approximation. Without pairs,
+        both are the same.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
         Algorithm that finds the best set of labels. "exact": enumeration of all sets.
         "lp": the LP relaxation, solved by one minimum cut for each sample. It is exact
@@ -426,9 +429,9 @@ class MultilabelPairwise(
         scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
             With target="subset", what each label adds, or would add, to the score of
             the other predicted labels. With other targets, the log-odds of the label,
-            less its threshold for "micro" and "macro". Except for "f1", it is not
-            negative for predicted labels, and not positive for other labels, unless a
-            sample would have had no label: see `target`.
+            less its threshold if it has one. Except for "f1", it is not negative for
+            predicted labels, and not positive for other labels, unless a sample would
+            have had no label: see `target`.
         """
         unaries = self._unaries(X)
         if not self._is_whole():
@@ -445,7 +448,7 @@ class MultilabelPairwise(
         logistic regression for each label. With target="subset" they are conditional on
         the other labels that are predicted, and above one half for predicted labels;
         their product is the pseudo-likelihood. With other targets they are those of
-        single labels, calibrated on held-out samples for "f1".
+        single labels; for the kinds of F1, they are calibrated on held-out samples.
 
         Parameters
         ----------

@@ -562,7 +562,8 @@ def test_alpha_is_chosen_by_held_out_samples(loss):
 def test_training_goes_on_from_the_trials(monkeypatch, loss, is_sparse):
     X, Y = data(400, 8)
     X = sparse.csr_array(X) if is_sparse else X
-    classifier = MultilabelPairwise(loss=loss, random_state=0, tol=1e-4)
+    alpha = "auto" if loss == "log" else 0.01
+    classifier = MultilabelPairwise(alpha, loss=loss, random_state=0, tol=1e-4)
     warm = clone(classifier).fit(X, Y)
     monkeypatch.setattr(MultilabelModel, "_first_state", lambda *_: None)
     cold = clone(classifier).fit(X, Y)

@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 
 from sksstruct import MultilabelPairwise
+from sksstruct.estimators._held_out import f1_values, measures
 from sksstruct.models.multilabel.targets import Target, best_threshold, label_scores
 
 
@@ -86,20 +87,85 @@ def test_the_threshold_of_the_largest_f1(pairs):
     assert found == pytest.approx(best)
 
 
+def learned(name, scores, Y, fills=False, shares=None, average=None):
+    """A target that is judged by an F1 of scikit-learn."""
+    average = average or {"f1": "samples"}.get(name, name)
+    return Target.learned(
+        name,
+        scores,
+        Y,
+        np.ones(len(Y)),
+        fills,
+        Y.mean(axis=0) if shares is None else shares,
+        lambda labels: f1_score(Y, labels, average=average, zero_division=0.0),
+    )
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_probabilities_do_not_depend_on_the_scale_of_scores(scale):
     rng = np.random.RandomState(0)
     scores = rng.standard_normal((200, 3))
     Y = (scores + rng.standard_normal((200, 3)) > 1.0).astype(int)
-    one = Target.learned("f1", scores, Y, np.ones(200), False)
-    other = Target.learned("f1", scale * scores, Y, np.ones(200), False)
+    one = learned("f1", scores, Y)
+    other = learned("f1", scale * scores, Y)
     assert other.slope * scale == pytest.approx(one.slope, rel=1e-4)
     assert other.offset == pytest.approx(one.offset, abs=1e-4)
+    np.testing.assert_array_equal(other.choose(scale * scores), one.choose(scores))
     # scores that say the contrary, or nothing: what is known is how many there are
     for useless in (-scores, np.zeros_like(scores)):
-        none = Target.learned("f1", useless, Y, np.ones(200), False)
+        none = learned("f1", useless, Y)
         assert none.slope == 0.0
         assert none.probabilities(useless) == pytest.approx(np.full((200, 3), Y.mean()))
+
+
+@pytest.mark.parametrize("name", ["micro", "macro", "f1"])
+def test_rare_labels_are_taken_more_easily_where_it_pays(name):
+    """Their scores are low by as much as their log-odds should be."""
+    rng = np.random.RandomState(0)
+    shares = np.repeat([0.5, 0.02], 10)
+    odds = rng.logistic(scale=2.0, size=(900, 20)) + np.log(shares / (1.0 - shares))
+    Y = (odds > rng.logistic(size=odds.shape)).astype(int)
+    scores = odds + 0.75 * np.log(shares)
+    found = learned(name, scores, Y, shares=shares)
+    spread = np.ptp(found.thresholds)
+    assert spread > 0.5
+    thresholds = np.mean(found.thresholds)
+    plain = f1_score(Y, scores > thresholds, average="micro")
+    assert f1_score(Y, found.choose(scores), average="micro") > plain
+    # and not where scores are as they should be
+    if name != "macro":
+        assert np.ptp(learned("micro", odds, Y, shares=shares).thresholds) == 0.0
+
+
+def test_thresholds_of_labels_with_few_samples_are_near_that_of_all():
+    rng = np.random.RandomState(0)
+    Y = np.zeros((400, 3), dtype=int)
+    Y[:200, 0], Y[:200, 1], Y[:1, 2] = 1, 1, 1
+    scores = rng.standard_normal(Y.shape) + 4.0 * Y + [0.0, 5.0, 5.0]
+    found = learned("macro", scores, Y, shares=np.ones(3)).thresholds
+    common = best_threshold(scores.ravel(), Y.ravel(), np.ones(Y.size))
+    own = [best_threshold(scores[:, j], Y[:, j], np.ones(400)) for j in range(3)]
+    np.testing.assert_allclose(found[:2], (200 * np.array(own[:2]) + 2 * common) / 202)
+    assert found[2] == pytest.approx((own[2] + 2 * common) / 3)
+
+
+@given(st.integers(0, 10**6))
+def test_values_of_f1_are_those_of_scikit_learn(seed):
+    rng = np.random.RandomState(seed)
+    Y, predicted = (rng.randint(0, 2, (6, 3)) for _ in range(2))
+    weight = rng.uniform(0.5, 2.0, 6)
+    Y[:, 0] = 1
+    found = f1_values(Y, predicted, weight)
+    means = measures(Y, predicted, weight).mean(axis=0)[:3]
+    np.testing.assert_allclose(found, means, atol=1e-12)
+    some = Y.any(axis=0)
+    for value, average in zip(found, ("micro", "macro", "samples"), strict=True):
+        labels = np.flatnonzero(some) if average == "macro" else None
+        expected = f1_score(
+            Y, predicted, average=average, labels=labels, sample_weight=weight,
+            zero_division=1.0,
+        )  # fmt: skip
+        assert value == pytest.approx(expected)
 
 
 def rare_labels(n=1200, seed=0):

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit, logsumexp
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
 
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 from sksstruct.utils.parallel import run_in_chunks
@@ -14,8 +13,12 @@ from sksstruct.utils.parallel import run_in_chunks
 LEARNED = "f1", "micro", "macro"
 # Samples whose scores, of all labels, are sorted at once.
 ENOUGH = 1000
-# Fewer samples with a label than this say little about a threshold of its own.
-FEWEST_POSITIVE = 5
+# A label's own threshold counts as much as its samples do, beside the threshold of all
+# labels, which counts as much as so many.
+OTHERS = 2.0
+# Thresholds, as log-odds, follow the logarithm of the labels' frequencies so far: rare
+# labels, whose scores regularization keeps low, are taken more easily.
+LENIENCES = 0.0, 0.25, 0.5, 0.75
 # Steps of the mean-field approximation, and the change that ends them.
 MEAN_FIELD_STEPS, SETTLED = 100, 1e-6
 # Numbers of scores of sets that are in memory at a time.
@@ -89,13 +92,13 @@ class Target:
 
     Parameters
     ----------
-    name : {"subset", "hamming", "f1", "micro", "macro"}
-        The measure: the share of right sets, or of right labels, or the F1 of samples,
-        of all labels together, or of each label.
+    name : {"subset", "hamming", "f1", "micro"}
+        The rule: the set with the highest score, the labels that are more likely than
+        not, the set with the largest expected F1, or the labels above thresholds.
     slope, offset : float
         The probability of a label with score s is ``expit(slope s + offset)``.
     thresholds : ndarray of shape (n_labels,) or float
-        Smallest scores of labels that are taken; not for "f1".
+        Labels with higher scores are taken; not for "f1".
     fills : bool
         Whether every sample has a label: if none is taken, the most likely one is.
     """
@@ -122,7 +125,7 @@ class Target:
         return cls(name, fills=fills and name == "f1")
 
     @classmethod
-    def learned(cls, name, scores, Y, weight, fills):
+    def learned(cls, name, scores, Y, weight, fills, shares, value):
         """What is best on samples that were held out.
 
         Parameters
@@ -137,36 +140,29 @@ class Target:
             Weights of the samples.
         fills : bool
             Whether all samples that were observed have a label.
+        shares : ndarray of shape (n_labels,)
+            Shares of the training samples that have the labels, positive.
+        value : callable
+            ``value(labels)`` is what labels of the samples are worth.
         """
         if name == "hamming" or not 0 < Y.sum() < Y.size:
             return cls("hamming")
-        if name == "f1":
-            return cls(name, *_calibrate(scores, Y, weight), fills=fills)
-        # for macro F1 it is that of rare labels only
-        some = slice(ENOUGH) if Y[:ENOUGH].any() else slice(None)
-        weights = np.repeat(weight[some], Y.shape[1])
-        common = best_threshold(scores[some].ravel(), Y[some].ravel(), weights)
-        thresholds = common
-        if name == "macro":
-            thresholds = np.full(Y.shape[1], common)
-            for j in np.flatnonzero(Y.sum(axis=0) >= FEWEST_POSITIVE):
-                thresholds[j] = best_threshold(scores[:, j], Y[:, j], weight)
-        found = cls(name, thresholds=thresholds)
-        if fills:
+        slope, offset = _calibrate(scores, Y, weight)
+        # where scores are no log-odds, thresholds may find better sets
+        options = [cls(name, slope, offset, fills=fills)] if name == "f1" else []
+        own = _own_thresholds(scores, Y, weight) if name == "macro" else None
+        for lenience in LENIENCES if slope > 0.0 else (0.0,):
+            relative = lenience / slope * np.log(shares) if lenience else 0.0
+            thresholds = relative + _common_threshold(scores - relative, Y, weight)
+            if own is not None:
+                counts = Y.sum(axis=0)
+                thresholds = (counts * own + OTHERS * thresholds) / (counts + OTHERS)
             # the most likely label of a sample without any may well be wrong
-            options = found, cls(name, thresholds=thresholds, fills=True)
-            values = [
-                f1_score(
-                    Y,
-                    each.choose(scores),
-                    average=name,
-                    sample_weight=weight,
-                    zero_division=0.0,
-                )
-                for each in options
+            options += [
+                cls("micro", slope, offset, thresholds, fills=each)
+                for each in (False, True)[: 1 + fills]
             ]
-            found = options[int(values[1] > values[0])]
-        return found
+        return max(options, key=lambda each: value(each.choose(scores)))
 
     def probabilities(self, scores):
         """Probabilities of labels with the given scores."""
@@ -210,6 +206,21 @@ def _calibrate(scores, Y, weight):
             return slope, float(fit.intercept_[0])
     # scores that say nothing, or the contrary, must not turn labels around
     return 0.0, float(logit(base))
+
+
+def _common_threshold(scores, Y, weight):
+    """The threshold of all labels with the largest micro F1."""
+    some = slice(ENOUGH) if Y[:ENOUGH].any() else slice(None)
+    weights = np.repeat(weight[some], Y.shape[1])
+    return best_threshold(scores[some].ravel(), Y[some].ravel(), weights)
+
+
+def _own_thresholds(scores, Y, weight):
+    """By label, the threshold with the largest F1; zero where no sample has it."""
+    found = np.zeros(Y.shape[1])
+    for j in np.flatnonzero(Y.any(axis=0)):
+        found[j] = best_threshold(scores[:, j], Y[:, j], weight)
+    return found
 
 
 def best_threshold(scores, y, weight):
