@@ -178,6 +178,44 @@ def test_what_comes_first_does_not_depend_on_the_limit(monkeypatch):
     assert 3e3 <= begin[0] == begin[1]
 
 
+def test_local_search_has_half_of_the_first_moments(monkeypatch):
+    """And then nothing until that is its share of all time; nothing of tight bounds."""
+    now = [0.0]
+    run = SimpleNamespace(
+        problem=SimpleNamespace(n_variables=40, max_states=2, n_edges=120),
+        seconds=lambda: now[0],
+        time_limit=100.0,
+        status=None,
+        score=1.0,
+        bound=2.0,
+        lowest=-np.inf,
+        offset=0.0,
+        late=lambda: False,
+    )
+    search, spent = _rounds.RoundSearch(run), []
+
+    def round_of(search):
+        now[0] += 0.01
+        search._seconds += 0.01
+        return False
+
+    monkeypatch.setattr(_rounds.RoundSearch, "_round", round_of)
+    for _ in range(400):
+        now[0] += 0.01
+        search.keep_up()
+        spent.append((now[0], search._seconds))
+    passed, local = np.transpose(spent)
+    early = (passed > 0.2) & (passed < 0.6)
+    assert (local[early] > 0.35 * passed[early]).all()
+    assert (local[early] <= 0.5 * passed[early]).all()
+    assert local[passed < 1.2].max() == pytest.approx(0.3, abs=0.02)
+    assert local[-1] / passed[-1] == pytest.approx(0.25, abs=0.02)
+    run.bound, before = 1.01, search._seconds
+    now[0] += 10.0
+    search.keep_up()
+    assert search._seconds == before
+
+
 def test_tight_bounds_are_proved_first(monkeypatch):
     rng = np.random.default_rng(0)
     edges = list(itertools.combinations(range(12), 2))

@@ -31,8 +31,10 @@ _ENTRIES_PER_VISIT = 30
 _SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 5.0, 25.0
 # Share of all time that the rounds keep up with, where so much of the score is open at
 # least; and how much longer they search before a step that cannot be interrupted. What
-# is less than a moment, or before a step than a shorter one, can wait.
-_SHARE, _LOOSE, _BEFORE, _MOMENT, _SHORT = 0.25, 0.05, 3.0, 1.0, 0.3
+# is less than a moment, or before a step than a longer one, can wait. It has a larger
+# share at the very beginning: where labelings are poor, it finds better ones at once.
+_SHARE, _LOOSE, _BEFORE, _MOMENT, _SHORT = 0.25, 0.05, 3.0, 0.03, 0.3
+_EARLY, _EARLY_SECONDS = 0.5, 0.3
 # Binary variables are visited so much faster.
 _BINARY = 0.25
 # Seconds of one call where there is a time limit, and visits while speed is not known.
@@ -86,7 +88,8 @@ class RoundSearch:
         if run.time_limit is None or run.status is not None or not self._is_loose():
             return run.status is not None
         passed = run.seconds() - self._begin
-        end = max(_SHARE * passed, _BEFORE * seconds)
+        early = min(_EARLY * passed, _EARLY_SECONDS)
+        end = max(_SHARE * passed, early, _BEFORE * seconds)
         if end - self._seconds > (_SHORT if seconds else _MOMENT):
             while self._seconds < end:
                 if run.late() or self._round():
