@@ -299,12 +299,16 @@ def test_much_memory_is_avoided(monkeypatch):
 
 def test_where_it_is_chosen():
     X, Y = data()
+    sparse_X = sparse.csr_array(X)
+    assert sparse_X.nnz < 0.6 * X.size
     for given, loss, scaling, name in (
         (X, "log", 0, "Newton"),
         (X, "log", 0.5, "Newton"),
-        (sparse.csr_array(X), "log", 0, "Newton"),
+        (sparse_X, "log", 0, "Newton"),
         (X, "squared_hinge", 0, "Newton"),
-        (sparse.csr_array(X), "squared_hinge", 0, "DCD"),
+        (sparse_X, "squared_hinge", 0, "DCD"),
+        # a sparse matrix without zeros is dense
+        (sparse.csr_array(X + 0.1), "squared_hinge", 0, "Newton"),
         (X, "squared_hinge", 0.5, "DCD"),
         (X, "hinge", 0, "DCD"),
     ):

@@ -15,6 +15,8 @@ BATCH = 512
 SETTLED = 1e-13
 # Numbers of scores that are little memory, and of dual variables that are much.
 FEW_SCORES, MANY_DUALS = 2**22, 2**27
+# A sparse matrix of so many nonzero entries takes more memory than a dense one.
+DENSE = 2.0 / 3.0
 
 
 class ConditionalModel(Trainable):
@@ -88,7 +90,7 @@ class ConditionalModel(Trainable):
         if self.rows.n_pairs:
             return self.loss_name == "log" and self.labels.size <= FEW_SCORES
         many = self.labels.size > MANY_DUALS
-        return many or self.loss_name == "log" or not sparse.issparse(self.features)
+        return many or self.loss_name == "log" or is_dense(self.features)
 
     @property
     def preferred_solver(self):
@@ -116,6 +118,11 @@ class ConditionalModel(Trainable):
 
         run_in_chunks(run, self.n_examples, n_jobs)
         return float(self.example_weights @ losses)
+
+
+def is_dense(X):
+    """Whether a matrix has so few zeros that leaving them out saves nothing."""
+    return not sparse.issparse(X) or X.nnz >= DENSE * X.shape[0] * X.shape[1]
 
 
 def best_constants(model):

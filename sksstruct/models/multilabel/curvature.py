@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import entr
 
-from sksstruct.models.multilabel.conditional import best_constants
+from sksstruct.models.multilabel.conditional import best_constants, is_dense
 from sksstruct.models.protocols.duals import ROUNDING
 
 # Second derivatives along single weights that differ by so much are divided out. Where
@@ -48,6 +48,9 @@ class LabelBlocks:
         self.joint = model.rows.n_pairs > 0
         self.n_blocks = 1 if self.joint else n_labels
         X = model.features
+        if sparse.issparse(X) and is_dense(X):
+            # it takes less memory, and products of dense matrices are faster
+            X = X.toarray()
         # weights of features that no example has are zero
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         means = np.asarray(model.example_weights @ squares).ravel()
