@@ -149,7 +149,9 @@ class GDMM(FactorSolver):
         - "bcfw": one step for each factor in turn, on its active outcomes
           (Algorithm 4).
         - "afw": away-step Frank-Wolfe on all factors at once (Algorithm 2). This is the
-          variant that the theory covers; it is slow, and meant for small problems.
+          variant that the theory covers; it is slow, and meant for small problems. A
+          pass moves all factors by one step size, so that most passes go into the
+          minimization of the augmented Lagrangian for given multipliers.
         - "bgcd": block-greedy coordinate descent, in which every example activates the
           factor with the largest expected gain and makes steps for the active factors
           (Algorithm 3).
