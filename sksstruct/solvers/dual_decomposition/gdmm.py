@@ -116,10 +116,10 @@ class FactorSolver(Solver):
         # block-greedy steps are for binary labels, the others for pairs of any labels
         if is_binary and self.update not in ("auto", "bgcd"):
             factors, is_binary = factors.graph(), False
-        if _has_cliques(factors) and self.update not in ("auto", "bcfw"):
+        if _has_cliques(factors) and self.update == "afw":
             raise ValueError(
-                f"update={self.update!r} takes pairs of variables, and not cliques of "
-                "more: use update='bcfw'"
+                "update='afw' takes pairs of variables, and not cliques of more: use "
+                "update='bcfw' or 'bgcd'"
             )
         return self._run_type(is_binary)(self, factors, alpha, options).run()
 
@@ -155,8 +155,9 @@ class GDMM(FactorSolver):
         - "bgcd": block-greedy coordinate descent, in which every example activates the
           factor with the largest expected gain and makes steps for the active factors
           (Algorithm 3).
-        - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw",
-          which graphs with cliques need.
+        - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw".
+
+        Graphs with cliques take "bcfw" and "bgcd".
     oracle : {"sublinear", "scan"}, default="sublinear"
         How the best outcome of a factor is found. "sublinear" keeps the scores of
         indicator factors in order, and searches one part of the labels of inner-product
