@@ -66,10 +66,10 @@ class MAPBinaryGDMM(MAPSolver):
     tol: float = 1e-6
     _: KW_ONLY
     rho: float | Literal["auto"] = "auto"
-    patience: int = 100
     eta: float = 1.0
     edge_step: Literal["exact", "gradient"] = "exact"
     activations: int | Literal["auto"] = "auto"
+    patience: int = 100
 
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
