@@ -10,5 +10,6 @@ def project_box_equality(
     a: ArrayLike,
     c: float,
     *,
+    d: ArrayLike | None = None,
     method: Literal["median", "sort"] = "median",
 ) -> np.ndarray: ...

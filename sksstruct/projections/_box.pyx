@@ -13,7 +13,7 @@ and one where it reaches the other. Below z, a, l, u and c are `point`, `normal`
 Each round of Algorithm 2 looks at f in the middle of the kinks that are left and drops
 half of them. Entries that have no kink left inside the bracket of the root are summed
 up in one line, offset + slope rho, so that all rounds together take as long as the
-first few.
+first few. With weights d_i^2 in the norm, d_i x_i is what is projected.
 """
 
 cimport cython
@@ -373,10 +373,10 @@ def line_at(point, normal, lower, upper, target, at):
     return offset, float((normal[between] ** 2).sum())
 
 
-def project_box_equality(z, lower, upper, a, c, *, method="median"):
+def project_box_equality(z, lower, upper, a, c, *, d=None, method="median"):
     """Compute the Euclidean projection onto a box with one linear equality.
 
-    Minimizes ``|x - z|`` over ``lower <= x <= upper`` with ``a @ x = c`` [1]_.
+    Minimizes ``|d * (x - z)|`` over ``lower <= x <= upper`` with ``a @ x = c`` [1]_.
 
     Parameters
     ----------
@@ -388,6 +388,9 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
         Normal vector of the hyperplane; entries may be zero.
     c : float
         Right hand side.
+    d : float or array-like of shape (n,), default=None
+        Positive weights of the entries: the objective is
+        ``1/2 * sum(d**2 * (x - z)**2)``. None: all are one.
     method : {"median", "sort"}, default="median"
         "median" uses medians of the kinks of a piecewise linear function and takes
         expected linear time; "sort" sorts the kinks.
@@ -400,8 +403,9 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     Raises
     ------
     ValueError
-        If an argument has the wrong shape, `z`, `a` or `c` is not finite, a bound is
-        NaN, `lower` exceeds `upper`, no such point exists, or the method is unknown.
+        If an argument has the wrong shape, `z`, `a`, `c` or `d` is not finite, a bound
+        is NaN, a weight is not positive, `lower` exceeds `upper`, no such point exists,
+        or the method is unknown.
 
     References
     ----------
@@ -420,14 +424,22 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     if method not in ("median", "sort"):
         raise ValueError(f"method must be 'median' or 'sort', got {method!r}")
     vectors = []
-    for name, value in (("lower", lower), ("upper", upper), ("a", a)):
+    d = 1.0 if d is None else d
+    for name, value in (("lower", lower), ("upper", upper), ("a", a), ("d", d)):
         value = np.asarray(value, dtype=np.float64)
         if value.shape not in ((), z.shape):
             raise ValueError(f"{name} must be a number or of shape ({len(z)},), got "
                              f"shape {value.shape}")
         vectors.append(np.broadcast_to(value, z.shape))
-    lower, upper, a = vectors
+    lower, upper, a, d = vectors
     c = float(c)
+    if (d != 1.0).any():
+        if not (np.isfinite(d).all() and d.min() > 0.0):
+            raise ValueError("d must be positive and finite")
+        # the point d x has no weights, and a / d is normal to its hyperplane
+        scaled = project_box_equality(
+            d * z, d * lower, d * upper, a / d, c, method=method)
+        return np.clip(scaled / d, lower, upper)
     cdef Problem problem = Problem(z, a, lower, upper, c)
     cdef Reach reach
     if not problem.is_finite() or not np.isfinite(c):

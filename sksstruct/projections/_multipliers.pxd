@@ -6,6 +6,8 @@ cdef struct TreeProblem:
     const double* m
     const Py_ssize_t* edge
     const char* is_turned
+    # of each table of this one, 1 / d_e^2
+    const double* inverse
     # the younger sibling, the eldest edge below, and what this one is one of these of;
     # -1: none
     const Py_ssize_t* younger

@@ -1,8 +1,8 @@
 """The dual of the projection onto the local polytope of a tree, and Newton's steps.
 
 The tables alpha_e of the edges of a tree are not negative, sum to a mass, and agree on
-the variables they share; those nearest to tables m_e are sought (Saha et al., 2009,
-Appendix E.3.1, with all d_e equal to 1). The paper alternates between blocks of
+the variables they share; those nearest to tables m_e are sought, with weights d_e^2 of
+the squared distances (Saha et al., 2009, Appendix E.3.1, eq. (33)). The paper alternates between blocks of
 multipliers; Newton's method on all of them at once ends at the exact solution.
 
 Each tree hangs from one of its variables, and an edge joins a parent u and a child v.
@@ -11,11 +11,11 @@ a child of u with its elder sibling, the edge to the last child before, or the e
 with the edge above u. With a multiplier lambda for the mass of the first table, and
 mu_e(i) for the agreement of any other table e with the one before it,
 
-    alpha_e(i, j) = [ m_e(i, j) + lambda 1[e = 0] - mu_e(i)
-                      + mu_next(i) + mu_eldest(j) ]_+                             (37)
+    alpha_e(i, j) = [ m_e(i, j) + ( lambda 1[e = 0] - mu_e(i)
+                      + mu_next(i) + mu_eldest(j) ) / d_e^2 ]_+                   (37)
 
 for labels i of u and j of v, next being the younger sibling of e and eldest the eldest
-edge below v. They minimize 1/2 sum alpha^2 - mass lambda, convex and piecewise
+edge below v. They minimize 1/2 sum d_e^2 alpha^2 - mass lambda, convex and piecewise
 quadratic. So mu_e meets mu_next, mu_eldest and no others but what it is next or eldest
 of: Cholesky's method from the leaves up fills nothing in, whatever the degrees are, and
 takes O(n_states^3) for each edge.
@@ -62,6 +62,7 @@ cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double
     # lambda raises the whole table, mu_e lowers its lines; the multipliers of others,
     # which agree with this one, pull the other way
     cdef double sign = 1.0 if t == 0 else -1.0, shift, total
+    cdef double inverse = tree.inverse[t]
     cdef const double* others = tree.zeros
     cdef const double* below = tree.zeros
     cdef double* others_slope = tree.unused
@@ -82,11 +83,12 @@ cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double
     for i in range(K):
         if tree.is_turned[t]:
             shift = below[i]
-            total = add_line(K, given, shift, tree.shift, out, tree.total, &value)
+            total = add_line(K, given, inverse, shift, tree.shift, out, tree.total,
+                             &value)
             below_slope[i] += total
         else:
             shift = sign * duals[own + stride * i] + others[i]
-            total = add_line(K, given, shift, below, out, below_slope, &value)
+            total = add_line(K, given, inverse, shift, below, out, below_slope, &value)
             gradient[own + stride * i] += sign * total
             others_slope[i] += total
         given += K
@@ -98,24 +100,25 @@ cdef inline double add_table(const TreeProblem* tree, Py_ssize_t t, const double
     return value
 
 
-cdef inline double add_line(Py_ssize_t n, const double* given, double shift,
-                            const double* shifts, double* out, double* totals,
-                            double* value) noexcept nogil:
+cdef inline double add_line(Py_ssize_t n, const double* given, double inverse,
+                            double shift, const double* shifts, double* out,
+                            double* totals, double* value) noexcept nogil:
     """Write a line of a table; add it to totals, and return its sum."""
     cdef Py_ssize_t j
-    cdef double entry, total = 0.0, half = value[0]
+    cdef double entry, total = 0.0, so_far = value[0], half = 0.5 / inverse
+    shift *= inverse
     for j in range(n):
         # -inf stays below zero whatever is added
-        entry = given[j] + shift + shifts[j]
+        entry = given[j] + shift + inverse * shifts[j]
         entry = entry if entry > 0.0 else 0.0
         out[j] = entry
         # so are most entries, near the solution
         if entry == 0.0:
             continue
-        half += 0.5 * entry * entry
+        so_far += half * entry * entry
         total += entry
         totals[j] += entry
-    value[0] = half
+    value[0] = so_far
     return total
 
 
@@ -135,7 +138,7 @@ cdef double evaluate(const TreeProblem* tree, const double* duals, double* gradi
 cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept nogil:
     """The second derivatives: each positive entry adds the products of its own."""
     cdef Py_ssize_t K = tree.n_states, width = 3 * K, t, i, j, start, column
-    cdef double sign, count
+    cdef double sign, count, inverse
     cdef double* own
     cdef double* younger
     cdef double* eldest
@@ -144,10 +147,11 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
     memset(tree.lines, 0, tree.n_tables * K * width * sizeof(double))
     for t in range(tree.n_tables):
         start, turned = tree.edge[t] * K * K, tree.is_turned[t]
+        inverse = tree.inverse[t]
         own = lines_of(tree, t)
         younger = lines_of(tree, tree.younger[t])
         eldest = lines_of(tree, tree.eldest[t])
-        # derivatives are 1 or -1: lambda's has the sign of those of later tables
+        # derivatives of d_e^2 alpha_e are 1 or -1: lambda's has the sign of those of later tables
         sign = 1.0 if t == 0 else -1.0
         for i in range(K):
             count, column = 0.0, 0 if t == 0 else i
@@ -155,13 +159,13 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
                 # labels i of the parent and j of the child
                 if tables[start + (j * K + i if turned else i * K + j)] <= 0.0:
                     continue
-                count += 1.0
+                count += inverse
                 if eldest != NULL:
-                    eldest[j * width + j] += 1.0
-                    eldest[j * width + K + column] += sign
+                    eldest[j * width + j] += inverse
+                    eldest[j * width + K + column] += sign * inverse
                     # both meet in the tables of t, with the same sign
                     if younger != NULL:
-                        eldest[j * width + 2 * K + i] += 1.0
+                        eldest[j * width + 2 * K + i] += inverse
             own[column * width + column] += count
             if younger != NULL:
                 younger[i * width + i] += count

@@ -30,6 +30,8 @@ cdef class LocalPolytopes:
         Pairs of variables, without a cycle.
     n_states : int
         Number of labels.
+    d : ndarray of shape (n_edges,), default=None
+        Weights of the tables; None: all are one.
 
     Attributes
     ----------
@@ -42,15 +44,17 @@ cdef class LocalPolytopes:
     # of each tree, where its tables begin; tables as in `TreeProblem`
     cdef Py_ssize_t[::1] _first, _edge, _younger, _eldest, _before
     cdef char[::1] _is_turned
+    cdef double[::1] _inverse
     # kept, so that the next projection starts from the last
     cdef double[::1] _duals
 
-    def __init__(self, n_nodes, edges, n_states):
+    def __init__(self, n_nodes, edges, n_states, d=None):
         self.n_states = n_states
         tables, parent, child, tree = hang(n_nodes, edges)
         n_tables = len(tables)
         self._edge = tables
         self._is_turned = (edges[tables, 0] != parent).astype(np.int8)
+        self._inverse = np.ones(n_tables) if d is None else d[tables] ** -2.0
         first = np.flatnonzero(np.append(True, tree[1:] != tree[:-1])[:n_tables])
         self.node = parent[first]
         self._first = np.append(first, n_tables).astype(np.intp)
@@ -92,6 +96,7 @@ cdef class LocalPolytopes:
                 tree.n_tables, tree.mass = self._first[i + 1] - first, mass[i]
                 tree.edge = &self._edge[first]
                 tree.is_turned = &self._is_turned[first]
+                tree.inverse = &self._inverse[first]
                 tree.younger, tree.eldest = &self._younger[first], &self._eldest[first]
                 tree.before = &self._before[first]
                 violation = project_tree(&tree, &self._duals[dual], &memory[0],
@@ -160,7 +165,7 @@ def hang(n_nodes, edges):
             tree[child].astype(np.intp))
 
 
-def project_chain_polytope(m):
+def project_chain_polytope(m, *, d=None):
     """Compute the Euclidean projection onto the local polytope of a chain.
 
     The result is the closest to `m` of all tables that are not negative, sum to one
@@ -171,6 +176,9 @@ def project_chain_polytope(m):
     ----------
     m : array-like of shape (n_edges, n_states, n_states)
         A table for each pair of neighbors, from -> to; ``-inf`` entries stay zero.
+    d : array-like of shape (n_edges,), default=None
+        Positive weights of the tables: the squared distance is
+        ``sum_e d[e]**2 * |alpha[e] - m[e]|**2``. None: all are one.
 
     Returns
     -------
@@ -180,8 +188,8 @@ def project_chain_polytope(m):
     Raises
     ------
     ValueError
-        If m has the wrong shape, an entry is NaN or ``+inf``, or m has no labeling
-        whose entries are finite.
+        If m or d has the wrong shape, an entry of m is NaN or ``+inf``, one of d is not
+        positive and finite, or m has no labeling whose entries are finite.
 
     References
     ----------
@@ -203,10 +211,10 @@ def project_chain_polytope(m):
     if not reached.any():
         raise ValueError("m must have a chain of finite entries")
     first = np.arange(len(m))
-    return project_one(m, np.column_stack([first, first + 1]))
+    return project_one(m, np.column_stack([first, first + 1]), d)
 
 
-def project_tree_polytope(m, edges):
+def project_tree_polytope(m, edges, *, d=None):
     """Compute the Euclidean projection onto the local polytope of a tree.
 
     The result is the closest to `m` of all tables that are not negative, sum to one
@@ -221,6 +229,9 @@ def project_tree_polytope(m, edges):
     edges : array-like of shape (n_edges, 2)
         Pairs of variables, numbered from zero, without a cycle. The trees of a forest
         are projected separately.
+    d : array-like of shape (n_edges,), default=None
+        Positive weights of the tables: the squared distance is
+        ``sum_e d[e]**2 * |alpha[e] - m[e]|**2``. None: all are one.
 
     Returns
     -------
@@ -230,8 +241,9 @@ def project_tree_polytope(m, edges):
     Raises
     ------
     ValueError
-        If m or edges has the wrong shape, an entry of m is NaN or ``+inf``, m has no
-        labeling whose entries are finite, or the edges have a cycle.
+        If m, edges or d has the wrong shape, an entry of m is NaN or ``+inf``, one of d
+        is not positive and finite, m has no labeling whose entries are finite, or the
+        edges have a cycle.
 
     References
     ----------
@@ -251,7 +263,7 @@ def project_tree_polytope(m, edges):
         raise ValueError(
             f"edges must be {len(m)} pairs of variables, an integer array of shape "
             f"({len(m)}, 2) without negative entries")
-    return project_one(m, edges.astype(np.intp))
+    return project_one(m, edges.astype(np.intp), d)
 
 
 def check_tables(m):
@@ -265,9 +277,15 @@ def check_tables(m):
     return m
 
 
-def project_one(m, edges):
+def project_one(m, edges, d):
     """Project checked tables, with masses of one."""
-    polytopes = LocalPolytopes(int(edges.max()) + 1, edges, m.shape[1])
+    if d is not None:
+        d = np.asarray(d, dtype=np.float64)
+        if d.shape != (len(m),) or not (np.isfinite(d).all() and d.min() > 0.0):
+            raise ValueError(f"d must be {len(m)} positive numbers, one for each table")
+        # with weights near one, Newton's method begins at steps of the right size
+        d = d / np.exp(np.log(d).mean())
+    polytopes = LocalPolytopes(int(edges.max()) + 1, edges, m.shape[1], d)
     check_feasible(polytopes, m)
     # nothing has to agree
     if len(m) == 1:

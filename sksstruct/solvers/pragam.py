@@ -5,8 +5,10 @@ Maximizes D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et 
 
     x_mu(w) = project(center + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
 
-tau solves tau^2 / (1 - tau) = mu / L, the largest that keeps the excessive gap; the
-printed 2 / (k + 3) is smaller.
+The gap is at most mu D, where mu begins at mu_0 and loses a part tau in every
+iteration. The paper has tau = 2 / (k + 3) and mu_0 = 2 L. The default here has
+mu_0 = L, and the largest tau that keeps the excessive gap, which is the root of
+tau^2 / (1 - tau) = mu / L: mu is smaller than the printed one throughout.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -52,16 +54,24 @@ class Pragam(Solver):
         without restarts.
     check_every : int, default=10
         Number of iterations between two computations of the gap.
+    step_size : {"largest", "decreasing"}, default="largest"
+        The step tau and the first smoothing mu. "largest" is the largest tau that keeps
+        the excessive gap, and begins with ``mu = L``. "decreasing" is
+        ``tau = 2 / (k + 3)`` and ``mu = 2 L``, as printed in Algorithm 1, where k
+        counts iterations since the last restart. It needs a number for `lipschitz`.
 
     Notes
     -----
+    The problem is ``alpha/2 |w|^2 + sum_i p_i max_y H_i(y)``, the structured hinge;
+    for two classes it is eq. (20), where ``p_i = 1/n`` and lambda is `alpha`, and its
+    dual (21)-(22) has a variable in [0, p_i] for each example.
+
     With ``lipschitz=L`` and no restarts the gap after k iterations is at most
     ``4 L D / ((k + 1) (k + 2))``, the bound (26) of the paper, D being half the largest
     squared distance of dual variables from their start; for binary problems with
-    ``|x_i| <= R`` that is ``2 R^2 / (alpha (k + 1) (k + 2))``. The step tau is the
-    largest that keeps the excessive gap, where Algorithm 1 has ``2 / (k + 3)``, which
-    is smaller. The dual variables of a chain or tree fill a table of label pairs for
-    each position or edge: the method is for few labels.
+    ``|x_i| <= R`` that is ``2 R^2 / (alpha (k + 1) (k + 2))``. This holds for both
+    values of `step_size`. The dual variables of a chain or tree fill a table of label
+    pairs for each position or edge: the method is for few labels.
 
     References
     ----------
@@ -77,8 +87,17 @@ class Pragam(Solver):
     lipschitz: Positive | Literal["adaptive"] = "adaptive"
     restart: bool = True
     check_every: Count = 10
+    step_size: Literal["largest", "decreasing"] = "largest"
 
     required_oracles = ("projection",)
+
+    def check(self) -> None:
+        """Raise an error if a parameter, or their combination, is not valid."""
+        super().check()
+        if self.step_size == "decreasing" and self.lipschitz == "adaptive":
+            raise ValueError(
+                "step_size='decreasing' needs a number for lipschitz, got 'adaptive'"
+            )
 
     def _solve(self, model, alpha, options):
         space = dual_space(model)
@@ -148,6 +167,7 @@ class ExcessiveGap:
         self.space, self.alpha = space, alpha
         self.adaptive = solver.lipschitz == "adaptive"
         self.L = 0.0 if self.adaptive else float(solver.lipschitz)
+        self.decreasing = solver.step_size == "decreasing"
         self.products = 0
         self.begin(space.center, space.combine(space.center))
 
@@ -179,7 +199,8 @@ class ExcessiveGap:
             u_x = space.combine(x)
             if self._fits(x - center, u_x - u, u_x):
                 break
-        self.x, self.u, self.mu = x, u_x, self.L
+        self.x, self.u = x, u_x
+        self.k, self.mu = 0, 2.0 * self.L if self.decreasing else self.L
 
     def _fits(self, change, bend, u):
         """Whether L bounds the curvature of a step; doubles it if not."""
@@ -196,7 +217,7 @@ class ExcessiveGap:
         return False
 
     def iterate(self):
-        """Lines 3 and 4, with tau^2 / (1 - tau) = mu / L."""
+        """Lines 3 and 4."""
         space = self.space
         smooth = space.project(self.center + self.slopes / self.mu)
         u_smooth = space.combine(smooth)
@@ -207,6 +228,8 @@ class ExcessiveGap:
             if ratio == 0.0:
                 raise ValueError(f"training broke down: the dual overflows. {SCALING}")
             tau = 2.0 / (1.0 + np.sqrt(1.0 + 4.0 / ratio))
+            if self.decreasing:
+                tau = 2.0 / (self.k + 3.0)
             beta = (1.0 - tau) * self.x + tau * smooth
             u_beta = (1.0 - tau) * self.u + tau * u_smooth
             w_beta = u_beta / self.alpha
@@ -221,6 +244,7 @@ class ExcessiveGap:
         mu = (1.0 - tau) * self.mu
         # all at once, so that an interrupt leaves a consistent state
         self.w, self.slopes, self.x, self.u, self.mu = w, slopes, x, u, mu
+        self.k += 1
 
     def gap(self):
         """Duality gap of the problem in the variables that move."""

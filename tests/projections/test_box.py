@@ -98,6 +98,50 @@ def test_quadratic_program(seed):
     np.testing.assert_allclose(x, exact, atol=1e-12)
 
 
+@settings(max_examples=200)
+@given(problems(), st.data(), st.sampled_from(["median", "sort"]))
+def test_weights(problem, data, method):
+    """Of the points that meet the conditions with a multiplier, no other is closer."""
+    z, lower, upper, a, c = problem
+    d = data.draw(hnp.arrays(np.float64, len(z), elements=st.sampled_from([0.5, 1, 3])))
+    x = project_box_equality(*problem, d=d, method=method)
+    # x = clip(z + rho a / d^2): the multipliers of all entries have one in common
+    assert (x >= lower).all() and (x <= upper).all()
+    assert a @ x == pytest.approx(c, abs=1e-10)
+    is_projection(d * x, d * z, d * lower, d * upper, a / d, c)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weighted_quadratic_program(seed):
+    rng = np.random.RandomState(seed)
+    n = 10
+    z, a, d = rng.normal(size=n), rng.normal(size=n), rng.uniform(0.2, 5.0, size=n)
+    lower, upper = -rng.uniform(0.1, 1, size=n), rng.uniform(0.1, 1, size=n)
+    c = float(a @ rng.uniform(lower, upper))
+    rough = minimize(
+        lambda x: 0.5 * (d**2 * (x - z)) @ (x - z),
+        np.clip(z, lower, upper),
+        jac=lambda x: d**2 * (x - z),
+        bounds=list(zip(lower, upper, strict=True)),
+        constraints={"type": "eq", "fun": lambda x: a @ x - c, "jac": lambda x: a},
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 500},
+    ).x
+    x = project_box_equality(z, lower, upper, a, c, d=d)
+    np.testing.assert_allclose(x, rough, atol=1e-6)
+    # one weight for all entries changes nothing
+    plain = project_box_equality(z, lower, upper, a, c)
+    same = project_box_equality(z, lower, upper, a, c, d=2.0)
+    np.testing.assert_allclose(same, plain, atol=1e-12)
+    assert np.abs(x - plain).max() > 1e-3
+
+
+@pytest.mark.parametrize("d", [0.0, -1.0, [1.0, np.nan], [1.0, np.inf]])
+def test_bad_weights(d):
+    with pytest.raises(ValueError, match="d must be positive"):
+        project_box_equality([1.0, 2.0], 0, 1, 1, 1, d=d)
+
+
 @pytest.mark.parametrize("method", ["median", "sort"])
 def test_normals_of_different_size(method):
     x = project_box_equality(

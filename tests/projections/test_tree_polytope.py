@@ -35,21 +35,66 @@ def marginals(alpha, edges):
     return found
 
 
-def is_projection(alpha, m, edges, scale=1.0):
+def is_projection(alpha, m, edges, scale=1.0, d=None):
     """In the polytope, and no vertex (a labeling) is better in the direction of m."""
+    d = np.ones(len(m)) if d is None else d
     assert (alpha >= 0).all()
     atol = 1e-12 * max(10.0, scale)
     np.testing.assert_allclose(alpha.sum(axis=(1, 2)), 1.0, atol=atol)
     for says in marginals(alpha, edges).values():
         for other in says[1:]:
             np.testing.assert_allclose(other, says[0], atol=atol)
-    direction = m - alpha
+    direction = d[:, None, None] ** 2 * (m - alpha)
     allowed = np.isfinite(direction)
     assert not alpha[~allowed].any()
     inner = (np.where(allowed, direction, 0.0) * alpha).sum()
     n = edges.max() + 1
     best = max_product(np.zeros((n, m.shape[1])), edges, direction)[1]
     assert best - inner <= 1e-10 * max(1.0, scale)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_weights_of_tables(seed):
+    """The d_c of eq. (33): the conditions of a projection, and a solver's answer."""
+    rng = np.random.RandomState(seed)
+    n, n_labels = rng.randint(3, 7), rng.randint(2, 4)
+    edges = random_forest(rng, n, star=0.5)
+    m = rng.normal(size=(n - 1, n_labels, n_labels))
+    d = np.exp(rng.uniform(-2.0, 2.0, size=n - 1))
+    alpha = project_tree_polytope(m, edges, d=d)
+    is_projection(alpha, m, edges, scale=100.0, d=d)
+    # one weight for all tables is none
+    plain = project_tree_polytope(m, edges)
+    same = project_tree_polytope(m, edges, d=np.full(n - 1, 3.0))
+    np.testing.assert_allclose(same, plain, atol=1e-12)
+    # two tables of a chain, by the marginals of their common variable
+    chain, weights = m[:2], d[:2]
+    alpha = project_chain_polytope(chain, d=weights)
+    shape, square = chain.shape, (weights**2)[:, None, None]
+    found = minimize(
+        lambda x: 0.5 * (square * (x.reshape(shape) - chain) ** 2).sum(),
+        np.full(chain.size, 1.0 / n_labels**2),
+        jac=lambda x: (square * (x.reshape(shape) - chain)).ravel(),
+        bounds=[(0.0, 1.0)] * chain.size,
+        constraints=[
+            {"type": "eq", "fun": lambda x: x.reshape(shape)[0].sum() - 1.0},
+            {
+                "type": "eq",
+                "fun": lambda x: (
+                    x.reshape(shape)[0].sum(axis=0) - x.reshape(shape)[1].sum(axis=1)
+                ),
+            },
+        ],
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    np.testing.assert_allclose(alpha.ravel(), found.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("d", [[1.0], [1.0, 0.0], [1.0, np.inf], 2.0])
+def test_bad_weights_of_tables(d):
+    with pytest.raises(ValueError, match="d must be 2 positive numbers"):
+        project_chain_polytope(np.zeros((2, 2, 2)), d=d)
 
 
 @settings(max_examples=400)

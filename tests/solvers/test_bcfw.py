@@ -11,9 +11,9 @@ from scipy import sparse
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.protocols._weights import Weights
 
-from sksstruct import ChainCRF
+from sksstruct import ChainCRF, ssvm_path
 from sksstruct.datasets import make_chain
-from sksstruct.solvers import BCFW
+from sksstruct.solvers import BCFW, Partitioned
 from sksstruct.utils.packed import PackedSequences
 
 OPTIONS = [
@@ -268,6 +268,61 @@ def test_line_search_is_exact():
     for g in np.linspace(0, 1, 101):
         v = before + g * shift
         assert linear + g * rise - alpha / 2 * (v @ v) <= value + 1e-12
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_decreasing_steps_are_those_of_the_published_algorithm(cache):
+    """Algorithm 1 without line 7, over all labelings: gamma = 2n / (k + 2n)."""
+    model, reference = problem(seed=6, n=3, length=4, weighted=True)
+    alpha, n = 0.05, 3
+    weights = Weights(model.n_weights)
+    solver = BCFW.as_published(step_size="decreasing", cache=cache, inner_steps=5)
+    kernel = solver._kernel(model, weights, alpha)
+    size = len(reference.feature_map(0, reference.y[0]))
+    blocks, losses = np.zeros((n, size)), np.zeros(n)
+    for k, i in enumerate([0, 2, 1, 1, 0, 2, 2, 1, 0, 0, 1, 2]):
+        w, truth = blocks.sum(axis=0), reference.feature_map(i, reference.y[i])
+        corner = max(
+            product(range(2), repeat=len(reference.y[i])),
+            key=lambda y: reference.loss(i, y) + w @ reference.feature_map(i, y),
+        )
+        gamma = 2 * n / (k + 2 * n)
+        shift = reference.p[i] / alpha * (truth - reference.feature_map(i, corner))
+        blocks[i] += gamma * (shift - blocks[i])
+        losses[i] += gamma * (reference.p[i] * reference.loss(i, corner) - losses[i])
+        kernel.visit_in_order(np.array([i]))
+        w = flatten(model, weights.w)
+        np.testing.assert_allclose(w, blocks.sum(axis=0), atol=1e-10)
+        assert kernel.loss == pytest.approx(losses.sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"cache": True}, {"sampling": "uniform"}])
+def test_decreasing_steps_reach_the_optimum(options):
+    model, _ = problem(seed=3)
+    optimum = BCFW(tol=1e-6).solve(model, 0.1, random_state=0).objective
+    options = {"sampling": "permutation", **options, "step_size": "decreasing"}
+    solver = BCFW.as_published(**options, tol=5e-3, max_iter=3000)
+    result = solver.solve(model, 0.1, random_state=0)
+    assert result.status == "converged"
+    assert optimum - 1e-5 <= result.objective <= optimum + result.dual_gap + 1e-9
+    # the first step of an example goes all the way, and the dual falls with it
+    first = BCFW.as_published(**{**options, "max_iter": 1, "check_every": 1})
+    history = first.solve(model, 1e-3, random_state=0).history
+    assert history["dual"][0] < 0.0
+
+
+def test_decreasing_steps_are_for_plain_steps_over_all_examples():
+    model, _ = problem()
+    with pytest.raises(ValueError, match="needs step='fw', got step='pairwise'"):
+        BCFW(step_size="decreasing").solve(model, 0.1)
+    solver = BCFW.as_published(step_size="decreasing")
+    with pytest.raises(ValueError, match="mini-batches"):
+        solver.solve_stream(model, 0.1, np.zeros(4), np.zeros(4), 0.0)
+    with pytest.raises(ValueError, match="needs step_size='line_search'"):
+        Partitioned(solver=solver).check()
+    data = make_chain(4, random_state=0)
+    with pytest.raises(ValueError, match="the path needs step_size='line_search'"):
+        ssvm_path(ChainCRF(solver=solver), data.X, data.y)
 
 
 def dual_point_of(model, reference, i, state):
@@ -579,6 +634,7 @@ def test_dual_state_restarts_where_it_was():
     [
         {"sampling": "random"},
         {"step": "newton"},
+        {"step_size": "best"},
         {"cache": "yes"},
         {"averaging": "prefix"},
         {"check_every": 0},

@@ -5,11 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.linalg import hadamard
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog
 from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._smooth import ChainSmoothLoss
 
+from sksstruct import LinearSSVC
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.roles import dual_space
 from sksstruct.solvers import BMRM, CuttingPlane, Pragam
@@ -90,6 +91,58 @@ def test_pragam_upper_bound(seed, alpha):
     for _ in range(300):
         sharp.iterate()
     assert sharp.gap() < gap
+
+
+def test_pragam_as_printed():
+    """Algorithm 1 with the mappings (23)-(25), in NumPy, and its rate (26)."""
+    rng = np.random.RandomState(0)
+    n, alpha = 20, 0.05
+    X, y = rng.normal(size=(n, 3)), rng.randint(2, size=n)
+    signs, D2 = 2.0 * y - 1.0, 1 / (2 * n)
+    L = np.linalg.norm(X, 2) ** 2 / alpha
+    options = {"lipschitz": L, "restart": False, "check_every": 1}
+
+    def project(z):
+        # the dual of the equality is found by bisection, and the rest by clipping
+        def clipped(rho):
+            return np.clip(z + rho * signs, 0.0, 1 / n)
+
+        return clipped(brentq(lambda rho: signs @ clipped(rho), -99, 99, xtol=1e-15))
+
+    def w_of(x):
+        return X.T @ (signs * x) / alpha
+
+    def slopes(w):
+        return 1.0 - signs * (X @ w)
+
+    space = dual_space(BoundBinary(X, y, np.full(n, 1 / n), True, free_bias=True))
+    run = ExcessiveGap(Pragam(**options, step_size="decreasing"), space, alpha)
+    run.first_step()
+    other = ExcessiveGap(Pragam(**options), space, alpha)
+    other.first_step()
+    start = np.zeros(n)
+    x, w, mu = project(start + slopes(w_of(start)) / L), w_of(start), 2 * L
+    for k in range(30):
+        tau = 2 / (k + 3)
+        beta = (1 - tau) * x + tau * project(slopes(w) / mu)
+        w = (1 - tau) * w + tau * w_of(beta)
+        x, mu = project(beta + slopes(w_of(beta)) / L), (1 - tau) * mu
+        run.iterate()
+        np.testing.assert_allclose(run.w[:3], w, atol=1e-9)
+        np.testing.assert_allclose(run.x, x, atol=1e-11)
+        other.iterate()
+        assert other.mu < run.mu == pytest.approx(mu)
+        assert 0.0 < run.gap() <= 4 * L * D2 / ((k + 2) * (k + 3))
+    best, found = (
+        LinearSSVC(alpha, solver=solver, penalize_intercept=False).fit(X, y).objective_
+        for solver in (
+            Pragam(tol=1e-6),
+            Pragam(tol=1e-4, **options, step_size="decreasing"),
+        )
+    )
+    assert found == pytest.approx(best, abs=1e-4)
+    with pytest.raises(ValueError, match="needs a number for lipschitz"):
+        Pragam(step_size="decreasing").check()
 
 
 def multiclass(seed, n=12, n_classes=3):

@@ -10,12 +10,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.chain._chain import BoundChain
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sksstruct import ChainCRF, LinearSSVC, solvers
-from sksstruct.datasets import load_digit_strings, make_chain
+from sksstruct import (
+    ChainCRF,
+    LinearSSVC,
+    MultilabelPairwise,
+    SegmentCRF,
+    SSVMClassifier,
+    solvers,
+)
+from sksstruct.datasets import load_digit_strings, make_chain, make_segments
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.polytope_dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
@@ -113,6 +121,40 @@ def test_trace_and_callbacks(data, name, loss):
     assert history["gap"][-1] == model.dual_gap_
     assert model.objective_ == history["primal"][-1]
     assert len(seen) >= 8 and all(m is not None for m in seen[:8])
+
+
+def every_estimator():
+    """Estimators that train in passes, and data for them."""
+    chains, segments = (
+        make(40, random_state=0) for make in (make_chain, make_segments)
+    )
+    X, y = make_classification(200, n_informative=5, flip_y=0.2, random_state=0)
+    Y = np.column_stack([y, X[:, 0] > 0, X[:, 1] > y])
+    return {
+        "ChainCRF": (ChainCRF(random_state=0), chains.X, chains.y),
+        "SegmentCRF": (SegmentCRF(random_state=0), segments.X, segments.y),
+        "LinearSSVC": (LinearSSVC(1e-3, random_state=0), X, y),
+        "SSVMClassifier": (SSVMClassifier(alpha=1e-3, random_state=0), X, y),
+        "MultilabelPairwise": (MultilabelPairwise(1e-3, random_state=0), X, Y),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", every_estimator())
+def test_scores_on_other_data(name, callbacks):
+    """As the guide says, for every estimator; and a time limit ends the training."""
+    model, X, y = every_estimator()[name]
+    half = len(y) // 2
+    monitor = callbacks.ScoringMonitor(
+        scoring={"test": lambda each, *_: each.score(X[half:], y[half:])}
+    )
+    model.set_params(max_iter=10).set_callbacks(monitor).fit(X[:half], y[:half])
+    scores = monitor.get_logs().data_as_pandas["test"].to_numpy()
+    assert len(scores) >= model.n_iter_ >= 1
+    assert scores[-1] == pytest.approx(model.score(X[half:], y[half:]))
+    assert scores[-1] != pytest.approx(model.score(X[:half], y[:half]))
+    late = clone(model).set_params(max_seconds=1e-9, tol=0.0, max_iter=50)
+    assert late.fit(X, y).n_iter_ < 3
 
 
 @pytest.mark.parametrize(("name", "loss"), EVERY)

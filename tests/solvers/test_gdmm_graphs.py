@@ -12,6 +12,7 @@ from sksstruct.models.graph._potts_factors import PottsFactors
 from sksstruct.models.protocols._cliques import Cliques
 from sksstruct.solvers.dual_decomposition._clique_state import CliqueGDMMState
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
+from sksstruct.solvers.dual_decomposition._restart import export_cliques
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 
 from sksstruct import SSVMClassifier
@@ -513,6 +514,48 @@ def test_optimum_with_cliques(options, edges):
     fitted = check_optimum(model, with_cliques(X, 4), y, weight)
     tables = fitted.model_._clique_tables(fitted.weights_)
     assert all(table.any() for table in tables)
+
+
+@pytest.mark.parametrize("edges", [False, True])
+@pytest.mark.parametrize("kind", [GDMM, SoftBCFW])
+def test_greedy_coordinates_with_cliques(kind, edges):
+    """Algorithm 3 ends at the optimum of Algorithm 4."""
+    X, y = graphs(n_graphs=3)
+    X = with_cliques(X)
+    if not edges:
+        X = [x._replace(edges=x.edges[:0], edge_features=np.ones((0, 1))) for x in X]
+    first, second = (
+        fit(RelaxedGraphModel(), X, y, solver=kind(20000, 1e-4, update=update))
+        for update in ("bgcd", "bcfw")
+    )
+    assert first.objective_ == pytest.approx(second.objective_, abs=2e-3)
+    tables = first.model_._clique_tables(first.weights_)
+    assert all(table.any() for table in tables)
+
+
+def test_greedy_coordinates_go_on_from_cliques_that_have_moved():
+    X, y = graphs(n_graphs=3)
+    model = SSVMClassifier(
+        RelaxedGraphModel(), alpha=ALPHA, warm_start=True, random_state=0,
+        solver=GDMM(5000, 1e-4, update="bgcd", check_every=5),
+    )  # fmt: skip
+    first = model.fit(with_cliques(X), y).n_iter_
+    assert first > 20
+    assert model.fit(with_cliques(X), y).n_iter_ < 5
+
+
+def test_each_pass_activates_one_factor_of_each_example():
+    X, y = graphs(n_graphs=3)
+    X = with_cliques([x._replace(edges=x.edges[:0]) for x in X])
+    factors = factors_of(RelaxedGraphModel(), X, y)
+    state = CliqueGDMMState(factors, ALPHA, 1.0)
+    parts = np.full(factors.n_variables, -1.0)
+    for n_passes in range(1, 30):
+        state.visit(np.arange(3), parts, False, True)
+        state.update(1.0)
+        moved = (export_cliques(state)["counts"] > 1).sum()
+        assert moved <= 3 * n_passes
+    assert moved > 0
 
 
 def test_dual_values_with_cliques_are_below_the_optimum():

@@ -35,6 +35,8 @@ cdef class CliqueGDMMState(GDMMState):
                              double curvature) noexcept nogil
     cdef void _store_clique(self, Py_ssize_t clique, double C) noexcept nogil
     cdef int _visit_clique(self, Py_ssize_t clique, double C) except -1 nogil
+    cdef char* _is_active(self, Py_ssize_t clique) noexcept nogil
+    cdef double _clique_progress(self, Py_ssize_t clique, double C) except -1.0 nogil
     cdef double _node_q(self, Py_ssize_t node, Py_ssize_t label) noexcept nogil
 
 

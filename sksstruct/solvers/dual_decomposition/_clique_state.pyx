@@ -24,7 +24,9 @@ from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, activate_label, grow,
 )
 from sksstruct.solvers.dual_decomposition._residuals cimport Residuals, add_residual
-from sksstruct.solvers.dual_decomposition._state cimport GDMMState, Scratch
+from sksstruct.solvers.dual_decomposition._state cimport (
+    GDMMState, Scratch, progress_of,
+)
 
 # Projections of one visit, and the change that ends them: as for pairs.
 cdef int INNER_STEPS = 4
@@ -111,12 +113,46 @@ cdef class CliqueGDMMState(GDMMState):
 
     # ---- visits ----
 
-    cdef int _visit_cliques(self, Py_ssize_t i, double C) except -1 nogil:
+    cdef int _visit_cliques(self, Py_ssize_t i, double C,
+                            bint greedy) except -1 nogil:
         cdef Py_ssize_t clique
         for clique in range(self.cliques._first_clique[i],
                             self.cliques._first_clique[i + 1]):
-            self._visit_clique(clique, C)
+            if not greedy or self._is_active(clique)[0]:
+                self._visit_clique(clique, C)
         return 0
+
+    cdef char* _is_active(self, Py_ssize_t clique) noexcept nogil:
+        """Return where it says whether a clique is in the A_i of Algorithm 3."""
+        return self._active_factors + (
+            self.model.n_variables + self.model.n_pairs + clique)
+
+    cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,
+                                 double* most) except -2 nogil:
+        cdef Py_ssize_t clique, best = -1
+        cdef double progress
+        for clique in range(self.cliques._first_clique[i],
+                            self.cliques._first_clique[i + 1]):
+            if not self._is_active(clique)[0]:
+                progress = self._clique_progress(clique, C)
+                if progress > most[0]:
+                    best, most[0] = clique, progress
+        return best
+
+    cdef double _clique_progress(self, Py_ssize_t clique, double C) except -1.0 nogil:
+        """Return what a visit of a clique would gain (18), about."""
+        cdef CliqueOutcomes* outcomes = &self._cliques[clique]
+        cdef double factor = self.cliques._factor[clique], best, observed
+        cdef Py_ssize_t entry = 0
+        self._load_clique(clique)
+        # all weight of a clique that was never visited is with the observed outcome
+        observed = self._clique_gain(outcomes, 0)
+        best = self.cliques.best(clique, &self._told[0], &entry)
+        self.calls += 1
+        self.model.visited += outcomes.n_outcomes
+        # two outcomes that share no label: as many as there are nodes differ
+        return progress_of(max(best - observed, 0.0),
+                           C * factor * factor + self.rho * outcomes.order)
 
     cdef int _visit_clique(self, Py_ssize_t clique, double C) except -1 nogil:
         """Take steps towards (25) for a clique, after asking its oracle."""

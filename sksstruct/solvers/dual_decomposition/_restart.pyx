@@ -370,4 +370,5 @@ cdef int restore_clique(CliqueGDMMState state, Py_ssize_t clique,
     for k in range(outcomes.size):
         table[outcomes.entry[k]] += (
             C * state.cliques._factor[clique] * ((k == 0) - outcomes.q[k]))
+    state._is_active(clique)[0] = outcomes.q[0] < 1.0
     return 0

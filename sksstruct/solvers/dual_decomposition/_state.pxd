@@ -40,7 +40,7 @@ cdef class GDMMState:
     cdef readonly double block_gap, residual_square
     # |change of q_v|^2 in the last pass, once for each pair of the variable
     cdef double _square_moved
-    # of variables, then of pairs: whether in the A_i of Algorithm 3
+    # of variables, then of pairs and of cliques: whether in the A_i of Algorithm 3
     cdef char* _active_factors
     # whether a visit asks the oracles for outcomes that are not active
     cdef bint _asks
@@ -51,7 +51,10 @@ cdef class GDMMState:
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
                             bint linear, Py_ssize_t inner_steps,
                             double eta) except -1 nogil
-    cdef int _visit_cliques(self, Py_ssize_t i, double C) except -1 nogil
+    cdef int _visit_cliques(self, Py_ssize_t i, double C,
+                            bint greedy) except -1 nogil
+    cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,
+                                 double* most) except -2 nogil
     cdef int _move_multipliers(self, Py_ssize_t i, double eta,
                                Residuals* sums) except -1 nogil
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,

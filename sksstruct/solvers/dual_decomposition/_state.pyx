@@ -94,6 +94,7 @@ cdef class GDMMState:
 
     def __cinit__(self, FactorModel model, double alpha, double rho):
         cdef Py_ssize_t variable, pair, n = model.n_variables, m = model.n_pairs
+        cdef Py_ssize_t n_factors
         cdef int side
         self.model, self.alpha, self.rho = model, alpha, rho
         self._asks, self._n_ends = True, 2 * m
@@ -103,10 +104,11 @@ cdef class GDMMState:
             max(n, 1) * sizeof(ActiveLabels))
         self._outcomes = <ActiveOutcomes*> self._arena.take(
             max(m, 1) * sizeof(ActiveOutcomes))
-        self._active_factors = <char*> self._arena.take(n + m + 1)
+        n_factors = n + m + (0 if model.cliques is None else model.cliques.n_cliques)
+        self._active_factors = <char*> self._arena.take(n_factors + 1)
         memset(self._labels, 0, n * sizeof(ActiveLabels))
         memset(self._outcomes, 0, m * sizeof(ActiveOutcomes))
-        memset(self._active_factors, 0, n + m + 1)
+        memset(self._active_factors, 0, n_factors + 1)
         # it grows with the largest factor that is met
         self._reserve(16)
         # variables first: `total` counts their pairs, and pairs point into their lists
@@ -190,6 +192,7 @@ cdef class GDMMState:
                                   self.model._first_pair[i + 1]):
                     if self._active_factors[n + pair]:
                         self._visit_pair(pair, C, linear)
+                self._visit_cliques(i, C, greedy)
 
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
                             bint linear, Py_ssize_t inner_steps,
@@ -211,19 +214,28 @@ cdef class GDMMState:
                 self._visit_variable(variable, C, parts[variable])
             for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
                 self._visit_pair(pair, C, linear)
-            self._visit_cliques(i, C)
+            self._visit_cliques(i, C, False)
             self._asks = False
         self._asks = asks
         return 0
 
-    cdef int _visit_cliques(self, Py_ssize_t i, double C) except -1 nogil:
-        """Visit larger factors of an example, which a subclass has."""
+    cdef int _visit_cliques(self, Py_ssize_t i, double C,
+                            bint greedy) except -1 nogil:
+        """Visit larger factors of an example, which a subclass has; or active ones."""
         return 0
+
+    cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,
+                                 double* most) except -2 nogil:
+        """Return the number of the larger factor that would make more progress, or -1.
+
+        Its progress becomes the most.
+        """
+        return -1
 
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
                          bint linear) except -1 nogil:
         """Add to A_i the factor that would make the most progress: (18)."""
-        cdef Py_ssize_t n = self.model.n_variables, variable, pair, best = -1
+        cdef Py_ssize_t n = self.model.n_variables, variable, pair, best = -1, clique
         # a factor that makes no progress is not added, even if there is no better one
         cdef double progress, most = 0.0
         for variable in range(self.model._first_variable[i],
@@ -237,6 +249,9 @@ cdef class GDMMState:
                 progress = self._pair_progress(pair, C, linear)
                 if progress > most:
                     best, most = n + pair, progress
+        clique = self._best_clique(i, C, &most)
+        if clique >= 0:
+            best = n + self.model.n_pairs + clique
         if best >= 0:
             self._active_factors[best] = 1
         return 0

@@ -116,10 +116,10 @@ class FactorSolver(Solver):
         # block-greedy steps are for binary labels, the others for pairs of any labels
         if is_binary and self.update not in ("auto", "bgcd"):
             factors, is_binary = factors.graph(), False
-        if _has_cliques(factors) and self.update not in ("auto", "bcfw"):
+        if _has_cliques(factors) and self.update == "afw":
             raise ValueError(
-                f"update={self.update!r} takes pairs of variables, and not cliques of "
-                "more: use update='bcfw'"
+                "update='afw' takes pairs of variables, and not cliques of more: use "
+                "update='bcfw' or 'bgcd'"
             )
         return self._run_type(is_binary)(self, factors, alpha, options).run()
 
@@ -149,12 +149,15 @@ class GDMM(FactorSolver):
         - "bcfw": one step for each factor in turn, on its active outcomes
           (Algorithm 4).
         - "afw": away-step Frank-Wolfe on all factors at once (Algorithm 2). This is the
-          variant that the theory covers; it is slow, and meant for small problems.
+          variant that the theory covers; it is slow, and meant for small problems. A
+          pass moves all factors by one step size, so that most passes go into the
+          minimization of the augmented Lagrangian for given multipliers.
         - "bgcd": block-greedy coordinate descent, in which every example activates the
           factor with the largest expected gain and makes steps for the active factors
           (Algorithm 3).
-        - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw",
-          which graphs with cliques need.
+        - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw".
+
+        Graphs with cliques take "bcfw" and "bgcd".
     oracle : {"sublinear", "scan"}, default="sublinear"
         How the best outcome of a factor is found. "sublinear" keeps the scores of
         indicator factors in order, and searches one part of the labels of inner-product

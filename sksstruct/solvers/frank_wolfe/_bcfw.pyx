@@ -13,6 +13,8 @@ itself, along (s - a). It has
     slope = value(s) - value(a)       curvature = p_i/alpha |A_i^T (mu(s) - mu(a))|^2
     dual gain = p_i (g slope - g^2/2 curvature)           g = slope / curvature, clipped
 
+or, without line search, g = 2n / (k + 2n) at visit k = 0, 1, ... of n blocks.
+
 Blocks are kept by `Blocks`, and `_directions.pxd` says where a step goes. Where the
 example's Gram matrix is at hand, several steps are taken on a visit without touching
 features again: with M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a
@@ -69,13 +71,15 @@ cdef class BCFWKernel(Blocks):
         The iterate; initially zero.
     alpha : float
         Regularization.
-    step, cache, cache_factor, cache_nu, inner_steps, max_cached
+    step, step_size, cache, cache_factor, cache_nu, inner_steps, max_cached
         As in `sksstruct.solvers.BCFW`.
     sample_by_gap : bool
         Whether `visit_by_gap` will be called.
     """
 
     cdef int step
+    cdef bint searches                 # whether by line search
+    cdef public double visits          # since the start; averages count others
     cdef double factor, nu
     cdef Py_ssize_t inner_steps
     # estimates of the block gaps, and their sums
@@ -88,8 +92,10 @@ cdef class BCFWKernel(Blocks):
     cdef public double gain            # dual increase since it was last reset
 
     def __init__(self, BoundModel model, Weights weights, double alpha, *, step, cache,
-                 cache_factor, cache_nu, inner_steps, max_cached, sample_by_gap):
+                 cache_factor, cache_nu, inner_steps, max_cached, sample_by_gap,
+                 step_size="line_search"):
         self.step = STEPS[step]
+        self.searches = step_size == "line_search"
         # all but plain steps ask for the labelings that the mixture is made of
         Blocks.__init__(
             self, model, weights, alpha, cache=cache, max_cached=max_cached,
@@ -162,6 +168,7 @@ cdef class BCFWKernel(Blocks):
             self._visit_labelings(i, oracle)
         # Visits that leave the block as it is count too: they repeat the iterate.
         self.iterate += 1.0
+        self.visits += 1.0
         return 0
 
     cdef void _prefetch_numbers(self, Py_ssize_t i) noexcept nogil:
@@ -242,17 +249,19 @@ cdef class BCFWKernel(Blocks):
     def snapshot(self):
         return {
             **Blocks.snapshot(self), "gaps": self.gaps_.copy(),
-            "gap_total": self.gap_total,
+            "gap_total": self.gap_total, "visits": self.visits,
         }
 
     def resume(self, state):
         entries = Entries(state, "dual variables")
         gaps = entries.array("gaps", self.gaps_.shape, float, 0.0)
         gap_total = entries.real("gap_total", 0.0, infinite=True)
+        visits = entries.real("visits", 0.0)
         Blocks.resume(self, state)
         self.set_gaps(gaps)
         # estimates have changed since it was computed
         self.gap_total = gap_total
+        self.visits = visits
 
     # ---- the average of the iterates ----
 
@@ -286,6 +295,14 @@ cdef class BCFWKernel(Blocks):
         # averaged as the weights are: a certificate of averages needs both
         self.loss_average += self._average_factor() * change
 
+    cdef double _step_size(self, double slope, double curvature,
+                           double limit) noexcept nogil:
+        """Return how far to go, by line search or by the number of visits so far."""
+        if self.searches:
+            return line_search(slope, curvature, limit)
+        # k counts from zero: the first step goes all the way
+        return 2.0 * self.n_blocks / (self.visits + 2.0 * self.n_blocks)
+
     # ---- visits of mean parameters ----
 
     cdef int _visit_means(self, Py_ssize_t i) except -1 nogil:
@@ -300,7 +317,7 @@ cdef class BCFWKernel(Blocks):
         self.oracle_calls += 1
         slope = best - mixture_value
         self._set_gap(i, p_i * slope)
-        if slope <= 0.0:
+        if slope <= 0.0 and self.searches:
             return 0
         self.model.loss(i, &self.decoded[0], &loss)
         count = self.model.indicator(i, &self.decoded[0], &self.keys[0])
@@ -310,7 +327,7 @@ cdef class BCFWKernel(Blocks):
                             &self.difference[0], 1.0, NULL)
         self.model.change_norm(self.workspace, i, &norm)
         curvature = rate * norm
-        step = line_search(slope, curvature, 1.0)
+        step = self._step_size(slope, curvature, 1.0)
         self._apply(i, step * p_i / self.alpha)
         self.gain += p_i * step * (slope - 0.5 * step * curvature)
         self._set_loss(i, (1.0 - step) * self.losses[i] + step * loss)
@@ -334,7 +351,7 @@ cdef class BCFWKernel(Blocks):
         # for passes without the oracle, which leave out blocks that promise little
         self.promises[i] = p_i * (self.value[best] - mixture_value)
         # a box makes the objective along a step unknown to the Gram matrix
-        if (self.inner_steps > 1 and self.weights._lower == NULL
+        if (self.inner_steps > 1 and self.searches and self.weights._lower == NULL
                 and self.model.has_gram(self.workspace, i)):
             self._many_steps(i, best)
         else:
@@ -394,12 +411,12 @@ cdef class BCFWKernel(Blocks):
         cdef double norm, curvature, step, loss = 0.0
         cdef Direction way = find_direction(
             self.step, block, &self.value[0], best, mixture_value)
-        if way.slope <= 0.0:
+        if way.slope <= 0.0 and self.searches:
             return 0
         self._prepare_change(i, &way)
         self.model.change_norm(self.workspace, i, &norm)
         curvature = p_i / self.alpha * norm
-        step = line_search(way.slope, curvature, way.limit)
+        step = self._step_size(way.slope, curvature, way.limit)
         self._apply(i, step * p_i / self.alpha)
         self.gain += p_i * step * (way.slope - 0.5 * step * curvature)
         move_weights(block, &way, step)

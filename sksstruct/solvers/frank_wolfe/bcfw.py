@@ -39,10 +39,11 @@ class BCFW(Solver):
         ``alpha/2 |w|^2 + sum_i p_i max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
 
     one training example at a time, with exact line search (a safe step with bounds)
-    and the duality gap as certificate [1]_. Any combination of the options works. The
-    defaults are those that reach a given gap soonest: pairwise steps, several for each
-    visit, passes over known labelings while they pay, and an average that forgets the
-    first steps. `as_published` returns the solver with the options of the paper.
+    and the duality gap as certificate [1]_. Any combination of the options works,
+    except where a parameter says otherwise. The defaults are those that reach a given
+    gap soonest: pairwise steps, several for each visit, passes over known labelings
+    while they pay, and an average that forgets the first steps. `as_published` returns
+    the solver with the options of the paper.
 
     Parameters
     ----------
@@ -87,6 +88,12 @@ class BCFW(Solver):
         Number of passes over known labelings only, after each pass with the oracle.
         "auto" continues as long as such a pass gains more per unit of work than all
         work since the oracle was last used. Without a cache there are none.
+    step_size : {"line_search", "decreasing"}, default="line_search"
+        "line_search" maximizes the dual along each step (Algorithm 1, line 7).
+        "decreasing" is ``2n / (k + 2n)`` at visit k = 0, 1, ... of n examples, the
+        steps of the proof of Theorem 1 [2]_. Their rate is the same, but the dual can
+        fall, and the first step forgets the dual variables of the example that it
+        starts from. Only for ``step="fw"``, with one step for each visit.
     bounds : dict, default=None
         Box constraints on named blocks of weights (Algorithm 9), for instance
         ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,
@@ -104,6 +111,8 @@ class BCFW(Solver):
     .. [1] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. Dokania and S. Lacoste-Julien,
        "Minding the gaps for block Frank-Wolfe optimization of structured SVMs",
        ICML 2016.
+    .. [2] S. Lacoste-Julien, M. Jaggi, M. Schmidt and P. Pletscher, "Block-coordinate
+       Frank-Wolfe optimization for structural SVMs", ICML 2013, Algorithm 3.
 
     Examples
     --------
@@ -128,6 +137,7 @@ class BCFW(Solver):
     max_cached: Small = 6
     inner_steps: Small = 5
     cached_passes: NonNegativeInt | Literal["auto"] = "auto"
+    step_size: Literal["line_search", "decreasing"] = "line_search"
     bounds: dict | None = None
 
     bounded = in_streams = True
@@ -181,6 +191,10 @@ class BCFW(Solver):
         if self.cached_passes not in (0, "auto") and not self.cache:
             raise ValueError(
                 "cached_passes needs cache=True: without a cache no labelings are kept"
+            )
+        if self.step_size == "decreasing" and self.step != "fw":
+            raise ValueError(
+                f"step_size='decreasing' needs step='fw', got step={self.step!r}"
             )
 
     def _solve(self, model, alpha, options):
@@ -237,6 +251,11 @@ class BCFW(Solver):
         self.check_model(model)
         if self.bounds is not None:
             raise ValueError("bounds cannot be used with mini-batches (partial_fit)")
+        if self.step_size == "decreasing":
+            raise ValueError(
+                "step_size='decreasing' cannot be used with mini-batches (partial_fit):"
+                " the steps depend on the number of all examples"
+            )
         iterate = Weights(model.n_weights, average=bool(self.averaging))
         iterate.set(weights)
         kernel = self._kernel(model, iterate, alpha)
@@ -277,6 +296,7 @@ class BCFW(Solver):
             inner_steps=self.inner_steps,
             max_cached=self.max_cached,
             sample_by_gap=self.sampling == "gap",
+            step_size=self.step_size,
         )
 
 
@@ -405,10 +425,12 @@ class BCFWState:
             primal = self._primal(w)
             self.calls_of_checks += self.model.n_examples
         dual = dual_value(weights, self.alpha, loss, v, w)
-        # No step lowers the dual. If it falls, or values are not finite, rounding
-        # errors have taken over, and no certificate would be true.
-        slack = 1e-6 * max(abs(self.first_dual), self.scale)
-        if not (np.isfinite(primal) and dual >= self.first_dual - slack):
+        # No step with line search lowers the dual. If it falls, or values are not
+        # finite, rounding errors have taken over, and no certificate would be true.
+        lowest = self.first_dual - 1e-6 * max(abs(self.first_dual), self.scale)
+        if solver.step_size == "decreasing":
+            lowest = -np.inf
+        if not (np.isfinite(primal) and dual >= lowest):
             raise ValueError(
                 f"training broke down: the objective is {primal:.3g}, the dual "
                 f"{dual:.3g} after starting from {self.first_dual:.3g}. {SCALING}"

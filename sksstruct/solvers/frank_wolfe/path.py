@@ -154,6 +154,11 @@ class Path:
             raise TypeError(
                 f"the path needs a BCFW solver, got {type(solver).__name__}"
             )
+        if solver.step_size != "line_search":
+            raise ValueError(
+                "the path needs step_size='line_search': other steps would begin anew "
+                "at each breakpoint"
+            )
         solver = clone(solver).set_params(averaging=False, tol=0.0)
         self.model = model
         self.epsilon, self.kappa, self.exact = epsilon, kappa, exact

@@ -157,6 +157,11 @@ class Partitioned(Solver):
         super().check()
         if self.solver is not None:
             self.solver.check()
+        if isinstance(self.solver, BCFW) and self.solver.step_size == "decreasing":
+            raise ValueError(
+                "Partitioned needs step_size='line_search': blocks know the gain of "
+                "their own steps only"
+            )
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs a checkpoint to continue from")
 

@@ -13,7 +13,8 @@ from sksstruct.inference.lp.gdmm._state import MAPGDMMState
 from sksstruct.inference.lp.gdmm._toplists import Lists
 
 from sksstruct.factor_graphs import FactorGraph, Potts, TruncatedLinear
-from sksstruct.inference.lp import MAPGDMM
+from sksstruct.inference.lp import MAPGDMM, MAPBinaryGDMM
+from sksstruct.projections import project_simplex
 
 
 def large_graph(rng, kind="dense", K=60, weights=None):
@@ -113,6 +114,186 @@ def test_sweeps_lower_the_lagrangian(order):
     for row in np.split(state.flat_marginals(), 4):
         assert row.min() >= 0
         assert row.sum() == pytest.approx(1.0)
+
+
+class PrintedAlgorithm1:
+    """Algorithm 1 for edges, by dense arrays; slips of (4) and (8) are corrected."""
+
+    def __init__(self, graph, rho, eta):
+        self.edges = graph.edges
+        self.theta = [np.array(graph.unary(v)) for v in range(graph.n_variables)]
+        self.tables = [graph.tables[t].dense() for t in graph.edge_tables]
+        self.rho, self.eta = rho, eta
+        self.x = [np.eye(len(row))[row.argmax()] for row in self.theta]
+        self.active = [{row.argmax()} for row in self.theta]
+        self.y = [np.zeros(table.shape) for table in self.tables]
+        self.active_entries = [[] for _ in self.tables]
+        self.mu = [[np.zeros(n) for n in table.shape] for table in self.tables]
+
+    def marginals(self, f):
+        return self.y[f].sum(axis=1), self.y[f].sum(axis=0)
+
+    def gradient(self, f):
+        first, second = (
+            self.rho * (says - self.x[v]) + mu
+            for says, v, mu in zip(
+                self.marginals(f), self.edges[f], self.mu[f], strict=True
+            )
+        )
+        return first[:, None] + second - self.tables[f]
+
+    def update_factor(self, f):
+        y, entries = self.y[f], self.active_entries[f]
+        best = np.unravel_index(self.gradient(f).argmin(), y.shape)  # (8)
+        for v, state in zip(self.edges[f], best, strict=True):
+            self.active[v].add(state)
+        if not entries:
+            y[best] = 1.0
+        if best not in entries:
+            entries.append(best)
+        if len(entries) == 1:
+            return
+        places, Q = tuple(np.array(entries).T), 2.0 * self.rho
+        while True:  # (6), where Q is doubled until it is above the curvature
+            step = np.zeros_like(y)
+            moved = project_simplex(y[places] - self.gradient(f)[places] / Q)
+            step[places] = moved - y[places]
+            bent = sum((step.sum(axis=a) ** 2).sum() for a in (0, 1))
+            if self.rho * bent <= Q * (step**2).sum() * (1 + 1e-9):
+                break
+            Q *= 2.0
+        y += step
+        self.active_entries[f] = [entry for entry in entries if y[entry] > 0.0]
+
+    def update_variable(self, v):
+        ends = [(f, e.tolist().index(v)) for f, e in enumerate(self.edges) if v in e]
+        z = self.theta[v] / self.rho
+        for f, end in ends:
+            z = z + self.marginals(f)[end] + self.mu[f][end] / self.rho
+        rest = [s for s in range(len(z)) if s not in self.active[v]]
+        if rest:  # (7)
+            self.active[v].add(max(rest, key=lambda s: self.theta[v][s]))
+        places = sorted(self.active[v])
+        self.x[v] = np.zeros(len(z))
+        self.x[v][places] = project_simplex(z[places] / len(ends))  # (4)
+        # one that the projection leaves at zero is not active after all
+        if rest and self.x[v][places].min() == 0.0:
+            self.active[v] -= {s for s in rest if self.x[v][s] == 0.0}
+
+    def iterate(self, S):
+        for _ in range(S):
+            for f in range(len(self.edges)):
+                self.update_factor(f)
+            for v in range(len(self.x)):
+                self.update_variable(v)
+        for f, ends in enumerate(self.edges):
+            for end, v in enumerate(ends):  # (9)
+                difference = self.marginals(f)[end] - self.x[v]
+                self.mu[f][end] += self.eta * self.rho * difference
+
+
+@pytest.mark.parametrize(("eta", "S"), [(1.0, 1), (0.1, 1), (0.5, 3)])
+def test_iterations_are_those_printed(eta, S):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        graph = FactorGraph(
+            rng.normal(size=(4, 5)), [(0, 1), (1, 2), (2, 0), (3, 1)],
+            rng.normal(size=(4, 5, 5)), edge_tables=range(4),
+        )  # fmt: skip
+        problem = MAPProblem(graph)
+        state = MAPGDMMState(problem, Lists(problem), 0.5, eta)
+        printed, iterates = PrintedAlgorithm1(graph, 0.5, eta), []
+        for _ in range(15):
+            for s in range(S):
+                state.sweep(multipliers=s == S - 1)
+            printed.iterate(S)
+            x = np.concatenate(printed.x)
+            iterates.append(x)
+            np.testing.assert_allclose(state.flat_marginals(), x, atol=1e-9)
+            for f in range(4):
+                for mu, expected in zip(
+                    state.multipliers(f), printed.mu[f], strict=True
+                ):
+                    np.testing.assert_allclose(mu, expected, atol=1e-9)
+        result = MAPGDMM(15, 0.0, rho=0.5, eta=eta, sweeps=S).solve(graph)
+        x = iterates[result.n_iter - 1]
+        np.testing.assert_allclose(np.concatenate(result.marginals), x, atol=1e-9)
+
+
+@pytest.mark.parametrize("eta", [1.0, 0.1])
+def test_steps_of_binary_edges_are_those_printed(eta):
+    """(4), (6) and (9) over both states of the variables and four entries."""
+    M = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
+    edges = np.array([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 0)])
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        # all variables are on by themselves, so that all are active from the beginning
+        theta = np.column_stack([np.zeros(5), rng.uniform(0.1, 1.0, 5)])
+        pair = rng.normal(-0.5, 1.0, 6)
+        graph = FactorGraph(theta, edges, [[0.0, 0.0], [0.0, 1.0]], edge_weights=pair)
+        state = MAPBinaryGDMMState(MAPProblem(graph), 0.6, eta, exact=False)
+        # a rho for each state of a variable
+        rho, degree = 0.3, np.bincount(edges.ravel())
+        x = np.column_stack([np.zeros(5), np.ones(5)])
+        y, mu = np.tile([-1.0, 1.0, 1.0, 0.0], (6, 1)), np.zeros((6, 4))
+        Q = rho * np.linalg.norm(M, 2) ** 2
+        for _ in range(20):
+            z = theta / rho
+            for f, e in enumerate(edges):
+                z[e] += (M @ y[f] + mu[f] / rho).reshape(2, 2)
+            x = np.array(list(map(project_simplex, z / degree[:, None])))
+            for f, e in enumerate(edges):
+                slope = M.T @ (mu[f] + rho * (M @ y[f] - x[e].ravel()))
+                slope[3] -= pair[f]
+                y[f] = project_simplex(y[f] - slope / Q)
+                mu[f] += eta * rho * (M @ y[f] - x[e].ravel())
+            state.iterate()
+            np.testing.assert_allclose(state.x, x[:, 1], atol=1e-9)
+            value = theta[:, 1] @ x[:, 1] + pair @ y[:, 3]
+            assert state.value() == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edge_step": "gradient"},
+        {"eta": 0.1},
+        {"edge_step": "gradient", "eta": 0.5, "activations": 1, "rho": 0.5},
+    ],
+    ids=str,
+)
+def test_options_of_binary_edges_on_trees(options):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        edges = [(rng.integers(v), v) for v in range(1, 8)]
+        graph = FactorGraph(
+            rng.normal(size=(8, 2)), edges, rng.normal(size=(7, 2, 2)),
+            edge_tables=range(7),
+        )  # fmt: skip
+        result = MAPBinaryGDMM(20_000, 1e-6, **options).solve(graph)
+        best = max(map(graph.score, itertools.product((0, 1), repeat=8)))
+        assert result.score == pytest.approx(best)
+        assert result.bound == pytest.approx(best, abs=1e-4)
+
+
+def test_one_variable_at_a_time():
+    """All variables gain by being on, but only together."""
+    n = 20
+    u, v = np.triu_indices(n, 1)
+    graph = FactorGraph(
+        [[0.0, -1.0]] * n, np.column_stack([u, v]), [[0.0, 0.0], [0.0, 1.0]]
+    )
+    found = [MAPBinaryGDMM(8, activations=k).solve(graph) for k in (1, 4, "auto")]
+    on = [int((np.array(each.marginals)[:, 1] > 0).sum()) for each in found]
+    assert on[0] < on[1] < on[2]
+
+
+@pytest.mark.parametrize("solver", [MAPGDMM(eta=0.0), MAPGDMM(sweeps=0),
+    MAPBinaryGDMM(eta=-1.0), MAPBinaryGDMM(edge_step="newton"),
+    MAPBinaryGDMM(activations=0)], ids=str)  # fmt: skip
+def test_bad_parameters(solver):
+    with pytest.raises(ValueError, match="parameter of MAP"):
+        solver.check()
 
 
 def test_lists_are_as_deep_as_needed():

@@ -11,7 +11,9 @@ while they are zero: those are consistent and have no multipliers. Every iterati
 activates the variables of steepest descent (10), all edges between active variables,
 and the edges with the largest c_f > 0 (11), which come from a list that is sorted as
 deep as it is read. The problem of one edge is solved exactly (Martins et al., AD3, JMLR
-16, 2015, Proposition 5.1 and its sequel, for c_f >= 0; else one variable is flipped).
+16, 2015, Proposition 5.1 and its sequel, for c_f >= 0; else one variable is flipped),
+or by the step (6) over its four entries. The paper has the constraints of both states:
+with half of rho and of the multipliers, that is the same. Then |M|^2 = 4 is twice rho.
 """
 
 import numpy as np
@@ -20,6 +22,7 @@ cimport cython
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem, other_end
+from sksstruct.projections._simplex cimport threshold_by_dropping
 
 # Active edges that there is room for at first.
 cdef Py_ssize_t FIRST_CAPACITY = 256
@@ -39,6 +42,10 @@ cdef class MAPBinaryGDMMState:
         The graph.
     rho : float
         Weight of the quadratic terms.
+    eta : float, default=1.0
+        Step of the multipliers, in units of rho.
+    exact : bool, default=True
+        Whether the problem of an edge is solved exactly, or takes a step (6).
 
     Attributes
     ----------
@@ -56,6 +63,8 @@ cdef class MAPBinaryGDMMState:
 
     cdef MAPProblem problem
     cdef public double rho
+    cdef double _eta
+    cdef bint _exact
     cdef readonly double constant, primal_residual, dual_residual
     cdef readonly Py_ssize_t n_active, n_variables
     cdef double[::1] _unary, _pair, _x, _sum
@@ -69,8 +78,10 @@ cdef class MAPBinaryGDMMState:
     cdef object _listed
     cdef Py_ssize_t _depth, _read, _n_positive
 
-    def __init__(self, MAPProblem problem, double rho):
+    def __init__(self, MAPProblem problem, double rho, double eta=1.0,
+                 bint exact=True):
         cdef Py_ssize_t n = problem.n_variables, m = problem.n_edges, variable
+        self._eta, self._exact = eta, exact
         self.problem, self.rho = problem, rho
         self._unary, self._x, self._sum = np.zeros(n), np.zeros(n), np.zeros(n)
         self._pair = np.empty(m)
@@ -276,12 +287,17 @@ cdef class MAPBinaryGDMMState:
                 x[side] = self._x[problem.ends[edge, side]]
                 target[side] = x[side] - self._mu[k, side] / rho
             # divided by rho, the problem has quadratic terms of weight one half
-            self._joint[k] = solve_edge(target[0], target[1], self._pair[edge] / rho,
-                                        &self._y[k, 0], &self._y[k, 1])
-            # the step of the multipliers is the violation times rho, as in the paper
+            if self._exact:
+                self._joint[k] = solve_edge(target[0], target[1],
+                                            self._pair[edge] / rho,
+                                            &self._y[k, 0], &self._y[k, 1])
+            else:
+                move_edge(target[0], target[1], self._pair[edge] / rho,
+                          &self._y[k, 0], &self._y[k, 1], &self._joint[k])
+            # (9): the step of the multipliers is the violation times eta
             for side in range(2):
                 x[side] = self._y[k, side] - x[side]
-                self._mu[k, side] += rho * x[side]
+                self._mu[k, side] += self._eta * rho * x[side]
             total += x[0] * x[0] + x[1] * x[1]
         self.primal_residual = total ** 0.5
 
@@ -438,6 +454,26 @@ cdef double solve_edge(double a, double b, double c, double* first,
     first[0] = min(1.0, max(0.0, first[0]))
     second[0] = min(1.0, max(0.0, second[0]))
     return min(first[0], second[0])
+
+
+cdef void move_edge(double a, double b, double c, double* first, double* second,
+                    double* joint) noexcept nogil:
+    """Take the step (6) in the problem of `solve_edge`, with Q = 2.
+
+    The entries are y(0, 0), y(0, 1), y(1, 0) and y(1, 1).
+    """
+    cdef double at_first = first[0] - a, at_second = second[0] - b, threshold
+    cdef double entry[4]
+    cdef int k
+    entry[3] = joint[0] - (at_first + at_second - c) / 2.0
+    entry[2] = first[0] - joint[0] - at_first / 2.0
+    entry[1] = second[0] - joint[0] - at_second / 2.0
+    entry[0] = 1.0 - first[0] - second[0] + joint[0]
+    threshold = threshold_by_dropping(4, entry)
+    for k in range(4):
+        entry[k] = max(0.0, entry[k] - threshold)
+    first[0], second[0] = entry[2] + entry[3], entry[1] + entry[3]
+    joint[0] = entry[3]
 
 
 def edge_marginals(double a, double b, double c):

@@ -21,7 +21,7 @@ cdef Py_ssize_t FIRST_CAPACITY = 4
 cdef class SlotState:
     """Storage of x_i, y_f and mu_if; parameters are those of `MAPGDMMState`."""
 
-    def __cinit__(self, MAPProblem problem, lists, double rho):
+    def __cinit__(self, MAPProblem problem, lists, double rho, double eta=1.0):
         cdef Py_ssize_t variable, factor, n = problem.n_variables
         cdef Py_ssize_t m = problem.n_factors
         self.problem, self.rho = problem, rho

@@ -10,8 +10,8 @@ the marginals x_i of variables and y_f of factors, which are zero but for a few 
 A sweep adds to each y_f the entry of steepest descent (8), found by lists where the
 multipliers are zero and one by one where they are not, and takes one projected gradient
 step (6) whose Q is doubled until it is an upper bound; then the same for x_i, where the
-projection (4) is exact; then the multipliers move by (9), with eta = rho. Vectors are
-sparse, see `SlotState`.
+projection (4) is exact; then the multipliers move by (9), where eta is in units of rho.
+Vectors are sparse, see `SlotState`.
 
 The gradient of the quadratic term in M_if y_f is d_if = rho (M_if y_f - x_i) + mu_if,
 and that of the Lagrangian in an entry of y_f the sum of the d_if at the states of the
@@ -48,6 +48,8 @@ cdef class MAPGDMMState(SlotState):
         Lists of its tables.
     rho : float
         Initial weight of the quadratic terms.
+    eta : float, default=1.0
+        Step of the multipliers, in units of rho.
 
     Attributes
     ----------
@@ -60,6 +62,7 @@ cdef class MAPGDMMState(SlotState):
         Number of table entries that searches have read.
     """
 
+    cdef double _eta
     cdef EntrySearch _search
     cdef HigherSearch _higher
     # what the last search has found: states, their slots, and the score theta_f
@@ -67,7 +70,8 @@ cdef class MAPGDMMState(SlotState):
     cdef int32_t[::1] _found_slot
     cdef double _found_score
 
-    def __init__(self, MAPProblem problem, Lists lists, double rho):
+    def __init__(self, MAPProblem problem, Lists lists, double rho, double eta=1.0):
+        self._eta = eta
         self._search = EntrySearch(problem, lists)
         self._higher = HigherSearch(problem)
         self._found = np.zeros(len(self._gradient), dtype=np.intp)
@@ -341,7 +345,7 @@ cdef class MAPGDMMState(SlotState):
         cdef const double* x = self._x[variable]
         cdef Py_ssize_t i, k
         cdef End* end
-        cdef double difference
+        cdef double difference, step = self._eta * self.rho
         for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
             end = &self._ends[problem.in_place[i]]
             for k in range(self._n_slots[variable]):
@@ -349,7 +353,7 @@ cdef class MAPGDMMState(SlotState):
                 # squared here; the sweep takes the root of the sum
                 self.primal_residual += difference * difference
                 if multipliers:
-                    end.mu[k] += self.rho * difference
+                    end.mu[k] += step * difference
 
     # ---- sweeps and values ----
 

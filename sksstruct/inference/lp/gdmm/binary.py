@@ -9,6 +9,7 @@ from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.gdmm._binary_state import MAPBinaryGDMMState
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM, TEXTS, balance
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.progress import Status
 
 
@@ -28,7 +29,18 @@ class MAPBinaryGDMM(MAPSolver):
     %(tol_relaxed)s
     rho : "auto" or float, default="auto"
         Weight of the quadratic terms; "auto" begins with a tenth of a typical score and
-        balances the residuals.
+        balances the residuals. It is for the state 1 of a variable: the paper counts
+        both states, and its rho is half of this.
+    eta : float, default=1.0
+        Step size of the multipliers (9), in units of `rho`. Above 2 they can diverge.
+    edge_step : {"exact", "gradient"}, default="exact"
+        How the marginals of an active edge are updated. "exact" minimizes the augmented
+        Lagrangian (5), and "gradient" is the projected gradient step (6), with
+        ``Q = rho |M|^2``.
+    activations : int or "auto", default="auto"
+        Largest number of variables (10) and of edges (11) that become active in an
+        iteration, besides edges between active variables. In the paper it is one.
+        "auto" is 8 edges, and 8 and an eighth of the active variables.
     patience : int, default=100
         Number of iterations after which the solver stops if neither the labeling has
         improved nor the bound has fallen by more than `tol`. With very many attractive
@@ -54,12 +66,21 @@ class MAPBinaryGDMM(MAPSolver):
     tol: float = 1e-6
     _: KW_ONLY
     rho: float | Literal["auto"] = "auto"
+    eta: float = 1.0
+    edge_step: Literal["exact", "gradient"] = "exact"
+    activations: int | Literal["auto"] = "auto"
     patience: int = 100
 
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
         "rho": MAPGDMM._parameter_constraints["rho"],
         "patience": MAPSolver._parameter_constraints["max_iter"],
+        "eta": MAPGDMM._parameter_constraints["eta"],
+        "edge_step": [StrOptions({"exact", "gradient"})],
+        "activations": [
+            StrOptions({"auto"}),
+            *MAPSolver._parameter_constraints["max_iter"],
+        ],
     }
 
     def _check_graph(self, graph):
@@ -71,14 +92,18 @@ class MAPBinaryGDMM(MAPSolver):
 
     def _run(self, run):
         adapt = self.rho == "auto"
-        state = MAPBinaryGDMMState(run.problem, 1.0 if adapt else self.rho)
+        state = MAPBinaryGDMMState(
+            run.problem,
+            1.0 if adapt else self.rho,
+            self.eta,
+            exact=self.edge_step == "exact",
+        )
         if adapt:
             state.rho = _scale(state)
         run.offer((state.x > 0.5).astype(np.int32))
         next_decoding, progress = 4, _Progress(run, self.patience)
         for k in range(self.max_iter):
-            # in proportion to the number of variables, so that it takes few iterations
-            activated = state.grow(8 + state.n_variables // 8, 8)
+            activated = state.grow(*self._activations(state))
             state.iterate()
             bound = None
             is_tenth = k % 10 == 9
@@ -99,6 +124,13 @@ class MAPBinaryGDMM(MAPSolver):
             if adapt and is_tenth:
                 balance(state)
         run.marginals = list(np.column_stack([1.0 - state.x, state.x]))
+
+    def _activations(self, state):
+        """How many variables and edges may become active now."""
+        if self.activations != "auto":
+            return self.activations, self.activations
+        # in proportion to the number of variables, so that it takes few iterations
+        return 8 + state.n_variables // 8, 8
 
     def _converged(self, state):
         """Whether the constraints hold for what is active, and nothing moves."""

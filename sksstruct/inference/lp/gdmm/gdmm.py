@@ -29,6 +29,11 @@ max_iter : int, default=2000
 rho : "auto" or float, default="auto"
     Weight of the quadratic terms. "auto" starts with a tenth of the typical difference
     of scores, and then balances the residuals.
+eta : float, default=1.0
+    Step size of the multipliers (9), in units of `rho`. Above 2 they can diverge.
+sweeps : int, default=1
+    S of Algorithm 1: number of times that the marginals of all factors and variables
+    are updated before the multipliers.
 """,
     "gdmm": """
 .. [1] X. Huang, I. E. H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
@@ -74,6 +79,8 @@ class MAPGDMM(MAPSolver):
     tol: float = 1e-6
     _: KW_ONLY
     rho: float | Literal["auto"] = "auto"
+    eta: float = 1.0
+    sweeps: int = 1
 
     _pairwise = False
     # Steps (6) of a factor in each iteration, and whether searches use lists.
@@ -82,15 +89,20 @@ class MAPGDMM(MAPSolver):
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
         "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "eta": [Interval(Real, 0, None, closed="neither")],
+        "sweeps": MAPSolver._parameter_constraints["max_iter"],
     }
 
     def _run(self, run):
         problem = run.problem
         adapt = self.rho == "auto"
         lists = Lists(problem, self._lists)
-        state = MAPGDMMState(problem, lists, _scale(problem) if adapt else self.rho)
+        rho = _scale(problem) if adapt else self.rho
+        state = MAPGDMMState(problem, lists, rho, self.eta)
         next_decoding, next_bound = 1, 5
         for k in range(self.max_iter):
+            for _ in range(self.sweeps - 1):
+                state.sweep(self._steps, multipliers=False)
             state.sweep(self._steps)
             run.offer(state.labeling())
             bound = None
