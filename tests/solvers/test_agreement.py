@@ -59,6 +59,7 @@ SMOOTHING = registered(
         "casimir_constant": Casimir(5000, 3e-5, schedule="constant", k=30),
     },
     entropy=Casimir(5000, 3e-5, smoothing="entropy"),
+    lipschitz=Casimir(5000, 3e-5, k=30, lipschitz=40.0),
 )
 SMOOTH = registered(
     "exp",

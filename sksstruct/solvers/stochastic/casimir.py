@@ -84,15 +84,21 @@ class Casimir(GradientSolver):
         Smoothing of the hinge, the initial one if it decreases. None: the value that
         changes the objective at w = 0 by half of `tol`, or, if it decreases, by a
         quarter of the objective ("l2") or two and a half times that ("entropy").
-    kappa : float or None, default=None
-        Strength of the proximal term, the initial one if it increases. None: that of
-        Propositions 29 to 32, for the hinge with ``L = 1 / (10 learning_rate)``, and
-        not less than alpha.
+    kappa : float, "alpha" or None, default=None
+        Strength of the proximal term, the initial one if it increases. "alpha": the
+        regularization, as with the adaptive schedule of Section 7.3.1. None: that of
+        Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 / (10
+        learning_rate)``, and not less than alpha.
     learning_rate : float or "auto", default="auto"
         Initial step length. For the hinge, "auto" is the length that gives the most
         progress on visits of a few examples. It is then adapted to the slopes of the
         objective along the path of each pass. For smooth losses it is ``1 / (L +
         alpha)``, found as in `SVRG`, and halved if five passes make no progress.
+    lipschitz : float or None, default=None
+        Lipschitz constant L of the gradients of the loss of an example, for the hinge
+        with the smoothing `mu`. Steps then have the length ``1 / (L + alpha + kappa)``
+        of Section 7.3.1, which is not adapted. By eq. (58) the constant is ``A / mu``:
+        with a smaller ``mu_k``, it is ``L mu / mu_k``. None: see `learning_rate`.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"
@@ -108,9 +114,9 @@ class Casimir(GradientSolver):
     parameters of every gradient are dual variables. The best point on the segment from
     the earlier dual variables to these gives the certificate.
 
-    Once the smoothing of the hinge is small enough for `tol`, and the gap falls slowly,
-    steps are of constant length ``1 / (A / mu + alpha + kappa)``, and ``mu``
-    follows the gap.
+    Without `lipschitz`, once the smoothing of the hinge is small enough for `tol`, and
+    the gap falls slowly, steps are of constant length ``1 / (A / mu + alpha + kappa)``,
+    and ``mu`` follows the gap.
 
     References
     ----------
@@ -127,14 +133,29 @@ class Casimir(GradientSolver):
     smoothing: Literal["entropy", "l2"] = "l2"
     k: Count = 5
     mu: Positive | None = None
-    kappa: Positive | None = None
+    kappa: Positive | Literal["alpha"] | None = None
     learning_rate: Positive | Literal["auto"] = "auto"
+    lipschitz: Positive | None = None
     start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
     inner: Literal["budget", "accuracy"] = "budget"
     budget: Positive = 1.0
 
     bounded = unregularized = True
     losses = ("hinge", "smooth")
+
+    def check(self) -> None:
+        """Raise an error if a parameter, or their combination, is not valid."""
+        super().check()
+        if self.lipschitz is not None and self.learning_rate != "auto":
+            raise ValueError(
+                "lipschitz gives the length of all steps, and learning_rate the first "
+                "one: set one of them"
+            )
+
+    def check_alpha(self, alpha: float) -> None:
+        super().check_alpha(alpha)
+        if self.kappa == "alpha" and not alpha > 0:
+            raise ValueError("kappa='alpha' needs alpha > 0: kappa must be positive")
 
     def _solve(self, model, alpha, options):
         loss = self.smooth_loss(model)
@@ -172,6 +193,18 @@ class CasimirRun(SolverRun):
         if hinge and np.isnan(loss.hinge):
             self._look()
         self.first = self.loop.primal
+        self.fixed = solver.lipschitz is not None
+        self._first_steps(mu)
+        self._accelerate(mu)
+        self.catalyst.known = hinge
+
+    def _first_steps(self, mu):
+        """The length of steps: of the first ones, or by the constant A of all."""
+        solver, alpha, hinge = self.solver, self.alpha, self.loss.nonsmooth
+        if self.fixed:
+            self.steps = None
+            self.smoothness = solver.lipschitz * (mu if hinge else 1.0)
+            return
         rate = solver.learning_rate
         if rate == "auto":
             find = first_length if hinge else calibrate
@@ -180,8 +213,6 @@ class CasimirRun(SolverRun):
             raise ValueError(f"training broke down: all steps are too long. {SCALING}")
         self.steps = StepLength(rate) if hinge else None
         self.smoothness = max(1.0 / rate - alpha, alpha)
-        self._accelerate(mu)
-        self.catalyst.known = hinge
 
     def _at_zero(self):
         """The hinge objective of w = 0."""
@@ -208,7 +239,9 @@ class CasimirRun(SolverRun):
         """Begin accelerated steps at the weights."""
         solver, n, alpha = self.solver, self.model.n_examples, self.alpha
         kappa, adaptive = solver.kappa, self.adaptive and not self.settled
-        if kappa is None and self.steps is None:
+        if kappa == "alpha":
+            kappa = alpha
+        elif kappa is None and self.steps is None:
             lipschitz = self.smoothness / mu if mu else self.smoothness
             kappa = best_kappa(alpha, adaptive, lipschitz, n)
         elif kappa is None:
@@ -219,7 +252,7 @@ class CasimirRun(SolverRun):
             # less than the tolerance needs takes longer for nothing
             least = min(mu, self._last_smoothing())
         schedule = Schedule(alpha, adaptive, mu, kappa, least)
-        if self.steps is not None:
+        if mu:
             schedule.begin_at(mu)
         self.catalyst = Catalyst(
             self.epochs,
@@ -230,6 +263,7 @@ class CasimirRun(SolverRun):
             solver.start,
             1 if solver.inner == "budget" else None,
             steps=self.steps,
+            fixed=self.fixed,
         )
 
     def _certify(self, value, mu):
@@ -289,6 +323,12 @@ class CasimirRun(SolverRun):
         loop.reported = -1
         if np.isfinite(size) and self.loss.nonsmooth and np.isnan(self.loss.hinge):
             self._look()
+        if self.fixed:
+            if not np.isfinite(size):
+                raise ValueError(
+                    f"training broke down: set lipschitz to a larger value. {SCALING}"
+                )
+            return
         idle = self.steps is None and reached == self._reached()
         self.idle = self.idle + 1 if idle else 0
         # Extrapolation lets the objective rise now and then. If it rises far above its
