@@ -33,6 +33,7 @@ HINGE = (
     "pragam",
     "casimir",
     "casimir_constant",
+    "svrg",
 )
 SMOOTH = ("svrg", "casimir", "casimir_constant")
 EVERY = [(name, "hinge") for name in HINGE] + [(name, "log") for name in SMOOTH]
@@ -284,6 +285,24 @@ def test_a_given_constant_reaches_the_gap(data):
     assert -best.dual_gap_ <= gap <= model.dual_gap_
 
 
+@pytest.mark.parametrize("smoothing", ["l2", "entropy"])
+def test_svrg_on_the_hinge(data, smoothing):
+    """Section 7.2 of Pillutla et al. (2018): the hinge, through a fixed smoothing."""
+    best = ChainCRF(0.1, solver="bcfw", tol=1e-7, random_state=0).fit(data.X, data.y)
+    above = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for mu in (None, 0.02, 1.0):
+            solver = SVRG(100, k=30, smoothing=smoothing, mu=mu)
+            model = ChainCRF(0.1, solver=solver, random_state=0).fit(data.X, data.y)
+            above[mu] = model.objective_ - best.objective_
+            assert -best.dual_gap_ <= above[mu] <= model.dual_gap_
+            reached = model.dual_gap_ <= solver.tol * model.history_["primal"][0]
+            assert reached == (mu != 1.0)
+    # a smoothing that is not small stays away from the optimum
+    assert above[1.0] > 10 * max(above[None], above[0.02])
+
+
 @pytest.mark.parametrize(
     ("alpha", "options", "match"),
     [
@@ -462,7 +481,7 @@ def test_pragam_without_a_tolerance():
 @pytest.mark.parametrize(
     ("loss", "solver", "match"),
     [
-        ("hinge", "svrg", "SVRG needs a gradient"),
+        ("hinge", "lbfgs", "LBFGS needs a gradient"),
         ("log", "bmrm", "BMRM minimizes the structured hinge"),
         ("log", Pragam(), "through its projection oracle"),
         ("log", "ssg", "through its max oracle"),
@@ -475,7 +494,11 @@ def test_what_does_not_fit_is_refused(data, loss, solver, match):
 
 def test_missing_oracles_are_named():
     X, y = np.eye(3), np.array([0, 1, 1])
-    for name, oracle in (("bmrm", "max"), ("svrg", "exp or topk"), ("gdmm", "factors")):
+    for name, oracle in (
+        ("bmrm", "max"),
+        ("lbfgs", "exp or topk"),
+        ("gdmm", "factors"),
+    ):
         classifier = LinearSSVC(solver=name, penalize_intercept=False)
         with pytest.raises(
             ValueError, match=f"the oracle {oracle}; this problem has p"
