@@ -23,6 +23,7 @@ from sksstruct.inference.parts._parts import (
     parts_max_product,
 )
 from sksstruct.inference.parts._sums import PartsMarginals, parts_sum_product
+from sksstruct.inference.search._a_star import best_first
 from sksstruct.inference.search._bmmf import bmmf
 from sksstruct.inference.search._boxes import best_boxes
 from sksstruct.inference.search._branch_and_bound import SearchResult, branch_and_bound
@@ -51,6 +52,7 @@ __all__ = [
     "SmoothedMax",
     "batch",
     "best_boxes",
+    "best_first",
     "bmmf",
     "branch_and_bound",
     "dependency_marginals",

@@ -43,7 +43,8 @@ def batch(
     ----------
     oracle : callable
         An oracle of this module. All of them search without the GIL except `bmmf`,
-        `branch_and_bound` and `Exhaustive`, which call Python functions. `viterbi`,
+        `best_first`, `branch_and_bound` and `Exhaustive`, which call Python functions.
+        `viterbi`,
         `max_product` and `min_cut` merge up to 256 small problems into one, if scores
         and tables are arrays, all variables have the same number of states, and no
         score of a cut is ``-inf``. This is many times faster for problems with ten

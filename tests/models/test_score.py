@@ -61,11 +61,14 @@ def parts(request, monkeypatch):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_products_with_the_jacobian(form):
+@pytest.mark.parametrize("n_cells", [1, 2, 6])
+def test_products_with_the_jacobian(form, n_cells):
     rng = np.random.RandomState(0)
-    score = ELUScore(4)
-    X = rng.normal(size=(6, 3))
-    w = score.initialize(3, 2, rng) + 0.1 * rng.normal(size=3 * 4 + 4 + 4 * 2 + 2)
+    score = ELUScore(4, n_cells=n_cells)
+    X = rng.normal(size=(6, 6)) * (rng.uniform(size=(6, 6)) < 0.7)
+    w = score.initialize(6, 2, rng)
+    assert w.size == 6 // n_cells * 4 + 4 + n_cells * 4 * 2 + 2
+    w += 0.1 * rng.normal(size=w.shape)
     given = form(X)
     direction, cotangent = rng.normal(size=w.shape), rng.normal(size=(6, 2))
     h = 1e-6
@@ -75,6 +78,34 @@ def test_products_with_the_jacobian(form):
     np.testing.assert_allclose(product, change, atol=1e-8)
     gradient = score.vjp(w, given, 2, cotangent)
     assert gradient @ direction == pytest.approx((cotangent * product).sum())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_cells_share_the_first_layer(form):
+    """Section 7.1.2: <elu(map * w1), w2>, * being a convolution of size 1."""
+    rng = np.random.RandomState(0)
+    height, width, channels, h, k = 3, 2, 4, 5, 2
+    maps = rng.normal(size=(7, height, width, channels))
+    score = ELUScore(h, n_cells=height * width)
+    X = form(maps.reshape(7, -1))
+    w = score.initialize(X.shape[1], k, rng)
+    first, second = w[: channels * h].reshape(channels, h), w[channels * h + h : -k]
+    a = np.einsum("nijc,ch->nijh", maps, first)
+    units = np.where(a >= 0, a, np.expm1(a))
+    second = second.reshape(height, width, h, k)
+    expected = np.einsum("nijh,ijhk->nk", units, second)
+    np.testing.assert_allclose(score.value(w, X, k), expected, atol=1e-12)
+    assert score.value(w, X[:0], k).shape == (0, k)
+
+
+def test_cells_must_fit():
+    X, y = xor(5, 0)
+    with pytest.raises(ValueError, match=r"n_cells=3 cells .* do not make 2 features"):
+        ChainCRF(score_function=ELUScore(2, n_cells=3)).fit(X, y)
+    model = ChainCRF(
+        1e-3, score_function=ELUScore(12, n_cells=2), random_state=0, tol=0.1
+    ).fit(X, y)
+    assert model.objective_ < 0.8 * model.history_["primal"][0]
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

@@ -18,6 +18,7 @@ from sksstruct.solvers import (
     LBFGS,
     SOLVERS,
     SSG,
+    SVRG,
     Casimir,
     FrankWolfe,
     Pragam,
@@ -57,8 +58,11 @@ SMOOTHING = registered(
     slow={
         "casimir": Casimir(5000, 3e-5, k=30),
         "casimir_constant": Casimir(5000, 3e-5, schedule="constant", k=30),
+        "svrg": SVRG(5000, 3e-5, k=30, epoch_size=50),
     },
     entropy=Casimir(5000, 3e-5, smoothing="entropy"),
+    lipschitz=Casimir(5000, 3e-5, k=30, lipschitz=40.0),
+    svrg_entropy=SVRG(5000, 3e-5, smoothing="entropy", epoch_size=50),
 )
 SMOOTH = registered(
     "exp",

@@ -29,6 +29,7 @@ from sksstruct.models.polytope_dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
 from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.stochastic._epochs import Epochs
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
 
@@ -40,6 +41,7 @@ HINGE = (
     "pragam",
     "casimir",
     "casimir_constant",
+    "svrg",
 )
 SMOOTH = ("svrg", "casimir", "casimir_constant")
 EVERY = [(name, "hinge") for name in HINGE] + [(name, "log") for name in SMOOTH]
@@ -273,6 +275,90 @@ def test_accuracy_of_steps_is_not_sought_for_ever(data, alpha, rate):
     assert model.objective_ < 1.0
 
 
+@pytest.mark.parametrize("schedule", ["constant", "adaptive"])
+@pytest.mark.parametrize(
+    ("alpha", "kappa"), [(0.1, "alpha"), (0.1, None), (3.0, None), (0.0, None)]
+)
+@pytest.mark.parametrize("inner", ["budget", "accuracy"])
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+def test_steps_as_printed(data, monkeypatch, schedule, alpha, kappa, inner, loss):
+    """1 / (L + lambda + kappa), L being A / mu: Propositions 29-32, Section 7.3.1."""
+    found, lipschitz = {}, 30.0
+
+    def epoch(self, visits, rate, ridge, linear=None, anchored=True):
+        # <linear, .> tells one proximal point step from the other
+        found[float(linear @ linear)] = rate, ridge
+        plain(self, visits, rate, ridge, linear, anchored)
+
+    plain = Epochs.epoch
+    monkeypatch.setattr(Epochs, "epoch", epoch)
+    solver = Casimir(
+        5, 0.0, schedule=schedule, mu=0.1, kappa=kappa, inner=inner, lipschitz=lipschitz
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ChainCRF(alpha, loss=loss, solver=solver, random_state=0).fit(data.X, data.y)
+    n, k, adaptive = len(data.X), np.arange(1, 6), schedule == "adaptive"
+    first = lipschitz / (n + 1)  # Propositions 31 and 32
+    if alpha:
+        share = lipschitz / n
+        larger = not adaptive and kappa is None and share > 4 * alpha
+        first = share - alpha if larger else alpha  # Propositions 29 and 30
+    kappas = first * (k if adaptive and alpha == 0 else k**0)
+    L = lipschitz * np.ones(5)
+    if adaptive and loss == "hinge":
+        q = alpha / (alpha + first)
+        L /= (1 - q**0.5 / 2) ** ((k - 1) / 2) if alpha else 1 / k
+    rates, ridges = np.transpose(list(found.values()))
+    # without regularization a step may be accurate enough where it begins
+    steps = len(found)
+    assert steps == 5 or (inner == "accuracy" and alpha == 0)
+    np.testing.assert_allclose(ridges, (alpha + kappas)[:steps])
+    np.testing.assert_allclose(rates, (1 / (L + alpha + kappas))[:steps])
+
+
+def test_a_given_constant_reaches_the_gap(data):
+    """With the fixed smoothing of Proposition 29, to the optimum of the hinge."""
+    best = ChainCRF(0.1, tol=1e-7, random_state=0).fit(data.X, data.y)
+    solver = Casimir(500, 0.02, schedule="constant", k=30, lipschitz=1000.0)
+    model = ChainCRF(0.1, solver=solver, random_state=0).fit(data.X, data.y)
+    assert model.dual_gap_ <= 0.02 * model.history_["primal"][0]
+    gap = model.objective_ - best.objective_
+    assert -best.dual_gap_ <= gap <= model.dual_gap_
+
+
+@pytest.mark.parametrize("smoothing", ["l2", "entropy"])
+def test_svrg_on_the_hinge(data, smoothing):
+    """Section 7.2 of Pillutla et al. (2018): the hinge, through a fixed smoothing."""
+    best = ChainCRF(0.1, solver="bcfw", tol=1e-7, random_state=0).fit(data.X, data.y)
+    above = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for mu in (None, 0.02, 1.0):
+            solver = SVRG(100, k=30, smoothing=smoothing, mu=mu)
+            model = ChainCRF(0.1, solver=solver, random_state=0).fit(data.X, data.y)
+            above[mu] = model.objective_ - best.objective_
+            assert -best.dual_gap_ <= above[mu] <= model.dual_gap_
+            reached = model.dual_gap_ <= solver.tol * model.history_["primal"][0]
+            assert reached == (mu != 1.0)
+    # a smoothing that is not small stays away from the optimum
+    assert above[1.0] > 10 * max(above[None], above[0.02])
+
+
+@pytest.mark.parametrize(
+    ("alpha", "options", "match"),
+    [
+        (0.1, {"lipschitz": 1.0, "learning_rate": 0.1}, "set one of them"),
+        (0.1, {"lipschitz": 0.0}, "'lipschitz' parameter"),
+        (0.0, {"kappa": "alpha"}, "needs alpha > 0"),
+    ],
+)
+def test_constants_that_cannot_be(data, alpha, options, match):
+    model = ChainCRF(alpha, solver=Casimir(**options), random_state=0)
+    with pytest.raises(ValueError, match=match):
+        model.fit(data.X, data.y)
+
+
 def test_the_last_pass_counts(data):
     for max_iter in (1, 2, 3):
         solver = Casimir(max_iter, tol=0.0)
@@ -374,10 +460,12 @@ def test_bundles_reach_what_cutting_planes_do(scale, alpha):
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
-def test_casimir_overflows_with_an_error():
+@pytest.mark.parametrize("lipschitz", [None, 1.0])
+def test_casimir_overflows_with_an_error(lipschitz):
     for scale in (1e200, 1e300):
+        solver = Casimir(lipschitz=lipschitz)
         with pytest.raises(ValueError, match="broke down"):
-            ChainCRF(0.02, solver="casimir").fit([scale * np.eye(3)], [[0, 1, 0]])
+            ChainCRF(0.02, solver=solver).fit([scale * np.eye(3)], [[0, 1, 0]])
 
 
 @pytest.mark.parametrize("solver", ["pragam", "bmrm", "bcfw", "ssg", "cutting_plane"])
@@ -435,7 +523,7 @@ def test_pragam_without_a_tolerance():
 @pytest.mark.parametrize(
     ("loss", "solver", "match"),
     [
-        ("hinge", "svrg", "SVRG needs a gradient"),
+        ("hinge", "lbfgs", "LBFGS needs a gradient"),
         ("log", "bmrm", "BMRM minimizes the structured hinge"),
         ("log", Pragam(), "through its projection oracle"),
         ("log", "ssg", "through its max oracle"),
@@ -448,7 +536,11 @@ def test_what_does_not_fit_is_refused(data, loss, solver, match):
 
 def test_missing_oracles_are_named():
     X, y = np.eye(3), np.array([0, 1, 1])
-    for name, oracle in (("bmrm", "max"), ("svrg", "exp or topk"), ("gdmm", "factors")):
+    for name, oracle in (
+        ("bmrm", "max"),
+        ("lbfgs", "exp or topk"),
+        ("gdmm", "factors"),
+    ):
         classifier = LinearSSVC(solver=name, penalize_intercept=False)
         with pytest.raises(
             ValueError, match=f"the oracle {oracle}; this problem has p"

@@ -115,6 +115,7 @@ SCALED = [
     ("lbfgs", "smoothed_hinge"),
     ("sdca", "log"),
     ("svrg", "log"),
+    ("svrg", "hinge"),
     ("bcfw", "hinge"),
 ]
 

@@ -60,8 +60,17 @@ def test_gradient_descent(points):
     assert best - 1e-9 <= model.objective_ <= best + 0.01
 
 
-@pytest.mark.parametrize("schedule", ["adaptive", "constant"])
-def test_hinge(points, schedule):
+@pytest.mark.parametrize(
+    "solver",
+    [
+        Casimir(200, 1e-3),
+        Casimir(200, 1e-3, schedule="constant"),
+        Casimir(200, 1e-3, lipschitz=20.0),
+        SVRG(200, 1e-3),
+    ],
+    ids=["casimir", "casimir_constant", "lipschitz", "svrg"],
+)
+def test_hinge(points, solver):
     """Corollaries 19 and 20, against a linear program."""
     from scipy.optimize import linprog
 
@@ -72,7 +81,7 @@ def test_hinge(points, schedule):
     best = linprog(cost, rows, -np.ones(n), bounds=[(None, None)] * d + [(0, None)] * n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = fit(X, y, Casimir(200, 1e-3, schedule=schedule))
+        model = fit(X, y, solver)
     assert best.fun - 1e-9 <= model.objective_ <= best.fun * 1.02
     assert model.dual_gap_ == np.inf
 

@@ -20,7 +20,7 @@ class SearchResult(NamedTuple):
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
     n_visited : int
-        Number of sets of labelings looked at, including the labelings found.
+        Number of sets of labelings, or of paths, looked at, including those found.
     complete : bool
         Whether the labelings are known to be the best.
 

@@ -224,7 +224,8 @@ class LinearizedScore(Constrained, ScoreFunction):
 class ELUScore(LinearizedScore):
     """Two layers: a linear map, exponential linear units, and a linear map.
 
-    The scores of features x are ``W2 elu(W1 x + b1) + b2``, in NumPy.
+    The scores of features x are ``W2 elu(W1 x + b1) + b2``, in NumPy. With `n_cells`,
+    x is a map of features, and all cells share W1 and b1.
 
     Parameters
     ----------
@@ -233,6 +234,12 @@ class ELUScore(LinearizedScore):
     scale : float, default=1.0
         Size of the initial weights: their standard deviation times the square root of
         the number of inputs of a unit.
+    n_cells : int, default=1
+        Cells of the map of features that a row is: the cells one after the other, each
+        with the same number of features, as in ``map.reshape(-1)`` of an array of shape
+        (height, width, channels). The first layer is a convolution with a kernel of
+        size 1, followed by the units of each cell; the second layer reads the units of
+        all cells.
 
     References
     ----------
@@ -251,28 +258,45 @@ class ELUScore(LinearizedScore):
 
     n_hidden: Count = 16
     scale: Positive = 1.0
+    n_cells: Count = 1
 
     def _split(self, w, n_features, n_labels):
-        """W1 (d, h), b1, W2 (h, k) and b2 as views."""
-        h = self.n_hidden
-        ends = np.cumsum([n_features * h, h, h * n_labels])
+        """W1 (d, h), b1, W2 (c h, k) and b2 as views, for d features of c cells."""
+        h, c = self.n_hidden, self.n_cells
+        ends = np.cumsum([n_features // c * h, h, c * h * n_labels])
         first, bias, second, last = np.split(w, ends)
-        return first.reshape(-1, h), bias, second.reshape(h, -1), last
+        return first.reshape(-1, h), bias, second.reshape(c * h, -1), last
+
+    def _cells(self, X):
+        """The features of each cell as a row."""
+        c = self.n_cells
+        return X if c == 1 else X.reshape((X.shape[0] * c, X.shape[1] // c))
 
     def initialize(
         self, n_features: int, n_labels: int, random_state: RandomState
     ) -> np.ndarray:
-        h = self.n_hidden
-        w = np.zeros(n_features * h + h + h * n_labels + n_labels)
+        h, c = self.n_hidden, self.n_cells
+        if n_features % c:
+            raise ValueError(
+                f"n_cells={c} cells with the same number of features each do not make "
+                f"{n_features} features"
+            )
+        w = np.zeros(n_features // c * h + h + c * h * n_labels + n_labels)
         first, _, second, _ = self._split(w, n_features, n_labels)
         scale = self.scale
-        first[...] = random_state.normal(size=first.shape) * scale / n_features**0.5
-        second[...] = random_state.normal(size=second.shape) * scale / h**0.5
+        for layer in (first, second):
+            inputs = layer.shape[0]
+            layer[...] = random_state.normal(size=layer.shape) * scale / inputs**0.5
         return w
+
+    def _inner(self, first, bias, X):
+        """Inputs of the hidden units, those of all cells in a row."""
+        size = self.n_cells * self.n_hidden
+        return (self._cells(X) @ first + bias).reshape(X.shape[0], size)
 
     def _hidden(self, first, bias, X):
         """Values of the hidden units, and their derivatives."""
-        a = X @ first + bias
+        a = self._inner(first, bias, X)
         low = np.exp(np.minimum(a, 0.0))
         return np.where(a > 0.0, a, low - 1.0), np.where(a > 0.0, 1.0, low)
 
@@ -291,13 +315,13 @@ class ELUScore(LinearizedScore):
 
         def jvp(direction):
             moves = self._split(direction, X.shape[1], n_labels)
-            change = slopes * (X @ moves[0] + moves[1])
+            change = slopes * self._inner(moves[0], moves[1], X)
             return change @ second + units @ moves[2] + moves[3]
 
         def vjp(cotangent):
-            inner = slopes * (cotangent @ second.T)
+            inner = (slopes * (cotangent @ second.T)).reshape(-1, self.n_hidden)
             parts = (
-                X.T @ inner,
+                self._cells(X).T @ inner,
                 inner.sum(axis=0),
                 units.T @ cotangent,
                 cotangent.sum(axis=0),

@@ -116,14 +116,16 @@ class Catalyst:
     steps : StepLength or None
         Lengths of the steps of a smoothed hinge. None: those that are safe,
         1 / (A / mu_k + ridge + kappa_k).
+    fixed : bool
+        Whether A is known, and not made larger where steps seem to be too long.
     """
 
     def __init__(self, epochs, ridge, schedule, smoothness, visits, start="prox_center",
-                 most_epochs=1, linear=None, steps=None):  # fmt: skip
+                 most_epochs=1, linear=None, steps=None, fixed=False):  # fmt: skip
         self.epochs = epochs
         self.ridge, self.schedule, self.smoothness = ridge, schedule, smoothness
         self.visits, self.start, self.most_epochs = visits, start, most_epochs
-        self.linear, self.steps = linear, steps
+        self.linear, self.steps, self.fixed = linear, steps, fixed
         # the last epoch's path, and the slope where it began
         self._path = self._before = None
         # whether the gradient at the weights is known, and was reported
@@ -196,8 +198,8 @@ class Catalyst:
                 best = min(best, residual)
                 if residual <= enough or idle == IDLE or count == MOST_EPOCHS:
                     break
-                if not residual < before:  # the steps are too long to contract
-                    self.smoothness *= 2.0
+                if not self.fixed and not residual < before:
+                    self.smoothness *= 2.0  # the steps are too long to contract
                 before = residual
             self._epoch(mu, ridge, linear)
             count += 1

@@ -232,11 +232,3 @@ def check_convex(loss):
         raise ValueError(
             "missing labels make loss='log' non-convex, which needs solver='lbfgs'"
         )
-
-
-def report_smooth(loop, epochs, primal, certificate):
-    """Report weights and gradient of a smooth objective, with their certificate."""
-    loop.calls = epochs.calls
-    exact = float(np.mean(epochs.loss.exact))
-    dual, residual = certificate.at(primal, epochs.w, epochs.gradient, exact)
-    loop.report(primal, epochs.w, dual, exact, residual=residual)

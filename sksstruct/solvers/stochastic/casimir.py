@@ -2,9 +2,7 @@
 
 Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
 Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each an epoch
-of SVRG, extrapolated by (27)-(29); parameters are those of Propositions 29-32. A
-gradient g of the smoothed hinge, with the expected loss E, is a plane below the hinge
-and gives the dual value E - |g|^2 / (2 alpha).
+of SVRG, extrapolated by (27)-(29); parameters are those of Propositions 29-32.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -12,20 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from sksstruct.solvers.bundle.bmrm import SegmentDual
-from sksstruct.solvers.core.base import SCALING, GradientSolver, SolverRun, example
-from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import Certificate
-from sksstruct.solvers.core.loop import Loop
-from sksstruct.solvers.core.risk import Risk
+from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
-from sksstruct.solvers.stochastic._epochs import (
-    LEAST_VISITS,
-    Epochs,
-    calibrate,
-    check_convex,
-    report_smooth,
-)
+from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, calibrate
+from sksstruct.solvers.stochastic._epochs_run import EpochsRun
 from sksstruct.solvers.stochastic._steps import StepLength, first_length
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
@@ -37,10 +25,6 @@ _FIRST_BIAS = {"l2": 0.25, "entropy": 2.5}
 _SAFETY = 0.1
 # Steps that led far away are divided by this.
 _SHORTER = 4.0
-# The last one may change it by this share of the tolerance: the rest is for the steps.
-_LAST_SHARE = 0.5
-# No smoothing changes it by less than this.
-_LEAST_BIAS = 1e-8
 # The constant A, of gradients A / mu Lipschitz, is found where the smoothing may change
 # the objective by this share, and so many times smaller: restarts make up for it.
 _TRIAL_BIAS, _LESS = 0.1, 4.0
@@ -84,15 +68,21 @@ class Casimir(GradientSolver):
         Smoothing of the hinge, the initial one if it decreases. None: the value that
         changes the objective at w = 0 by half of `tol`, or, if it decreases, by a
         quarter of the objective ("l2") or two and a half times that ("entropy").
-    kappa : float or None, default=None
-        Strength of the proximal term, the initial one if it increases. None: that of
-        Propositions 29 to 32, for the hinge with ``L = 1 / (10 learning_rate)``, and
-        not less than alpha.
+    kappa : float, "alpha" or None, default=None
+        Strength of the proximal term, the initial one if it increases. "alpha": the
+        regularization, as with the adaptive schedule of Section 7.3.1. None: that of
+        Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 / (10
+        learning_rate)``, and not less than alpha.
     learning_rate : float or "auto", default="auto"
         Initial step length. For the hinge, "auto" is the length that gives the most
         progress on visits of a few examples. It is then adapted to the slopes of the
         objective along the path of each pass. For smooth losses it is ``1 / (L +
         alpha)``, found as in `SVRG`, and halved if five passes make no progress.
+    lipschitz : float or None, default=None
+        Lipschitz constant L of the gradients of the loss of an example, for the hinge
+        with the smoothing `mu`. Steps then have the length ``1 / (L + alpha + kappa)``
+        of Section 7.3.1, which is not adapted. By eq. (58) the constant is ``A / mu``:
+        with a smaller ``mu_k``, it is ``L mu / mu_k``. None: see `learning_rate`.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"
@@ -108,9 +98,9 @@ class Casimir(GradientSolver):
     parameters of every gradient are dual variables. The best point on the segment from
     the earlier dual variables to these gives the certificate.
 
-    Once the smoothing of the hinge is small enough for `tol`, and the gap falls slowly,
-    steps are of constant length ``1 / (A / mu + alpha + kappa)``, and ``mu``
-    follows the gap.
+    Without `lipschitz`, once the smoothing of the hinge is small enough for `tol`, and
+    the gap falls slowly, steps are of constant length ``1 / (A / mu + alpha + kappa)``,
+    and ``mu`` follows the gap.
 
     References
     ----------
@@ -127,8 +117,9 @@ class Casimir(GradientSolver):
     smoothing: Literal["entropy", "l2"] = "l2"
     k: Count = 5
     mu: Positive | None = None
-    kappa: Positive | None = None
+    kappa: Positive | Literal["alpha"] | None = None
     learning_rate: Positive | Literal["auto"] = "auto"
+    lipschitz: Positive | None = None
     start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
     inner: Literal["budget", "accuracy"] = "budget"
     budget: Positive = 1.0
@@ -136,42 +127,53 @@ class Casimir(GradientSolver):
     bounded = unregularized = True
     losses = ("hinge", "smooth")
 
+    def check(self) -> None:
+        """Raise an error if a parameter, or their combination, is not valid."""
+        super().check()
+        if self.lipschitz is not None and self.learning_rate != "auto":
+            raise ValueError(
+                "lipschitz gives the length of all steps, and learning_rate the first "
+                "one: set one of them"
+            )
+
+    def check_alpha(self, alpha: float) -> None:
+        super().check_alpha(alpha)
+        if self.kappa == "alpha" and not alpha > 0:
+            raise ValueError("kappa='alpha' needs alpha > 0: kappa must be positive")
+
     def _solve(self, model, alpha, options):
-        loss = self.smooth_loss(model)
-        check_convex(loss)
-        return CasimirRun(self, loss, alpha, options).run()
+        return CasimirRun(self, model, alpha, options).run()
 
 
-class CasimirRun(SolverRun):
+class CasimirRun(EpochsRun):
     """One call of `Casimir.solve`: proximal point steps, and when to shorten them."""
 
-    def __init__(self, solver, loss, alpha, options):
-        model = loss.model
+    def __init__(self, solver, model, alpha, options):
         super().__init__(solver, model, alpha, options)
-        self.loss, self.box, hinge = loss, Box.of(model), loss.nonsmooth
-        self.epochs = Epochs(loss, self.rng, self.n_jobs, average=hinge, box=self.box)
-        self.w = self.epochs.w
-        start = options.start(model.n_weights)
-        if start is not None:
-            self.epochs.start_from(start)
-        self.loop = Loop(solver, alpha, options)
         self.adaptive = solver.schedule == "adaptive"
         mu = 0.0
-        if hinge:
-            self.risk = Risk(model, options.n_jobs)
-            self.loop.scale = self._at_zero()
-            # the expected mean parameters of every gradient are dual variables
-            self.duals = SegmentDual(alpha, True, self.box)
+        if self.hinge:
             mu = self._first_smoothing()
-            loss.set_smoothing(mu)
-        self.value, self.idle = np.inf, 0
+            self.loss.set_smoothing(mu)
+        self.idle = 0
         # whether steps are of constant length, at the last smoothing; gaps before
         self.settled, self.gaps = False, []
-        self.certificate = Certificate(alpha, self.box)
         self._certify(self.epochs.value_and_gradient(), mu)
-        if hinge and np.isnan(loss.hinge):
-            self._look()
+        if self.unseen:
+            self.look()
         self.first = self.loop.primal
+        self.fixed = solver.lipschitz is not None
+        self._first_steps(mu)
+        self._accelerate(mu)
+        self.catalyst.known = self.hinge
+
+    def _first_steps(self, mu):
+        """The length of steps: of the first ones, or by the constant A of all."""
+        solver, alpha, hinge = self.solver, self.alpha, self.hinge
+        if self.fixed:
+            self.steps = None
+            self.smoothness = solver.lipschitz * (mu if hinge else 1.0)
+            return
         rate = solver.learning_rate
         if rate == "auto":
             find = first_length if hinge else calibrate
@@ -180,18 +182,6 @@ class CasimirRun(SolverRun):
             raise ValueError(f"training broke down: all steps are too long. {SCALING}")
         self.steps = StepLength(rate) if hinge else None
         self.smoothness = max(1.0 / rate - alpha, alpha)
-        self._accelerate(mu)
-        self.catalyst.known = hinge
-
-    def _at_zero(self):
-        """The hinge objective of w = 0."""
-        self.epochs.calls += self.model.n_examples
-        return self.risk.value(np.zeros_like(self.w))
-
-    def _last_smoothing(self):
-        """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""
-        part = max(_LAST_SHARE * self.solver.tol, _LEAST_BIAS)
-        return part * self.loop.scale / self.loss.diameter
 
     def _first_smoothing(self):
         if self.solver.mu is not None:
@@ -202,13 +192,15 @@ class CasimirRun(SolverRun):
                 * self.loop.scale
                 / self.loss.diameter
             )
-        return self._last_smoothing()
+        return self.last_smoothing()
 
     def _accelerate(self, mu):
         """Begin accelerated steps at the weights."""
         solver, n, alpha = self.solver, self.model.n_examples, self.alpha
         kappa, adaptive = solver.kappa, self.adaptive and not self.settled
-        if kappa is None and self.steps is None:
+        if kappa == "alpha":
+            kappa = alpha
+        elif kappa is None and self.steps is None:
             lipschitz = self.smoothness / mu if mu else self.smoothness
             kappa = best_kappa(alpha, adaptive, lipschitz, n)
         elif kappa is None:
@@ -217,9 +209,9 @@ class CasimirRun(SolverRun):
         least = 0.0
         if mu and alpha > 0:
             # less than the tolerance needs takes longer for nothing
-            least = min(mu, self._last_smoothing())
+            least = min(mu, self.last_smoothing())
         schedule = Schedule(alpha, adaptive, mu, kappa, least)
-        if self.steps is not None:
+        if mu:
             schedule.begin_at(mu)
         self.catalyst = Catalyst(
             self.epochs,
@@ -230,40 +222,14 @@ class CasimirRun(SolverRun):
             solver.start,
             1 if solver.inner == "budget" else None,
             steps=self.steps,
+            fixed=self.fixed,
         )
 
     def _certify(self, value, mu):
         """Update the certificate from a gradient at the current weights."""
-        w, alpha = self.w, self.alpha
-        if not self.loss.nonsmooth:
-            self.value = value + alpha / 2 * float(w @ w)
-            report_smooth(self.loop, self.epochs, self.value, self.certificate)
-            return
-        if alpha > 0:
-            self.duals.add(self.epochs.gradient, self.loss.expected_loss)
-            self.loop.dual = max(self.loop.dual, self.duals.value)
-        smoothed = value + alpha / 2 * float(w @ w)
+        smoothed = self.certify(value)
         if self.settled and smoothed < self.smoothed:
-            self.smoothed, self.smoothed_at = smoothed, w.copy()
-        # the hinge comes with the gradient, or takes a sweep of its own
-        if not np.isnan(self.loss.hinge):
-            self._report(self.loss.hinge)
-
-    def _look(self):
-        """Report the hinge objective of the current weights."""
-        self.epochs.calls += self.model.n_examples
-        self._report(self.risk.value(self.w))
-
-    def _report(self, hinge):
-        w = self.w
-        self.value = hinge + self.alpha / 2 * float(w @ w)
-        self.loop.calls = self.epochs.calls
-        residual = np.inf
-        if self.alpha == 0:
-            # of the smoothed objective
-            scale, gradient = self.loop.scale, self.epochs.gradient
-            residual = self.certificate.at(scale, self.w, gradient)[1]
-        self.loop.report(self.value, w, self.loop.dual, residual=residual)
+            self.smoothed, self.smoothed_at = smoothed, self.w.copy()
 
     def run(self):
         return self.loop.run(self._one_pass, self._look_last)
@@ -273,8 +239,8 @@ class CasimirRun(SolverRun):
         self.w[:] = self.catalyst.w
         if not np.isfinite(self.w @ self.w):
             return
-        if self.loss.nonsmooth:
-            self._look()
+        if self.hinge:
+            self.look()
         else:
             self._certify(self.epochs.value_and_gradient(), 0.0)
 
@@ -287,8 +253,14 @@ class CasimirRun(SolverRun):
             size = float(w @ w)
         # what a pass reaches is known when the next one begins
         loop.reported = -1
-        if np.isfinite(size) and self.loss.nonsmooth and np.isnan(self.loss.hinge):
-            self._look()
+        if np.isfinite(size) and self.unseen:
+            self.look()
+        if self.fixed:
+            if not np.isfinite(size):
+                raise ValueError(
+                    f"training broke down: set lipschitz to a larger value. {SCALING}"
+                )
+            return
         idle = self.steps is None and reached == self._reached()
         self.idle = self.idle + 1 if idle else 0
         # Extrapolation lets the objective rise now and then. If it rises far above its

@@ -1,0 +1,109 @@
+"""What runs by epochs have in common: how they smooth the hinge, and what they report.
+
+A gradient g of the smoothed hinge, with the expected loss E, is a plane below the hinge
+and gives the dual value E - |g|^2 / (2 alpha).
+"""
+
+import numpy as np
+
+from sksstruct.solvers.bundle.bmrm import SegmentDual
+from sksstruct.solvers.core.base import SolverRun
+from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.risk import Risk
+from sksstruct.solvers.stochastic._epochs import Epochs, check_convex
+
+# A fixed smoothing may change the objective by this share of the tolerance: the rest is
+# for the steps.
+_SHARE = 0.5
+# No smoothing changes it by less than this.
+_LEAST_BIAS = 1e-8
+
+
+class EpochsRun(SolverRun):
+    """Epochs on a smooth loss, or on a smoothing of the hinge, and their certificates.
+
+    Parameters
+    ----------
+    solver : GradientSolver
+        Its parameters are read.
+    model : BoundModel or other bound model
+        Model with its data.
+    alpha : float
+        Regularization.
+    options : Options
+        How the problem is to be solved.
+    """
+
+    def __init__(self, solver, model, alpha, options):
+        self.loss = solver.smooth_loss(model)
+        check_convex(self.loss)
+        model = self.loss.model
+        super().__init__(solver, model, alpha, options)
+        self.box, self.hinge = Box.of(model), self.loss.nonsmooth
+        self.epochs = Epochs(
+            self.loss, self.rng, self.n_jobs, average=self.hinge, box=self.box
+        )
+        self.w = self.epochs.w
+        start = options.start(model.n_weights)
+        if start is not None:
+            self.epochs.start_from(start)
+        self.loop = Loop(solver, alpha, options)
+        self.certificate = Certificate(alpha, self.box)
+        # the objective at the last weights that were looked at
+        self.value = np.inf
+        if self.hinge:
+            self.risk = Risk(model, self.n_jobs)
+            self.epochs.calls += model.n_examples
+            self.loop.scale = self.risk.value(np.zeros_like(self.w))
+            # the expected mean parameters of every gradient are dual variables
+            self.duals = SegmentDual(alpha, True, self.box)
+
+    def last_smoothing(self):
+        """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""
+        part = max(_SHARE * self.solver.tol, _LEAST_BIAS)
+        return part * self.loop.scale / self.loss.diameter
+
+    def certify(self, value):
+        """Update the certificate from a gradient at the weights, where f is `value`.
+
+        Returns the objective whose gradient it is. Where no hinge comes with the
+        gradient, `look` has to follow.
+        """
+        w, alpha, loop, loss = self.w, self.alpha, self.loop, self.loss
+        value += alpha / 2 * float(w @ w)
+        if not self.hinge:
+            self.value, loop.calls = value, self.epochs.calls
+            exact = float(np.mean(loss.exact))
+            gradient = self.epochs.gradient
+            dual, residual = self.certificate.at(value, w, gradient, exact)
+            loop.report(value, w, dual, exact, residual=residual)
+            return value
+        if alpha > 0:
+            self.duals.add(self.epochs.gradient, loss.expected_loss)
+            loop.dual = max(loop.dual, self.duals.value)
+        if not np.isnan(loss.hinge):
+            self._report(loss.hinge)
+        return value
+
+    @property
+    def unseen(self):
+        """Whether the last gradient came without the hinge."""
+        return self.hinge and np.isnan(self.loss.hinge)
+
+    def look(self):
+        """Report the hinge objective of the weights, by a sweep of its own."""
+        self.epochs.calls += self.model.n_examples
+        self._report(self.risk.value(self.w))
+
+    def _report(self, hinge):
+        w, loop = self.w, self.loop
+        self.value = hinge + self.alpha / 2 * float(w @ w)
+        loop.calls = self.epochs.calls
+        residual = np.inf
+        if self.alpha == 0:
+            # of the smoothed objective
+            gradient = self.epochs.gradient
+            residual = self.certificate.at(loop.scale, w, gradient)[1]
+        loop.report(self.value, w, loop.dual, residual=residual)
