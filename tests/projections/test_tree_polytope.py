@@ -88,7 +88,9 @@ def test_weights_of_tables(seed):
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 1000},
     )
-    np.testing.assert_allclose(alpha.ravel(), found.x, atol=1e-4)
+    # how near the answer of SLSQP is depends on the processor
+    np.testing.assert_allclose(alpha.ravel(), found.x, atol=1e-2)
+    assert 0.5 * (square * (alpha - chain) ** 2).sum() <= found.fun + 1e-8
 
 
 @pytest.mark.parametrize("d", [[1.0], [1.0, 0.0], [1.0, np.inf], 2.0])
