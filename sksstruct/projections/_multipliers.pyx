@@ -2,8 +2,9 @@
 
 The tables alpha_e of the edges of a tree are not negative, sum to a mass, and agree on
 the variables they share; those nearest to tables m_e are sought, with weights d_e^2 of
-the squared distances (Saha et al., 2009, Appendix E.3.1, eq. (33)). The paper alternates between blocks of
-multipliers; Newton's method on all of them at once ends at the exact solution.
+the squared distances (Saha et al., 2009, Appendix E.3.1, eq. (33)). The paper
+alternates between blocks of multipliers; Newton's method on all of them at once ends at
+the exact solution.
 
 Each tree hangs from one of its variables, and an edge joins a parent u and a child v.
 Where several edges meet at a variable, each agrees with the one before it: an edge e to
@@ -151,7 +152,8 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
         own = lines_of(tree, t)
         younger = lines_of(tree, tree.younger[t])
         eldest = lines_of(tree, tree.eldest[t])
-        # derivatives of d_e^2 alpha_e are 1 or -1: lambda's has the sign of those of later tables
+        # derivatives of d_e^2 alpha_e are 1 or -1: lambda's has the sign of those of
+        # later tables
         sign = 1.0 if t == 0 else -1.0
         for i in range(K):
             count, column = 0.0, 0 if t == 0 else i
