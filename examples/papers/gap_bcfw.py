@@ -225,9 +225,9 @@ def settings(full):
         return
     yield "OCR small", (0.1, 0.01, 0.001), bound(tagger(), *ocr("fold0")), 60
     yield "OCR large", (0.1, 0.01), bound(tagger(), *ocr("rest")), 15
-    yield "CoNLL", (0.1, 0.01), bound(tagger(), *conll(1000)), 20
-    yield "horses", (0.01, 0.001), bound(*horses(100)), 30
-    yield "stick figures", (0.1, 0.01), bound(*figures(50)), 30
+    yield "CoNLL", (0.1, 0.01), bound(tagger(), *conll(1000)), 12
+    yield "horses", (0.01, 0.001), bound(*horses(100)), 20
+    yield "stick figures", (0.1, 0.01), bound(*figures(50)), 20
 
 
 _runs = {}
@@ -239,7 +239,7 @@ def variants(full):
         _runs[full] = {
             (name, alpha): {
                 variant: [
-                    Run(model, alpha, seed=seed, **options).until(budget, 3, points=8)
+                    Run(model, alpha, seed=seed, **options).until(budget, 3, points=6)
                     for seed in SEEDS
                 ]
                 for variant, options in VARIANTS.items()
