@@ -93,16 +93,22 @@ def rivals(n):
     }
 
 
-def compare(problems, calls, score):
-    """Objectives after so many calls, over seeds; the curves of the first problem."""
+def compare(problems, calls, score, within=1.0):
+    """Objectives after so many calls, over seeds; the curves of the first problem.
+
+    Each method has the parameters with the best objective, of those whose score is
+    ``within`` the best.
+    """
     rows, curves, found = [], {}, []
     for name, X, y, alpha, model in problems:
         row, values, scores = {"data": name}, {}, {}
         for label, solvers in rivals(len(y)).items():
-            # as in the paper, the value with the best objective
             problem = X, y, alpha
-            tried = [trace(*problem, one, 0, calls, model)[1][-1] for one in solvers]
-            best = solvers[int(np.argmin(tried))]
+            tried = [trace(*problem, one, 0, calls, model)[1:] for one in solvers]
+            reached = np.array([score(fit) for _, fit in tried])
+            ends = np.array([least[-1] for least, _ in tried])
+            ends[reached < reached.max() - within] = np.inf
+            best = solvers[int(np.argmin(ends))]
             runs = [trace(*problem, best, seed, calls, model) for seed in SEEDS]
             values[label] = np.array([run[1][-1] for run in runs])
             scores[label] = np.mean([score(run[2]) for run in runs])
@@ -145,7 +151,8 @@ def judged(rows, curves, found, calls, tolerance, noun):
         f"{100 * tolerance:.1f} are noise."
     )
     why = (
-        "Where it does not hold, tuned stochastic subgradient steps or BCFW are as far."
+        "In the others tuned stochastic subgradient steps or BCFW are as far or ahead, "
+        f"or the {noun} is lower."
     )
     axes = "calls for each example", "objective"
     return Outcome(both, saw, rows, curves, axes, of=len(rows), why=why)
@@ -158,7 +165,7 @@ def judged(rows, curves, found, calls, tolerance, noun):
     small=False,
 )
 def figure_2(full):
-    X, y, X_test, y_test = sentences(full)
+    X, y, X_test, y_test = sentences(full, 400)
     calls = 60 if full else 20
     problems = [
         (f"lambda {c:g} / n", X, y, c / len(y), None)
@@ -171,7 +178,8 @@ def figure_2(full):
         return chunk_f1_score(y_test, fit.predict(X_test))
 
     # the paper's tuning takes F1 within 1 % of the best for as good
-    return judged(*compare(problems, calls, score), calls, 0.01, "F1")
+    found = compare(problems, calls, score, within=0.01)
+    return judged(*found, calls, 0.01, "F1")
 
 
 @PAPER.claim(
@@ -315,7 +323,7 @@ def robust(found, curves, axes, what, calls):
         f"After {calls} calls an example {what} is {parts}, means of {len(SEEDS)} "
         f"seeds: they differ by {apart:.2g}; two standard deviations are {limit:.2g}."
     )
-    why = "The settings differ by more than the seeds do."
+    why = f"It differs by more than between seeds: {max(means, key=means.get)} is slow."
     return Outcome(apart <= limit, saw, [table(found)], curves, axes, why=why)
 
 
@@ -366,10 +374,12 @@ def figure_4(full):
     ours, sgd = found.values()
     saw = (
         f"After {horizon(full)} calls an example the objective is {ours.mean():.4g} "
-        f"with prox-linear Casimir-SVRG and {sgd.mean():.4g} with SGD."
+        f"with prox-linear Casimir-SVRG and {sgd.mean():.4g} with SGD, with standard "
+        f"deviations of {ours.std(ddof=1):.2g} and {sgd.std(ddof=1):.2g} over seeds."
     )
-    why = "Stochastic gradient steps are faster here."
-    held = ours.mean() <= sgd.mean()
+    why = "SGD is ahead by more than two standard deviations."
+    # as fast where the seeds differ as much
+    held = not clearly(ours - sgd)
     return Outcome(held, saw, [table(found)], curves, OBJECTIVE, why=why)
 
 
