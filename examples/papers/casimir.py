@@ -24,7 +24,7 @@ PAPER = Paper("casimir", "Pillutla et al. (2018), A smoother way to train")
 MODEL = CandidatesModel("iou")
 MUS = 2.0, 0.5, 0.1, 0.02
 STARTS = "prox_center", "extrapolation", "previous"
-# Calls of a step of the prox-linear method, by accelerated steps.
+# Accelerated steps of a pass of the prox-linear method, each of a call an example.
 BUDGET = 5
 _cache = {}
 
@@ -41,8 +41,7 @@ def visits(history, solver, n):
     """Calls for each example as the paper counts them, after each report."""
     count = history["pass"].astype(float)
     if isinstance(solver, ProxLinear):
-        steps = BUDGET if solver.inner_iter == "auto" else solver.inner_iter
-        return count * steps
+        return count * solver.inner_iter
     if isinstance(solver, Casimir):
         # a gradient tells where the pass before has led to
         count[:-1] = np.maximum(count[:-1] - 1, 0)
@@ -56,7 +55,7 @@ def trace(X, y, alpha, solver, seed, calls, model=None, **parameters):
     if isinstance(solver, Casimir):
         a_pass = max(n, LEAST_VISITS) / n
     elif isinstance(solver, ProxLinear):
-        a_pass = BUDGET if solver.inner_iter == "auto" else solver.inner_iter
+        a_pass = solver.inner_iter
     solver.set_params(tol=0.0, max_iter=int(np.ceil(calls / a_pass)))
     if model is None:
         parameters.setdefault("loss_normalization", "sequence")
@@ -334,7 +333,7 @@ OBJECTIVE = "calls for each example", "objective"
 
 def horizon(full):
     """Calls for each example on problems that are not convex."""
-    return 120 if full else 20
+    return 200 if full else 20
 
 
 def nonconvex(full, variants):
@@ -356,9 +355,9 @@ def nonconvex(full, variants):
     return out, curves
 
 
-def accelerated(**parameters):
+def accelerated(inner_iter=BUDGET, **parameters):
     """The paper's solver."""
-    return ProxLinear(inner="casimir", **parameters)
+    return ProxLinear(inner="casimir", inner_iter=inner_iter, **parameters)
 
 
 @PAPER.claim(
