@@ -112,7 +112,7 @@ def figure_2_right(full):
         f"{np.mean(ratios):.1f} times less CPU time, on generated sentences with as "
         "many labels as the Chinese handwriting."
     )
-    why = "The search is a small part of the time here: the scan is compiled too."
+    why = "A pass has other parts too, and the scan reads memory in order."
     # an order of magnitude
     return Outcome(clearly(ratios, 10 if full else 1), saw, rows, why=why)
 
