@@ -155,8 +155,9 @@ def figure_3_pos(full):
     held = gdmm["entries looked at"] <= bcfw["entries looked at"]
     parts = [
         f"{row['method']} takes {shown(row['passes to 10 %'])} passes"
-        f" ({row['entries looked at']:.2g} entries)"
+        + (f" ({work:.2g} entries)" if np.isfinite(work) else "")
         for row in (gdmm, bcfw)
+        for work in [row["entries looked at"]]
     ]
     saw = f"To within 10 % of the optimum {' and '.join(parts)}."
     why, axes = "GDMM looks at more entries.", ("passes", "relative error")
