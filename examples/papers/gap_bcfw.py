@@ -340,20 +340,25 @@ def pairwise(full):
         ratios = {variant: np.exp(r.mean()) for variant, r in pairs.items()}
         row = {"data": name, "lambda": alpha, **ratios, "mean": np.exp(mean.mean())}
         rows.append(row)
-    held = [
+    gains = [name for name, means in by_data.items() if clearly(-means[0])]
+    ordered = [
         name
         for name, means in by_data.items()
-        if clearly(-means[0])
-        and all(clearly(b - a) for a, b in zip(means[:-1], means[1:], strict=True))
+        if all(clearly(b - a) for a, b in zip(means[:-1], means[1:], strict=True))
     ]
     saw = (
-        "With the largest lambda the gap is smaller with pairwise steps, and the ratio "
-        "grows as lambda falls, each by two standard deviations over "
-        f"{len(SEEDS)} seeds, on {', '.join(held) or 'none'}. The table has ratios."
+        "With the largest lambda the gap is smaller with pairwise steps on "
+        f"{', '.join(gains) or 'none'}, and they gain less with every smaller lambda "
+        f"on {', '.join(ordered) or 'none'}, by two standard deviations over "
+        f"{len(SEEDS)} seeds. The table has ratios."
     )
     curves = figure(full, "OCR small", 0.1)
-    why = "On generated stick figures they gain as much with either lambda."
-    return Outcome(len(held), saw, rows, curves, of=len(by_data), why=why)
+    why = (
+        "Pairwise steps pay late, and runs on large sets are short; other differences "
+        "are within two standard deviations over seeds."
+    )
+    held, of = len(gains) + len(ordered), 2 * len(by_data)
+    return Outcome(held, saw, rows, curves, of=of, why=why)
 
 
 PAPER.untestable(
