@@ -109,12 +109,13 @@ def figure_2_right(full):
         rows.append(of_seed)
     saw = (
         f"Eight passes look at {np.mean(entries):.0f} times fewer entries and take "
-        f"{np.mean(ratios):.1f} times less CPU time, on generated sentences with as "
-        "many labels as the Chinese handwriting."
+        f"{np.mean(ratios):.1f} times less CPU time, with a standard deviation of "
+        f"{np.std(ratios, ddof=1):.1f} over seeds, on generated sentences with as many "
+        "labels as the Chinese handwriting."
     )
     why = "A pass has other parts too, and the scan reads memory in order."
     # an order of magnitude
-    return Outcome(clearly(ratios, 10 if full else 1), saw, rows, why=why)
+    return Outcome(np.mean(ratios) >= (10 if full else 1), saw, rows, why=why)
 
 
 # ---- Figure 3: sequences ----
