@@ -61,7 +61,7 @@ def warm_start(full):
         })  # fmt: skip
     parts = [f"{r['data']}: {r['warm']:.0f} against {r['cold']:.0f}" for r in rows]
     saw = f"Effective passes with and without warm start: {'; '.join(parts)}."
-    why = "In the others it takes as many passes."
+    why = "In the others it takes as many passes, or more."
     return Outcome(held, saw, rows, of=len(rows), why=why)
 
 

@@ -322,8 +322,8 @@ def table_3(full):
     )
     held += share <= (1e-3 if full else 0.5)
     why = (
-        "The generated graph of labels is denser in attracting pairs than the paper's: "
-        "its share of active edges is some thousandths."
+        "The generated graph has many times fewer edges than the paper's, and not as "
+        "many times fewer active ones."
     )
     axes = "iterations", "active entries of a factor"
     return Outcome(held, saw, rows, curves, axes, of=4, why=why)
