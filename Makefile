@@ -117,7 +117,7 @@ doc: $(VENV)/doc
 
 # The page on the papers' claims has what this finds. Data: SKSSTRUCT_DATA.
 papers: $(VENV)/built
-	@echo "== the papers' claims at full size (about ten minutes on one core)"
+	@echo "== the papers' claims at full size (about twenty minutes on one core)"
 	for script in gap_bcfw bmrm_pragam gdmm_map gdmm_learning casimir; do \
 	  $(PY) examples/papers/$$script.py --full --write doc/papers || exit 1; done
 

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "examples" / "papers"
 RESULTS = Path(__file__).parents[1] / "doc" / "papers"
 NAMES = ("gap_bcfw", "bmrm_pragam", "gdmm_map", "gdmm_learning", "casimir")
 # Small sizes of these take longest, and tell nothing that the others do not.
-LONG = {("casimir", "Fig. 6"), ("casimir", "Fig. 7 (b), (c)")}
+LONG = {("casimir", f"Fig. {k}") for k in ("2", "6", "7 (a)", "7 (b)", "7 (c)")}
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,9 @@ def test_claims_at_small_size(name, load):
     required = {claim.where for claim in paper.claims if claim.small and claim.run}
     assert required
     for row in paper.results(False, short):
-        assert row["saw"].endswith(".")
+        assert (row["saw"] or row["why"]).endswith(".")
         if row["where"] in required:
-            assert row["verdict"] == "held", (row["where"], row["saw"])
+            assert row["verdict"] == "holds", (row["where"], row["saw"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,7 +61,8 @@ def test_the_page_has_the_results_of_all_claims(name, load):
     for claim in paper.claims:
         row = found[claim.where]
         assert row["says"] == claim.says
-        assert (row["verdict"] == "not testable") == (claim.run is None)
+        assert (row["verdict"] == "cannot be tested") == (claim.run is None)
+        assert bool(row["why"]) == (row["verdict"] != "holds")
         for x, y in row.get("curves", {}).values():
             assert len(x) == len(y) > 0
 
@@ -70,11 +71,32 @@ def test_a_claim_that_does_not_hold_is_told(load):
     from_claims = importlib.import_module("_claims")
     paper = from_claims.Paper("none", "Nobody, Nothing")
 
-    @paper.claim("Fig. 0", "One is two.")
-    def figure_0(full):
-        return from_claims.Outcome(1 == 2, "One is one.", [{"n": np.float64(1)}])
+    for held in range(3):
+
+        @paper.claim(f"Fig. {held}", "One is two.")
+        def figure(full, held=held):
+            rows = [{"n": np.float64(1)}]
+            return from_claims.Outcome(held, "It is.", rows, of=2, why="It is not.")
 
     paper.untestable("Fig. 9", "The rest.", "There is none.")
     rows = list(paper.results(False))
-    assert [row["verdict"] for row in rows] == ["not held", "not testable"]
+    said = "does not hold", "holds on 1 of 2", "holds", "cannot be tested"
+    assert tuple(row["verdict"] for row in rows) == said
+    whys = "It is not.", "It is not.", "", "There is none."
+    assert tuple(row["why"] for row in rows) == whys
     assert json.loads(json.dumps(from_claims.rounded(rows)))[0]["rows"] == [{"n": 1.0}]
+
+    @paper.claim("Fig. 3", "Nothing says why.")
+    def silent(full):
+        return from_claims.Outcome(False, "It is not.")
+
+    with pytest.raises(ValueError, match="nothing says why"):
+        list(paper.results(False))
+
+
+def test_clear_differences_are_two_standard_deviations(load):
+    clearly = importlib.import_module("_claims").clearly
+    # mean 3 and standard deviation 1
+    values = [2.0, 2.0, 3.0, 4.0, 4.0]
+    assert clearly(values, 0.99) and not clearly(values, 1.01)
+    assert clearly([1.0] * 5) and not clearly([0.0] * 5)

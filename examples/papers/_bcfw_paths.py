@@ -2,7 +2,7 @@
 
 import numpy as np
 from _bcfw_runs import Run
-from _claims import Outcome, Paper
+from _claims import SEEDS, Outcome, Paper, clearly
 from _data import bound, digits, horses, ocr, tagger
 
 from sksstruct import ssvm_path
@@ -33,31 +33,36 @@ def passes_of(path, X):
     "Starting each value of lambda from the one before makes the grid search faster.",
 )
 def warm_start(full):
-    rows, held = [], True
+    rows, held = [], 0
     data = [("OCR small", tagger(), *path_problem(full))]
     if full:
         data.append(("horses", *horses(100)))
     for name, estimator, X, y in data:
-        estimator.set_params(random_state=0, solver=TO_A_GAP)
         grid = GRID[GRID >= 2.0**-10] if not full or name == "horses" else GRID
-        warm = ssvm_path(estimator, X, y, method="grid", alphas=grid)
-        model, cold = bound(estimator, X, y), 0.0
-        for alpha in grid:
-            run = Run(model, alpha, sampling="gap")
-            while run.n_passes < 1000:
-                run.one_pass()
-                # the gap that the grid asks for, looked at every pass
-                if run.gap() <= 0.1:
-                    break
-            cold += run.calls + 1
-        held &= passes_of(warm, X) < cold
+        warm, cold = np.empty((2, len(SEEDS)))
+        for seed in SEEDS:
+            estimator.set_params(random_state=seed, solver=TO_A_GAP)
+            path = ssvm_path(estimator, X, y, method="grid", alphas=grid)
+            warm[seed] = passes_of(path, X)
+            model, cold[seed] = bound(estimator, X, y), 0.0
+            for alpha in grid:
+                run = Run(model, alpha, seed=seed, sampling="gap")
+                while run.n_passes < 1000:
+                    run.one_pass()
+                    # the gap that the grid asks for, looked at every pass
+                    if run.gap() <= 0.1:
+                        break
+                # which the grid counts
+                cold[seed] += run.calls + run.n_passes
+        held += clearly(np.log(cold / warm))
         rows.append({
-            "data": name if full else "digits", "warm": passes_of(warm, X),
-            "cold": cold, "cold / warm": cold / passes_of(warm, X),
+            "data": name if full else "digits", "warm": warm.mean(),
+            "cold": cold.mean(), "cold / warm": np.mean(cold / warm),
         })  # fmt: skip
     parts = [f"{r['data']}: {r['warm']:.0f} against {r['cold']:.0f}" for r in rows]
     saw = f"Effective passes with and without warm start: {'; '.join(parts)}."
-    return Outcome(held, saw, rows)
+    why = "In the others it takes as many passes, or more."
+    return Outcome(held, saw, rows, of=len(rows), why=why)
 
 
 @PATHS.claim(
@@ -90,8 +95,10 @@ def path_and_grid(full):
         f"values {passes['grid']:.0f}. At random lambdas the weights of the exact path "
         f"are at most {worst:.3f} above a lower bound of the optimum; epsilon is 0.1."
     )
-    held = passes["exact"] < 2 * passes["grid"] and worst <= 0.1
-    return Outcome(held, saw, rows, curves, ("lambda", "effective passes"))
+    held = sum((passes["exact"] <= passes["grid"], worst <= EPSILON["epsilon"]))
+    why = "The path takes more passes, or is further away than epsilon."
+    axes = "lambda", "effective passes"
+    return Outcome(held, saw, rows, curves, axes, of=2, why=why)
 
 
 def max_suboptimality(path, X, y, full):
@@ -112,8 +119,8 @@ def max_suboptimality(path, X, y, full):
 
 @PATHS.claim(
     "Fig. 7 (a)",
-    "Small kappa makes few, expensive segments and kappa near 1 many cheap ones; in "
-    "between, at 0.9, the path is cheapest in effective passes.",
+    "Small kappa makes few, expensive segments and kappa near 1 many cheap ones; the "
+    "path is slower with kappa below 0.5 and near 1 than in between.",
     small=False,
 )
 def kappa(full):
@@ -147,14 +154,17 @@ def kappa(full):
         f"kappa is {best['BCFW, gap']} for BCFW and {best['BCPFW, gap, cache']} for "
         "BCPFW with a cache."
     )
-    held = grows and set(best.values()) == {0.9}
-    return Outcome(held, saw, rows, curves, ("kappa", "effective passes"))
+    # the ends of the list are 0.1, 0.3 and 0.99
+    held = grows + sum(0.5 <= value <= 0.9 for value in best.values())
+    why, axes = "The others differ.", ("kappa", "effective passes")
+    return Outcome(held, saw, rows, curves, axes, of=3, why=why)
 
 
 @PATHS.claim(
     "Fig. 7 (b)",
     "The heuristic path costs fewer passes, and its true gap stays near epsilon "
     "when kappa is not close to 1.",
+    small=False,
 )
 def heuristic(full):
     X, y = path_problem(full)
@@ -185,4 +195,11 @@ def heuristic(full):
         f"kappa. At the breakpoints the objective is at most {worst:.3f} above the "
         "optimum for kappa up to 0.7; epsilon is 0.1."
     )
-    return Outcome(cheaper >= len(rows) - 1 and worst <= 0.11, saw, rows)
+    curves = {
+        name: ([r["kappa"] for r in rows], [r[name] for r in rows])
+        for name in ("effective passes", "exact path")
+    }
+    # 0.7 is the largest value that the paper finds accurate enough
+    held = sum((cheaper == len(rows), worst <= EPSILON["epsilon"]))
+    why, axes = "One of the two does not.", ("kappa", "effective passes")
+    return Outcome(held, saw, rows, curves, axes, of=2, why=why)

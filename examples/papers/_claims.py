@@ -11,6 +11,7 @@ import platform
 import subprocess
 import time
 import warnings
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,7 +26,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sksstruct
 
-HELD, NOT_HELD, UNTESTABLE = "held", "not held", "not testable"
+HOLDS, FAILS, UNTESTABLE = "holds", "does not hold", "cannot be tested"
+# Runs that differ in the order of the visits, or in the data drawn.
+SEEDS = range(5)
 
 
 @dataclass
@@ -34,8 +37,8 @@ class Outcome:
 
     Parameters
     ----------
-    held : bool
-        Whether the claim held.
+    held : bool or int
+        Whether the claim held, or in how many of the comparisons.
     saw : str
         What was seen, in a sentence with its figures.
     rows : list of dict
@@ -44,13 +47,32 @@ class Outcome:
         Lines of a figure: abscissas and ordinates by name.
     axes : tuple of str
         What the two axes of the figure are.
+    of : int
+        Number of comparisons.
+    why : str
+        A sentence that says why the claim does not hold, or not in all comparisons.
     """
 
-    held: bool
+    held: int
     saw: str
     rows: list = field(default_factory=list)
     curves: dict = field(default_factory=dict)
     axes: tuple = ("effective passes", "duality gap")
+    of: int = 1
+    why: str = ""
+
+    @property
+    def verdict(self):
+        """What the page says."""
+        if self.held == self.of:
+            return HOLDS
+        return f"{HOLDS} on {self.held} of {self.of}" if self.held else FAILS
+
+
+def clearly(values, above=0.0):
+    """Whether values, one a seed, are above a number by two standard deviations."""
+    values = np.asarray(values, dtype=float) - above
+    return bool(values.mean() > 2.0 * values.std(ddof=1))
 
 
 @dataclass
@@ -103,7 +125,7 @@ class Paper:
                 continue
             row = {"where": claim.where, "says": claim.says}
             if claim.run is None:
-                yield {**row, "verdict": UNTESTABLE, "saw": claim.why}
+                yield {**row, "verdict": UNTESTABLE, "saw": "", "why": claim.why}
                 continue
             started = time.process_time()
             with warnings.catch_warnings():
@@ -111,10 +133,13 @@ class Paper:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 outcome = claim.run(full)
             seconds = round(time.process_time() - started, 1)
-            verdict = HELD if outcome.held else NOT_HELD
+            verdict = outcome.verdict
             row.update(verdict=verdict, cpu_seconds=seconds, commit=commit())
-            row.update(asdict(outcome))
-            del row["held"]
+            row.update(asdict(outcome), held=int(outcome.held))
+            if verdict == HOLDS:
+                row["why"] = ""
+            elif not row["why"]:
+                raise ValueError(f"{claim.where}: nothing says why it {verdict}")
             yield row
 
     def main(self):
@@ -132,14 +157,12 @@ class Paper:
         for row in self.results(options.full, options.only):
             claims.append(row)
             print(f"\n{row['where']}: {row['says']}")
-            print(f"  {row['verdict'].upper()}: {row['saw']}", flush=True)
+            print(f"  {row['verdict'].upper()}: {row['saw']} {row['why']}", flush=True)
             print_rows(row.get("rows", ()))
             if options.write:
                 # after each: a run that is cut off has not been in vain
                 self.write(Path(options.write), claims, options.full)
-        counts = {v: 0 for v in (HELD, NOT_HELD, UNTESTABLE)}
-        for row in claims:
-            counts[row["verdict"]] += 1
+        counts = Counter(row["verdict"] for row in claims)
         print("\n" + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
 
     def write(self, folder, claims, full):

@@ -216,7 +216,9 @@ def entities(n_train, n_test):
                 elif words[-1]:
                     words.append([])
                     labels.append([])
-        rows.append((words[:n], labels[:n]))
+        # from all parts of the corpus
+        pick = np.linspace(0, len(words) - 2, n).astype(int)
+        rows.append(([words[i] for i in pick], [labels[i] for i in pick]))
     (words, y), (test_words, y_test) = rows
     vectorizer = SequenceVectorizer(dtype=np.float64)
     X = vectorizer.fit_transform([described(row) for row in words])
@@ -229,13 +231,13 @@ def described(words):
 
 
 @cache
-def clutter(n):
+def clutter(n, n_test):
     """Candidates in images of digits among clutter: training and test set."""
     from clutter_features import boxes_of, describe
 
     parts = []
-    for seed, part in enumerate(("train", "test")):
-        data = make_digit_clutter(n, part=part, random_state=seed)
+    for seed, (part, size) in enumerate((("train", n), ("test", n_test))):
+        data = make_digit_clutter(size, part=part, random_state=seed)
         # every seventh box of the gallery's example, for runs that are short
         boxes = boxes_of(data.images.shape[1])[::7]
         parts.append([(describe(image, boxes), boxes) for image in data.images])

@@ -76,8 +76,8 @@ def lower_bound(full):
         f"BMRM is done with it after {rows[2]['iterations']} iterations: what the "
         "proof uses is that the columns are orthonormal."
     )
-    held = min(ratios) >= 1 - 1e-9
-    return Outcome(held, saw, rows, curves, ("iterations", "gap"))
+    held, why = min(ratios) >= 1 - 1e-9, "The gap is below the bound."
+    return Outcome(held, saw, rows, curves, ("iterations", "gap"), why=why)
 
 
 # ---- Figures 1 and 6: error and iterations ----
@@ -97,48 +97,57 @@ def pegasos(X, y, alpha, most):
     return np.minimum.accumulate(values)
 
 
-# Relative errors that the methods are compared at.
+# Errors that the methods are compared at, of the objective as in the paper.
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+# The paper's lambda for a9a, which it calls adult9.
+PAPERS = 2.0**-18
+SETS = "a9a", "digits", "breast cancer"
 _errors = {}
 
 
 def problems(full):
-    """Name, data, labels and lambda."""
-    for name in ("a9a", "digits", "breast cancer") if full else ("breast cancer",):
-        for alpha in (1e-3, 1e-4) if full else (1e-2,):
-            yield f"{name}, lambda {alpha:g}", *binary(name)[:2], alpha
+    """Name, data, labels, lambda and iterations."""
+    if not full:
+        yield "breast cancer, lambda 0.01", *binary("breast cancer")[:2], 1e-2, 500
+        return
+    yield "a9a, lambda 2^-18", *binary("a9a")[:2], PAPERS, 8000
+    yield "a9a, lambda 0.001", *binary("a9a")[:2], 1e-3, 1500
+    for name in SETS[1:]:
+        for alpha in (1e-3, 1e-4):
+            yield f"{name}, lambda {alpha:g}", *binary(name)[:2], alpha, 1500
 
 
 def solvers(most):
     """The paper's methods; DCD is what liblinear does."""
     return {
         "Pragam": Pragam(most, 0.0, restart=False, check_every=1),
-        "Pragam, restarts": Pragam(most, 0.0, check_every=1),
         "ls-bmrm": BMRM(most, 0.0, inner="line_search"),
-        "qp-bmrm": BMRM(most, 0.0),
-        "liblinear": DCD(most, 0.0),
+        # its inner problem grows
+        "qp-bmrm": BMRM(min(most, 1500), 0.0),
+        "liblinear": DCD(most, 0.0, check_every=1),
     }
 
 
 def errors(full):
-    """Relative errors of each method after its iterations, and passes over the data."""
+    """Errors of each method after its iterations, and passes over the data."""
     if full not in _errors:
-        found, most = {}, 1500 if full else 500
-        for name, X, y, alpha in problems(full):
+        found = {}
+        for name, X, y, alpha, most in problems(full):
             best = LinearSSVC(alpha, fit_intercept=False, solver=DCD(20000, 1e-9))
             best = best.set_params(random_state=0).fit(X, y)
             optimum, curves = best.objective_, {}
             for label, solver in solvers(most).items():
                 fit = LinearSSVC(alpha, fit_intercept=False, solver=solver)
                 trace = fit.set_params(random_state=0).fit(X, y).history_
-                primal = np.minimum.accumulate(trace["primal"])
-                error = np.maximum(primal - optimum, 0) / optimum
-                passes = trace["oracle_calls"] / len(y)
-                curves[label] = trace["pass"], error, passes
-            values = pegasos(X, y, alpha, most)
+                values = np.minimum.accumulate(trace["primal"])
+                curves[label] = trace["pass"], values, trace["oracle_calls"] / len(y)
+                optimum = min(optimum, values[-1])
             t = np.arange(most)
-            curves["pegasos-n"] = t, np.maximum(values - optimum, 0) / optimum, t
-            found[name] = curves
+            curves["pegasos-n"] = t, pegasos(X, y, alpha, most), t
+            found[name] = {
+                label: (steps, np.maximum(values - optimum, 0.0), passes)
+                for label, (steps, values, passes) in curves.items()
+            }
         _errors[full] = found
     return _errors[full]
 
@@ -154,7 +163,8 @@ def thinned(curves, column=0):
     out = {}
     for label, values in curves.items():
         keep = np.unique(np.geomspace(1, len(values[0]), 100).astype(int)) - 1
-        out[label] = values[column][keep].tolist(), values[1][keep].tolist()
+        error = np.maximum(values[1][keep], 1e-9)
+        out[label] = values[column][keep].tolist(), error.tolist()
     return out
 
 
@@ -171,13 +181,16 @@ def iterations(full):
         wins += last["Pragam"] < min(last["ls-bmrm"], last["pegasos-n"])
         rows.append(row)
     saw = (
-        "After the same iterations the relative error of Pragam is the smallest of "
-        f"the three in {wins} of {len(rows)} problems; the table has the errors after "
-        "all iterations."
+        "After the same iterations the error of Pragam is the smallest of the three "
+        f"in {wins} of {len(rows)} problems; the table has the errors after all "
+        "iterations."
     )
     curves = thinned(next(iter(errors(full).values())))
-    axes = "iterations", "relative error of the objective"
-    return Outcome(wins == len(rows), saw, rows, curves, axes)
+    why = "In the others line-search BMRM or Pegasos is ahead at the end."
+    return Outcome(wins, saw, rows, curves, AXES, of=len(rows), why=why)
+
+
+AXES = "iterations", "error of the objective"
 
 
 @PAPER.claim(
@@ -187,22 +200,33 @@ def iterations(full):
     small=False,
 )
 def fastest(full):
-    rows, wins, second = [], 0, 0
+    rows, wins, second, both = [], 0, 0, 0
     for name, curves in errors(full).items():
         row = {"data": name}
         for label, (steps, error, _) in curves.items():
             row[label] = first(steps, error, 1e-3)
         others = [row[k] for k in ("Pragam", "ls-bmrm", "qp-bmrm", "pegasos-n")]
-        wins += row["liblinear"] < min(others)
-        second += row["qp-bmrm"] < min(row["ls-bmrm"], row["pegasos-n"])
+        won = row["liblinear"] < min(others)
+        # at the error that one of the three reaches
+        three = [curves[k] for k in ("qp-bmrm", "ls-bmrm", "pegasos-n")]
+        lowest = max(1e-3, min(error[-1] for _, error, _ in three))
+        level = min(level for level in LEVELS if level >= lowest)
+        at = [first(steps, error, level) for steps, error, _ in three]
+        fast = at[0] < min(at[1:])
+        wins, second, both = wins + won, second + fast, both + (won and fast)
         rows.append(row)
     saw = (
-        f"Dual coordinate descent, which is liblinear's method, is the first at a "
-        f"relative error of 1e-3 in {wins} of {len(rows)} problems; BMRM with the full "
-        f"inner problem is before line search and Pegasos in {second}. The table has "
-        "the iterations to 1e-3."
+        f"Dual coordinate descent, which is liblinear's method, is the first at an "
+        f"error of 1e-3 in {wins} of {len(rows)} problems; BMRM with the full inner "
+        f"problem is before line search and Pegasos in {second}. The table has the "
+        "iterations to 1e-3."
     )
-    return Outcome(wins == second == len(rows), saw, rows)
+    why = (
+        "On sets of some hundred examples and with little regularization BMRM with the "
+        "full inner problem is the first."
+    )
+    curves = thinned(errors(full).get("a9a, lambda 0.001", curves))
+    return Outcome(both, saw, rows, curves, AXES, of=len(rows), why=why)
 
 
 @PAPER.claim(
@@ -214,24 +238,36 @@ def fastest(full):
 def passes(full):
     rows = []
     for name, curves in errors(full).items():
-        for label in ("Pragam", "Pragam, restarts", "ls-bmrm", "qp-bmrm", "liblinear"):
+        for label in ("Pragam", "ls-bmrm", "qp-bmrm", "liblinear"):
             _, error, calls = curves[label]
             row = {"data": name, "method": label}
             row.update({f"{level:g}": first(calls, error, level) for level in LEVELS})
             rows.append(row)
-    slow = fast = 0
+    slow = fast = both = 0
     names = list(errors(full))
     for name in names:
         of = {row["method"]: row for row in rows if row["data"] == name}
-        slow += of["Pragam"]["0.001"] > of["liblinear"]["0.001"]
-        fast += of["Pragam"]["1e-05"] < of["ls-bmrm"]["1e-05"]
+        late = of["Pragam"]["0.001"] > of["liblinear"]["0.001"]
+        _, error, calls = errors(full)[name]["Pragam"]
+        _, other, others = errors(full)[name]["ls-bmrm"]
+        # the highest accuracy that one of them reaches
+        level = min(level for level in LEVELS if min(error[-1], other[-1]) <= level)
+        soon = first(calls, error, level) < first(others, other, level)
+        slow, fast, both = slow + late, fast + soon, both + (late and soon)
     saw = (
-        f"The table has passes over the data to relative errors. Pragam needs more of "
-        f"them than liblinear's method to 1e-3 in {slow} of {len(names)} problems, and "
-        f"reaches 1e-5 in fewer than line-search BMRM in {fast}. Seconds are not "
-        "compared: those of the paper are of other implementations."
+        f"The table has passes over the data to errors. Pragam needs more of them than "
+        f"liblinear's method to 1e-3 in {slow} of {len(names)} problems, and fewer "
+        f"than line-search BMRM to the highest accuracy that one of the two reaches in "
+        f"{fast}. Seconds are not compared: those of the paper are of other "
+        "implementations."
     )
-    return Outcome(slow == fast == len(names), saw, rows)
+    curves = thinned(errors(full)[names[0]], 2)
+    why = (
+        "Where it does not hold, dual coordinate descent is slow too, or both have not "
+        "got beyond the accuracies that line search is good for."
+    )
+    axes = "passes over the data", "error of the objective"
+    return Outcome(both, saw, rows, curves, axes, of=len(names), why=why)
 
 
 # ---- Figures 3, 4, 8, 9: accuracy ----
@@ -244,29 +280,47 @@ def passes(full):
     small=False,
 )
 def accuracy(full):
-    rows, similar, slower = [], 0, 0
-    for name in ("a9a", "digits", "breast cancer") if full else ("breast cancer",):
+    rows, curves, similar, slower, both = [], {}, 0, 0, 0
+    steps = (1, 3, 10, 30, 100, 300, 1000) if full else (10, 300)
+    for name in SETS if full else SETS[2:]:
         X, y, X_test, y_test = binary(name)
-        row, early, ends = {"data": name}, {}, []
-        for label, solver in solvers(1).items():
-            for most in (10, 1000 if full else 300):
+        score = {}
+        for label in solvers(1):
+            score[label] = []
+            for most in steps:
                 fit = LinearSSVC(1e-3, fit_intercept=False, random_state=0)
-                fit.set_params(solver=solver.set_params(max_iter=most)).fit(X, y)
-                score = 100 * fit.score(X_test, y_test)
-                row[f"{label}, {most}"] = score
-                if most == 10:
-                    early[label] = score
-                else:
-                    ends.append(score)
-        slower += early["Pragam"] < max(early["qp-bmrm"], early["liblinear"])
-        similar += max(ends) - min(ends) < 1.0
+                fit.set_params(solver=solvers(most)[label]).fit(X, y)
+                score[label].append(100 * fit.score(X_test, y_test))
+        at = steps.index(10)
+        early = {label: values[at] for label, values in score.items()}
+        last = {label: values[-1] for label, values in score.items()}
+        limit = noise(max(last.values()), y_test)
+        late = early["Pragam"] < max(early["qp-bmrm"], early["liblinear"]) - limit
+        alike = max(last.values()) - min(last.values()) <= limit
+        slower, similar, both = slower + late, similar + alike, both + (late and alike)
+        row = {"data": name, "noise": limit}
+        for label in score:
+            row[f"{label}, 10"], row[f"{label}, {steps[-1]}"] = (
+                early[label],
+                last[label],
+            )
         rows.append(row)
+        # the figure is that of the first set
+        curves = curves or {k: (list(steps), values) for k, values in score.items()}
     saw = (
         f"After 10 iterations Pragam's accuracy is below that of BMRM or liblinear's "
-        f"method in {slower} of {len(rows)} data sets; in the end all are within one "
-        f"percentage point in {similar}."
+        f"method by more than noise in {slower} of {len(rows)} data sets; in the end "
+        f"all are within noise in {similar}. Noise is two standard deviations of a "
+        "difference between two shares of so many test examples."
     )
-    return Outcome(slower == similar == len(rows), saw, rows)
+    why = "Some hundred test examples do not tell the methods apart."
+    axes = "iterations", "test accuracy, %"
+    return Outcome(both, saw, rows, curves, axes, of=len(rows), why=why)
+
+
+def noise(percent, y):
+    """Two standard deviations of the difference of two accuracies, in points."""
+    return 2.0 * (2.0 * percent * (100.0 - percent) / len(y)) ** 0.5
 
 
 @PAPER.claim(
@@ -276,8 +330,8 @@ def accuracy(full):
     small=False,
 )
 def bias(full):
-    rows, held = [], True
-    for name in ("a9a", "digits", "breast cancer") if full else ("breast cancer",):
+    rows, held = [], 0
+    for name in SETS if full else SETS[2:]:
         X, y, X_test, y_test = binary(name)
         score = {}
         for free in (False, True):
@@ -285,13 +339,13 @@ def bias(full):
             fit.set_params(max_iter=20000).fit(X, y)
             score[free] = 100 * fit.score(X_test, y_test)
         rows.append({"data": name, "no bias": score[False], "bias": score[True]})
-        # three errors in a hundred test examples are noise
-        held &= score[True] >= score[False] - 0.3
+        held += score[True] >= score[False] - noise(score[False], y_test)
     saw = "; ".join(
         f"{r['data']}: {r['no bias']:.2f} % without and {r['bias']:.2f} % with a bias"
         for r in rows
     )
-    return Outcome(held, saw + ".", rows)
+    why = "In the others the bias lowers the accuracy by more than noise."
+    return Outcome(held, saw + ".", rows, of=len(rows), why=why)
 
 
 # ---- Section 4 and Appendices B and E ----
@@ -320,9 +374,10 @@ def rate(full):
         f"The gap is at most {worst:.2g} of the bound over {most} iterations, and "
         f"falls as k^{slope:.2f} over the last nine tenths."
     )
-    held = worst <= 1.0 and slope < -1.8
+    held = worst <= 1.0
     curves = {n: (c[0].tolist(), c[1].tolist()) for n, c in curves.items()}
-    return Outcome(held, saw, [], curves, ("iterations", "gap"))
+    why = "The bound is exceeded."
+    return Outcome(held, saw, [], curves, ("iterations", "gap"), why=why)
 
 
 @PAPER.claim(
@@ -337,13 +392,13 @@ def projection(full):
         z, signs = rng.normal(size=n), rng.choice([-1.0, 1.0], size=n)
         row = {"n": n}
         for method in ("median", "sort"):
-            repeat = max(1, 10**6 // n)
-            started = time.process_time()
-            for _ in range(repeat):
-                project_box_equality(z, 0.0, 1.0, signs, 0.0, method=method)
-            row[f"{method}, ns an entry"] = (
-                1e9 * (time.process_time() - started) / repeat / n
-            )
+            repeat, times = max(1, 10**6 // n), []
+            for _ in range(3):
+                started = time.process_time()
+                for _ in range(repeat):
+                    project_box_equality(z, 0.0, 1.0, signs, 0.0, method=method)
+                times.append(1e9 * (time.process_time() - started) / repeat / n)
+            row[f"{method}, ns an entry"] = min(times)
         rows.append(row)
     times = [row["median, ns an entry"] for row in rows]
     saw = (
@@ -351,7 +406,14 @@ def projection(full):
         f"n from {sizes[0]} to {sizes[-1]}; by sorting "
         f"{rows[0]['sort, ns an entry']:.0f} to {rows[-1]['sort, ns an entry']:.0f} ns."
     )
-    return Outcome(times[-1] < 2 * times[0], saw, rows)
+    curves = {
+        method: (list(sizes), [row[f"{method}, ns an entry"] for row in rows])
+        for method in ("median", "sort")
+    }
+    # what n log n would take
+    most = times[0] * np.log(sizes[-1]) / np.log(sizes[0])
+    why = "The time of an entry grows as if sorted; large arrays miss the caches."
+    return Outcome(times[-1] < most, saw, rows, curves, ("n", "ns an entry"), why=why)
 
 
 @PAPER.claim(
@@ -361,7 +423,7 @@ def projection(full):
 )
 def structured(full):
     X, y = digits(60 if full else 20)
-    most = 300 if full else 100
+    most = 300
     solver = Pragam(most, 0.0, restart=False, check_every=1)
     history = tagger(0.1, solver=solver, random_state=0).fit(X, y).history_
     k, gap = history["pass"][1:], history["gap"][1:]
@@ -373,7 +435,8 @@ def structured(full):
         "quarters."
     )
     curves = {"Pragam, chain": (k.tolist(), gap.tolist())}
-    return Outcome(slope < -1.8, saw, [], curves, ("iterations", "gap"))
+    axes, why = ("iterations", "gap"), "The gap falls slower than the bound, 1 / k^2."
+    return Outcome(slope < -2.0, saw, [], curves, axes, why=why)
 
 
 PAPER.untestable(

@@ -109,7 +109,9 @@ def table_1(full):
         "edges as the paper has factors; the multilabel graph is generated, with a "
         "quarter of the labels."
     )
-    return Outcome(rows[1]["same"] == "yes", saw, rows)
+    held = sum(row["same"] == "yes" for row in rows)
+    why = "The other files are not public; ours are as near as we could get."
+    return Outcome(held, saw, rows, of=len(rows), why=why)
 
 
 PAPER.untestable(
@@ -189,7 +191,8 @@ def table_2(full):
         rows.append(row)
     saw = f"GDMM finds the best labeling known on {wins} of {len(rows)}"
     saw += f"; it is behind on {' and '.join(behind)}." if behind else "."
-    return Outcome(wins == len(rows), saw, rows)
+    why = "On the others it stops at a labeling that is not the best."
+    return Outcome(wins, saw, rows, of=len(rows), why=why)
 
 
 @PAPER.claim(
@@ -210,16 +213,34 @@ def table_2_time(full):
         first[name] = min(reached, key=lambda label: found[label][1])
         rows.append(row)
     saw = "; ".join(f"{name}: {label}" for name, label in first.items())
-    held = (
-        first["Segmentation"] == first["ImageAlignment"] == "TRW-S"
-        and first["MultiLabel"] == first["GraphMatching"] == "GDMM"
-    )
+    published = {
+        "Segmentation": "TRW-S", "ImageAlignment": "TRW-S",
+        "MultiLabel": "GDMM", "GraphMatching": "GDMM",
+    }  # fmt: skip
+    held = sum(first[name] == label for name, label in published.items())
     saw = (
         f"The first with the best labeling found is, {saw}. The table has CPU seconds; "
         "a dash is a labeling that is not the best. The TRW-S of this package has "
         "sorted lists and shared tables too."
     )
-    return Outcome(held, saw, rows)
+    why = (
+        "MPLP has the same compiled tables and search as TRW-S here, which the "
+        "programs of the paper do not share."
+    )
+    curves = seconds_to(full, "Protein")
+    axes = "CPU seconds", "relative primal gap, protein"
+    return Outcome(held, saw, rows, curves, axes, of=len(published), why=why)
+
+
+def seconds_to(full, name):
+    """Relative primal gaps of all solvers against CPU seconds."""
+    (found, best), curves = solved(name, full), {}
+    for label, (_, _, (seconds, score), _) in found.items():
+        gap = np.maximum((best - score) / abs(best), 1e-6)
+        keep = np.flatnonzero(np.isfinite(gap))
+        keep = keep[:: max(1, len(keep) // 100)]
+        curves[label] = seconds[keep].tolist(), gap[keep].tolist()
+    return curves
 
 
 @PAPER.claim(
@@ -229,26 +250,24 @@ def table_2_time(full):
     small=False,
 )
 def figure_1(full):
-    rows, curves, ahead = [], {}, 0
+    rows, ahead, both = [], 0, 0
     for name in NAMES:
         found, best = solved(name, full)
         gaps = {
             label: max(0.0, (best - f[0]) / abs(best)) for label, f in found.items()
         }
         rows.append({"data": name, **gaps})
-        ahead += gaps["GDMM"] <= gaps["PSDD"]
-        if name == "GraphMatching":
-            for label, (_, _, (seconds, score), _) in found.items():
-                gap = np.maximum((best - score) / abs(best), 1e-6)
-                keep = np.flatnonzero(np.isfinite(gap))[:: max(1, len(gap) // 100)]
-                curves[label] = seconds[keep].tolist(), gap[keep].tolist()
+        ahead += gaps["GDMM"] < gaps["PSDD"]
+        both += gaps["GDMM"] < gaps["PSDD"] and gaps["GDMM"] < 1e-5
     zero = sum(row["GDMM"] < 1e-5 for row in rows)
     saw = (
         f"GDMM's gap to the best labeling known is below 1e-5 on {zero} of "
-        f"{len(rows)}, and at most that of the subgradient method on {ahead}."
+        f"{len(rows)}, and below that of the subgradient method on {ahead}."
     )
-    axes = "CPU seconds", "relative primal gap, graph matching"
-    return Outcome(ahead >= len(rows) - 1, saw, rows, curves, axes)
+    axes, why = ("CPU seconds", "relative primal gap, graph matching"), "On the others "
+    why += "the subgradient method ends at the same labeling, or GDMM at a worse one."
+    curves = seconds_to(full, "GraphMatching")
+    return Outcome(both, saw, rows, curves, axes, of=len(rows), why=why)
 
 
 # ---- Table 3: active sets ----
@@ -258,9 +277,10 @@ def figure_1(full):
     "Table 3",
     "Active sets are far smaller than the domains: a few entries of a factor's table, "
     "and with many factors a thousandth of the factors.",
+    small=False,
 )
 def table_3(full):
-    rows, published = [], {
+    rows, curves, published = [], {}, {
         "Segmentation": 4.9, "ImageAlignment": 2.4, "GraphMatching": 1.66,
     }  # fmt: skip
     for name, theirs in published.items():
@@ -271,6 +291,7 @@ def table_3(full):
         for _ in range(50):
             state.sweep()
             sizes.append(state.n_active / g.n_edges)
+        curves[name] = list(range(1, 51)), sizes
         rows.append({
             "data": name, "entries of a factor": int(np.max(g.n_states)) ** 2,
             "active, mean": float(np.mean(sizes)), "in the paper": theirs,
@@ -295,7 +316,17 @@ def table_3(full):
         f"tables of up to {rows[2]['entries of a factor']}; of the binary edges "
         f"{100 * share:.2g} % are active."
     )
-    return Outcome(largest < 25 and share < 0.5, saw, rows)
+    # far smaller: as tables are of all pairs, not more than a state has
+    held = sum(
+        row["active, mean"] < row["entries of a factor"] ** 0.5 for row in rows[:3]
+    )
+    held += share <= (1e-3 if full else 0.5)
+    why = (
+        "The generated graph has many times fewer edges than the paper's, and not as "
+        "many times fewer active ones."
+    )
+    axes = "iterations", "active entries of a factor"
+    return Outcome(held, saw, rows, curves, axes, of=4, why=why)
 
 
 # ---- Theorems 1 and 2 ----
