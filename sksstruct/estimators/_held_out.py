@@ -146,8 +146,8 @@ class Trials:
         self.observed, self.shares = (
             np.concatenate([held_out[k] for _, held_out in self.parts]) for k in (1, 2)
         )
-        n, on = len(examples[1]), np.asarray(examples[1].sum(axis=0)).ravel()
-        self.frequencies = (on + 1.0) / (n + 2.0)
+        _, Y, weights = examples
+        self.frequencies = (len(Y) * (weights @ Y) + 1.0) / (len(Y) + 2.0)
         self.solver, self.started = _quick_solver(estimator), time.perf_counter()
         self.states, self.unfinished = [None] * len(self.parts), []
 

@@ -155,7 +155,7 @@ class Target:
             relative = lenience / slope * np.log(shares) if lenience else 0.0
             thresholds = relative + _common_threshold(scores - relative, Y, weight)
             if own is not None:
-                counts = Y.sum(axis=0)
+                counts = weight @ Y / weight.mean()
                 thresholds = (counts * own + OTHERS * thresholds) / (counts + OTHERS)
             # the most likely label of a sample without any may well be wrong
             options += [
