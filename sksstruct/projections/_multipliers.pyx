@@ -272,6 +272,7 @@ cdef void newton_step(const TreeProblem* tree, const double* tables, double damp
     for k in range(first_dual(tree.n_tables, tree.n_states)):
         step[k] = -gradient[k]
     for t in range(tree.n_tables - 1, -1, -1):
-        eliminate(tree, t, damping, step)
+        # in the units of the Hessian, whose lines are as large as the inverse weights
+        eliminate(tree, t, damping * tree.inverse[t], step)
     for t in range(tree.n_tables):
         substitute(tree, t, step)

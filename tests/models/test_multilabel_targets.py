@@ -149,6 +149,32 @@ def test_thresholds_of_labels_with_few_samples_are_near_that_of_all():
     assert found[2] == pytest.approx((own[2] + 2 * common) / 3)
 
 
+@pytest.mark.parametrize("name", ["micro", "macro"])
+def test_weights_of_samples_are_repetitions(name):
+    rng = np.random.RandomState(0)
+    scores = rng.standard_normal((120, 4))
+    Y = (scores + rng.standard_normal((120, 4)) > [0.0, 0.5, 1.0, 2.0]).astype(int)
+    weight = rng.randint(1, 4, 120).astype(float)
+    shares = weight @ Y / weight.sum()
+    rows = np.repeat(np.arange(120), weight.astype(int))
+
+    def found(scores, Y, weight):
+        return Target.learned(
+            name, scores, Y, weight, False, shares, lambda labels: -labels.sum()
+        )
+
+    one, other = (
+        found(scores, Y, weight),
+        found(scores[rows], Y[rows], np.ones(len(rows))),
+    )
+    np.testing.assert_allclose(one.slope, other.slope, rtol=1e-5)
+    if name == "micro":
+        np.testing.assert_allclose(one.thresholds, other.thresholds, rtol=1e-4)
+    else:
+        # with fewer samples they are nearer to that of all
+        np.testing.assert_allclose(one.thresholds, other.thresholds, atol=0.05)
+
+
 @given(st.integers(0, 10**6))
 def test_values_of_f1_are_those_of_scikit_learn(seed):
     rng = np.random.RandomState(seed)

@@ -93,6 +93,17 @@ def test_weights_of_tables(seed):
     assert 0.5 * (square * (alpha - chain) ** 2).sum() <= found.fun + 1e-8
 
 
+@pytest.mark.parametrize("seed", [3, 14])
+def test_uneven_weights_of_tables(seed):
+    """Damping in other units than those of the Hessian ended far away."""
+    rng = np.random.RandomState(seed)
+    m, d = rng.normal(size=(30, 8, 8)), 10.0 ** rng.uniform(-1.5, 1.5, size=30)
+    alpha = project_chain_polytope(m, d=d)
+    assert alpha.min() >= 0.0
+    np.testing.assert_allclose(alpha.sum(axis=(1, 2)), 1.0, atol=1e-7)
+    np.testing.assert_allclose(alpha[:-1].sum(axis=1), alpha[1:].sum(axis=2), atol=1e-7)
+
+
 @pytest.mark.parametrize("d", [[1.0], [1.0, 0.0], [1.0, np.inf], 2.0])
 def test_bad_weights_of_tables(d):
     with pytest.raises(ValueError, match="d must be 2 positive numbers"):

@@ -15,7 +15,7 @@ BATCH = 512
 SETTLED = 1e-13
 # Numbers of scores that are little memory, and of dual variables that are much.
 FEW_SCORES, MANY_DUALS = 2**22, 2**27
-# A sparse matrix of so many nonzero entries takes more memory than a dense one.
+# A sparse matrix with so many nonzero entries is as large as a dense one.
 DENSE = 2.0 / 3.0
 
 

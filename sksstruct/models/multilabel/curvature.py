@@ -49,7 +49,7 @@ class LabelBlocks:
         self.n_blocks = 1 if self.joint else n_labels
         X = model.features
         if sparse.issparse(X) and is_dense(X):
-            # it takes less memory, and products of dense matrices are faster
+            # products of dense matrices are faster
             X = X.toarray()
         # weights of features that no example has are zero
         squares = X.multiply(X) if sparse.issparse(X) else X * X

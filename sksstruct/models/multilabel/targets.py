@@ -216,9 +216,9 @@ def _common_threshold(scores, Y, weight):
 
 
 def _own_thresholds(scores, Y, weight):
-    """By label, the threshold with the largest F1; zero where no sample has it."""
+    """By label, the threshold with the largest F1; zero without samples of it."""
     found = np.zeros(Y.shape[1])
-    for j in np.flatnonzero(Y.any(axis=0)):
+    for j in np.flatnonzero(weight @ Y):
         found[j] = best_threshold(scores[:, j], Y[:, j], weight)
     return found
 

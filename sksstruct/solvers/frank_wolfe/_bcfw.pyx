@@ -249,19 +249,17 @@ cdef class BCFWKernel(Blocks):
     def snapshot(self):
         return {
             **Blocks.snapshot(self), "gaps": self.gaps_.copy(),
-            "gap_total": self.gap_total, "visits": self.visits,
+            "gap_total": self.gap_total,
         }
 
     def resume(self, state):
         entries = Entries(state, "dual variables")
         gaps = entries.array("gaps", self.gaps_.shape, float, 0.0)
         gap_total = entries.real("gap_total", 0.0, infinite=True)
-        visits = entries.real("visits", 0.0)
         Blocks.resume(self, state)
         self.set_gaps(gaps)
         # estimates have changed since it was computed
         self.gap_total = gap_total
-        self.visits = visits
 
     # ---- the average of the iterates ----
 

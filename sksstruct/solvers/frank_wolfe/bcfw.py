@@ -92,8 +92,8 @@ class BCFW(Solver):
         "line_search" maximizes the dual along each step (Algorithm 1, line 7).
         "decreasing" is ``2n / (k + 2n)`` at visit k = 0, 1, ... of n examples, the
         steps of the proof of Theorem 1 [2]_. Their rate is the same, but the dual can
-        fall, and the first step forgets the dual variables of the example that it
-        starts from. Only for ``step="fw"``, with one step for each visit.
+        fall, and the first pass nearly forgets the dual variables that it starts from,
+        those of a warm start. Only for ``step="fw"``, with one step for each visit.
     bounds : dict, default=None
         Box constraints on named blocks of weights (Algorithm 9), for instance
         ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,

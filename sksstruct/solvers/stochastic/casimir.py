@@ -80,9 +80,10 @@ class Casimir(GradientSolver):
         alpha)``, found as in `SVRG`, and halved if five passes make no progress.
     lipschitz : float or None, default=None
         Lipschitz constant L of the gradients of the loss of an example, for the hinge
-        with the smoothing `mu`. Steps then have the length ``1 / (L + alpha + kappa)``
-        of Section 7.3.1, which is not adapted. By eq. (58) the constant is ``A / mu``:
-        with a smaller ``mu_k``, it is ``L mu / mu_k``. None: see `learning_rate`.
+        with the initial smoothing `mu`. Steps then have the length ``1 / (L + alpha +
+        kappa)`` of Section 7.3.1, which is not adapted: with too small a constant,
+        training ends with a large gap. By eq. (58) the constant is ``A / mu``: with a
+        smaller ``mu_k``, it is ``L mu / mu_k``. None: see `learning_rate`.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"

@@ -235,7 +235,7 @@ def test_steps_of_binary_edges_are_those_printed(eta):
         # a rho for each state of a variable
         rho, degree = 0.3, np.bincount(edges.ravel())
         x = np.column_stack([np.zeros(5), np.ones(5)])
-        y, mu = np.tile([-1.0, 1.0, 1.0, 0.0], (6, 1)), np.zeros((6, 4))
+        y, mu = np.tile([0.0, 0.0, 0.0, 1.0], (6, 1)), np.zeros((6, 4))
         Q = rho * np.linalg.norm(M, 2) ** 2
         for _ in range(20):
             z = theta / rho

@@ -169,12 +169,13 @@ cdef class MAPBinaryGDMMState:
         for edge in found:
             k = self.n_active
             self._edges[k] = edge
-            self._joint[k] = 0.0
             # consistent with its ends, and without multipliers: nothing else changes
             for side in range(2):
                 self._y[k, side] = self._x[problem.ends[edge, side]]
                 self._mu[k, side] = 0.0
                 self._degree[problem.ends[edge, side]] += 1
+            # as near to zero as marginals of both ends allow
+            self._joint[k] = max(0.0, self._y[k, 0] + self._y[k, 1] - 1.0)
             self.n_active += 1
 
     cdef _activate_best_edges(self, Py_ssize_t count):
