@@ -205,10 +205,20 @@ def processor():
 
 def commit():
     """Commit of the checkout that this file is in; empty outside of one."""
-    command = ["git", "describe", "--always", "--dirty"]
+    # the results themselves, which are written one by one, are no change
+    changes = git(
+        "status", "--porcelain", "-uno", "--", ":/", ":(top,exclude)doc/papers"
+    )
+    return git("rev-parse", "--short=8", "HEAD") + ("-dirty" if changes else "")
+
+
+def git(*command):
+    """What git prints; empty if it cannot be run or fails."""
     folder = Path(__file__).parent
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(
+            ["git", *command], cwd=folder, capture_output=True, text=True
+        )
     except OSError:
         return ""
     return done.stdout.strip()
