@@ -7,8 +7,6 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import AgglomerativeClustering, KMeans
-from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
@@ -126,6 +124,10 @@ class WordClusters(PathFeatures):
             )
         random = check_random_state(self.random_state)
         counts = _neighbors(words, offsets, known)
+        # imported here: they take longer to import than all taggers
+        from sklearn.cluster import KMeans
+        from sklearn.decomposition import TruncatedSVD
+
         svd = TruncatedSVD(
             min(self.n_components, len(known)), n_iter=5, random_state=random
         )
@@ -168,6 +170,8 @@ def _information(counts):
 
 def _tree_paths(centers):
     """Paths of bits of the leaves of a tree that Ward's method makes."""
+    from sklearn.cluster import AgglomerativeClustering
+
     tree = AgglomerativeClustering(n_clusters=None, distance_threshold=0).fit(centers)
     paths = {2 * len(centers) - 2: ""}
     for node in range(2 * len(centers) - 2, len(centers) - 1, -1):

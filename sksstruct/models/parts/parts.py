@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
@@ -155,6 +154,9 @@ class PartsModel(CompiledModel):
                     f"n_types={self.n_types}: the training data has {there} different "
                     f"displacements of the edge {tuple(edge)}"
                 )
+            # which takes longer to import than all models
+            from sklearn.cluster import KMeans
+
             means = KMeans(self.n_types, n_init=10, random_state=0)
             means.fit(moves[:, k].astype(np.float64), sample_weight=weight)
             # the numbers of clusters mean nothing
