@@ -4,14 +4,21 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from sksstruct import ChainCRF, LinearSSVC, MultilabelPairwise, SSVMClassifier
+from sksstruct import (
+    ChainCRF,
+    LinearSSVC,
+    MultilabelPairwise,
+    SSVMClassifier,
+    solvers,
+)
 from tests.fuzz._draws import decoded, table_of
 
+# Names of the solvers for the oracles of chains and classes, by loss
+ORACLES = "max", "topk", "exp", "projection", "factors"
 SOLVERS = {
-    "hinge": ["auto", "bcfw", "fw", "ssg", "bmrm", "cutting_plane", "svrg", "casimir",
-              "sgd", "pragam", "gdmm"],
-    "log": ["auto", "sdca", "lbfgs", "svrg", "sgd", "casimir"],
-}  # fmt: skip
+    loss: ["auto", *solvers.SOLVERS.names(*ORACLES, losses=(kind,))]
+    for loss, kind in (("hinge", "hinge"), ("log", "smooth"))
+}
 SPECIAL = [0.0, 0.0, 1.0, 1e-300, 1e8, -1e12, 1e154, 1e300]
 ORDINARY = table_of([0.0, 1.0, -1.0], -3, 3, 0.2)
 NUMBERS = table_of(SPECIAL, -3, 3)

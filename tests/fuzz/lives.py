@@ -22,6 +22,7 @@ from sksstruct import (
 )
 from sksstruct.estimators._callbacks import PassCallbacks
 from tests.fuzz._draws import decoded
+from tests.fuzz.estimators import SOLVERS
 
 
 def no_score(estimator, X, y):
@@ -29,10 +30,6 @@ def no_score(estimator, X, y):
     return np.nan
 
 
-CHAIN_SOLVERS = {
-    "hinge": ["auto", "bcfw", "fw", "ssg", "bmrm", "cutting_plane", "casimir", "gdmm"],
-    "log": ["auto", "sdca", "lbfgs", "svrg", "sgd"],
-}
 ERRORS = (ValueError, TypeError)
 
 
@@ -142,7 +139,7 @@ STEPS = ("fit", "fit", "fit", "set", "set", "bad_fit", "wrong", "interrupt", "pr
 def _choices(kind, name, values):
     if name != "solver" or kind == "binary":
         return CHOICES[kind][name]
-    return CHAIN_SOLVERS[values.get("loss", "hinge")]
+    return SOLVERS[values.get("loss", "hinge")]
 
 
 def _step(draws, kind, values):

@@ -108,7 +108,8 @@ cdef class RowFactors(FactorModel):
         self.visited += high - low
         # the maximum by vectors first: few calls go on to ask where it is
         best = sks_max(high - low, scores)
-        if best + self._cost[variable] <= floor or best == -INFINITY:
+        # nothing is above it either where a number is NaN
+        if not best + self._cost[variable] > floor:
             return 0
         value[0] = best + self._cost[variable]
         k = 0
