@@ -122,7 +122,7 @@ def is_linear(values):
     marks = [np.argmax(distance <= distance[0] * s) for s in (1e-3, 1e-5, 1e-7)]
     assert 0 < marks[0] < marks[1] < marks[2] < len(values) // 2
     # a hundred times as long at a rate of 1 / t, ten times as long at 1 / t^2
-    assert marks[2] - marks[1] < 4 * (marks[1] - marks[0])
+    assert marks[2] - marks[1] < 6 * (marks[1] - marks[0])
 
 
 @pytest.mark.parametrize("order", [2, 4])
@@ -144,8 +144,8 @@ def test_a_sweep_closes_a_share_of_the_distance(order):
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_an_iteration_for_binary_edges_closes_a_share_of_the_distance(exact):
-    """Lemma 6, multipliers zero."""
+def test_an_iteration_closes_a_share_of_the_distance(exact):
+    """Lemma 6, for binary variables and multipliers of zero."""
     rng = np.random.default_rng(0)
     edges = [(u, v) for v in range(8) for u in range(v)]
     graph = FactorGraph(
