@@ -1,6 +1,7 @@
 """The examples of the documentation's pages run, each page in a folder of its own."""
 
 import doctest
+import re
 import shlex
 import shutil
 from importlib.util import find_spec
@@ -93,6 +94,18 @@ def test_pages_are_found():
         "get_started/first_tagger",
         "how_to/service",
     } <= set(pages())
+
+
+def test_tests_of_theorems_exist():
+    page = PAGES / "explanation" / "theorems.rst"
+    if not page.is_file():
+        pytest.skip("not a source checkout")
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r"``(tests/\S+)::(\w+)``", text)
+    assert len(names) == text.count("::test_") > 40
+    for file, name in names:
+        source = (PAGES.parent / file).read_text(encoding="utf-8")
+        assert f"\ndef {name}(" in source, name
 
 
 # ---- scripts of other packages, and what takes their place ----

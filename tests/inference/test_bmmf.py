@@ -88,6 +88,30 @@ def test_matchings(problem, k, solve):
     assert len(found) == min(k, count)
 
 
+def test_max_marginals_decode_the_best():
+    """Theorem 45: no two labelings have the same score, and each state is the best."""
+    rng = np.random.RandomState(0)
+    edges = [(0, 1), (1, 2), (2, 3), (1, 4)]
+    loops = [*edges, (0, 2), (3, 4)]
+    for _ in range(20):
+        unary, tables = rng.normal(size=(5, 3)), rng.normal(size=(4, 3, 3))
+        everything = Exhaustive(unary, edges, list(tables))
+        found = max_marginals(unary, edges, list(tables))
+        best = everything.labelings[everything.scores.argmax()]
+        np.testing.assert_array_equal(np.argmax(found, axis=1), best)
+        unary, tables = rng.normal(size=(5, 2)), rng.normal(size=(6, 2, 2))
+        lack = np.tensordot(tables, [[-1.0, 1.0], [1.0, -1.0]])
+        tables[:, 1, 1] += np.maximum(lack, 0.0)
+        everything = Exhaustive(unary, loops, list(tables))
+        best = everything.labelings[everything.scores.argmax()]
+        found = min_cut_max_marginals(unary, loops, tables)
+        np.testing.assert_array_equal(found.argmax(axis=1), best)
+        scores = rng.normal(size=(5, 5))
+        best = max(enumerate_matchings(scores, None), key=lambda pair: pair[1])[0]
+        found = matching_max_marginals(scores).argmax(axis=1)
+        np.testing.assert_array_equal(found, best)
+
+
 def test_calls_are_at_most_twice_k():
     rng = np.random.RandomState(0)
     unary, table = rng.normal(size=(12, 4)), rng.normal(size=(4, 4))

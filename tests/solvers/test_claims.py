@@ -36,28 +36,77 @@ class Hadamard:
     def __init__(self, d):
         self.A = hadamard(d) / np.sqrt(d)
         self.n_weights = d
+        self.seen = []  # the risk and |w|^2 of all iterates
 
     def plane(self, w):
         values = np.round(self.A.T @ w, 12)
         k = int(np.argmax(values))
         assert values[k] >= 0.0
+        self.seen.append((values[k], w @ w))
         return values[k], self.A[:, k].copy(), 0.0
 
 
 @pytest.mark.parametrize("inner", ["qp", "line_search"])
 @pytest.mark.parametrize("alpha", [1.0, 0.01])
 def test_bmrm_lower_bound(inner, alpha):
-    """Theorems 6 and 7: the gap is no less than 1 / (2 lambda t) for t < d / 2."""
+    """Theorems 6 and 7: the gap is no less than 1 / (2 lambda t) for t < d / 2.
+
+    Nor is the distance of w_1, ..., w_t to the optimum, which is not above J(0) = 0.
+    """
     d = 64
-    solver = BMRM(d // 2 - 1, 0.0, inner=inner)
-    result = solver._minimize(Hadamard(d), alpha, Options())
+    solver, risk = BMRM(d // 2 - 1, 0.0, inner=inner), Hadamard(d)
+    result = solver._minimize(risk, alpha, Options())
     gaps = result.history["gap"]
     assert len(gaps) == d // 2
     for t, gap in enumerate(gaps[1:], 1):
         bound = 1.0 / (2.0 * alpha * t)
         assert gap >= bound * (1 - 1e-12)
+        value, square = risk.seen[t]
+        assert value + alpha / 2 * square >= bound * (1 - 1e-9)
         if inner == "qp":  # which is what the proof computes
             assert gap == pytest.approx(bound, rel=1e-9)
+            assert value + alpha / 2 * square == pytest.approx(bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("inner", ["qp", "line_search"])
+@pytest.mark.parametrize("alpha", [0.1, 0.01])
+def test_bmrm_upper_bound(inner, alpha):
+    """Theorem 5, with G = H* = J(0) = 1: planes until the gap is less than epsilon."""
+    rng = np.random.RandomState(0)
+    n = 60
+    X = rng.normal(size=(n, 8))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = (X[:, 0] + 0.2 * rng.normal(size=n) > 0).astype(int)
+    risk = Risk(BoundBinary(X, y, np.full(n, 1.0 / n), False))
+    result = BMRM(1000, 0.0, inner=inner)._minimize(risk, alpha, Options())
+    gaps = result.history["gap"]
+    assert gaps[0] == pytest.approx(1.0)
+    for eps in (0.5, 0.1, 0.02, 0.001):
+        bound = np.log2(alpha) + 8 / (alpha * eps) - 4
+        assert min(gaps[: int(bound) + 1]) < eps
+
+
+def test_gradient_of_the_dual_is_lipschitz():
+    """Theorem 4, part 1: with |X|^2 / alpha, as alpha/2 |w|^2 is strongly convex."""
+    rng = np.random.RandomState(0)
+    n, alpha = 30, 0.07
+    X, y = rng.normal(size=(n, 5)), rng.randint(2, size=n)
+    space = dual_space(BoundBinary(X, y, np.full(n, 1.0 / n), False))
+
+    def gradient(x):
+        return space.slopes(space.combine(x) / alpha)
+
+    norm = np.linalg.norm(X, 2)
+    # the direction of the largest curvature, among others
+    first = np.linalg.svd((2.0 * y - 1.0)[:, None] * X)[0][:, 0]
+    ratios = []
+    for k in range(20):
+        x = rng.uniform(0, 1 / n, size=n)
+        move = first if k == 0 else rng.normal(size=n)
+        change = np.linalg.norm(gradient(x + move) - gradient(x))
+        ratios.append(change / np.linalg.norm(move))
+    assert max(ratios) <= norm**2 / alpha * (1 + 1e-9)
+    assert ratios[0] == pytest.approx(norm**2 / alpha)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -231,6 +280,54 @@ def test_casimir_without_regularization(adaptive):
             bound += mu * D * (1 + 12 / (k + 2) + 30 / (k + 2) ** 2)
         assert -1e-9 <= value - best <= bound
     assert value - best < 0.2 * first
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("alpha", [0.1, 0.0])
+def test_casimir_with_any_sequences(alpha, adaptive):
+    """Theorem 16: the bound (30), with the sequences as they are."""
+    model, loss, X, y, A = multiclass(1, n=20)
+    if alpha:
+        found = CuttingPlane(500, 1e-9).solve(model, alpha, random_state=0)
+        best, norm = found.objective, found.weights @ found.weights
+    else:
+        best, norm = unregularized(X, y, 3)
+    D, n_steps = 0.5, 25
+    kappa = best_kappa(alpha, adaptive, A / 0.2, model.n_examples)
+    schedule = Schedule(alpha, adaptive, 0.2, kappa)
+    # no corollary's: alpha_0 is larger
+    schedule.alpha0 = before = 0.5 * (1 + schedule.alpha0)
+    catalyst = Catalyst(
+        Epochs(loss, np.random.RandomState(0)), alpha, schedule, A, 400,
+        most_epochs=None,
+    )  # fmt: skip
+    share = before * ((schedule.kappa(1) + alpha) * before - alpha) / (1 - before)
+    first = 1.0 - best + share / 2 * norm  # F(0) = 1
+    last, rest = 2 * schedule.mu(1), 0.0
+    for k, value in enumerate(run(catalyst, Risk(model), alpha, n_steps), 1):
+        mu, delta = schedule.mu(k), schedule.delta(k)
+        # the products in both terms are those of the step before, times one more factor
+        first *= (1 - before) / (1 - delta)
+        rest *= (1 - before) / (1 - delta)
+        rest += (last - (1 - delta) * mu) / (1 - delta) * D
+        assert -1e-9 <= value - best <= first + mu * D + rest
+        last, before = mu, catalyst.a
+    assert value - best < 0.2 * (1.0 - best)
+
+
+def test_max_oracle_gives_subgradients():
+    """Lemma 7 (i): planes of the best outputs are below the risk, and touch it."""
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(18, 2)), rng.randint(3, size=18).astype(np.int32)
+    risk = Risk(BoundChain(PackedSequences.from_lengths(X, [3] * 6), 3, y))
+    for scale in (0.1, 1.0, 10.0):
+        w = scale * rng.normal(size=risk.n_weights)
+        value, gradient, offset = risk.plane(w)
+        assert gradient @ w + offset == pytest.approx(value)
+        others = w + scale * rng.normal(size=(50, len(w)))
+        values = np.array([risk.value(other) for other in others])
+        assert (values >= others @ gradient + offset - 1e-9).all()
+        assert (values > others @ gradient + offset + 1e-3 * scale).any()
 
 
 def test_sequence_of_extrapolations():

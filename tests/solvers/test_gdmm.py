@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.chain._factors import ChainFactors
+from sksstruct.solvers.dual_decomposition._away_state import AwayGDMMState
 from sksstruct.solvers.dual_decomposition._feasible import expected_loss
 from sksstruct.solvers.dual_decomposition._pair_step import solve_pair
 from sksstruct.solvers.dual_decomposition._state import GDMMState
@@ -175,7 +176,7 @@ def test_label_pairs_of_many_kinds(seed):
 
 
 def test_convergence_is_linear():
-    """The gap falls by the same factor over and over (Theorem 1)."""
+    """The gap falls by the same factor over and over, though none is proved."""
     X, y = chains()
     solver = GDMM(4000, 1e-8, check_every=10)
     history = ChainCRF(0.1, solver=solver, random_state=0).fit(X, y).history_
@@ -188,26 +189,45 @@ def test_convergence_is_linear():
     assert passes[last] - passes[middle] < 3 * (passes[middle] - passes[first]) + 100
 
 
-def test_the_augmented_lagrangian_falls():
-    """Every visit minimizes over its block, multipliers fixed."""
-    X, y = chains(n_labels=3)
-    labels = np.concatenate(y).astype(np.int32) % 3
-    packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
-    alpha, rho = 0.1, 0.7
-    model = ChainFactors(packed, 3, labels)
-    state = GDMMState(model, alpha, rho)
+def lagrangians(update, n_passes, seed=0, lengths=(3, 1, 4, 2, 3), alpha=0.1, rho=0.7):
+    """The augmented Lagrangian after each pass; multipliers stay at zero."""
+    X, y = chains(seed, lengths, n_labels=3)
+    packed = PackedSequences.from_lengths(np.vstack(X), lengths)
+    model = ChainFactors(packed, 3, np.concatenate(y).astype(np.int32))
+    state = (AwayGDMMState if update == "afw" else GDMMState)(model, alpha, rho)
     everything = -np.ones(model.n_variables)
     values = []
-    for _ in range(12):
-        state.visit(np.arange(len(X)), everything, False)
+    for _ in range(n_passes):
+        if update == "afw":
+            state.away_step(everything, False)
+        else:
+            state.visit(np.arange(len(X)), everything, False, update == "bgcd")
         w = model.weights()
         # with multipliers zero the infeasibility is all there is beside the dual value
         penalty = squares(state, model)
         values.append(
             alpha / 2 * (w @ w) - expected_loss(state) + rho / 2 * penalty / len(X)
         )
+    return np.array(values)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_the_augmented_lagrangian_falls(update):
+    """Every visit minimizes over its block, multipliers fixed."""
+    values = lagrangians(update, 12)
     assert (np.diff(values) <= 1e-12).all()
     assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize("update", ["afw", "bgcd"])
+def test_a_pass_closes_a_share_of_the_distance(update):
+    """Lemmas 5 and 6: the distance to the least Lagrangian falls geometrically."""
+    values = lagrangians(update, 2000, 1, (2, 1, 2), alpha=1.0, rho=0.2)
+    distance = values - values[-1]
+    marks = [np.argmax(distance <= distance[0] * s) for s in (1e-3, 1e-5, 1e-7)]
+    assert 0 < marks[0] < marks[1] < marks[2] < 1500
+    # a hundred times as long at a rate of 1 / t, ten times as long at 1 / t^2
+    assert marks[2] - marks[1] < 6 * (marks[1] - marks[0])
 
 
 def squares(state, model):

@@ -96,6 +96,23 @@ def solve(loss, center, lower, tolerance, rng):
     return epochs.w, epochs.calls
 
 
+def test_linearized_losses_are_off_by_squares():
+    """Lemma 34: as the gradients of all scores are Lipschitz near the weights."""
+    loss, w, rng = tagging()
+    loss.linearize(w)
+    loss.set_smoothing(TINY)
+    directions = rng.normal(size=(20, len(w)))
+    worst = []
+    for length in (1e-1, 1e-2, 1e-3):
+        moves = length * directions / np.linalg.norm(directions, axis=1)[:, None]
+        errors = [
+            abs(loss.value(w + z) - loss.value_and_gradient(w + z)[0]) for z in moves
+        ]
+        worst.append(max(errors) / length**2)
+    # an error that is linear would grow tenfold each time
+    assert 0.01 < min(worst) and max(worst) < 3 * min(worst)
+
+
 @pytest.fixture(scope="module")
 def run():
     """Objectives, norms of the prox-gradient, tolerances and calls, step by step."""

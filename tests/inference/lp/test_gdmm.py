@@ -116,6 +116,55 @@ def test_sweeps_lower_the_lagrangian(order):
         assert row.sum() == pytest.approx(1.0)
 
 
+def is_linear(values):
+    """The distance to the last value falls geometrically."""
+    distance = values - values[-1]
+    marks = [np.argmax(distance <= distance[0] * s) for s in (1e-3, 1e-5, 1e-7)]
+    assert 0 < marks[0] < marks[1] < marks[2] < len(values) // 2
+    # a hundred times as long at a rate of 1 / t, ten times as long at 1 / t^2
+    assert marks[2] - marks[1] < 6 * (marks[1] - marks[0])
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_a_sweep_closes_a_share_of_the_distance(order):
+    """Lemma 5, multipliers fixed."""
+    graph = large_graph(np.random.default_rng(1), "dense", 12)
+    if order > 2:
+        graph = random_graph(
+            np.random.default_rng(1), 4, 3, (3, 3), factors=5, order=order
+        )
+    state = MAPGDMMState(MAPProblem(graph), Lists(MAPProblem(graph)), 0.5)
+    for _ in range(5):
+        state.sweep()
+    values = [state.lagrangian()]
+    for _ in range(400):
+        state.sweep(multipliers=False)
+        values.append(state.lagrangian())
+    is_linear(np.array(values))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_iteration_closes_a_share_of_the_distance(exact):
+    """Lemma 6, for binary variables and multipliers of zero."""
+    rng = np.random.default_rng(0)
+    edges = [(u, v) for v in range(8) for u in range(v)]
+    graph = FactorGraph(
+        np.column_stack([np.zeros(8), rng.normal(size=8)]),
+        edges,
+        [[0.0, 0.0], [0.0, 1.0]],
+        edge_weights=rng.normal(size=len(edges)),
+    )
+    rho = 0.6
+    state = MAPBinaryGDMMState(MAPProblem(graph), rho, 0.0, exact=exact)
+    values = []
+    for _ in range(400):
+        state.grow(100, 100)
+        state.iterate()
+        values.append(rho / 2 * state.primal_residual**2 - state.value())
+    assert (np.diff(values) <= 1e-10).all()
+    is_linear(np.array(values))
+
+
 class PrintedAlgorithm1:
     """Algorithm 1 for edges, by dense arrays; slips of (4) and (8) are corrected."""
 
