@@ -38,6 +38,20 @@ QUESTIONS = {
     "gap theorem": "explanation/hinge",
     "embedding": "guide/embeddings",
     "word vectors": "guide/embeddings",
+    "conll": "how_to/tables",
+    "BIOES": "glossary",
+    "license": "citing",
+    "GPU": "faq",
+    "versions": "versions",
+    "deprecation": "versions",
+    "security": "security",
+    "trust": "security",
+    "time series": "how_to/time_series",
+    "active learning": "auto_examples/plot_active_learning",
+    "label next": "faq",
+    "thresholds": "guide/label_sets",
+    "macro f1": "guide/label_sets",
+    "entities people": "auto_examples/plot_entities",
 }
 LINK = re.compile(r'href="([^"#:]+)\.html[#"]')
 # what the theme writes where a page has no pages below it or beside it

@@ -12,6 +12,7 @@ ORDER = (
     "plot_masks",
     "plot_label_pairs",
     # words
+    "plot_entities",
     "plot_unseen_words",
     # more from the same models: probabilities, alpha, solvers
     "plot_crf_probabilities",

@@ -28,6 +28,7 @@ extensions = [
     "sphinx.ext.mathjax",
     # formulas without a network
     "sphinx-mathjax-offline",
+    "sphinx_copybutton",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
@@ -37,11 +38,16 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sksstruct"
 html_theme_options = {"header_links_before_dropdown": 5}
 html_show_sourcelink = False
+# A button copies what is typed, without prompts and output; output has no button.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_selector = ":not(.sphx-glr-script-out) > div.highlight > pre"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 # Pages without pages below them: a list of those would be an empty sidebar.
 _ALONE = ("choose", "citing", "faq", "genindex", "glossary", "papers", "promises")
-html_sidebars = {page: [] for page in (*_ALONE, "whats_new")}
+_ALONE += ("security", "versions", "whats_new")
+html_sidebars = {page: [] for page in _ALONE}
 # "fit()" instead of "ChainCRF.fit()" beside a page, where there is little room
 toc_object_entries_show_parents = "hide"
 default_role = "py:obj"

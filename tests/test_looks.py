@@ -72,3 +72,19 @@ def test_other_tables_are_found():
     table = "==  ==\na   b\n==  ==\n1   {}\n2   3\n==  ==\n"
     assert bullets(table.format("-"))
     assert not bullets(table.format("\\-"))
+
+
+def long_code(text):
+    """Lines of examples for which a page of 1280 pixels has no room."""
+    lines = re.findall(r"^ *((?:>>>|\.\.\.) .*)$", text, re.MULTILINE)
+    return [line for line in lines if len(line) > 88]
+
+
+def test_code_is_not_clipped():
+    for path in sources("*.rst"):
+        assert not long_code(path.read_text(encoding="utf-8")), path
+
+
+def test_long_code_is_found():
+    assert not long_code("   >>> " + 84 * "x" + "\n")
+    assert long_code("   >>> " + 85 * "x" + "\n")

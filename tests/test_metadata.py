@@ -33,6 +33,16 @@ def test_floors_of_the_oldest_job(project):
     assert dict(pins) == floors
 
 
+def test_page_of_versions_names_the_floors(project):
+    page = PYPROJECT.parent / "doc" / "versions.rst"
+    if not page.is_file():
+        pytest.skip("not a source checkout")
+    rows = re.findall(r"^(\S+) +([\d.]+)$", page.read_text(encoding="utf-8"), re.M)
+    floors = [each.split(">=") for each in project["dependencies"]]
+    python = ["Python", project["requires-python"].removeprefix(">=")]
+    assert [list(row) for row in rows] == [python, *floors]
+
+
 def test_installed_versions_are_recent_enough(project):
     def number(text):
         return [int(part) for part in re.findall(r"\d+", text)[:3]]

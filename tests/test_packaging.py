@@ -54,8 +54,8 @@ def test_sdist_contents(built):
     for path in ROOT.joinpath("sksstruct").rglob("*"):
         if path.suffix in (".py", ".pyx", ".pxd", ".h", ".pyi", ".typed"):
             assert str(path.relative_to(ROOT)) in names
-    for name in ("LICENSE", "README.md", "setup.py", "pyproject.toml", "Makefile",
-                 "tests/reference.py", "examples/plot_digit_strings.py",
+    for name in ("LICENSE", "README.md", "SECURITY.md", "setup.py", "pyproject.toml",
+                 "Makefile", "tests/reference.py", "examples/plot_digit_strings.py",
                  "doc/conf.py", "benchmarks/bench_ocr.py"):  # fmt: skip
         assert name in names
     bad = [

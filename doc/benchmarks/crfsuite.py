@@ -1,28 +1,25 @@
 """Training of taggers of CoNLL-2000: seconds and F1, beside python-crfsuite."""
 
 import matplotlib.pyplot as plt
-from _tables import OWN, PEERS, number, rows
+from _tables import OWN, PEERS, rows
 
-table = rows("taggers", "who", "CPU seconds", "F1")
-table += rows("taggers", "who", "CPU seconds", "iterations", "F1")[:1]
-table = [row for row in table if "partial_fit" not in row["who"]]
-table.sort(key=lambda row: number(row["CPU seconds"]), reverse=True)
-names = [row["who"].split(", five")[0].replace("`", "") for row in table]
-names = [
-    name.replace("python-crfsuite, ", "crfsuite: ").replace(", default", "")
-    for name in names
-]
-ours = [name.startswith("Chain") for name in names]
+HEAD = "CPU seconds, chunk F1"
+LABELS = {
+    "python-crfsuite, L-BFGS, c1 = c2 = 0.1": "crfsuite: L-BFGS",
+    "python-crfsuite, averaged perceptron": "crfsuite: averaged perceptron",
+    "CRFsuite's model, c1 = c2 = 0.1": "CRFsuite's model",
+    '``ChainCRF(loss="log")``': 'ChainCRF(loss="log")',
+    "python-crfsuite, passive-aggressive, 10": "crfsuite: passive-aggressive",
+    "``ChainCRF()``": "ChainCRF()",
+}
+table = {row[HEAD]: row["CoNLL-2000"].split(", ") for row in rows("taggers", HEAD)}
+seconds = [float(table[name][0]) for name in LABELS]
+colors = [PEERS["CRFsuite"] if "pyth" in name else OWN for name in LABELS]
 
 figure, ax = plt.subplots()
-seconds = [number(row["CPU seconds"]) for row in table]
-colors = [OWN if own else PEERS["CRFsuite"] for own in ours]
-bars = ax.barh(names, seconds, color=colors)
-labels = [f" F1 {row['F1']}" for row in table]
+bars = ax.barh([*LABELS.values()], seconds, color=colors)
+labels = [f" F1 {table[name][1]}" for name in LABELS]
 ax.bar_label(bars, labels, fontsize="small")
 ax.set_title("CoNLL-2000 chunking, one thread", loc="right")
-ax.set(
-    xlabel="CPU seconds of training",
-    xlim=(0, 1.35 * max(seconds)),
-)
+ax.set(xlabel="CPU seconds of training", xlim=(0, 1.35 * max(seconds)))
 ax.grid(axis="y", visible=False)

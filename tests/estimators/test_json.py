@@ -4,6 +4,7 @@ import gzip
 import json
 import pickle
 import re
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -98,6 +99,14 @@ def test_round_trip(name, suffix, tmp_path):
     other.to_json(tmp_path / f"again{suffix}")
     assert (tmp_path / f"again{suffix}").read_bytes() == path.read_bytes()
     assert_equal(tagger, pickle.loads(pickle.dumps(other)), X[:1])
+
+
+def test_format_1_is_read_by_every_later_version():
+    """The file is never written again: versions of 0.1 have written such files."""
+    tagger = Tagger.from_json(Path(__file__).parent / "format_1.json")
+    X, y = [(["Ada", "ran"],), (["It", "ran"],)], [["B-PER", "O"], ["O", "O"]]
+    assert [labels.tolist() for labels in tagger.predict(X)] == y
+    np.testing.assert_allclose(tagger.log_proba(X, y), [-0.22886058, -0.21021791])
 
 
 def test_columns(tmp_path):

@@ -47,7 +47,7 @@ _MOST_BYTES = 2**30
 
 @fill_doc(
     example(
-        "solver=Partitioned(blocks=2), random_state=0, n_jobs=2",
+        "solver=Partitioned(blocks=2), n_jobs=2",
         "from sksstruct.solvers import Partitioned",
     )
 )
