@@ -30,7 +30,8 @@ headers = sorted(str(path) for path in Path("sksstruct").rglob("*.h"))
 # Debug symbols, which Python's own flags ask for, make wheels four times as large and
 # the build a quarter longer. Kernels with bounds checks run in tests only.
 compile_args = ["-O1" if debug else "-O3", "-g0", "-fno-math-errno"]
-link_args = []
+# Names of functions that nobody can call are a tenth of a wheel.
+link_args = ["-Wl,-s"] if sys.platform == "linux" and not debug else []
 if sys.platform == "win32":
     compile_args = []
 if sanitizers := os.environ.get("SKSSTRUCT_SANITIZE"):
