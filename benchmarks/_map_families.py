@@ -137,7 +137,23 @@ def pedigree(n=80, k=3, seed=0, n_observed=0.4):
     return FactorGraph(list(unaries), factors=factors)
 
 
+def auction(n=150, n_goods=40, seed=0):
+    """Bids on some goods each; of those on the same good, one can win."""
+    rng = np.random.default_rng(seed)
+    wants = np.zeros((n_goods, n), dtype=bool)
+    for bid in range(n):
+        wants[rng.choice(n_goods, rng.integers(2, 6), replace=False), bid] = True
+    worth = rng.uniform(1.0, 2.0, n_goods) @ wants
+    values = worth * rng.uniform(0.8, 1.2, n) * wants.sum(axis=0) ** 0.2
+    edges = np.argwhere(np.triu(wants.T @ wants, 1))
+    unaries = np.stack([np.zeros(n), values], axis=1)
+    return FactorGraph(unaries, edges, np.array([[0.0, 0.0], [0.0, -np.inf]]))
+
+
 FAMILIES = {
+    "auction, 150 bids": (auction, {}),
+    "auction, 400 bids": (auction, dict(n=400, n_goods=100)),
+    "auction, 1000 bids": (auction, dict(n=1000, n_goods=200)),
     "crisp CSP, 50 x 10": (crisp, dict(n=50, k=10, density=0.2)),
     "crisp CSP, 60 x 6": (crisp, dict(n=60, k=6)),
     "crisp CSP, 100 x 4": (crisp, dict(n=100, k=4, density=0.08)),

@@ -56,7 +56,8 @@ class Auto(MAPSolver):
     gap remains, branch and bound alternates with a local search with exact moves in
     windows, which combines the best parts of its labelings [2]_. Entries that are so
     low that one of them decides the score are constraints. Another local search avoids
-    them first, with growing weights on violated constraints [1]_.
+    them first, with growing weights on violated constraints [1]_. Edges that only
+    exclude two states of binary variables are joined to cliques.
 
     Parameters
     ----------
