@@ -109,7 +109,7 @@ def crfsuite(X, y, algorithm, options):
 
 
 def likelihood(n):
-    """CRFsuite's objective for n sequences; the tolerance gets as close to the optimum."""
+    """CRFsuite's objective for n sequences, and as close to its optimum."""
     return ChainCRF(**crfsuite_parameters(n, **PENALTY), tol=1e-5, random_state=0)
 
 
@@ -161,7 +161,7 @@ def classes(make, X, y, C, **options):
     ours = make(alpha=1 / (half * C), tol=share, random_state=0)
     seconds, _ = timed(ours.fit, X, y)
     yield seconds, percent(ours.score(*test))
-    for tol in 10.0 ** -np.arange(0, 6, 0.5):
+    for tol in 10.0 ** -np.arange(-1, 6, 0.5):
         peer = LinearSVC(C=C, tol=tol, max_iter=10**5, random_state=0, **options)
         seconds, _ = timed(peer.fit, X, y)
         if primal(peer, X, y, ours.alpha) <= ours.objective_ - ours.dual_gap_ + share:
@@ -200,7 +200,7 @@ def cuts():
     unary = np.stack([np.zeros_like(score), score], axis=1)
     pairs = weight[:, None, None] * np.array([[0.0, -1.0], [-1.0, 0.0]])
     seconds, (_, value) = timed(min_cut, unary, edges, pairs)
-    yield seconds, f"{value:.2f}"
+    yield seconds, f"{value:.1f}"
     import maxflow
 
     def peer():
@@ -213,18 +213,18 @@ def cuts():
 
     seconds, y = timed(peer)
     differ = y[edges[:, 0]] != y[edges[:, 1]]
-    yield seconds, f"{score @ y - weight @ differ:.2f}"
+    yield seconds, f"{score @ y - weight @ differ:.1f}"
 
 
 def best_labeling(graph):
     ours = LPMAPPredictor(time_limit=LIMIT, random_state=0).fit()
     seconds, _ = timed(ours.predict, [graph], repeat=1)
     proof = "" if ours.status_[0] == "optimal" else ", no proof"
-    yield seconds, f"{ours.scores_[0]:.2f}{proof}"
+    yield seconds, f"{ours.scores_[0]:.1f}{proof}"
     from _map_peers import toulbar2
 
     seconds, (score, _, is_proved) = timed(toulbar2, graph, LIMIT, repeat=1)
-    yield seconds, f"{score:.2f}{'' if is_proved else ', no proof'}"
+    yield seconds, f"{score:.1f}{'' if is_proved else ', no proof'}"
 
 
 def potts_grid():
@@ -237,9 +237,9 @@ def assignment():
     images = datasets.load_digits().data / 16.0
     scores = -cdist(images[:800], images[800:1600])
     seconds, found = timed(matching, scores)
-    yield seconds, f"{found.score:.2f}"
+    yield seconds, f"{found.score:.1f}"
     seconds, pairs = timed(linear_sum_assignment, scores, True)
-    yield seconds, f"{scores[pairs].sum():.2f}"
+    yield seconds, f"{scores[pairs].sum():.1f}"
 
 
 def jobs():
@@ -248,21 +248,21 @@ def jobs():
     X, y = datasets.load_digits(return_X_y=True)
     crf, sklearn, search = "python-crfsuite", "scikit-learn", "pytoulbar2"
     run = train(lambda n: ChainCRF(random_state=0), "pa", {})
-    yield "tagger, hinge: train", "F1, %", crf, run
+    yield "train tagger, hinge", "F1, %", crf, run
     run = train(likelihood, "lbfgs", PENALTY)
-    yield "tagger, likelihood: train", "F1, %", crf, run
-    yield "tagger, likelihood: tag dicts", "F1, %", crf, tag()
-    yield "handwritten years: train", "errors, %", sklearn, years()
-    yield "stages of time series: train", "errors, %", "hmmlearn", durations()
+    yield "train tagger, likelihood", "F1, %", crf, run
+    yield "tag dicts, likelihood", "F1, %", crf, tag()
+    yield "train on handwriting", "errors, %", sklearn, years()
+    yield "train on time series", "errors, %", "hmmlearn", durations()
     run = classes(LinearSSVC, *two, 0.01, loss="hinge")
-    yield "two classes: train", "accuracy, %", sklearn, run
+    yield "train on two classes", "accuracy, %", sklearn, run
     run = classes(SSVMClassifier, X / 16.0, y, 0.1, multi_class="crammer_singer")
-    yield "ten digits: train", "accuracy, %", sklearn, run
-    yield "sets of labels: train", "micro F1, %", sklearn, label_sets()
-    yield "minimum cut of a photograph", "score", "PyMaxflow", cuts()
-    yield "best labeling, Max-CSP", "score", search, best_labeling(max_csp())
-    yield "best labeling, grid", "score", search, best_labeling(potts_grid())
-    yield "best assignment", "score", "scipy", assignment()
+    yield "train on ten digits", "accuracy, %", sklearn, run
+    yield "train on sets of labels", "micro F1, %", sklearn, label_sets()
+    yield "cut a photograph", "score", "PyMaxflow", cuts()
+    yield "solve a Max-CSP", "score", search, best_labeling(max_csp())
+    yield "label a grid", "score", search, best_labeling(potts_grid())
+    yield "assign digits", "score", "scipy", assignment()
 
 
 def row(name, quality, peer, run):
