@@ -65,6 +65,22 @@ def test_sdist_contents(built):
     assert bad == ["doc/how_to/deploy/tag.c"]
 
 
+def test_sdist_is_reproducible(built, tmp_path):
+    """With a date, in two builds at different times and of files with other dates."""
+    made, copy = [], tmp_path / "copy"
+    with tarfile.open(built[0]) as archive:
+        archive.extractall(copy, filter="data")
+    (source,) = copy.iterdir()
+    for folder in "first", "second":
+        run = [sys.executable, "-m", "build", "--sdist", "-o", str(tmp_path / folder)]
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        subprocess.run([*run, str(source)], env=environment, check=True)
+        (sdist,) = (tmp_path / folder).iterdir()
+        made.append(sdist.read_bytes())
+        source.joinpath("README.md").touch()
+    assert made[0] == made[1]
+
+
 def test_wheel_contents(built):
     with zipfile.ZipFile(built[1]) as archive:
         names = archive.namelist()

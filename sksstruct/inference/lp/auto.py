@@ -96,7 +96,7 @@ class Auto(MAPSolver):
     _: KW_ONLY
     effort: float = 1.0
 
-    _pairwise = False
+    _pairwise, _joins = False, True
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
         "effort": MAPSolver._parameter_constraints["tol"],
@@ -112,7 +112,8 @@ class Auto(MAPSolver):
         if run.status in _OPEN and self.effort > 0:
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
-            rounds = RoundSearch(run, self._violations(run))
+            searched = run.without_cliques
+            rounds = RoundSearch(searched, self._violations(searched))
             exact = self._tightened(run, self._exact(run, rounds), rounds)
             if run.status is None:
                 run.note("local search" + (" in turns with it" if exact else ""))

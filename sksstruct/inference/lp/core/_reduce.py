@@ -3,6 +3,7 @@
 import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic, Potts
+from sksstruct.inference.lp.core._cliques import Cliques
 from sksstruct.inference.lp.core._forced import Forced
 
 
@@ -21,6 +22,9 @@ class Reduced:
     margin : float, default=1.0
         By how much at least the best labeling with a score of -inf is below the worst
         without.
+    joins : bool, default=False
+        Whether constraints of pairs are joined to cliques, which have variables at the
+        end of the reduced graph.
 
     Attributes
     ----------
@@ -35,11 +39,15 @@ class Reduced:
         separates the allowed labelings of the given graph, above it, from all others.
     feasible : bool
         False if some variable has no state left, or some table no finite score.
+    cliques : Cliques or None
+        The cliques, if there are any.
+    plain : FactorGraph
+        The reduced graph without them.
     """
 
-    def __init__(self, graph, margin=1.0):
+    def __init__(self, graph, margin=1.0, joins=False):
         self.given, self._margin = graph, margin
-        self.penalty = 0.0
+        self.penalty, self.cliques = 0.0, None
         # sums of what is forced could overflow as well
         _check_sums(graph)
         forced = Forced(graph)
@@ -53,7 +61,10 @@ class Reduced:
         if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
             graph = forced.rest()
             self.places = forced.places
-        self.graph = self._penalize(graph)
+        self.graph = self.plain = self._penalize(graph)
+        cliques = Cliques(graph) if joins and self.feasible else None
+        if cliques is not None and cliques.n:
+            self.cliques, self.graph = cliques, self._penalize(cliques.graph)
 
     def _penalize(self, graph):
         """The graph with finite scores."""
@@ -102,8 +113,8 @@ class Reduced:
 
         Parameters
         ----------
-        x : ndarray of shape (n_free,)
-            States of the free variables.
+        x : ndarray of shape (n_free + n_cliques,)
+            States of the free variables, and of the cliques.
 
         Returns
         -------
@@ -111,7 +122,7 @@ class Reduced:
             States of all variables.
         """
         full = np.array(self.states, dtype=np.intp)
-        full[self.free] = x
+        full[self.free] = x[: len(self.free)]
         return full
 
     def marginals(self, parts):
@@ -120,7 +131,7 @@ class Reduced:
         Parameters
         ----------
         parts : list of ndarrays
-            Marginals of the free variables.
+            Marginals of the free variables, and of the cliques.
 
         Returns
         -------
@@ -133,7 +144,7 @@ class Reduced:
         full[graph.first_state[fixed] + self.states[fixed]] = 1.0
         if parts:
             free = np.repeat(self.states < 0, graph.n_states)
-            full[free] = np.concatenate(parts)
+            full[free] = np.concatenate(parts[: len(self.free)])
         return np.split(full, graph.first_state[1:-1])
 
 

@@ -56,6 +56,8 @@ class MAPRun(Progress):
         self.plan = []
         # the kernel of message passing, for those who go on from there
         self.messages = None
+        # the run as a local search sees it, which moves faster without cliques
+        self.without_cliques = self
         self._next_line = 0.0
 
     def note(self, step):
@@ -173,3 +175,33 @@ class MAPRun(Progress):
             Status(self.status or Status.MAX_ITER), self.n_iter, self.trace.as_dict(),
             self.name, self.plan,
         )  # fmt: skip
+
+
+class WithoutCliques:
+    """A run on a graph with cliques, for those who search on the graph without them.
+
+    Parameters
+    ----------
+    run : MAPRun
+        The run; all that is not named here is its own.
+    problem : MAPProblem
+        The graph without the variables of cliques.
+    cliques : Cliques
+        The cliques.
+    """
+
+    def __init__(self, run, problem, cliques):
+        self._run, self.problem, self._cliques = run, problem, cliques
+        problem.limit_time(run.left())
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+    @property
+    def labeling(self):
+        """The best labeling so far."""
+        return self._run.labeling[: self.problem.n_variables]
+
+    def offer(self, labeling):
+        """Keep a labeling if it is better than the best so far."""
+        self._run.offer(self._cliques.extend(labeling))

@@ -14,7 +14,7 @@ from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.core._reduce import Reduced
 from sksstruct.inference.lp.core.result import Interrupted, MAPResult
-from sksstruct.inference.lp.core.run import COLUMNS, MAPRun
+from sksstruct.inference.lp.core.run import COLUMNS, MAPRun, WithoutCliques
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.progress import Status, Trace
 
@@ -36,6 +36,8 @@ class MAPSolver(BaseEstimator):
 
     # Whether factors of three or more variables are refused.
     _pairwise = True
+    # Whether constraints of pairs are joined to cliques, which tightens the relaxation.
+    _joins = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -89,7 +91,7 @@ class MAPSolver(BaseEstimator):
             raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
         if time_limit is not None and not time_limit > 0:
             raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
-        reduced = Reduced(graph)
+        reduced = Reduced(graph, joins=self._joins)
         name = type(self).__name__
         if not reduced.feasible:
             return _infeasible(graph, name)
@@ -109,6 +111,10 @@ class MAPSolver(BaseEstimator):
             verbose=verbose, callback=callback, name=name, started=started,
             lowest=lowest - reduced.offset,
         )  # fmt: skip
+        if reduced.cliques is not None:
+            run.note(f"{reduced.cliques.n} cliques instead of constraints of pairs")
+            plain = MAPProblem(reduced.plain, reduced.penalty)
+            run.without_cliques = WithoutCliques(run, plain, reduced.cliques)
         try:
             if reduced.graph.n_variables:
                 self._run(run)

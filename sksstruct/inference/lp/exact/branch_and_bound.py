@@ -59,7 +59,7 @@ class BranchAndBound(MAPSolver):
     max_iter: int = 100_000
     tol: float = 1e-6
 
-    _pairwise = False
+    _pairwise, _joins = False, True
 
     def _check_graph(self, graph):
         check_entries(graph, "BranchAndBound")

@@ -188,7 +188,7 @@ class _Turns:
         """Search for as long as so many visits take, times a share."""
         run, exact = self.run, self.exact
         if improved:
-            exact.prefer(run.labeling)
+            exact.prefer(exact.run.labeling)
         # by what it proves itself: other bounds may be lower for a while
         score, gap = run.score, exact.bound - run.score
         before = exact.work

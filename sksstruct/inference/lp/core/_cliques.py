@@ -1,0 +1,153 @@
+"""Constraints of pairs that forbid two states at once, joined to cliques.
+
+Of a clique at most one state can be taken, each of another binary variable: of bids
+that want the same thing, say. The local polytope of the pairs is loose: it gives one
+half to all of them. A new variable says which of the states is taken, if any, and a
+pair for each of them says so too: with these the local polytope is as tight as the
+constraint of the clique. Variables with more states, as of colorings, took longer with
+cliques, and are left as they are.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+from sksstruct.factor_graphs import DenseTable, FactorGraph
+
+# A clique of so many states has more pairs than the new variable takes.
+_LEAST = 4
+# The search for cliques must not take long.
+_MOST_PAIRS = 300_000
+
+
+class Cliques:
+    """Cliques, and the graph with variables for them in the place of pairs.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Any graph, without evidence.
+
+    Attributes
+    ----------
+    graph : FactorGraph
+        It begins with the variables of the given graph, those of cliques follow. The
+        given graph if there are no cliques.
+    n : int
+        Number of cliques.
+    """
+
+    def __init__(self, graph):
+        self.graph, self.n = graph, 0
+        edges, pairs = _exclusions(graph)
+        if not 0 < len(pairs) <= _MOST_PAIRS:
+            return
+        cliques = _cover(pairs)
+        joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
+        is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
+        # cliques that share most of their pairs would make the graph larger
+        if sum(is_gone) <= sum(map(len, cliques)):
+            return
+        self.n = len(cliques)
+        self._sizes = np.array(list(map(len, cliques)))
+        # of each state of each clique
+        self._owner = np.repeat(np.arange(self.n), self._sizes)
+        self._place = np.concatenate([np.arange(size) for size in self._sizes])
+        literals = np.concatenate(cliques)
+        self._variable = np.searchsorted(graph.first_state, literals, side="right") - 1
+        self._state = literals - graph.first_state[self._variable]
+        kept = np.delete(np.arange(graph.n_edges), edges[is_gone])
+        self.graph = self._with_variables(graph, kept)
+
+    def extend(self, labeling):
+        """Add the states of cliques to a labeling of the given graph.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,)
+            States.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables + n,)
+            States. Of a clique with several states that are taken, it says one.
+        """
+        said = np.array(self._sizes)
+        is_taken = labeling[self._variable] == self._state
+        said[self._owner[is_taken]] = self._place[is_taken]
+        return np.concatenate([labeling, said])
+
+    def _with_variables(self, graph, kept):
+        """The graph with a new variable for each clique, and with some of its edges."""
+        keys = np.stack([self._state, self._place, self._sizes[self._owner]], axis=1)
+        keys, of_ends = np.unique(keys, axis=0, return_inverse=True)
+        links = [_link(*key) for key in keys.tolist()]
+        ends = np.stack([self._variable, graph.n_variables + self._owner], axis=1)
+        weights = graph.edge_weights
+        if weights is not None:
+            weights = np.concatenate([weights[kept], np.ones(len(ends))])
+        new_tables = len(graph.tables) + of_ends.ravel()
+        return FactorGraph._assemble(
+            np.concatenate([graph.n_states, self._sizes + 1]),
+            np.concatenate([graph.unaries, np.zeros((self._sizes + 1).sum())]),
+            np.concatenate([graph.edges[kept], ends]),
+            np.concatenate([graph.edge_tables[kept], new_tables]),
+            [*graph.tables, *links], graph.factor_scopes, graph.factor_tables, 0.0,
+            None, edge_weights=weights,
+        )  # fmt: skip
+
+
+def _exclusions(graph):
+    """Edges that exclude a pair of states and do nothing else, and these pairs.
+
+    States are numbered as in the unary scores.
+    """
+    edges, pairs = [np.zeros(0, dtype=np.intp)], [np.zeros((0, 2), dtype=np.intp)]
+    for t, chosen in graph.edges_by_table():
+        table = graph.tables[t]
+        if not isinstance(table, DenseTable) or table.shape != (2, 2):
+            continue
+        forbidden = table.values == -np.inf
+        if forbidden.sum() != 1 or table.values[~forbidden].any():
+            continue
+        states = graph.first_state[graph.edges[chosen]] + np.argwhere(forbidden)
+        edges.append(chosen)
+        pairs.append(np.sort(states, axis=1))
+    return np.concatenate(edges), np.concatenate(pairs)
+
+
+def _cover(pairs):
+    """Cliques that cover most pairs, greedily; each covers pairs that are left."""
+    near = {}
+    for a, b in pairs.tolist():
+        near.setdefault(a, set()).add(b)
+        near.setdefault(b, set()).add(a)
+    left = {a: set(others) for a, others in near.items()}
+    cliques = []
+    for a, b in pairs.tolist():
+        if b not in left[a]:
+            continue
+        clique, candidates = [a, b], near[a] & near[b]
+        # of each candidate, how many members it is in no clique with
+        gain = {c: (c in left[a]) + (c in left[b]) for c in candidates}
+        while candidates:
+            # the smallest number of several, so that runs are repeatable
+            best = max(sorted(candidates), key=gain.__getitem__)
+            clique.append(best)
+            candidates &= near[best]
+            for c in candidates & left[best]:
+                gain[c] += 1
+        if len(clique) < _LEAST:
+            continue
+        cliques.append(clique)
+        for c in clique:
+            left[c].difference_update(clique)
+    return cliques
+
+
+def _link(state, place, size):
+    """A variable takes a state if, and only if, the clique says so."""
+    values = np.zeros((2, size + 1))
+    values[state] = values[:, place] = -np.inf
+    values[state, place] = 0.0
+    return DenseTable(values)

@@ -1,0 +1,136 @@
+"""Constraints of pairs that are joined to cliques: a tighter bound for the same."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS
+from sksstruct.inference.lp.core._cliques import Cliques
+
+
+def excluding(state, other):
+    """A table that forbids a pair of states."""
+    table = np.zeros((2, 2))
+    table[state, other] = -np.inf
+    return table
+
+
+def conflicts(rng, n, cliques, soft=0, weights=False):
+    """A graph whose cliques are of random states, one of each variable."""
+    taken = rng.integers(2, size=n)
+    edges, tables = [], []
+    for clique in cliques:
+        for i, a in enumerate(clique):
+            for b in clique[:i]:
+                edges.append((a, b))
+                tables.append(excluding(taken[a], taken[b]))
+    for _ in range(soft):
+        edges.append(tuple(rng.choice(n, 2, replace=False)))
+        tables.append(rng.normal(size=(2, 2)))
+    return FactorGraph(
+        rng.normal(size=(n, 2)),
+        edges,
+        tables,
+        edge_weights=rng.uniform(0.5, 2, len(edges)) if weights else None,
+    )
+
+
+def auction(n_bids, n_goods, seed):
+    """Bids on several goods each: values, and who wants each good."""
+    rng = np.random.default_rng(seed)
+    wants = np.zeros((n_goods, n_bids), dtype=bool)
+    for bid in range(n_bids):
+        wants[rng.choice(n_goods, rng.integers(2, 6), replace=False), bid] = True
+    return wants.sum(axis=0) ** 1.2 * rng.uniform(0.8, 1.2, n_bids), wants
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_those_of_the_graph(seed, weights):
+    rng = np.random.default_rng(seed)
+    sets = [rng.choice(6, size, replace=False) for size in (4, 5)]
+    graph = conflicts(rng, 6, sets, soft=3, weights=weights)
+    cliques = Cliques(graph)
+    assert cliques.n > 0 and cliques.graph.n_edges < graph.n_edges
+    tail = list(product(*map(range, cliques.graph.n_states[6:])))
+    for x in product(range(2), repeat=6):
+        score = graph.score(x)
+        extended = cliques.extend(np.array(x, dtype=np.int32))
+        assert cliques.graph.score(extended) == pytest.approx(score)
+        # whatever the new variables say
+        others = max(cliques.graph.score([*x, *states]) for states in tail)
+        assert others == pytest.approx(score)
+
+
+@pytest.mark.parametrize("solver", [Auto(), BranchAndBound()])
+@pytest.mark.parametrize("seed", range(6))
+def test_solutions_are_optimal(seed, solver):
+    rng = np.random.default_rng(seed)
+    sets = [rng.choice(10, size, replace=False) for size in (6, 5, 5)]
+    graph = conflicts(rng, 10, sets, soft=6)
+    assert Cliques(graph).n
+    if seed % 2:
+        graph = graph.with_evidence({3: 1, 7: 0})
+    states = [[x] if x >= 0 else [0, 1] for x in graph.evidence]
+    optimum = max(graph.score(x) for x in product(*states))
+    result = solver.solve(graph, random_state=0)
+    assert result.status == "optimal" and len(result.labeling) == 10
+    assert result.score == pytest.approx(optimum) == graph.score(result.labeling)
+    assert optimum <= result.bound <= optimum + 1e-5
+    if result.marginals is not None:
+        assert list(map(len, result.marginals)) == [2] * 10
+
+
+def test_the_relaxation_is_tight():
+    """Of bids for the same good, the pairs would allow one half of each."""
+    n = 7
+    edges = [(a, b) for a in range(n) for b in range(a)]
+    graph = FactorGraph([[0.0, 1.0]] * n, edges, excluding(1, 1))
+    pairs = HiGHS().solve(graph)
+    assert pairs.bound == pytest.approx(n / 2)
+    joined = HiGHS().solve(Cliques(graph).graph)
+    assert joined.bound == pytest.approx(1.0)
+
+
+def test_auctions_are_proved():
+    """Which the pairs alone leave far from the bound; against integer programming."""
+    values, wants = auction(60, 15, seed=0)
+    edges = np.argwhere(np.triu(wants.T @ wants, 1))
+    unaries = np.stack([np.zeros(60), values], axis=1)
+    graph = FactorGraph(unaries, edges, excluding(1, 1))
+    result = BranchAndBound().solve(graph, random_state=0)
+    limits = LinearConstraint(wants.astype(float), -np.inf, 1.0)
+    program = milp(-values, integrality=1, bounds=Bounds(0, 1), constraints=limits)
+    assert result.status == "optimal"
+    assert result.score == pytest.approx(-program.fun)
+
+
+def test_two_that_must_be_taken():
+    unaries = np.zeros((5, 2))
+    unaries[[1, 3], 0] = -np.inf
+    edges = [(a, b) for a in range(5) for b in range(a)]
+    # two variables that are forced are removed before there are cliques
+    result = Auto().solve(FactorGraph(unaries, edges, excluding(1, 1)), random_state=0)
+    assert result.status == "infeasible"
+    graph = FactorGraph(np.zeros((5, 2)), edges, excluding(1, 1))
+    cliques = Cliques(graph)
+    assert cliques.graph.score(cliques.extend(np.array([1, 0, 0, 1, 0]))) == -np.inf
+
+
+def test_what_is_no_clique_stays():
+    n = 4
+    edges = [(a, b) for a in range(n) for b in range(a)]
+    different = np.where(np.eye(3, dtype=bool), -np.inf, 0.0)
+    costly = excluding(1, 1) + 0.5 * np.eye(2)[::-1]
+    for graph in (
+        FactorGraph(np.zeros((n, 3)), edges, different),
+        FactorGraph(np.zeros((n, 2)), edges, costly),
+        # a ring has no clique, and three of four variables are too few
+        FactorGraph(np.zeros((n, 2)), [(0, 1), (1, 2), (2, 3)], excluding(1, 1)),
+        FactorGraph(np.zeros((n, 2)), edges[:3], excluding(1, 1)),
+    ):
+        cliques = Cliques(graph)
+        assert cliques.n == 0 and cliques.graph is graph
