@@ -121,8 +121,10 @@ papers: $(VENV)/built
 	for script in gap_bcfw bmrm_pragam gdmm_map gdmm_learning casimir; do \
 	  $(PY) examples/papers/$$script.py --full --write doc/papers || exit 1; done
 
+# QUICK=1: one table in a few minutes, which needs no data folder.
+SCRIPTS := $(if $(QUICK),$(BENCH)/quick.py,$(BENCH)/bench_*.py $(BENCH)/solvers.py $(BENCH)/map.py)
 benchmarks: $(VENV)/benchmark
-	for script in $(BENCH)/bench_*.py $(BENCH)/solvers.py $(BENCH)/map.py; do $(PY) $$script || exit 1; done
+	for script in $(SCRIPTS); do $(PY) $$script || exit 1; done
 
 SOURCES := setup.py pyproject.toml $(shell find sksstruct -name '*.py[xd]' -o -name '*.pxd' -o -name '*.h')
 

@@ -7,8 +7,6 @@ function runs an experiment at a small size, or at full size, and returns an `Ou
 import argparse
 import json
 import os
-import platform
-import subprocess
 import time
 import warnings
 from collections import Counter
@@ -20,11 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-import scipy
-import sklearn
+from _provenance import commit, machine, versions
 from sklearn.exceptions import ConvergenceWarning
-
-import sksstruct
 
 HOLDS, FAILS, UNTESTABLE = "holds", "does not hold", "cannot be tested"
 # Runs that differ in the order of the visits, or in the data drawn.
@@ -180,48 +175,12 @@ class Paper:
         record = {
             "title": self.title,
             "size": "full" if full else "small",
-            "machine": f"{processor()}, {os.cpu_count()} threads, one used",
-            "versions": {
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "scipy": scipy.__version__,
-                "scikit-learn": sklearn.__version__,
-                "sksstruct": sksstruct.__version__,
-            },
+            "machine": machine(),
+            "versions": versions(),
             "claims": claims,
         }
         text = json.dumps(rounded(record), indent=1)
         path.write_text(text + "\n")
-
-
-def processor():
-    """Name of the processor, as far as the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(li.split(":")[1].strip() for li in lines if "model name" in li)
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def commit():
-    """Commit of the checkout that this file is in; empty outside of one."""
-    # the results themselves, which are written one by one, are no change
-    changes = git(
-        "status", "--porcelain", "-uno", "--", ":/", ":(top,exclude)doc/papers"
-    )
-    return git("rev-parse", "--short=8", "HEAD") + ("-dirty" if changes else "")
-
-
-def git(*command):
-    """What git prints; empty if it cannot be run or fails."""
-    folder = Path(__file__).parent
-    try:
-        done = subprocess.run(
-            ["git", *command], cwd=folder, capture_output=True, text=True
-        )
-    except OSError:
-        return ""
-    return done.stdout.strip()
 
 
 def rounded(value):
