@@ -157,11 +157,11 @@ def compare(title, estimator, X, y, names, args):
         row = [name]
         for axis, limits in ((calls, CALLS), (seconds, moments)):
             for limit in limits:
-                last = np.flatnonzero(axis <= 1.05 * limit)[-1]
-                above = (primal[last] - best) / start
                 # not what is known before the first pass, or after the last one
+                known = primal[(axis <= 1.05 * limit) & (calls > 0)]
                 is_seen = axis[-1] >= 0.9 * limit or axis is seconds
-                row.append(f"{above:.1e}" if calls[last] > 0 and is_seen else "")
+                is_there = len(known) and is_seen
+                row.append(f"{(known[-1] - best) / start:.1e}" if is_there else "")
         rows.append([*row, f"{calls[-1]:.0f}"])
     header = ["solver", *map(str, CALLS), *(f"{s:g} s" for s in moments), "calls"]
     size = f"{hinge.n_examples} examples, {1e3 * sweep:.1f} ms a sweep"
