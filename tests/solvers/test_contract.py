@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.models.chain._chain import BoundChain
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -28,6 +29,7 @@ from sksstruct.losses import SmoothedHinge
 from sksstruct.models.polytope_dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
+from sksstruct.solvers.bundle.bmrm import Bundle
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.stochastic._epochs import Epochs
 from sksstruct.utils.estimator_checks import CHECKS
@@ -417,6 +419,31 @@ def test_dropped_planes_change_nothing(data):
     every = ChainCRF(0.05, solver=BMRM(3000, 1e-6, drop_after=None))
     every.fit(data.X, data.y)
     assert few.objective_ == pytest.approx(every.objective_, rel=1e-5)
+
+
+def test_planes_are_dropped_after_so_many_passes_in_a_row():
+    """The first plane is needed, then not, then needed, then not."""
+    bundle = Bundle(1.0, zero=False, drop_after=2)
+    for slope, offset in ((1.0, 0.0), (-1.0, 4.0), (-5.0, 13.0), (1.0, 3.0)):
+        bundle.add(np.array([slope]), offset)
+    # the second one has not been needed twice
+    assert bundle.offsets.tolist() == [0.0, 13.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [FrankWolfe(5), BMRM(5), SSG(5)],
+    ids=lambda solver: type(solver).__name__,
+)
+def test_linear_term_of_the_dual(solver):
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(20, 3)), rng.randint(2, size=20)
+    model = BoundBinary(X, y, np.full(20, 1 / 20), False)
+    result = solver.solve(model, 0.1, random_state=0)
+    dual = result.objective - result.dual_gap
+    square = result.weights @ result.weights
+    assert square > 0.01
+    assert result.dual_loss - 0.1 / 2 * square == pytest.approx(dual, abs=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-4, 1.0, 1e4, 1e8])

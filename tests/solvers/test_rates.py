@@ -1,6 +1,7 @@
 """Rates of convergence that the papers prove: constants where they are known."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -297,6 +298,32 @@ def test_complexity_of_casimir(alpha, adaptive):
     logs = np.log(1 / np.array(LEVELS))
     assert max(ratios) < 60
     assert ratios[-1] < 2.0 * ratios[1] * (logs[-1] / logs[1]) ** 2
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("ridge", [0.5, 0.0])
+def test_extrapolation_of_casimir(ridge, adaptive):
+    """Equations (27) to (29), wherever the epochs lead."""
+
+    def epoch(*_):
+        epochs.w += 1.0
+
+    epochs = SimpleNamespace(
+        w=np.zeros(1),
+        box=None,
+        set_smoothing=lambda mu: None,
+        value_and_gradient=lambda: 0.0,
+        epoch=epoch,
+    )
+    schedule = Schedule(ridge, adaptive, 1.0, 2.0)
+    catalyst = Catalyst(epochs, ridge, schedule, 1.0, 1)
+    for k in range(1, 6):
+        before, last = catalyst.a, catalyst.w
+        catalyst.step()
+        a, old, new = catalyst.a, *(schedule.kappa(j) + ridge for j in (k, k + 1))
+        assert a**2 * new == pytest.approx((1 - a) * before**2 * old + a * ridge)
+        beta = before * (1 - before) * old / (before**2 * old + a * new)
+        np.testing.assert_allclose(catalyst.z, catalyst.w + beta * (catalyst.w - last))
 
 
 @pytest.mark.parametrize("eta", [0.2, 2.0])

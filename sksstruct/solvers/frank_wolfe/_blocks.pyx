@@ -547,11 +547,9 @@ cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
         block.weight[gone] = block.weight[last]
         block.loss[gone] = block.loss[last]
         self.value[gone] = self.value[last]
+        # a visit has formed all rows, or uses none
         if block.n_gram == block.n_labelings:
             _replace_in_gram(self, block, gone, last)
-        elif block.n_gram > gone:
-            # the last labeling has no row yet, so what stands there is unknown
-            block.n_gram = gone
     block.n_labelings = last
     # its row and column go with it
     if block.n_gram > last:
@@ -564,10 +562,9 @@ cdef void _replace_in_gram(Blocks self, Block* block, Py_ssize_t gone,
     cdef Py_ssize_t k, width = block.capacity
     for k in range(block.n_labelings):
         block.gram[gone * width + k] = block.gram[last * width + k]
+    # with what the row got there, also where row and column meet
     for k in range(block.n_labelings):
         block.gram[k * width + gone] = block.gram[k * width + last]
-    # where row and column meet, the loops wrote a product with what has gone
-    block.gram[gone * width + gone] = block.gram[last * width + last]
 
 
 cdef int _reserve_keys(Blocks self, Block* block, Py_ssize_t needed) except -1 nogil:

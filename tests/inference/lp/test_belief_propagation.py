@@ -159,9 +159,9 @@ def test_reweighted_fixed_points_are_the_bound():
     for seed in range(5):
         graph = random_graph(np.random.default_rng(seed), m=9, factors=2, states=(2, 3))
         results = [
-            BeliefPropagation("trw", 5000, tol=1e-10, damping=damping).solve(
-                graph, random_state=0
-            )
+            BeliefPropagation(
+                "trw", 5000, tol=1e-10, damping=damping, factors=True
+            ).solve(graph, random_state=0)
             for damping in (0.0, 0.3)
         ]
         assert all(result.converged for result in results)
@@ -169,6 +169,14 @@ def test_reweighted_fixed_points_are_the_bound():
         assert results[0].bound == pytest.approx(results[1].bound, abs=1e-7)
         for a, b in zip(results[0].marginals, results[1].marginals, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-6)
+        # factors agree with their variables there
+        scopes = [*graph.edges, *graph.factor_scopes]
+        for scope, table in zip(scopes, results[0].factor_marginals, strict=True):
+            for axis, v in enumerate(scope):
+                others = tuple(k for k in range(len(scope)) if k != axis)
+                np.testing.assert_allclose(
+                    table.sum(axis=others), results[0].marginals[v], atol=1e-6
+                )
 
 
 def test_damping_rises_where_it_must():

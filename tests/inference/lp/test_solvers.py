@@ -244,6 +244,17 @@ def test_sweeps_never_raise_the_bound(more):
             assert bounds[-1] >= lp - 1e-6
 
 
+def test_of_equal_states_sweeps_choose_the_first():
+    from sksstruct.inference.lp.core._problem import MAPProblem
+    from sksstruct.inference.lp.message_passing._trws import TreeReweighted
+
+    graph = FactorGraph([[0, 1, 1.0]] * 3, [(0, 1), (1, 2)], Potts(3))
+    messages = TreeReweighted(MAPProblem(graph))
+    for backward in (False, True):
+        messages.sweep(backward)
+        assert messages.labeling.tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("condition", Logic.conditions)
 def test_conditions_match_their_tables(condition, negated):
@@ -282,6 +293,16 @@ def test_infeasible_graphs():
     assert result.status == "infeasible"
     assert result.bound == -np.inf
     assert result.labeling.tolist() == [1]
+
+
+@pytest.mark.parametrize("solver", PAIRWISE, ids=name)
+def test_allowed_states_that_score_less(solver):
+    """A negative weight makes the lowest score of the highest entry."""
+    table = np.array([[5, 5], [5, 4], [0, 0.0]])
+    graph = FactorGraph(
+        [[0, 0, -np.inf], [0, 0.0]], [(0, 1)], table, edge_weights=[-2.0]
+    )
+    assert check(solver, graph, -8.0).score == -8.0
 
 
 def test_no_variables():
