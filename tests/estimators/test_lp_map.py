@@ -351,6 +351,26 @@ def test_toulbar2_returns_what_it_has():
     assert result.trace["seconds"][-1] < 10.0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot")
+def test_the_process_of_toulbar2_ends_with_its_parent():
+    child = (
+        "from sksstruct.inference.lp import _toulbar2_process as process\n"
+        "import time; process.end_with_parent(); print('ready', flush=True)\n"
+        "time.sleep(20); print('alive')"
+    )
+    parent = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "time.sleep(300)"
+    )
+    run = [sys.executable, "-c", parent]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        # the pipe closes when the last process that holds it has ended
+        assert process.stdout.read() == ""
+
+
 def test_module_runs(tmp_path):
     path = tmp_path / "a.wcsp"
     path.write_text("s 2 2 1 9\n2 2\n2 0 1 0 1\n0 0 3\n")

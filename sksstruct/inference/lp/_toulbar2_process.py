@@ -4,10 +4,23 @@ toulbar2 keeps global state, prints, and does not return to Python while it sear
 that it has a process of its own. SIGINT makes it return with what it has found.
 """
 
+import ctypes
 import json
+import signal
 import sys
 
 import numpy as np
+
+
+def end_with_parent():
+    """Be killed when the parent dies, which has no time to say so if it is killed.
+
+    Nothing else can: toulbar2 does not return while it searches. It is the thread that
+    began this process whose end counts, and it waits for the answer.
+    """
+    if sys.platform == "linux":
+        PR_SET_PDEATHSIG = 1
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main(source, target):
@@ -36,4 +49,5 @@ def main(source, target):
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main(*sys.argv[1:])
