@@ -8,6 +8,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS
+from sksstruct.inference.lp.core import _cliques
 from sksstruct.inference.lp.core._cliques import Cliques
 
 
@@ -107,6 +108,22 @@ def test_auctions_are_proved():
     program = milp(-values, integrality=1, bounds=Bounds(0, 1), constraints=limits)
     assert result.status == "optimal"
     assert result.score == pytest.approx(-program.fun)
+
+
+def test_a_search_that_takes_long_ends(monkeypatch):
+    values, wants = auction(60, 15, seed=1)
+    edges = np.argwhere(np.triu(wants.T @ wants, 1))
+    unaries = np.stack([np.zeros(60), values], axis=1)
+    graph = FactorGraph(unaries, edges, excluding(1, 1))
+    n_all = Cliques(graph).n
+    monkeypatch.setattr(_cliques, "_MOST_WORK", 300)
+    cliques = Cliques(graph)
+    assert 0 < cliques.n < n_all
+    for seed in range(20):
+        # one bid or two
+        chosen = np.random.default_rng(seed).choice(60, 1 + seed % 2, replace=False)
+        x = np.bincount(chosen, minlength=60)
+        assert cliques.graph.score(cliques.extend(x)) == pytest.approx(graph.score(x))
 
 
 def test_two_that_must_be_taken():

@@ -16,8 +16,8 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph
 
 # A clique of so many states has more pairs than the new variable takes.
 _LEAST = 4
-# The search for cliques must not take long.
-_MOST_PAIRS = 300_000
+# The search for cliques must not take long: pairs, and states that it looks at.
+_MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000
 
 
 class Cliques:
@@ -117,20 +117,27 @@ def _exclusions(graph):
 
 
 def _cover(pairs):
-    """Cliques that cover most pairs, greedily; each covers pairs that are left."""
+    """Cliques that cover most pairs, greedily; each covers pairs that are left.
+
+    It ends with those that it has found by then if it takes long.
+    """
     near = {}
     for a, b in pairs.tolist():
         near.setdefault(a, set()).add(b)
         near.setdefault(b, set()).add(a)
     left = {a: set(others) for a, others in near.items()}
-    cliques = []
+    cliques, work = [], 0
     for a, b in pairs.tolist():
+        if work > _MOST_WORK:
+            break
         if b not in left[a]:
             continue
+        work += min(len(near[a]), len(near[b]))
         clique, candidates = [a, b], near[a] & near[b]
         # of each candidate, how many members it is in no clique with
         gain = {c: (c in left[a]) + (c in left[b]) for c in candidates}
         while candidates:
+            work += len(candidates)
             # the smallest number of several, so that runs are repeatable
             best = max(sorted(candidates), key=gain.__getitem__)
             clique.append(best)
