@@ -113,7 +113,7 @@ class Auto(MAPSolver):
         if run.status in _OPEN and self.effort > 0:
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
-            searched = run.without_cliques
+            searched = run.without_cliques()
             rounds = RoundSearch(searched, self._violations(searched))
             exact = self._tightened(run, self._exact(run, rounds), rounds)
             if run.status is None:

@@ -5,11 +5,15 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
+from sksstruct.inference.lp.core._problem import MAPProblem
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS
+from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS, auto
 from sksstruct.inference.lp.core import _cliques
 from sksstruct.inference.lp.core._cliques import Cliques
+from sksstruct.inference.lp.core._reduce import Reduced
+from sksstruct.inference.lp.core.run import MAPRun, WithoutCliques
+from sksstruct.inference.lp.local_search._rounds import RoundSearch
 
 
 def excluding(state, other):
@@ -108,6 +112,36 @@ def test_auctions_are_proved():
     program = milp(-values, integrality=1, bounds=Bounds(0, 1), constraints=limits)
     assert result.status == "optimal"
     assert result.score == pytest.approx(-program.fun)
+
+
+def test_local_search_does_not_see_them(monkeypatch):
+    values, wants = auction(80, 20, seed=2)
+    edges = np.argwhere(np.triu(wants.T @ wants, 1))
+    unaries = np.stack([np.zeros(80), values], axis=1)
+    graph = FactorGraph(unaries, edges, excluding(1, 1))
+    reduced = Reduced(graph, joins=True)
+    problem = MAPProblem(reduced.graph, reduced.penalty)
+    rng = np.random.RandomState(0)
+    run = MAPRun(problem, 1e-6, 1, None, rng, lowest=reduced.lowest)
+    run.offer(problem.best_states())
+    before = run.score
+    searched = WithoutCliques(run, reduced)
+    assert searched.problem.n_variables == len(searched.labeling) == 80
+    RoundSearch(searched).search(0.1)
+    assert run.score > before and run.score >= run.lowest
+    assert run.score == pytest.approx(problem.labeling_score(run.labeling))
+    assert run.score == pytest.approx(graph.score(searched.labeling))
+
+    class Recorder(RoundSearch):
+        def __init__(self, run, *rest):
+            sizes.append(run.problem.n_variables)
+            super().__init__(run, *rest)
+
+    sizes = []
+    monkeypatch.setattr(auto, "RoundSearch", Recorder)
+    monkeypatch.setattr(auto, "_ELIMINATE", 0)
+    Auto().solve(graph, random_state=0)
+    assert sizes == [80]
 
 
 def test_a_search_that_takes_long_ends(monkeypatch):

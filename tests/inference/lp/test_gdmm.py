@@ -94,9 +94,8 @@ def test_searches_in_larger_factors(logic):
             assert state.bound() == pytest.approx(total)
 
 
-@pytest.mark.parametrize("order", [2, 4])
-def test_sweeps_lower_the_lagrangian(order):
-    """With fixed multipliers, blocks descend: (6) and (4) of the paper."""
+def state_after_sweeps(order):
+    """The state of a graph with factors of an order, and multipliers that are not 0."""
     graph = large_graph(np.random.default_rng(1), "dense", 12)
     if order > 2:
         graph = random_graph(
@@ -105,6 +104,13 @@ def test_sweeps_lower_the_lagrangian(order):
     state = MAPGDMMState(MAPProblem(graph), Lists(MAPProblem(graph)), 0.5)
     for _ in range(5):
         state.sweep()
+    return state
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_sweeps_lower_the_lagrangian(order):
+    """With fixed multipliers, blocks descend: (6) and (4) of the paper."""
+    state = state_after_sweeps(order)
     values = [state.lagrangian()]
     for _ in range(20):
         state.sweep(steps=2, multipliers=False)
@@ -128,14 +134,7 @@ def is_linear(values):
 @pytest.mark.parametrize("order", [2, 4])
 def test_a_sweep_closes_a_share_of_the_distance(order):
     """Lemma 5, multipliers fixed."""
-    graph = large_graph(np.random.default_rng(1), "dense", 12)
-    if order > 2:
-        graph = random_graph(
-            np.random.default_rng(1), 4, 3, (3, 3), factors=5, order=order
-        )
-    state = MAPGDMMState(MAPProblem(graph), Lists(MAPProblem(graph)), 0.5)
-    for _ in range(5):
-        state.sweep()
+    state = state_after_sweeps(order)
     values = [state.lagrangian()]
     for _ in range(400):
         state.sweep(multipliers=False)

@@ -4,8 +4,9 @@ Of a clique at most one state can be taken, each of another binary variable: of 
 that want the same thing, say. The local polytope of the pairs is loose: it gives one
 half to all of them. A new variable says which of the states is taken, if any, and a
 pair for each of them says so too: with these the local polytope is as tight as the
-constraint of the clique. Variables with more states, as of colorings, took longer with
-cliques, and are left as they are.
+constraint of the clique, the clique inequality of set packing (Padberg, 1973).
+Variables with more states, as of colorings, took longer with cliques, and are left as
+they are.
 """
 
 from itertools import combinations

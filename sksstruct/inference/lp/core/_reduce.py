@@ -41,8 +41,6 @@ class Reduced:
         False if some variable has no state left, or some table no finite score.
     cliques : Cliques or None
         The cliques, if there are any.
-    plain : FactorGraph
-        The reduced graph without them.
     """
 
     def __init__(self, graph, margin=1.0, joins=False):
@@ -61,10 +59,14 @@ class Reduced:
         if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
             graph = forced.rest()
             self.places = forced.places
-        self.graph = self.plain = self._penalize(graph)
-        cliques = Cliques(graph) if joins and self.feasible else None
-        if cliques is not None and cliques.n:
-            self.cliques, self.graph = cliques, self._penalize(cliques.graph)
+        self._plain = graph
+        if joins and (cliques := Cliques(graph)).n:
+            self.cliques, graph = cliques, cliques.graph
+        self.graph = self._penalize(graph)
+
+    def without_cliques(self):
+        """The reduced graph without the variables of cliques."""
+        return self._penalize(self._plain)
 
     def _penalize(self, graph):
         """The graph with finite scores."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.core.result import MAPResult
 from sksstruct.utils.progress import Progress, Status
 
@@ -56,8 +57,8 @@ class MAPRun(Progress):
         self.plan = []
         # the kernel of message passing, for those who go on from there
         self.messages = None
-        # the run as a local search sees it, which moves faster without cliques
-        self.without_cliques = self
+        # makes the run that a local search sees, which moves faster without cliques
+        self.without_cliques = lambda: self
         self._next_line = 0.0
 
     def note(self, step):
@@ -184,15 +185,14 @@ class WithoutCliques:
     ----------
     run : MAPRun
         The run; all that is not named here is its own.
-    problem : MAPProblem
-        The graph without the variables of cliques.
-    cliques : Cliques
-        The cliques.
+    reduced : Reduced
+        The graph, with cliques.
     """
 
-    def __init__(self, run, problem, cliques):
-        self._run, self.problem, self._cliques = run, problem, cliques
-        problem.limit_time(run.left())
+    def __init__(self, run, reduced):
+        self._run, self._cliques = run, reduced.cliques
+        self.problem = MAPProblem(reduced.without_cliques(), reduced.penalty)
+        self.problem.limit_time(run.left())
 
     def __getattr__(self, name):
         return getattr(self._run, name)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -113,8 +114,7 @@ class MAPSolver(BaseEstimator):
         )  # fmt: skip
         if reduced.cliques is not None:
             run.note(f"{reduced.cliques.n} cliques instead of constraints of pairs")
-            plain = MAPProblem(reduced.plain, reduced.penalty)
-            run.without_cliques = WithoutCliques(run, plain, reduced.cliques)
+            run.without_cliques = partial(WithoutCliques, run, reduced)
         try:
             if reduced.graph.n_variables:
                 self._run(run)
