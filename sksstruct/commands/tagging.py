@@ -249,6 +249,12 @@ def load_model(name):
     """
     if name.endswith((".json", ".json.gz")):
         return Tagger.from_json(name)
+    with open(name, "rb") as file:
+        if file.read(4) == b"lCRF":
+            raise ValueError(
+                f"{name} is a model of CRFsuite, which tags attributes and not words: "
+                "use Tagger.from_crfsuite"
+            )
     try:
         return joblib.load(name)
     except OSError:

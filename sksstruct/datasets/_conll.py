@@ -87,6 +87,8 @@ class _Reader:
     comment: str | None
     empty: str | None
     keep_docstart: bool
+    # of the first token, as comments do in some formats
+    starts_with_mark: bool = False
 
     def read(self, lines, place):
         """The sentences; `place` and a number tell in errors where a line is."""
@@ -127,11 +129,15 @@ class _Reader:
         """The columns of a token, as many as all tokens have, and none is empty."""
         if self.n_columns is None:
             self.n_columns = len(columns)
+            self.starts_with_mark = line.startswith("#")
         if len(columns) != self.n_columns:
-            raise ValueError(
+            text = (
                 f"{place}: {len(columns)} columns instead of {self.n_columns}, as the "
                 f"first token has: {line!r:.80}"
             )
+            if self.comment is None and (line[0] == "#" or self.starts_with_mark):
+                text += ". If lines that begin with '#' are comments, pass comment='#'"
+            raise ValueError(text)
         if "" in columns and self.empty is None:
             which = f"column {columns.index('') + 1}" if columns[0] else "the token"
             raise ValueError(

@@ -30,7 +30,8 @@ def load_uai(
     path : path-like
         A MARKOV or BAYES file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
     evidence : path-like or dict, default=None
-        Evidence file, or observed states by variable.
+        Evidence file, or observed states by variable. None: no evidence, even if a
+        file ``*.evid`` is beside the model, which the command ``sksstruct map`` reads.
     log : bool, default=None
         Whether tables contain natural logarithms instead of potentials. None: they do
         in files ``*.LG`` and ``*.LG.gz``.

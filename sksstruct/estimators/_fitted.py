@@ -24,6 +24,10 @@ _ELSEWHERE = {
         ("c1", "c2"),
         "sksstruct.crfsuite_parameters gives those for c1 and c2",
     ),
+    "algorithm": "use loss='log' for lbfgs and l2sgd, and the hinge, which is the "
+    "default, for the others",
+    "max_iterations": "use max_iter",
+    "min_freq": "use SequenceVectorizer(min_count=...)",
 }
 
 

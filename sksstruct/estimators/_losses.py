@@ -72,6 +72,10 @@ def set_loss(loss, spec, model):
         )
         if of_scores.oracle_note is not None:
             text += f": {of_scores.oracle_note}"
+        elif loss == "log":
+            text += "; use loss='hinge'"
+        else:
+            text += "; it needs a method loss_augmented_topk, or use loss='hinge'"
         raise ValueError(text)
     model.surrogate = surrogate
 
@@ -90,13 +94,6 @@ def has_probabilities(flat, name=None):
         name = "predict_proba" if flat else "predict_marginals"
 
     def check(estimator):
-        # what was fitted; the parameters may have changed since
-        loss = estimator._loss or estimator.loss
-        if loss != "log":
-            raise AttributeError(
-                f"{name} needs loss='log', the likelihood; this "
-                f"{type(estimator).__name__} has loss={loss!r}"
-            )
         model = vars(estimator).get("model_")
         if model is None:
             model = vars(estimator).get("model", "segments")
@@ -107,6 +104,15 @@ def has_probabilities(flat, name=None):
             hint = ""
             if model is not None and model._has_marginals:
                 hint = f"; use {other}"
-            raise AttributeError(f"{name} is not available for {model!r}{hint}")
+            raise AttributeError(
+                f"{name} is not available for {model!r}, whatever the loss{hint}"
+            )
+        # what was fitted; the parameters may have changed since
+        loss = estimator._loss or estimator.loss
+        if loss != "log":
+            raise AttributeError(
+                f"{name} needs loss='log', the likelihood; this "
+                f"{type(estimator).__name__} has loss={loss!r}"
+            )
 
     return check

@@ -267,9 +267,10 @@ def ssvm_path(
     Parameters
     ----------
     estimator : estimator
-        `SSVMClassifier`, `ChainCRF` or `LinearSSVC`, with the hinge loss and
-        `sksstruct.solvers.BCFW` or "auto" as the solver. With ``method="grid"`` any
-        loss and solver. The solver's `max_iter` holds at each breakpoint.
+        `SSVMClassifier`, `ChainCRF`, `SegmentCRF` or `LinearSSVC`, with the hinge loss
+        and `sksstruct.solvers.BCFW` or "auto" as the solver. With ``method="grid"`` any
+        loss and solver, and `MultilabelPairwise` too. The solver's `max_iter` holds at
+        each breakpoint.
     X : array-like or list
         Inputs, as the estimator takes them.
     y : array-like or list
@@ -380,10 +381,13 @@ def ssvm_path(
 def start(estimator, X, y, sample_weight, method):
     """A copy of the estimator, and its training problem on the data."""
     if not hasattr(estimator, "_model"):
-        raise TypeError(
-            "the path is for SSVMClassifier, ChainCRF, LinearSSVC and "
+        text = (
+            "the path is for SSVMClassifier, ChainCRF, SegmentCRF, LinearSSVC and "
             f"MultilabelPairwise, got {type(estimator).__name__}"
         )
+        if hasattr(estimator, "steps"):
+            text += "; pass its last step, with X transformed, or use SSVMPathCV"
+        raise TypeError(text)
     template = clone(estimator)
     if template.early_stopping:
         raise ValueError(

@@ -243,9 +243,10 @@ class SSVMPathCV(
     Parameters
     ----------
     estimator : estimator, default=None
-        `SSVMClassifier`, `ChainCRF` or `LinearSSVC`, or a pipeline that ends with one,
-        such as `make_tagger` returns; None: ``SSVMClassifier()``. Its `alpha` is the
-        middle of the default grid.
+        `SSVMClassifier`, `ChainCRF`, `SegmentCRF`, `LinearSSVC` or
+        `MultilabelPairwise`, or a pipeline that ends with one, such as `make_tagger`
+        returns; None: ``SSVMClassifier()``. Its `alpha` is the middle of the default
+        grid.
     method : {"grid", "exact", "heuristic"}, default="grid"
         How paths are found. "grid": trained at `alphas`, each as `estimator` trains,
         with its loss, solver and tolerance. "exact" and "heuristic" are for the hinge:

@@ -14,6 +14,7 @@ from sksstruct.utils._param_validation import Constrained, Count, validate_param
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Labelings
+from sksstruct.utils.validation import check_heads
 
 # What features are of: word and tag of the head and of the modifier, tags of their
 # neighbors, and a tag between them. The templates are those of McDonald, Crammer and
@@ -456,12 +457,8 @@ def _observed(arcs, y):
         raise ValueError(f"X has {len(arcs)} sentences, and y has {len(y)} trees")
     kept = []
     for i, (sentence, heads) in enumerate(zip(arcs, y, strict=True)):
-        heads, n = np.asarray(heads), sentence.n
-        if heads.dtype.kind not in "iu" or heads.shape != (n,):
-            raise ValueError(
-                f"y[{i}] must be integers of shape ({n},), the head of each of {n} "
-                f"words, got {heads.dtype} of shape {heads.shape}"
-            )
+        n = sentence.n
+        heads = check_heads(heads, n, f"y[{i}]")
         wrong = (heads < 0) | (heads > n) | (heads == np.arange(1, n + 1))
         if wrong.any():
             word = int(np.argmax(wrong))

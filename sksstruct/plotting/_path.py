@@ -35,7 +35,8 @@ class PathDisplay(Display):
         A single path, or the path of each fold.
     scores : tuple of ndarray, default=None
         Ends of the segments, of shape (n_segments + 1,), and scores, (n_segments,
-        n_folds); needed to draw "score".
+        n_folds); needed to draw "score". For a grid, the values of alpha, of shape
+        (n_segments,), in place of the ends.
     best : float, default=None
         A value of alpha to mark.
     y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
@@ -115,19 +116,26 @@ default="score"
         if self.y != "score":
             ax.axvline(self.best, label=label, **options)
             return
-        edges, scores = self.scores
-        # edges fall
-        k = int(np.searchsorted(-np.asarray(edges), -self.best, side="right")) - 1
-        k = min(max(k, 0), len(scores) - 1)
+        ends, scores = self.scores
+        if len(ends) == len(scores):
+            k = int(np.argmin(np.abs(np.log(ends) - np.log(self.best))))
+        else:
+            # they fall
+            k = int(np.searchsorted(-np.asarray(ends), -self.best, side="right")) - 1
+            k = min(max(k, 0), len(scores) - 1)
         ax.axvline(self.best, **options)
         ax.plot([self.best], [scores[k].mean()], "o", color="0.3", label=label)
 
     def _plot_scores(self, ax, options):
         """A line for the mean over the folds, and a band for the standard deviation."""
-        edges, scores = self.scores
-        x, mean = _steps(edges, scores.mean(axis=1), self.best)
+        ends, scores = self.scores
+        mean, spread = scores.mean(axis=1), scores.std(axis=1)
+        if len(ends) == len(scores):
+            x, options = ends, {"marker": ".", **options}
+        else:
+            x, mean = _steps(ends, mean, self.best)
+            spread = np.repeat(spread, 2)
         self.lines_ = ax.plot(x, mean, **options)
-        spread = np.repeat(scores.std(axis=1), 2)
         color = self.lines_[0].get_color()
         ax.fill_between(
             x, mean - spread, mean + spread, alpha=0.2, color=color, label="+- one sd"
@@ -208,10 +216,18 @@ default="score"
         display : PathDisplay
             The display, drawn.
         """
+        if not hasattr(estimator, "alpha_min"):
+            raise TypeError(
+                f"estimator must be an SSVMPathCV, got {type(estimator).__name__}"
+            )
         check_is_fitted(estimator, "edges_")
+        # between the values of a grid nothing was trained
+        ends = estimator.edges_
+        if estimator.paths_[0].method == "grid":
+            ends = estimator.paths_[0].alphas
         display = cls(
             estimator.paths_,
-            scores=(estimator.edges_, estimator.scores_),
+            scores=(ends, estimator.scores_),
             best=estimator.alpha_,
             y=y,
             name=name,

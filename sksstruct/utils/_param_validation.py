@@ -49,6 +49,21 @@ Threads = Annotated[int, Integral]
 Verbosity = Annotated[int, "verbose"]
 
 
+class _Signature:
+    """The signature of a class: that of its ``__init__``, without the annotations.
+
+    Whoever reads it looks for names and defaults; the docstring says what is allowed.
+    Without it, ``help`` prints each range as an object, and a class with a ``__new__``
+    has the signature of that.
+    """
+
+    def __get__(self, instance, owner):
+        _, *parameters = inspect.signature(owner.__init__).parameters.values()
+        return inspect.Signature(
+            [each.replace(annotation=each.empty) for each in parameters]
+        )
+
+
 class Constrained:
     """Mixin of dataclasses whose annotations are the constraints of their parameters.
 
@@ -58,6 +73,7 @@ class Constrained:
     """
 
     _parameter_constraints: ClassVar[dict] = {}
+    __signature__ = _Signature()
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)

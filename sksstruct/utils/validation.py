@@ -21,6 +21,7 @@ from sksstruct.utils.packed import check_sequences
 __all__ = [
     "LabelEncoder",
     "check_example_weight",
+    "check_heads",
     "check_labels",
     "check_position_weight",
     "check_sequence_weight",
@@ -162,3 +163,17 @@ def check_example_weight(sample_weight, n_examples, factors=None):
     if not len(keep):
         raise ValueError("class_weight and sample_weight leave no sample")
     return keep, weight[keep] / total
+
+
+def check_heads(heads, n_words, name):
+    """The heads of a sentence's words as an array of integers, which may be no tree."""
+    heads = np.asarray(heads)
+    if heads.dtype.kind in "iu" and heads.shape == (n_words,):
+        return heads
+    text = (
+        f"{name} must be integers of shape ({n_words},), the head of each of {n_words} "
+        f"words, got {heads.dtype} of shape {heads.shape}"
+    )
+    if heads.dtype.kind in "UO":
+        text += "; convert what was read from a file by int"
+    raise ValueError(text)

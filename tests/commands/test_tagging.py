@@ -146,6 +146,9 @@ def test_bad_files(files, tmp_path, capsys):
     assert "two columns" in capsys.readouterr().err
     assert main(["tag", data, "-m", data]) == 2
     assert "is not a model" in capsys.readouterr().err
+    (tmp_path / "crfsuite").write_bytes(b"lCRF and more")
+    assert main(["tag", data, "-m", str(tmp_path / "crfsuite")]) == 2
+    assert "is a model of CRFsuite" in capsys.readouterr().err
     joblib.dump([1], model)
     assert main(["tag", data, "-m", model]) == 2
     assert "'sksstruct train'" in capsys.readouterr().err

@@ -26,6 +26,9 @@ class TestReadConll:
         path.write_text("a b\nc\n")
         with pytest.raises(ValueError, match=r"a\.txt, line 2: 1 columns instead of 2"):
             datasets.read_conll(path)
+        for lines in (["# id = 1", "a b"], ["a b", "#"]):
+            with pytest.raises(ValueError, match="pass comment='#'"):
+                datasets.read_conll(lines)
         with pytest.raises(ValueError, match="line 1: 2 columns instead of 3"):
             datasets.read_conll(path, n_columns=3)
         with pytest.raises(ValueError, match=r"line 1: column 2 is empty.*empty='_'"):

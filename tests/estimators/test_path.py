@@ -450,7 +450,7 @@ def test_errors_and_warnings():
     ):
         with pytest.raises(ValueError, match=message):
             ssvm_path(estimator, X, y, **parameters)
-    with pytest.raises(TypeError, match="the path is for"):
+    with pytest.raises(TypeError, match=r"the path is for.*Pipeline; pass its last"):
         ssvm_path(make_pipeline(estimator), X, y)
     for bad in ({"loss": "log"}, {"solver": "bmrm"}):
         with pytest.raises(ValueError, match="use method='grid'"):

@@ -314,6 +314,11 @@ def test_which_probabilities_there_are():
         SSVMClassifier().predict_proba  # noqa: B018
     with pytest.raises(AttributeError, match="use predict_marginals"):
         SSVMClassifier("graph", loss="log").predict_proba  # noqa: B018
+    # no loss gives what graphs with cycles do not have
+    ring = ([[0.0], [1.0], [1.0]], [(0, 1), (1, 2), (2, 0)])
+    cuts = SSVMClassifier(GraphModel("potts"), random_state=0).fit([ring], [[0, 1, 1]])
+    with pytest.raises(AttributeError, match=r"GraphModel\(.*whatever the loss"):
+        cuts.predict_marginals([ring])
     # of what was fitted, whatever the parameter has become
     X, y = load_iris(return_X_y=True)
     classifier = SSVMClassifier(loss="log").fit(X, y).set_params(loss="hinge")

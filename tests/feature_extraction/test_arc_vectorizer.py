@@ -168,6 +168,7 @@ BAD = {
     "X has 1 sentences, and y has 2": ([[("a", "DT")]], [[0], [0]]),
     r"y\[0\] must be integers of shape \(1,\)": ([[("a", "DT")]], [[0, 1]]),
     r"y\[0\] must be integers .* got float64": ([[("a", "DT")]], [[0.0]]),
+    r"y\[0\] must be integers .* convert what was read": ([[("a", "DT")]], [["0"]]),
     r"y\[0\] has head 1 for word 1": ([[("a", "DT")]], [[1]]),
     r"y\[0\] has head 3 for word 2": ([[("a", "DT"), ("b", "X")]], [[0, 3]]),
     r"y\[0\] has head -1 for word 1": ([[("a", "DT"), ("b", "X")]], [[-1, 0]]),

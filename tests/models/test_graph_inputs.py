@@ -18,6 +18,16 @@ from sksstruct.models import (
 MODELS = [GraphModel, RelaxedGraphModel]
 
 
+def test_the_text_of_a_graph_is_short():
+    image = grid_graph(np.zeros((12, 12)))
+    text = "Graph(node_features=<144 x 1>, edges=<264 x 2>, edge_features=<264 x 2>"
+    assert repr(image) == f"{text}, shape=(12, 12))"
+    graph = Graph([[1.0], [0.0]], [(0, 1)], cliques=[[(0, 1, 1)]])
+    assert (
+        repr(graph) == "Graph(node_features=<2 x 1>, edges=<1 x 2>, cliques=<1 kinds>)"
+    )
+
+
 def some_graphs(rng, n_graphs=3, n_labels=2, weights=True):
     """Paths of different sizes, with features that have ties."""
     X, y = [], []

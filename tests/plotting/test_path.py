@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV
 
 from sksstruct import SSVMClassifier, SSVMPathCV, ssvm_path
 from sksstruct.plotting import PathDisplay
@@ -17,7 +18,10 @@ def close():
 @pytest.fixture(scope="module")
 def search():
     X, y = load_iris(return_X_y=True)
-    return SSVMPathCV(SSVMClassifier(random_state=0), cv=3).fit(X, y)
+    path = SSVMPathCV(
+        SSVMClassifier(random_state=0), method="exact", alpha_min=0.01, cv=3
+    )
+    return path.fit(X, y)
 
 
 def test_score(search):
@@ -37,6 +41,22 @@ def test_score(search):
     assert best.get_ydata() == pytest.approx(np.interp(search.alpha_, x[::-1], y[::-1]))
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts == ["iris", "+- one sd", f"alpha = {search.alpha_:.3g}"]
+
+
+def test_grid():
+    X, y = load_iris(return_X_y=True)
+    classifier, alphas = SSVMClassifier(random_state=0), [0.1, 0.01]
+    search = SSVMPathCV(classifier, alphas=alphas, cv=3).fit(X, y)
+    display = PathDisplay.from_estimator(search)
+    x, mean = display.lines_[0].get_data()
+    assert (
+        x.tolist() == alphas and mean.tolist() == search.scores_.mean(axis=1).tolist()
+    )
+    best = display.ax_.lines[-1]
+    assert best.get_ydata() == [search.best_score_]
+    other = GridSearchCV(classifier, {"alpha": alphas}, cv=3).fit(X, y)
+    with pytest.raises(TypeError, match="must be an SSVMPathCV, got GridSearchCV"):
+        PathDisplay.from_estimator(other)
 
 
 @pytest.mark.parametrize("best, score", [(300.0, 0.25), (2.0, 0.75), (0.001, 1.0)])

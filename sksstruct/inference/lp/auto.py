@@ -57,7 +57,8 @@ class Auto(MAPSolver):
     windows, which combines the best parts of its labelings [2]_. Entries that are so
     low that one of them decides the score are constraints. Another local search avoids
     them first, with growing weights on violated constraints [1]_. Edges that only
-    exclude two states of binary variables are joined to cliques.
+    exclude two states of binary variables are joined to cliques, and conditions
+    "xor" and "atmostone" of eight or more variables are taken for such.
 
     Parameters
     ----------

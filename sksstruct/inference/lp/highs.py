@@ -130,7 +130,10 @@ class HiGHS(MAPSolver):
         """Status of a run whose labeling was not found to be optimal."""
         if found.status == _SOLVED and not self.exact:
             return "fractional"
-        return "time_limit" if found.status == _LIMIT and run.late() else "max_iter"
+        # its own limit ends a little earlier than that of the run
+        timed = found.status == _LIMIT and run.time_limit is not None
+        nodes = found.get("mip_node_count") or 0
+        return "time_limit" if timed and nodes < self.max_iter else "max_iter"
 
 
 def _milp(scores, rows, low, high, **options):

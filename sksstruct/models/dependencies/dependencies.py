@@ -13,6 +13,7 @@ from sksstruct.models.dependencies._dependencies import DependencyTrees, find_fl
 from sksstruct.models.graph.inputs import feature_rows, stack
 from sksstruct.models.normalization import divisor
 from sksstruct.models.tables._table import BoundTable
+from sksstruct.utils.validation import check_heads
 
 
 @dataclass(eq=False, repr=False)
@@ -126,13 +127,8 @@ class DependencyModel(CompiledModel):
         return self._outputs(X, y)
 
     def _output(self, x, y, name):
-        heads = np.asarray(y)
         n = _n_words(x)
-        if heads.dtype.kind not in "iu" or heads.shape != (n,):
-            raise ValueError(
-                f"{name} must be integers of shape ({n},), the head of each of {n} "
-                f"words, got {heads.dtype} of shape {heads.shape}"
-            )
+        heads = check_heads(y, n, name)
         # numbers that 32 bits cannot hold are no words either
         heads = np.clip(heads, -1, n + 1).astype(np.int32)
         flaw = find_flaw(heads, self.projective, self.single_root)

@@ -135,6 +135,11 @@ class GraphModel(CompiledModel):
         cut = (self.inference_ or self.inference) == "cut"
         return {"edge_coef": (0.0, None)} if cut else None
 
+    @property
+    def _has_marginals(self):
+        # sums over the labelings of a graph with cycles are #P-hard
+        return (self.inference_ or self.inference) != "cut"
+
     # ---- inputs and outputs ----
 
     def _input(self, x, name):
@@ -227,10 +232,13 @@ class GraphModel(CompiledModel):
             what = "inference='cut'"
             if self._cycles_:
                 what = f"{self._cycles_[0]} has a cycle"
+            remedy = "RelaxedGraphModel takes any"
+            if len(self.classes_) == 2:
+                remedy = f"pass GraphModel('potts'); {remedy}"
             raise ValueError(
                 f"{what}: minimum cuts need two labels and pairwise='potts', y has "
                 f"{len(self.classes_)} labels and pairwise is {self.pairwise!r}; "
-                "RelaxedGraphModel takes any"
+                f"{remedy}"
             )
         return "cut"
 

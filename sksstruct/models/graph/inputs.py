@@ -60,6 +60,22 @@ class Graph(NamedTuple):
     shape: tuple[int, ...] | None = None
     cliques: Any = None
 
+    def __repr__(self):
+        # what it holds, as the arrays of an image fill pages
+        given = {
+            name: value for name, value in self._asdict().items() if value is not None
+        }
+        texts = [f"{name}={self._summary(given[name], name)}" for name in given]
+        return f"Graph({', '.join(texts)})"
+
+    def _summary(self, value, name):
+        if name == "shape":
+            return value
+        if name == "cliques":
+            return f"<{len(value)} kinds>"
+        size = value.shape if hasattr(value, "shape") else np.shape(value)
+        return f"<{' x '.join(map(str, size))}>"
+
 
 def check_graph(x, name, n_features=None, n_edge_features=None):
     """A `Graph` of checked arrays.

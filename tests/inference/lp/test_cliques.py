@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 from sksstruct.inference.lp.core._problem import MAPProblem
 
-from sksstruct.factor_graphs import FactorGraph
+from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS, auto
 from sksstruct.inference.lp.core import _cliques
 from sksstruct.inference.lp.core._cliques import Cliques
@@ -69,6 +69,72 @@ def test_scores_are_those_of_the_graph(seed, weights):
         others = [cliques.graph.score([*x, *states]) for states in tail]
         assert max(others) == pytest.approx(score)
         assert np.isfinite(others).sum() == np.isfinite(score)
+
+
+def with_conditions(rng, n, sizes):
+    """Conditions on many variables, some negated, and a few scores of pairs."""
+    edges = [tuple(rng.choice(n, 2, replace=False)) for _ in range(4)]
+    factors = []
+    for k, size in enumerate(sizes):
+        kind = ("xor", "atmostone", "or")[k % 3]
+        negated = rng.random(size) < 0.3
+        table = Logic(kind, size, negated=negated)
+        factors.append((rng.choice(n, size, replace=False), table))
+    tables = list(rng.normal(size=(4, 2, 2)))
+    return FactorGraph(rng.normal(size=(n, 2)), edges, tables, factors=factors)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_conditions_of_many_variables(seed):
+    rng = np.random.default_rng(seed)
+    graph = with_conditions(rng, 8, (8, 8, 8, 4))
+    cliques = Cliques(graph)
+    # another condition, and a small one, stay
+    assert cliques.n == 2 and cliques.graph.n_factors == 2
+    tail = list(product(*map(range, cliques.graph.n_states[8:])))
+    labelings = sorted(product(range(2), repeat=8), key=graph.score)
+    best = labelings[-1]
+    for x in [*labelings[::50], *labelings[-4:]]:
+        score = graph.score(x)
+        extended = cliques.extend(np.array(x, dtype=np.int32))
+        assert cliques.graph.score(extended) == pytest.approx(score)
+        others = [cliques.graph.score([*x, *states]) for states in tail]
+        assert max(others) == pytest.approx(score)
+    for solver in (Auto(), BranchAndBound()):
+        result = solver.solve(graph, random_state=0)
+        if graph.score(best) == -np.inf:
+            assert result.status == "infeasible"
+        else:
+            assert result.status == "optimal"
+            assert result.labeling.tolist() == list(best)
+
+
+@pytest.mark.parametrize("kind, taken", [("xor", 1), ("atmostone", 0)])
+def test_whether_one_has_to_be_taken(kind, taken):
+    scores = np.zeros((8, 2))
+    scores[:, 1] = -1.0
+    graph = FactorGraph(scores, factors=[(range(8), Logic(kind, 8))])
+    cliques = Cliques(graph)
+    none = cliques.extend(np.zeros(8, dtype=np.int32))
+    assert cliques.graph.score(none) == (-np.inf if taken else 0.0)
+    result = Auto().solve(graph, random_state=0)
+    assert (result.labeling.sum(), result.status) == (taken, "optimal")
+
+
+def test_assignments_with_scores_of_pairs():
+    # tables of conditions of 14 variables would be too large for branch and bound
+    n, rng = 14, np.random.default_rng(0)
+    of = np.arange(n * n).reshape(n, n)
+    scores = np.zeros((n * n, 2))
+    scores[:, 1] = rng.random(n * n)
+    edges = np.stack([of[:-1, :-1].ravel(), of[1:, 1:].ravel()], axis=1)
+    factors = [(row, Logic("xor", n)) for row in of]
+    factors += [(column, Logic("atmostone", n)) for column in of.T]
+    graph = FactorGraph(scores, edges, [[0, 0], [0, 0.3]], factors=factors)
+    result = Auto().solve(graph, random_state=0)
+    other = HiGHS(exact=True).solve(graph)
+    assert result.status == other.status == "optimal"
+    assert result.score == pytest.approx(other.score)
 
 
 @pytest.mark.parametrize("solver", [Auto(), BranchAndBound()])

@@ -1,12 +1,13 @@
-"""Constraints of pairs that forbid two states at once, joined to cliques.
+"""Constraints that states exclude each other, of pairs or of many, as variables.
 
 Of a clique at most one state can be taken, each of another binary variable: of bids
 that want the same thing, say. The local polytope of the pairs is loose: it gives one
 half to all of them. A new variable says which of the states is taken, if any, and a
 pair for each of them says so too: with these the local polytope is as tight as the
 constraint of the clique, the clique inequality of set packing (Padberg, 1973).
-Variables with more states, as of colorings, took longer with cliques, and are left as
-they are.
+Conditions "exactly one" and "at most one" of many variables, whose tables would be too
+large for a search, are cliques that somebody has found already. Variables with more
+states, as of colorings, took longer with cliques, and are left as they are.
 """
 
 from itertools import combinations
@@ -19,10 +20,13 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph
 _LEAST = 4
 # The search for cliques must not take long: pairs, and states that it looks at.
 _MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000
+# Conditions become variables from so many states on, up to so many entries of pairs:
+# assignments with scores of pairs are proved sooner than with tables of 2^10 entries.
+_MANY, _MOST_ENTRIES = 8, 10_000_000
 
 
 class Cliques:
-    """Cliques, and the graph with variables for them in the place of pairs.
+    """Cliques, and the graph with variables for them in the place of constraints.
 
     Parameters
     ----------
@@ -40,14 +44,14 @@ class Cliques:
 
     def __init__(self, graph):
         self.graph, self.n = graph, 0
-        edges, pairs = _exclusions(graph)
-        if not 0 < len(pairs) <= _MOST_PAIRS:
-            return
-        cliques = _cover(pairs)
-        joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
-        is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
-        # cliques that share most of their pairs would make the graph larger
-        if sum(is_gone) <= sum(map(len, cliques)):
+        factors, cliques = _conditions(graph)
+        edges, of_pairs = _joined_pairs(graph)
+        # the last state of a clique says that none is taken
+        table_of = graph.factor_tables[factors]
+        needs_one = [graph.tables[t].condition == "xor" for t in table_of]
+        self._needs_one = np.array(needs_one + [False] * len(of_pairs), dtype=bool)
+        cliques += of_pairs
+        if not cliques:
             return
         self.n = len(cliques)
         self._sizes = np.array(list(map(len, cliques)))
@@ -57,8 +61,11 @@ class Cliques:
         literals = np.concatenate(cliques)
         self._variable = np.searchsorted(graph.first_state, literals, side="right") - 1
         self._state = literals - graph.first_state[self._variable]
-        kept = np.delete(np.arange(graph.n_edges), edges[is_gone])
-        self.graph = self._with_variables(graph, kept)
+        self.graph = self._with_variables(
+            graph,
+            np.delete(np.arange(graph.n_edges), edges),
+            np.delete(np.arange(graph.n_factors), factors),
+        )
 
     def extend(self, labeling):
         """Add the states of cliques to a labeling of the given graph.
@@ -78,24 +85,58 @@ class Cliques:
         said[self._owner[is_taken]] = self._place[is_taken]
         return np.concatenate([labeling, said])
 
-    def _with_variables(self, graph, kept):
-        """The graph with a new variable for each clique, and with some of its edges."""
+    def _with_variables(self, graph, edges, factors):
+        """The graph with a new variable for each clique, some edges and factors."""
         keys = np.stack([self._state, self._place, self._sizes[self._owner]], axis=1)
         keys, of_ends = np.unique(keys, axis=0, return_inverse=True)
         links = [_link(*key) for key in keys.tolist()]
         ends = np.stack([self._variable, graph.n_variables + self._owner], axis=1)
         weights = graph.edge_weights
         if weights is not None:
-            weights = np.concatenate([weights[kept], np.ones(len(ends))])
+            weights = np.concatenate([weights[edges], np.ones(len(ends))])
         new_tables = len(graph.tables) + of_ends.ravel()
+        scores = np.zeros((self._sizes + 1).sum())
+        scores[np.cumsum(self._sizes + 1)[self._needs_one] - 1] = -np.inf
         return FactorGraph._assemble(
             np.concatenate([graph.n_states, self._sizes + 1]),
-            np.concatenate([graph.unaries, np.zeros((self._sizes + 1).sum())]),
-            np.concatenate([graph.edges[kept], ends]),
-            np.concatenate([graph.edge_tables[kept], new_tables]),
-            [*graph.tables, *links], graph.factor_scopes, graph.factor_tables, 0.0,
-            None, edge_weights=weights,
+            np.concatenate([graph.unaries, scores]),
+            np.concatenate([graph.edges[edges], ends]),
+            np.concatenate([graph.edge_tables[edges], new_tables]),
+            [*graph.tables, *links], [graph.factor_scopes[k] for k in factors],
+            graph.factor_tables[factors], 0.0, None, edge_weights=weights,
         )  # fmt: skip
+
+
+def _conditions(graph):
+    """Factors of which at most one variable can be on, and their cliques of states."""
+    factors, cliques, entries = [], [], 0
+    for k, (scope, t) in enumerate(
+        zip(graph.factor_scopes, graph.factor_tables, strict=True)
+    ):
+        table, n = graph.tables[t], len(scope)
+        if n < _MANY or table.condition not in ("xor", "atmostone"):
+            continue
+        entries += 2 * n * (n + 1)
+        if entries > _MOST_ENTRIES:
+            break
+        factors.append(k)
+        cliques.append((graph.first_state[scope] + ~table.negated).tolist())
+    return factors, cliques
+
+
+def _joined_pairs(graph):
+    """Edges that cliques take the place of, and these cliques of states."""
+    nothing = np.zeros(0, dtype=np.intp), []
+    edges, pairs = _exclusions(graph)
+    if not 0 < len(pairs) <= _MOST_PAIRS:
+        return nothing
+    cliques = _cover(pairs)
+    joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
+    is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
+    # cliques that share most of their pairs would make the graph larger
+    if sum(is_gone) <= sum(map(len, cliques)):
+        return nothing
+    return edges[is_gone], cliques
 
 
 def _exclusions(graph):

@@ -73,6 +73,13 @@ def check_entries(graph, name):
         Name of the solver.
     """
     entries, most = n_entries(graph), most_entries()
+    if entries == np.inf:
+        longest = max(map(len, graph.factor_scopes))
+        limit = int(np.log2(_MOST_CONDITION))
+        raise ValueError(
+            f"{name} writes tables out: the graph has a condition of {longest} "
+            f"variables, at most {limit} are possible; use solver='exact' or 'auto'"
+        )
     if entries > most:
         raise ValueError(
             f"the tables of the graph have {entries:.4g} entries written out, {name} "
