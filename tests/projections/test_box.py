@@ -50,7 +50,7 @@ def is_projection(x, z, lower, upper, a, c):
     np.testing.assert_allclose(x, np.clip(moved, lower, upper), atol=1e-9)
 
 
-@settings(max_examples=500)
+@settings(max_examples=100)
 @given(problems(), st.sampled_from(["median", "sort"]))
 def test_conditions_hold(problem, method):
     z, lower, upper, a, c = problem
@@ -98,7 +98,7 @@ def test_quadratic_program(seed):
     np.testing.assert_allclose(x, exact, atol=1e-12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(problems(), st.data(), st.sampled_from(["median", "sort"]))
 def test_weights(problem, data, method):
     """Of the points that meet the conditions with a multiplier, no other is closer."""

@@ -30,7 +30,7 @@ def is_projection(alpha, m, scale=1.0):
     assert best_vertex(direction) - inner <= 1e-10 * max(1.0, scale)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(
     st.tuples(st.integers(1, 6), st.integers(1, 4)).flatmap(
         lambda shape: hnp.arrays(
@@ -80,9 +80,10 @@ def test_general_solver(seed):
     np.testing.assert_allclose(project_chain_polytope(m).ravel(), result.x, atol=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1.0, 10.0, 100.0])
-@pytest.mark.parametrize(("length", "states"), [(50, 5), (150, 3), (400, 2)])
-@pytest.mark.parametrize("shift", [0.0, -3.0])
+@pytest.mark.parametrize(
+    ("scale", "shift"), [(1.0, 0.0), (10.0, -3.0), (100.0, 0.0), (100.0, -3.0)]
+)
+@pytest.mark.parametrize(("length", "states"), [(50, 5), (250, 2)])
 def test_long_chains(scale, length, states, shift):
     rng = np.random.RandomState(length)
     m = scale * (rng.normal(size=(length, states, states)) + shift)

@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 from sksstruct.projections import project_simplex
 
 
-@settings(max_examples=500)
+@settings(max_examples=100)
 @given(
     hnp.arrays(
         np.float64,
