@@ -25,7 +25,7 @@ from sksstruct.solvers import GDMM, SoftBCFW
 
 # kinds of features of edges: none, one of several, any
 KINDS = [None, "types", "any"]
-ALPHA = 0.05
+ALPHA = 0.1
 
 
 def edge_rows(rng, n, kind):
@@ -167,8 +167,9 @@ def check_oracles(factors, tables, seed=0):
                 assert below is not None
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "normalize"), [(None, True), ("types", False), ("any", True)]
+)
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_oracles_of_edges(pairwise, kind, normalize):
     X, y = graphs(kind=kind)
@@ -285,7 +286,7 @@ def dual_value(factors, model, X, y, w, multipliers):
 
 
 @pytest.mark.parametrize("cliques", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_bound_lies_between_the_relaxation_and_the_multipliers(seed, cliques):
     X, y = graphs(seed)
     X = with_cliques(X, seed) if cliques else X
@@ -331,7 +332,7 @@ def test_the_bound_is_exact_on_trees(pairwise):
 def check_optimum(model, X, y, weight=None, gap=1e-3):
     """The certificate, and another solver's."""
     first = fit(model, X, y, weight, solver=GDMM(10000, 1e-4, check_every=50))
-    second = fit(model, X, y, weight, solver="auto", tol=1e-3)
+    second = fit(model, X, y, weight, solver="cutting_plane", tol=1e-3)
     assert first.dual_gap_ <= gap
     assert first.objective_ - first.dual_gap_ <= second.objective_ + 1e-7
     assert second.objective_ - second.dual_gap_ <= first.objective_ + 1e-7
@@ -381,7 +382,7 @@ def test_optimum_with_node_weights_and_sparse_features():
 
 
 def test_graphs_without_edges():
-    X, y = graphs()
+    X, y = graphs(n_graphs=3)
     X = [Graph(x.node_features, np.zeros((0, 2), dtype=int)) for x in X]
     check_optimum(RelaxedGraphModel(), X, y, gap=1.01e-4)
     check_optimum(RelaxedGraphModel("potts"), X, y, gap=1.01e-4)
@@ -393,14 +394,20 @@ def test_other_updates(pairwise, update):
     X, y = graphs(n_graphs=3)
     solver = GDMM(20000, 3e-3, update=update, check_every=100)
     first = fit(RelaxedGraphModel(pairwise), X, y, solver=solver)
-    second = fit(RelaxedGraphModel(pairwise), X, y, solver="auto", tol=1e-3)
+    second = fit(RelaxedGraphModel(pairwise), X, y, solver="cutting_plane", tol=1e-3)
     assert first.dual_gap_ <= 3.01e-3
     assert first.objective_ == pytest.approx(second.objective_, abs=5e-3)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("kind", [None, "any"])
-@pytest.mark.parametrize("pairwise", ["full", "potts"])
+@pytest.mark.parametrize(
+    ("pairwise", "kind", "normalize"),
+    [
+        ("full", None, True),
+        ("full", "any", False),
+        ("potts", None, False),
+        ("potts", "any", True),
+    ],
+)
 def test_forests_are_the_structured_svm(pairwise, kind, normalize):
     X, y = graphs(kind=kind, tree=True)
     model = GraphModel(pairwise, normalize=normalize, class_weight={0: 2.0, 1: 0.5})
@@ -436,14 +443,14 @@ def test_forests_are_the_structured_svm(pairwise, kind, normalize):
 )
 def test_warm_start(model, change):
     """It goes on from distributions and multipliers, and ends at the same optimum."""
-    X, y = graphs(kind="any", tree=isinstance(model, GraphModel))
+    X, y = graphs(kind="any", tree=isinstance(model, GraphModel), n_graphs=4)
     X = with_cliques(X) if model.loss_normalization == "mean" else X
     solver = GDMM(5000, 1e-3, check_every=5)
     options = {"solver": solver, "random_state": 0}
     warm = SSVMClassifier(model, alpha=ALPHA, warm_start=True, **options).fit(X, y)
     first, passes = warm.objective_, warm.n_iter_
     if change == "alpha":
-        warm.set_params(alpha=0.045)
+        warm.set_params(alpha=0.9 * ALPHA)
     elif change == "features":
         X = [
             x._replace(node_features=x.node_features + 0.01 * np.cos(x.node_features))
@@ -506,10 +513,10 @@ def test_oracle_of_cliques(n_labels):
     ids=str,
 )
 def test_optimum_with_cliques(options, edges):
-    X, y = graphs(seed=4, kind="any" if options else None)
+    X, y = graphs(seed=4, kind="any" if options else None, n_graphs=4)
     if not edges:
         X = [x._replace(edges=x.edges[:0], edge_features=np.ones((0, 1))) for x in X]
-    weight = np.arange(6) % 3 if options else None
+    weight = [1.0, 2.0, 0.0, 1.0] if options else None
     model = RelaxedGraphModel(**options)
     fitted = check_optimum(model, with_cliques(X, 4), y, weight)
     tables = fitted.model_._clique_tables(fitted.weights_)
@@ -567,7 +574,7 @@ def test_dual_values_with_cliques_are_below_the_optimum():
     """Those of the first passes, where factors and variables do not agree."""
     X, y = graphs(seed=1)
     X = [x._replace(edges=x.edges[:0]) for x in with_cliques(X, 1)]
-    best = fit(RelaxedGraphModel(), X, y, solver="auto", tol=1e-4)
+    best = fit(RelaxedGraphModel(), X, y, solver="cutting_plane", tol=1e-4)
     for rho, solver in itertools.product((0.01, 0.1, 1.0), (GDMM, SoftBCFW)):
         solver = solver(40, 0.0, rho=rho, check_every=1)
         history = fit(RelaxedGraphModel(), X, y, solver=solver).history_
