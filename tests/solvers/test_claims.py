@@ -250,7 +250,7 @@ def test_casimir_with_regularization(adaptive, alpha, start):
     q = alpha / (alpha + kappa)
     root, eta = np.sqrt(q), 1.0 - np.sqrt(q) / 2.0
     first = 1.0 * (len(np.unique(multiclass(0)[3])) > 1) - best  # F(0) = 1
-    for k, value in enumerate(run(catalyst, Risk(model), alpha, 40), 1):
+    for k, value in enumerate(run(catalyst, Risk(model), alpha, 25), 1):
         if adaptive:
             rest = mu * D / (1 - root) * (2 - root + root / (1 - np.sqrt(eta)))
             bound = eta ** (k / 2) * (2 * first + rest)
