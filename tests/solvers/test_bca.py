@@ -27,10 +27,9 @@ def crowd(seed=0, n=40, n_labels=8):
 
 
 @pytest.mark.parametrize("alpha", [0.003, 0.05, 1.0])
-@pytest.mark.parametrize("make", [label_sets, crowd])
-@pytest.mark.parametrize("scaling", [1.0, 3.0])
+@pytest.mark.parametrize(("make", "scaling"), [(label_sets, 3.0), (crowd, 1.0)])
 def test_the_optimum_with_a_certificate(alpha, make, scaling):
-    X, Y = make()
+    X, Y = make(n=20)
     # weights that all samples share converge slowly where alpha is small; the last
     # digits take 600 or 9,000 passes, as rounding has it
     tol = {0.003: 2e-3, 0.05: 1e-5, 1.0: 1e-6}[alpha]
