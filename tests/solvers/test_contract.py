@@ -59,7 +59,7 @@ def data():
     "estimator",
     [
         ChainCRF(solver="cutting_plane"),
-        ChainCRF(solver=BMRM(500)),
+        ChainCRF(solver=BMRM(100)),
         ChainCRF(loss="log", solver="svrg"),
     ],
     ids=str,
@@ -164,7 +164,7 @@ def test_scores_on_other_data(name, callbacks):
 @pytest.mark.parametrize(("name", "loss"), EVERY)
 def test_weights_and_constraints(data, name, loss):
     """Example weights act as repetitions; forbidden transitions hold in training."""
-    tol = 3e-4
+    tol = 5e-4
     kwargs = {"loss": loss, "solver": name, "tol": tol, "random_state": 0}
     forbidden = [(0, 1)]
     y = [[2 if (a, b) == (0, 1) else b for a, b in _pairs(row)] for row in data.y]
@@ -183,7 +183,7 @@ def test_weights_and_constraints(data, name, loss):
         )
         auto.fit(data.X, y, sample_weight=weight)
     # a fixed smoothing takes its time, and ends at max_iter
-    rel = 1e-2 if name == "casimir_constant" else 3e-3
+    rel = 1e-2 if name == "casimir_constant" else 4e-3
     assert one.objective_ == pytest.approx(two.objective_, rel=rel)
     assert one.objective_ == pytest.approx(auto.objective_, rel=rel)
 
@@ -466,12 +466,14 @@ def test_simplex_quadratic_programs(seed, scale):
     assert slope.max() - x @ slope <= 1e-9 * max(1.0, scale)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
-@pytest.mark.parametrize("alpha", [1e-4, 0.01, 1.0])
+@pytest.mark.parametrize(
+    ("scale", "alpha"),
+    [(1e-3, 1e-4), (1e-3, 1.0), (1.0, 0.01), (100.0, 1e-4), (100.0, 1.0)],
+)
 def test_bundles_reach_what_cutting_planes_do(scale, alpha):
     rng = np.random.RandomState(0)
-    X = rng.normal(size=(100, 8))
-    y = (X[:, 0] + 0.5 * rng.normal(size=100) > 0).astype(int)
+    X = rng.normal(size=(60, 6))
+    y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0).astype(int)
     kwargs = {"tol": 1e-6, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -616,10 +618,10 @@ SIZED = {
 
 @pytest.fixture(scope="module")
 def large():
-    """Random data of about the size of CoNLL-2000's training set."""
+    """Random data of about a fourth of the size of CoNLL-2000's training set."""
     rng = np.random.RandomState(0)
-    sizes = rng.randint(1, 48, size=8900)
-    n, d = int(sizes.sum()), 75_000
+    sizes = rng.randint(1, 48, size=2200)
+    n, d = int(sizes.sum()), 20_000
     indices = np.sort(rng.randint(d, size=(n, 12)), axis=1).astype(np.int32)
     values = sparse.csr_array(
         (np.ones(12 * n), indices.ravel(), np.arange(n + 1) * 12), shape=(n, d)
@@ -631,7 +633,7 @@ def large():
 
 @pytest.mark.parametrize("name", SIZED)
 def test_memory(large, name):
-    """Nothing of size examples x weights, which would be 115 GB."""
+    """Nothing of size examples x weights, which would be 8 GB."""
     packed, labels = large
     solver = SIZED[name]
     features = packed.values.data.nbytes + packed.values.indices.nbytes
@@ -647,7 +649,7 @@ def test_memory(large, name):
         tracemalloc.stop()
     # vectors of weights, node means of all positions, and a copy of the features
     nodes = 8 * 24 * len(labels)
-    pairs = 8 * 24 * 22 * 8900 if name in ("svrg", "casimir") else 0
+    pairs = 8 * 24 * 22 * len(packed) if name in ("svrg", "casimir") else 0
     # scipy's workspace depends on its version
     vectors = 3 * solver.memory + 20 if name == "lbfgs" else 16
     assert peak <= vectors * weights + 3 * nodes + pairs + 3 * features
