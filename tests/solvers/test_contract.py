@@ -59,7 +59,7 @@ def data():
     "estimator",
     [
         ChainCRF(solver="cutting_plane"),
-        ChainCRF(solver=BMRM(100)),
+        ChainCRF(solver=BMRM(500)),
         ChainCRF(loss="log", solver="svrg"),
     ],
     ids=str,
