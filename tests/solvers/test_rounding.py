@@ -80,7 +80,7 @@ def problem(scale, seed, kind):
 
 @pytest.mark.parametrize("kind", ["chain", "classes"])
 @pytest.mark.parametrize("loss", ["hinge", "log"])
-@pytest.mark.parametrize("scale", 10.0 ** np.arange(0, 13, 3))
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e9, 1e12])
 def test_certificates(kind, loss, scale):
     """No lower bound is above an objective, and objectives are those of the weights."""
     objective = chain_objective if kind == "chain" else class_objective
@@ -91,7 +91,7 @@ def test_certificates(kind, loss, scale):
         values, bounds = [], []
         for solver in solvers:
             common = {"alpha": alpha, "loss": loss, "solver": solver, "random_state": 0}
-            common |= {"max_iter": 50, "tol": 1e-6}
+            common |= {"max_iter": 30, "tol": 1e-6}
             made = SSVMClassifier("multiclass", **common)
             if kind == "chain":
                 made = ChainCRF(loss_normalization=None, **common)

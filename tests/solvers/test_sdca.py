@@ -219,7 +219,7 @@ def test_elastic_net_subgradient(seed, l1_ratio, alpha):
 
 def test_elastic_net_against_another_optimizer():
     """Positive and negative parts as weights of their own, by scipy's L-BFGS-B."""
-    X, y = problem(3, n=6, n_labels=2)
+    X, y = problem(3, n=4, n_labels=2)
     chain = Chain(X, y, 2, costs=np.zeros(2))
     alpha, l1 = 0.05, 0.03
 
