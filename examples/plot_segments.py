@@ -18,8 +18,8 @@ import numpy as np
 from sksstruct import ChainCRF, SegmentCRF
 from sksstruct.datasets import make_segments
 
-data = make_segments(60, random_state=0)
-X, y, X_test, y_test = data.X[:30], data.y[:30], data.X[30:], data.y[30:]
+data = make_segments(30, random_state=0)
+X, y, X_test, y_test = data.X[:15], data.y[:15], data.X[15:], data.y[15:]
 
 # %%
 # Train both on the likelihood. Outputs are labels of positions, and a run of equal

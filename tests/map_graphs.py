@@ -11,7 +11,7 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
-from sksstruct.inference.lp.exact._terms import labeling_cost
+from sksstruct.inference.lp.exact._terms import FORBIDDEN
 
 
 def random_graph(
@@ -70,26 +70,30 @@ def random_graph(
 
 
 def enumerate_labelings(graph):
-    """All labelings and their scores, term by term in Python."""
+    """All labelings and their scores."""
     labelings = list(itertools.product(*(range(k) for k in graph.n_states)))
-    return np.array(labelings).reshape(len(labelings), -1), np.array(
-        [slow_score(graph, x) for x in labelings]
-    )
+    labelings = np.array(labelings, dtype=int).reshape(len(labelings), -1)
+    return labelings, slow_scores(graph, labelings)
 
 
 def slow_score(graph, x):
-    """The score as the documentation writes it."""
-    for v, state in enumerate(graph.evidence):
-        if state >= 0 and x[v] != state:
-            return -np.inf
-    total = graph.offset
+    """The score of one labeling."""
+    return slow_scores(graph, np.array([x], dtype=int).reshape(1, -1))[0]
+
+
+def slow_scores(graph, labelings):
+    """Scores term by term, as the documentation writes them."""
+    x, total = labelings.T, np.full(len(labelings), graph.offset)
     for v in range(graph.n_variables):
-        total += graph.unary(v)[x[v]]
+        total = total + graph.unary(v)[x[v]]
     for e, (u, v) in enumerate(graph.edges):
         weight = 1.0 if graph.edge_weights is None else graph.edge_weights[e]
         total += weight * graph.tables[graph.edge_tables[e]].dense()[x[u], x[v]]
     for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
         total += graph.tables[t].dense()[tuple(x[v] for v in scope)]
+    for v, state in enumerate(graph.evidence):
+        if state >= 0:
+            total[x[v] != state] = -np.inf
     return total
 
 
@@ -98,6 +102,9 @@ def best_score(graph):
 
 
 def all_costs(unaries, scopes, tables):
-    """The cost of every labeling of a network of costs."""
-    states = itertools.product(*(range(len(row)) for row in unaries))
-    return {x: labeling_cost(unaries, scopes, tables, x) for x in states}
+    """The cost of every labeling of a network of costs, at most FORBIDDEN."""
+    labelings = np.indices([len(row) for row in unaries]).reshape(len(unaries), -1)
+    costs = sum(np.asarray(row)[x] for row, x in zip(unaries, labelings, strict=True))
+    for scope, table in zip(scopes, tables, strict=True):
+        costs = np.minimum(costs + table[tuple(labelings[list(scope)])], FORBIDDEN)
+    return dict(zip(zip(*labelings.tolist(), strict=True), costs.tolist(), strict=True))

@@ -392,7 +392,7 @@ def projection(full):
         z, signs = rng.normal(size=n), rng.choice([-1.0, 1.0], size=n)
         row = {"n": n}
         for method in ("median", "sort"):
-            repeat, times = max(1, 10**6 // n), []
+            repeat, times = max(1, (10**6 if full else 10**5) // n), []
             for _ in range(3):
                 started = time.process_time()
                 for _ in range(repeat):
@@ -423,7 +423,7 @@ def projection(full):
 )
 def structured(full):
     X, y = digits(60 if full else 20)
-    most = 300
+    most = 300 if full else 150
     solver = Pragam(most, 0.0, restart=False, check_every=1)
     history = tagger(0.1, solver=solver, random_state=0).fit(X, y).history_
     k, gap = history["pass"][1:], history["gap"][1:]

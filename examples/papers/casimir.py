@@ -188,7 +188,7 @@ def figure_2(full):
     small=False,
 )
 def figure_3(full):
-    X, y, X_test, y_test = clutter(80, 320) if full else clutter(40, 40)
+    X, y, X_test, y_test = clutter(80, 320) if full else clutter(20, 20)
     calls = 60 if full else 20
     problems = [
         (f"lambda {c:g} / n", X, y, c / len(y), MODEL)

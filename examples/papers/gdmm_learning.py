@@ -38,7 +38,7 @@ def passes_to(history, value):
     "its rho grows, and its convergence becomes slower. GDMM converges faster.",
 )
 def figure_2_left(full):
-    X, y = part_of_speech(60) if full else digits(60)
+    X, y = part_of_speech(60) if full else digits(30)
     alpha, most = 1e-2, 300
     optimum = fit(X, y, alpha, "auto", tol=1e-6, max_iter=2000).objective_
     rows, curves, ends, settled = [], {}, {}, {}
@@ -317,6 +317,7 @@ def linear(full):
     for name, n, n_labels, alpha, most in (
         ("AFW", 8, 3, 0.5, 8000), ("BGCD", 60, 8, 0.1, 2000)
     ):  # fmt: skip
+        most = most if full else most // 10
         solver = GDMM(most, 1e-7, update=name.lower(), check_every=10)
         digits_of = []
         for seed in SEEDS:

@@ -42,7 +42,7 @@ def best_rest(steps, goals, u):
 SLACK = st.lists(st.sampled_from([0.0, 1.0, 3.0, np.inf]), min_size=7, max_size=7)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     graphs(),
     st.integers(1, 3) | st.integers(1, 30),

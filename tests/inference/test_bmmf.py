@@ -32,7 +32,7 @@ def enumeration(everything):
     return dict(zip(rows, everything.scores.tolist(), strict=True))
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(forests(max_variables=4), st.integers(1, 12), st.booleans())
 def test_trees(forest, k, solve):
     unary, edges, pairwise = forest
@@ -46,7 +46,7 @@ def test_trees(forest, k, solve):
     assert len(scores) == min(k, count)
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(attractive_graphs(max_variables=4), st.integers(1, 12), st.booleans())
 def test_cuts(graph, k, solve):
     unary, edges, pairwise = graph
@@ -61,7 +61,7 @@ def test_cuts(graph, k, solve):
     assert len(scores) == min(k, count)
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(assignments(), st.integers(1, 12), st.booleans())
 def test_matchings(problem, k, solve):
     scores, alone = problem

@@ -37,7 +37,7 @@ def search(unary, edges, pairwise, k, **kwargs):
     return branch_and_bound((), bound, split, k, **kwargs)
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(forests(), st.integers(1, 8))
 def test_any_pairwise_model(forest, k):
     result = search(*forest, k)
@@ -95,7 +95,7 @@ def all_boxes(weights):
             yield box, weights[top : bottom + 1, left : right + 1].sum()
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(
     hnp.arrays(
         np.float64,
@@ -123,7 +123,7 @@ def overlap(box, other):
     return sides[0] * sides[1] / (sum(areas) - sides[0] * sides[1])
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(
     hnp.arrays(
         np.float64,

@@ -74,7 +74,7 @@ def options(kind):
     return {"projective": kind[0], "single_root": kind[1]}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(arcs(), arcs(WILD)), st.sampled_from(KINDS))
 def test_tree_equals_enumeration(scores, kind):
     _, values = all_trees(scores, *kind)
@@ -88,7 +88,7 @@ def test_tree_equals_enumeration(scores, kind):
         assert not heads.any()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.one_of(arcs(), arcs(WILD)), st.sampled_from(KINDS), st.integers(1, 40))
 def test_topk_equals_enumeration(scores, kind, k):
     trees, values = all_trees(scores, *kind)
@@ -131,7 +131,7 @@ def test_topk_of_longer_sentences(n, seed, kind):
     assert best == pytest.approx(found[1] if len(found) > 1 else -np.inf, abs=1e-12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(arcs(), arcs(WILD)), st.sampled_from(KINDS))
 def test_sums_equal_enumeration(scores, kind):
     log_partition, marginals = dependency_marginals(scores, **options(kind))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from sksstruct.inference import matching, matching_max_marginals
 
 
-@settings(max_examples=700)
+@settings(max_examples=150)
 @given(assignments())
 def test_equals_enumeration(problem):
     scores, unassigned = problem
@@ -34,7 +34,7 @@ def test_equals_enumeration(problem):
     assert all(v[j] == 0 for j in free)
 
 
-@settings(max_examples=700)
+@settings(max_examples=150)
 @given(assignments())
 def test_max_marginals(problem):
     scores, unassigned = problem

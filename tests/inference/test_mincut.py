@@ -26,7 +26,7 @@ def enumerate_graph(unary, edges, pairwise):
     return Exhaustive(unary, edges, list(pairwise))
 
 
-@settings(max_examples=700)
+@settings(max_examples=150)
 @given(attractive_graphs())
 def test_equals_enumeration_with_tie_rule(graph):
     everything = enumerate_graph(*graph)
@@ -36,14 +36,14 @@ def test_equals_enumeration_with_tie_rule(graph):
         np.testing.assert_array_equal(labeling, fewest_ones(everything))
 
 
-@settings(max_examples=700)
+@settings(max_examples=150)
 @given(attractive_graphs())
 def test_max_marginals(graph):
     expected = np.array(enumerate_graph(*graph).max_marginals())
     np.testing.assert_array_equal(min_cut_max_marginals(*graph), expected)
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(st.data())
 def test_warm_starts_change_nothing(data):
     """One solver on a series of problems on the same graph; failures in between."""

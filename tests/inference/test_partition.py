@@ -25,7 +25,7 @@ def solver(everything, slack=0.0):
     return solve
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(forests(max_variables=4), st.integers(1, 12))
 def test_equals_enumeration(forest, k):
     everything = Exhaustive(*forest)

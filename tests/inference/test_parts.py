@@ -16,7 +16,7 @@ from sksstruct.inference import (
 from sksstruct.inference.parts._topk import BestPlacements
 
 
-@settings(max_examples=700)
+@settings(max_examples=150)
 @given(placements())
 def test_equals_tables(problem):
     unary = problem[0]
@@ -33,7 +33,7 @@ def test_equals_tables(problem):
         np.testing.assert_array_equal(found.ravel(), true)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(placements(), st.sampled_from([1, 2, 5, 30, 10**6]))
 def test_k_best(problem, k):
     search = BestPlacements(*problem)
@@ -47,7 +47,7 @@ def test_k_best(problem, k):
         np.testing.assert_array_equal(scores[places], expected)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(placements(max_parts=5, max_side=5))
 def test_larger_trees(problem):
     tables = as_tables(*problem)

@@ -125,7 +125,7 @@ def assert_means(problem, means, expected, atol):
             assert value is None or value.size == 0
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(problems(), st.integers(1, 12))
 def test_best_with_tie_rule(problem, k):
     segments, score = segment_viterbi(**problem)
@@ -141,7 +141,7 @@ def test_best_with_tie_rule(problem, k):
         assert segments[0, 0] == 0 and segments[-1, 1] == len(problem["nodes"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(problems(WILD, size=5), st.sampled_from([0.3, 1.0, 7.0]))
 def test_sums(problem, mu):
     """Scores of any size: log-partition, expected counts, probabilities of segments."""
@@ -177,8 +177,8 @@ def test_sums(problem, mu):
     np.testing.assert_allclose(result.segments, list(expected.values()), atol=1e-9)
 
 
-@settings(max_examples=200)
-@given(problems(size=5))
+@settings(max_examples=60)
+@given(problems(size=4))
 def test_scores_and_indicators(problem):
     potentials = as_potentials(problem)
     shape = np.shape(problem["nodes"])
@@ -292,7 +292,7 @@ def test_all_row_widths(shape, spread):
     assert slope == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(problems(size=5))
 def test_lengths_of_one_are_chains(problem):
     nodes, table = problem["nodes"], problem["transitions"]

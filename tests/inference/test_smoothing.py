@@ -37,7 +37,7 @@ def check(everything, result, strength, smoothing, k):
     assert not result.exact or abs(full - value) < 1e-9
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(chains(), STRENGTHS, st.sampled_from(["entropy", "l2"]), st.integers(1, 6))
 def test_chains(chain, strength, smoothing, k):
     unary, pairwise = chain
@@ -56,7 +56,7 @@ def test_chains(chain, strength, smoothing, k):
     np.testing.assert_allclose(result.edges.sum(axis=1), result.nodes[1:], atol=1e-12)
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(forests(), STRENGTHS, st.sampled_from(["entropy", "l2"]), st.integers(1, 6))
 def test_forests(forest, strength, smoothing, k):
     unary, edges, pairwise = forest
@@ -118,7 +118,7 @@ def test_gradient_is_lipschitz(smoothing):
     assert largest > 0.8
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(chains(), st.sampled_from(["entropy", "l2"]), STRENGTHS, STRENGTHS)
 def test_values_of_two_strengths(chain, smoothing, first, second):
     """Propositions 2 and 39: the stronger is above, by up to mu's change times D."""
@@ -142,7 +142,7 @@ def test_values_of_two_strengths(chain, smoothing, first, second):
         assert strong.value - weak.value == pytest.approx(change * D, abs=1e-9)
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(
     hnp.arrays(np.float64, st.integers(1, 7), elements=st.integers(-4, 4)),
     st.sampled_from([0.5, 1.0, 2.0, 3.0, 8.0]),

@@ -28,7 +28,7 @@ def score_of(labeling, unary, edges, pairwise):
     return total
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(forests())
 def test_max_product(forest):
     labeling, score = max_product(*forest)
@@ -38,7 +38,7 @@ def test_max_product(forest):
     assert len(labeling) == len(forest[0])
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(forests(), st.integers(1, 40))
 def test_topk(forest, k):
     labelings, scores = max_product_topk(*forest, k)
@@ -96,7 +96,7 @@ def all_lists(unary, edges, pairwise, k):
     return [[labels[v] for v in range(len(unary))] for _, labels in found]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(forests(), st.integers(1, 40))
 def test_order_of_ties(forest, k):
     labelings = max_product_topk(*forest, k)[0]
@@ -131,7 +131,7 @@ def test_topk_of_one():
     assert len(max_product_topk([[-np.inf], [0.0]], [], [], 2)[0]) == 0
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(st.one_of(forests(), forests(WILD)))
 def test_sum_product(forest):
     everything = Exhaustive(*forest)
@@ -148,7 +148,7 @@ def test_sum_product(forest):
         np.testing.assert_allclose(found, true, atol=1e-9)
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(forests())
 def test_max_marginals(forest):
     expected = Exhaustive(*forest).max_marginals()

@@ -61,7 +61,7 @@ def score_of(unary, edges, tables, cells, types):
                        enumerate(pairs))  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=120)
 @given(typed_placements())
 def test_equals_enumeration(problem):
     unary, tables = as_tables(*problem)
@@ -78,7 +78,7 @@ def test_equals_enumeration(problem):
         assert score_of(unary, edges, tables, cells, types) == best
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(typed_placements(), st.sampled_from([1, 2, 5, 30, 10**6]), st.booleans())
 def test_k_best(problem, k, with_types):
     """Labelings with types, or placements that have their best types."""
@@ -95,7 +95,7 @@ def test_k_best(problem, k, with_types):
     assert [scores[each] for each in found] == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(typed_placements())
 def test_max_marginals(problem):
     unary, tables = as_tables(*problem)
@@ -106,7 +106,7 @@ def test_max_marginals(problem):
     np.testing.assert_array_equal(found.reshape(unary.shape), expected)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(typed_placements(max_parts=5, max_side=4, max_types=4))
 def test_larger_trees(problem):
     """The best types of every pair of positions, in tables."""

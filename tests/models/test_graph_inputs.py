@@ -68,7 +68,7 @@ def test_weighted_loss(model, normalization):
         assert model.loss(labels, labels, x.node_weights) == 0.0
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(MODELS),

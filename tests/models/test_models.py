@@ -62,14 +62,17 @@ def test_scores_are_what_attributes_say(name):
             assert got == pytest.approx(score, abs=1e-12)
 
 
-def all_margins(model, X, y):
-    """Joint features and losses of all outputs of each example."""
+@cache
+def prepared(name):
+    """A fitted model, and joint features and losses of all outputs of each example."""
+    model, X, y, _ = EVERY[name]
+    fitted = fit(model, X, y, solver="bmrm", tol=1.0).model_
     features, losses = [], []
     for x, y_true in zip(X, y, strict=True):
-        outputs = [y_true, *model.labelings(x)]
-        features.append(np.array([model.joint_feature(x, z) for z in outputs]))
-        losses.append(np.array([model._loss_at(x, y_true, z) for z in outputs]))
-    return features, losses
+        outputs = [y_true, *fitted.labelings(x)]
+        features.append(np.array([fitted.joint_feature(x, z) for z in outputs]))
+        losses.append(np.array([fitted._loss_at(x, y_true, z) for z in outputs]))
+    return fitted, features, losses
 
 
 @cache
@@ -77,8 +80,7 @@ def margins_and_optimum(name, bounded):
     """What all solvers of a problem are compared with."""
     model, X, y, _ = EVERY[name]
     classifier = SSVMClassifier(model, alpha=ALPHA, solver="bmrm")
-    fitted = fit(model, X, y, solver="bmrm", tol=1.0).model_
-    features, losses = all_margins(fitted, X, y)
+    fitted, features, losses = prepared(name)
     bounds = None
     if bounded:
         bounds = fitted._bind(fitted._read(X, y, None, classifier)).box(None)
@@ -98,7 +100,7 @@ def test_optimum(name, solver):
     """Solvers end at the optimum of a general solver, and their gap certifies it."""
     model, X, y, _ = EVERY[name]
     bounded = model.bounds() is not None and not name.startswith("potts")
-    tol = 1e-4 if solver in ("bcfw", "fw") else 1e-6
+    tol = {"bcfw": 1e-4, "fw": 1e-3}.get(solver, 1e-6)
     if bounded and solver != "bmrm":  # safe steps, not the best ones
         tol = 1e-2 if solver == "fw" else 1e-3
     classifier = fit(model, X, y, solver=solver, tol=tol, max_iter=100_000)
@@ -124,16 +126,14 @@ SMOOTHED = [n for n in EVERY if EVERY[n][0].bounds() is None]
 def test_smoothed_by_the_k_best(name, k):
     """Value and gradient: by enumeration, and by finite differences."""
     model, X, y, _ = EVERY[name]
-    classifier = fit(model, X, y, tol=0.1)
-    fitted = classifier.model_
-    bound = fitted._bind(fitted._read(X, y, None, clone(classifier)))
+    fitted, features, losses = prepared(name)
+    bound = fitted._bind(fitted._read(X, y, None, SSVMClassifier(model)))
     loss = TopKHinge(bound, SmoothedHinge("l2", 0.4, k))
     rng = np.random.RandomState(0)
     w = 0.3 * rng.normal(size=bound.n_weights)
     if (box := bound.box()) is not None:
         # with room for differences: outside the box there is no oracle
         w = np.clip(w, box[0] + 0.05, box[1] - 0.05)
-    features, losses = all_margins(fitted, X, y)
 
     def at(w):
         gradient = np.empty_like(w)
@@ -181,10 +181,10 @@ class Interpreted:
     "solver",
     [
         BCFW.as_published(
-            step="away", cache=True, cached_passes=2, tol=1e-4, max_iter=5000
+            step="away", cache=True, cached_passes=2, tol=1e-3, max_iter=5000
         ),
         BCFW.as_published(sampling="uniform", averaging=False, check_every=1, tol=0.05),
-        SSG(2000, 0.02),
+        SSG(2000, 0.05),
     ],
     ids=["away", "fw", "ssg"],
 )
@@ -200,8 +200,7 @@ def test_compiled_and_interpreted_agree(name, solver):
     one = fit(model, X, y, solver=solver)
     other = fit(python(**model.get_params()), X, y, solver=solver)
     w = other.weights_
-    fitted = one.model_
-    features, losses = all_margins(fitted, X, y)
+    _, features, losses = prepared(name)
     risk = np.mean(
         [(b + (a - a[0]) @ w).max() for a, b in zip(features, losses, strict=True)]
     )

@@ -91,11 +91,11 @@ def margins(X, y, model):
         BCFW.as_published(
             step="away", cache=True, sampling="uniform", tol=1e-4, max_iter=20_000
         ),
-        FrankWolfe(5000, 1e-3),
-        SSG(20_000, 1e-3),
+        FrankWolfe(5000, 1e-2),
+        SSG(2000, 1e-2),
         BMRM(2000, 1e-6),
         CuttingPlane(500, 1e-6),
-        Casimir(3000, 1e-3, smoothing="l2", k=6),
+        Casimir(1000, 1e-2, smoothing="l2", k=6),
     ],
     ids=lambda s: s if isinstance(s, str) else type(s).__name__,
 )

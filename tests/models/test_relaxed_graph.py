@@ -36,9 +36,9 @@ def grids(n_graphs=6, size=3, seed=0, features=False):
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_objective_bounds_the_hinge(pairwise, features):
-    X, y = grids(4, features=features)
+    X, y = grids(3, features=features)
     model = RelaxedGraphModel(pairwise)
-    classifier = SSVMClassifier(model, alpha=0.3, random_state=0, tol=1e-3).fit(X, y)
+    classifier = SSVMClassifier(model, alpha=1.0, random_state=0, tol=1e-3).fit(X, y)
     assert classifier.dual_gap_ <= 1.001e-3
     fitted, w = classifier.model_, classifier.weights_
     fractional = hinge = relaxed = 0.0
@@ -53,7 +53,7 @@ def test_objective_bounds_the_hinge(pairwise, features):
         best = Enumeration().solve(graph).score
         assert value >= best - 1e-6
         hinge += best - score
-    objective = 0.15 * w @ w + relaxed / len(X)
+    objective = 0.5 * w @ w + relaxed / len(X)
     assert classifier.objective_ == pytest.approx(objective, abs=1e-6)
     assert relaxed >= hinge - 1e-6
 
@@ -74,13 +74,13 @@ def test_fractional_answers_are_met():
 
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_trees_are_the_structured_svm(pairwise):
-    X, y = grids(5)
+    X, y = grids(3)
     X = [(x[0], [(v, v + 1) for v in range(8)]) for x in X]
     relaxed, exact = (
-        SSVMClassifier(model, alpha=0.5, random_state=0, tol=1e-4).fit(X, y)
+        SSVMClassifier(model, alpha=1.0, random_state=0, tol=3e-4).fit(X, y)
         for model in (RelaxedGraphModel(pairwise), GraphModel(pairwise))
     )
-    assert relaxed.objective_ == pytest.approx(exact.objective_, abs=2.1e-4)
+    assert relaxed.objective_ == pytest.approx(exact.objective_, abs=6.1e-4)
     # alpha/2 |w - w'|^2 is at most the gap
     for name in ("classes_", "coef_", "intercept_", "edge_coef_"):
         mine, other = getattr(relaxed, name), getattr(exact, name)
@@ -94,8 +94,8 @@ def test_trees_are_the_structured_svm(pairwise):
 def test_topk_of_small_graphs(pairwise):
     """Against enumeration: cycles, trees, single nodes, and ties at zero weights."""
     rng = np.random.RandomState(0)
-    for _ in range(60):
-        n = rng.randint(1, 6)
+    for _ in range(30):
+        n = rng.randint(1, 5)
         edges = [(u, v) for v in range(n) for u in range(v) if rng.rand() < 0.6]
         edges = np.array(edges, dtype=int).reshape(-1, 2)
         x = (
@@ -231,9 +231,9 @@ def test_features_of_cliques():
 
 @pytest.mark.parametrize("loopy", [False, True])
 def test_oracles_of_cliques(loopy):
-    X, y = clique_graphs(loopy=loopy)
+    X, y = clique_graphs(3, loopy=loopy)
     classifier = SSVMClassifier(
-        RelaxedGraphModel(), alpha=0.1, random_state=0, tol=1e-3
+        RelaxedGraphModel(), alpha=0.3, random_state=0, tol=1e-3
     ).fit(X, y)
     fitted, w = classifier.model_, classifier.weights_
     assert classifier.dual_gap_ <= 1.001e-3
@@ -279,7 +279,7 @@ def test_oracles_of_cliques(loopy):
             hinge += best - scores[tuple(y_true)]
             relaxed += value - scores[tuple(y_true)]
         if weights is w:
-            expected = 0.05 * w @ w + relaxed / len(X)
+            expected = 0.15 * w @ w + relaxed / len(X)
             assert classifier.objective_ == pytest.approx(expected, abs=1e-6)
         elif loopy:
             assert fractional and relaxed > hinge + 1e-3

@@ -1,5 +1,7 @@
 """Nonlinear scores: derivatives, and the loss that is built on them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from problems import LinearScore
@@ -156,6 +158,14 @@ def test_hinge_is_the_limit_of_its_smoothing():
     assert problem.value_and_gradient(w)[0] == pytest.approx(problem.value(w), abs=1e-7)
 
 
+@cache
+def optimum_of_xor(loss):
+    """Data, a model, and the objective that it reaches by default."""
+    X, y = xor(15, 0)
+    model = ChainCRF(0.03, loss=loss, score_function=ELUScore(6), random_state=0)
+    return X, y, model, clone(model).fit(X, y).objective_
+
+
 def xor(n, seed):
     rng = np.random.RandomState(seed)
     X = [rng.normal(size=(rng.randint(2, 6), 2)) for _ in range(n)]
@@ -191,20 +201,18 @@ def test_learns_what_no_linear_score_can(loss):
     [
         ProxLinear(60, schedule="constant", mu=0.02),
         ProxLinear(60, smoothing="l2"),
-        ProxLinear(60, inner="casimir", inner_iter=10),
-        ProxLinear(60, inner="casimir", inner_iter=10, start="extrapolation"),
-        ProxLinear(60, inner="casimir", inner_iter=10, start="previous"),
-        SGD(300),
-        SGD(300, averaging=False),
+        ProxLinear(25, inner="casimir", inner_iter=10),
+        ProxLinear(25, inner="casimir", inner_iter=10, start="extrapolation"),
+        ProxLinear(25, inner="casimir", inner_iter=10, start="previous"),
+        SGD(200),
+        SGD(200, averaging=False),
     ],
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:training did not converge")
 def test_solvers_reach_the_same_objective(loss, solver):
-    X, y = xor(30, 0)
-    model = ChainCRF(0.01, loss=loss, score_function=ELUScore(12), random_state=0)
-    best = clone(model).fit(X, y).objective_
-    model.set_params(solver=solver).fit(X, y)
+    X, y, model, best = optimum_of_xor(loss)
+    model = clone(model).set_params(solver=solver).fit(X, y)
     assert (np.diff(model.history_["primal"]) <= 1e-12).all()
     # of a problem that is not convex, from the same start
     assert model.objective_ < 1.2 * best
@@ -226,10 +234,10 @@ def test_without_regularization(loss, solver):
 @pytest.mark.parametrize("inner", ["lbfgs", "casimir"])
 @pytest.mark.filterwarnings("ignore:training did not converge")
 def test_linear_scores_reach_the_optimum(loss, inner):
-    data = make_chain(20, n_classes=3, random_state=0)
-    linear = ChainCRF(0.05, loss=loss, fit_intercept=False, tol=1e-5, random_state=0)
+    data = make_chain(10, n_classes=3, random_state=0)
+    linear = ChainCRF(0.1, loss=loss, fit_intercept=False, tol=1e-5, random_state=0)
     linear.fit(data.X, data.y)
-    solver = ProxLinear(300, 1e-5, inner=inner)
+    solver = ProxLinear(100, 1e-5, inner=inner)
     model = clone(linear).set_params(score_function=LinearScore(), solver=solver)
     model.fit(data.X, data.y)
     # no lower than what the optimum is known to be, and not far above

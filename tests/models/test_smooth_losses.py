@@ -14,7 +14,7 @@ from sksstruct.models import GraphModel, MulticlassModel
 from sksstruct.models.roles import smooth_loss
 
 # instances of each kind
-N_INSTANCES = 500
+N_INSTANCES = 120
 
 PROBLEMS = {**OTHERS, **SEGMENTS}
 
@@ -28,19 +28,26 @@ def bind(model, X, y, sample_weight=None, *, mu=1.0, likelihood=False):
     return spec, table, SmoothedHinge("entropy", mu, 1)
 
 
-def enumerated(spec, X, y, w, p, mu, likelihood):
-    """Smooth loss, gradient and expected loss by their definition."""
-    value, gradient, expected = 0.0, np.zeros(len(w)), 0.0
-    for x, observed, weight in zip(X, y, p, strict=True):
+def listed(spec, X, y):
+    """Of each example: features and losses of all outputs, and observed features."""
+    rows = []
+    for x, observed in zip(X, y, strict=True):
         outputs = list(spec.labelings(x))
         phi = np.array([spec.joint_feature(x, z) for z in outputs])
         losses = np.array([spec.loss(observed, z) for z in outputs])
-        losses *= not likelihood
+        rows.append((phi, losses, spec.joint_feature(x, observed)))
+    return rows
+
+
+def enumerated(rows, w, p, mu, likelihood):
+    """Smooth loss, gradient and expected loss by their definition."""
+    value, gradient, expected = 0.0, np.zeros(len(w)), 0.0
+    for (phi, losses, true), weight in zip(rows, p, strict=True):
+        losses = losses * (not likelihood)
         scores = (phi @ w + losses) / mu
         probability = np.exp(scores - scores.max())
         log_sum = scores.max() + np.log(probability.sum())
         probability /= probability.sum()
-        true = spec.joint_feature(x, observed)
         value += weight * (mu * log_sum - true @ w)
         gradient += weight * (probability @ phi - true)
         expected += weight * (probability @ losses)
@@ -67,13 +74,14 @@ def test_value_and_gradient(name, likelihood):
     model, X, y, _ = PROBLEMS[name]
     rng = np.random.RandomState(0)
     p = rng.uniform(0.5, 2.0, size=len(X))
+    rows = listed(bind(model, X, y, p)[0], X, y)
     for size, mu in ((0.0, 1.0), (0.3, 0.5), (1.0, 1.0), (3.0, 2.0), (2.0, 0.1)):
         mu = 1.0 if likelihood else mu
-        spec, table, smoothing = bind(model, X, y, p, mu=mu, likelihood=likelihood)
+        _, table, smoothing = bind(model, X, y, p, mu=mu, likelihood=likelihood)
         w = size * rng.normal(size=table.n_weights) * real(table)
         loss, gradient = smooth_loss(table, smoothing), np.empty(table.n_weights)
         value = loss.value_and_gradient(w, gradient)
-        want = enumerated(spec, X, y, w, p / p.sum(), mu, likelihood)
+        want = enumerated(rows, w, p / p.sum(), mu, likelihood)
         assert value == pytest.approx(want[0], rel=1e-10, abs=1e-11)
         np.testing.assert_allclose(gradient, want[1], rtol=1e-9, atol=1e-10)
         expected = 0.0 if likelihood else want[2]
@@ -116,7 +124,7 @@ def test_visits(name, anchored):
     rng = np.random.RandomState(2)
     p = rng.uniform(0.5, 2.0, size=len(X))
     spec, table, smoothing = bind(model, X, y, p, mu=0.7)
-    loss = smooth_loss(table, smoothing)
+    rows, loss = listed(spec, X, y), smooth_loss(table, smoothing)
     start = 0.5 * rng.normal(size=table.n_weights) * real(table)
     weights, gradient = LazyWeights(table.n_weights), np.empty(table.n_weights)
     weights.w[:] = start
@@ -128,7 +136,7 @@ def test_visits(name, anchored):
     ratios, rate, ridge = rng.uniform(0.5, 2.0, size=6), 0.1, 0.3
 
     def of(i, w):
-        return enumerated(spec, [X[i]], [y[i]], w, [1.0], 0.7, False)[1]
+        return enumerated([rows[i]], w, [1.0], 0.7, False)[1]
 
     want = start.copy()
     for i, ratio in zip(order, ratios, strict=True):
@@ -302,7 +310,7 @@ def test_random_problems():
         w = rng.choice([0.0, 1.0, 5.0]) * rng.normal(size=table.n_weights) * real(table)
         gradient = np.empty(table.n_weights)
         value = smooth_loss(table, smoothing).value_and_gradient(w, gradient)
-        want = enumerated(spec, X, y, w, p / p.sum(), mu, likelihood)
+        want = enumerated(listed(spec, X, y), w, p / p.sum(), mu, likelihood)
         assert value == pytest.approx(want[0], rel=1e-10, abs=1e-11)
         np.testing.assert_allclose(gradient, want[1], rtol=1e-9, atol=1e-10)
         check_topk(spec, table, X[0], y[0], w, likelihood)

@@ -140,10 +140,10 @@ def test_other_oracles_are_refused(name):
 def test_nonlinear_scores():
     """The k best labelings make smoothing, and so score functions, possible."""
     rng = np.random.RandomState(0)
-    (X, y), (X_test, y_test) = two_ways(40, rng), two_ways(60, rng)
+    (X, y), (X_test, y_test) = two_ways(20, rng), two_ways(60, rng)
     model = PartsModel([(0, 1)], unit=3.0, n_types=2)
     classifier = SSVMClassifier(
-        model, score_function=ELUScore(4), alpha=0.003, max_iter=30, random_state=0
+        model, score_function=ELUScore(4), alpha=0.01, max_iter=8, random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from functools import cache
 
 import numpy as np
 import pytest
@@ -83,13 +84,19 @@ def test_elimination_keeps_the_least_cost(seed):
     assert costs[tuple(left.complete(parts).tolist())] == best
 
 
+@cache
+def hard_network(seed):
+    """A network, and its least cost."""
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, n=8, n_factors=18)
+    return *network, min(all_costs(*network).values())
+
+
 @pytest.mark.parametrize("work", [1, 10**9])
 @pytest.mark.parametrize("seed", range(15))
 def test_depth_first_can_be_interrupted(seed, work):
     """In small pieces, with open nodes handed out and taken up in between."""
-    rng = np.random.default_rng(seed)
-    unaries, scopes, tables = random_network(rng, n=8, n_factors=18, n_values=5)
-    least = min(all_costs(unaries, scopes, tables).values())
+    unaries, scopes, tables, least = hard_network(seed)
     network = Consistency(unaries, scopes, tables, LIMIT)
     network.wake_all()
     if not network.make_consistent():

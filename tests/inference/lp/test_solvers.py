@@ -1,5 +1,7 @@
 """Every solver against enumeration and the linear program."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from map_graphs import best_score, random_graph, slow_score
@@ -70,36 +72,37 @@ def check(solver, graph, optimum, lp=None):
     return result
 
 
+@cache
+def solved(seed, **kind):
+    """A graph, its best score, and the value of its relaxation."""
+    graph = random_graph(np.random.default_rng(seed), **kind)
+    found = HiGHS().solve(graph, random_state=0)
+    lp = found.bound if found.status in ("optimal", "fractional") else None
+    return graph, best_score(graph), lp
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("solver", PAIRWISE, ids=name)
 def test_pairwise(solver, case):
     for seed in range(6):
-        graph = random_graph(np.random.default_rng(seed), **CASES[case])
-        check(solver, graph, best_score(graph), _lp(graph))
+        check(solver, *solved(seed, **CASES[case]))
 
 
 @pytest.mark.parametrize("solver", GENERAL, ids=name)
 @pytest.mark.parametrize("logic", [0, 3])
 def test_larger_factors(solver, logic):
     for seed in range(8):
-        graph = random_graph(
-            np.random.default_rng(seed), m=4, factors=3, order=4, logic=logic,
+        check(solver, *solved(
+            seed, m=4, factors=3, order=4, logic=logic,
             infinite=0.1 * (seed % 3 == 0 and not logic), integers=seed % 4 == 0,
             evidence=seed % 2,
-        )  # fmt: skip
-        check(solver, graph, best_score(graph), _lp(graph))
+        ))  # fmt: skip
 
 
 @pytest.mark.parametrize("solver", BINARY, ids=name)
 def test_binary(solver):
     for seed in range(6):
-        graph = random_graph(np.random.default_rng(seed), n=8, m=14, states=(2, 2))
-        check(solver, graph, best_score(graph), _lp(graph))
-
-
-def _lp(graph):
-    found = HiGHS().solve(graph, random_state=0)
-    return found.bound if found.status in ("optimal", "fractional") else None
+        check(solver, *solved(seed, n=8, m=14, states=(2, 2)))
 
 
 @pytest.mark.parametrize(
