@@ -33,8 +33,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
-from cluster.helpers import CUTS, OPTIONS, PARTS, B, N, in_parts, local, same_bits  # noqa: E402
 
+from cluster.helpers import CUTS, OPTIONS, PARTS, B, N, in_parts, local, same_bits  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
     DaskExecutor,
