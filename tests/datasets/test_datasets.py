@@ -160,11 +160,12 @@ class TestFetch:
         path.write_bytes(gzip.compress("\n".join(lines).encode(), 1))
         data = datasets.fetch_ocr_letters(data_home=tmp_path)
         assert len(data.X) == 6877
-        path.write_bytes(gzip.compress("\n".join(lines[:-1]).encode(), 1))
+        first = lines[: offsets[1]]
+        path.write_bytes(gzip.compress("\n".join(first[:-1]).encode(), 1))
         with pytest.raises(ValueError, match="last word has no end"):
             datasets.fetch_ocr_letters(data_home=tmp_path)
-        lines[3] = lines[3].replace("\t", " ", 1) + "\t0"
-        path.write_bytes(gzip.compress("\n".join(lines).encode(), 1))
+        first[3] = first[3].replace("\t", " ", 1) + "\t0"
+        path.write_bytes(gzip.compress("\n".join(first).encode(), 1))
         with pytest.raises(ValueError, match="line 4: 135 columns"):
             datasets.fetch_ocr_letters(data_home=tmp_path)
 
