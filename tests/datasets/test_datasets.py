@@ -151,9 +151,12 @@ class TestFetch:
             X, y, offsets, fold = z["X"], z["y"], z["offsets"], z["fold"]
         ends = set((offsets[1:] - 1).tolist())
         words = np.repeat(np.arange(len(fold)), np.diff(offsets))
+        # digits with tabs between them
+        pixels = np.full((len(X), 2 * X.shape[1] - 1), ord("\t"), np.uint8)
+        pixels[:, ::2] = X + ord("0")
         lines = [
             f"{k + 1}\t{chr(97 + y[k])}\t{-1 if k in ends else k + 2}\t{words[k]}\t1\t"
-            f"{fold[words[k]]}\t" + "\t".join(map(str, X[k].tolist()))
+            f"{fold[words[k]]}\t" + pixels[k].tobytes().decode()
             for k in range(len(y))
         ]
         path = tmp_path / "letter.data.gz"

@@ -372,10 +372,10 @@ def test_steady_where_a_chain_flickers():
             y.append(labels)
         return X, y
 
-    (X, y), (test, true) = series(60), series(60)
+    (X, y), (test, true) = series(40), series(60)
     chain = ChainCRF(random_state=0).fit(X, y).score(test, true)
-    segments = SegmentCRF(random_state=0).fit(X, y).score(test, true)
-    # 0.76 of the errors
+    segments = SegmentCRF(tol=0.02, random_state=0).fit(X, y).score(test, true)
+    # 0.64 of the errors
     assert 1.0 - segments < 0.85 * (1.0 - chain)
 
 
