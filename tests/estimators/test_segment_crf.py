@@ -373,9 +373,9 @@ def test_steady_where_a_chain_flickers():
         return X, y
 
     (X, y), (test, true) = series(40), series(60)
-    chain = ChainCRF(random_state=0).fit(X, y).score(test, true)
+    chain = ChainCRF(tol=0.02, random_state=0).fit(X, y).score(test, true)
     segments = SegmentCRF(tol=0.02, random_state=0).fit(X, y).score(test, true)
-    # 0.64 of the errors
+    # 0.63 of the errors
     assert 1.0 - segments < 0.85 * (1.0 - chain)
 
 
