@@ -1,5 +1,6 @@
 """Plain, slow and independent: what the compiled code is compared with."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -26,10 +27,18 @@ def chains(draw, scores=SCORES):
     return unary, draw(hnp.arrays(np.float64, shape, elements=scores))
 
 
+@cache
+def labelings_of(size, n_states):
+    """All labelings, in lexicographic order."""
+    labelings = np.array(list(product(range(n_states), repeat=size)))
+    labelings.flags.writeable = False
+    return labelings
+
+
 def enumerate_chain(unary, pairwise):
     """All labelings of a chain and their scores, in lexicographic order."""
     size, n_states = unary.shape
-    labelings = np.array(list(product(range(n_states), repeat=size)))
+    labelings = labelings_of(size, n_states)
     scores = np.zeros(len(labelings))
     for t in range(size):
         scores = scores + unary[t, labelings[:, t]]
@@ -90,8 +99,9 @@ class Chain:
         return np.concatenate(parts)
 
     def loss(self, i, labels):
+        """Of one labeling, or of each of several."""
         wrong = self.y[i] != np.asarray(labels)
-        return float((self.costs[self.y[i]] * wrong).sum() / self.lengths[i])
+        return (self.costs[self.y[i]] * wrong).sum(axis=-1) / self.lengths[i]
 
     def flatten(self, model):
         """Weights of a fitted estimator in this order."""
@@ -226,13 +236,18 @@ class TripleChain(PairChain):
             }
         self.seen = sorted(seen)
 
-    def counts(self, labels):
-        """How often each triple is in a labeling."""
-        triples = list(zip(labels, labels[1:], labels[2:], strict=False))
-        return np.array([triples.count(triple) for triple in self.seen], dtype=float)
+    def counts(self, labelings):
+        """How often each triple is in each labeling."""
+        triples = np.stack([labelings[:, :-2], labelings[:, 1:-1], labelings[:, 2:]])
+        equal = [
+            (triples == np.reshape(triple, (3, 1, 1))).all(axis=0).sum(axis=1)
+            for triple in self.seen
+        ]
+        return np.reshape(equal, (len(equal), -1)).T
 
     def feature_map(self, i, labels):
-        return np.append(super().feature_map(i, labels), self.counts(tuple(labels)))
+        counts = self.counts(np.reshape(labels, (1, -1))).ravel()
+        return np.append(super().feature_map(i, labels), counts)
 
     def flatten(self, model):
         parts = [super(PairChain, self).flatten(model)]
@@ -243,16 +258,14 @@ class TripleChain(PairChain):
     def enumerate(self, i, w):
         n = len(w) - len(self.seen)
         labelings, scores = enumerate_chain(*self.potentials(i, w[:n]))
-        counts = [self.counts(tuple(labels)) for labels in labelings.tolist()]
-        return labelings, scores + np.reshape(counts, (len(counts), -1)) @ w[n:]
+        if self.seen:
+            scores = scores + self.counts(labelings) @ w[n:]
+        return labelings, scores
 
     def hinge(self, i, w):
         labelings, scores = self.enumerate(i, w)
         true = scores[(labelings == self.y[i]).all(axis=1)][0]
-        return max(
-            score + self.loss(i, labels) - true
-            for labels, score in zip(labelings, scores, strict=True)
-        )
+        return (scores + self.loss(i, labelings)).max() - true
 
 
 def flat_weights(model, rng):
@@ -282,12 +295,12 @@ def smooth_objective(chain, w, loss, *, augmented, known=None, allowed=None):
     for i, y in enumerate(chain.y):
         labelings, values = chain.enumerate(i, w)
         if allowed is not None:
-            keep = [allowed(labels) for labels in labelings]
+            keep = allowed(labelings)
             labelings, values = labelings[keep], values[keep]
         where = slice(None) if known is None else known[i]
         agrees = (labelings[:, where] == y[where]).all(axis=1)
         if augmented:
-            values = values + [chain.loss(i, labels) for labels in labelings]
+            values = values + chain.loss(i, labelings)
         y_true = values[agrees][0] if known is None else logsumexp(values[agrees])
         total += chain.p[i] * (smoothed_maximum(values, *loss) - y_true)
     return total

@@ -37,9 +37,9 @@ def stop(process):
         process.wait()
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    """Client of two workers of one thread each.
+@pytest.fixture(scope="package")
+def cluster(tmp_path_factory):
+    """Client of two workers of one thread each, for all modules.
 
     The processes are started as a shell would. ``LocalCluster`` watches its workers,
     and fails when it closes if one was killed at an unlucky moment.
@@ -70,6 +70,13 @@ def client(tmp_path_factory):
             stop(process)
 
 
+@pytest.fixture
+def client(cluster):
+    """The client of the cluster, whose workers are back if a test has killed some."""
+    cluster.wait_for_workers(2, timeout=60)
+    return cluster
+
+
 @pytest.fixture(scope="module")
 def data():
     """Sequences with labels, to be cut in parts."""
@@ -87,6 +94,5 @@ def acting(client):
     """Lets a block on the workers do something else in its fourth round."""
     from cluster.acting import Acting
 
-    client.wait_for_workers(2, timeout=60)
     yield lambda act, number: client.register_plugin(Acting(act, number))
     client.unregister_worker_plugin(Acting.name)

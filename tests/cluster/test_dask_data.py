@@ -33,8 +33,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
-from cluster.helpers import CUTS, OPTIONS, PARTS, B, N, in_parts, local, same_bits  # noqa: E402
 
+from cluster.helpers import CUTS, OPTIONS, PARTS, B, N, in_parts, local, same_bits  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
     DaskExecutor,
@@ -109,17 +109,17 @@ def test_arrays(client):
     labels = da.from_array(y, chunks=30)
     for loss, tol in (("hinge", 3e-3), ("log", 1e-2)):
         classifier = DaskSSVMClassifier(
-            alpha="auto", loss=loss, random_state=0, client=client
+            alpha="auto", loss=loss, tol=0.5, random_state=0, client=client
         )
         classifier.fit(rows, labels)
-        solver = Partitioned(blocks=3, tol=tol)
+        solver = Partitioned(blocks=3, tol=0.5)
         expected = SSVMClassifier(
             alpha="auto", loss=loss, solver=solver, random_state=0
         ).fit(X, y)
         assert classifier.alpha_ == pytest.approx(expected.alpha_, rel=1e-12)
         # sums of parts have other last bits
-        expected.set_params(alpha=0.1).fit(X, y)
-        classifier.set_params(alpha=0.1).fit(rows, labels)
+        expected.set_params(alpha=0.1, solver__tol=tol).fit(X, y)
+        classifier.set_params(alpha=0.1, tol=tol).fit(rows, labels)
         assert classifier.coef_.tobytes() == expected.coef_.tobytes()
     np.testing.assert_array_equal(
         classifier.predict(rows).compute(), expected.predict(X)

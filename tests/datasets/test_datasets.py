@@ -151,20 +151,24 @@ class TestFetch:
             X, y, offsets, fold = z["X"], z["y"], z["offsets"], z["fold"]
         ends = set((offsets[1:] - 1).tolist())
         words = np.repeat(np.arange(len(fold)), np.diff(offsets))
+        # digits with tabs between them
+        pixels = np.full((len(X), 2 * X.shape[1] - 1), ord("\t"), np.uint8)
+        pixels[:, ::2] = X + ord("0")
         lines = [
             f"{k + 1}\t{chr(97 + y[k])}\t{-1 if k in ends else k + 2}\t{words[k]}\t1\t"
-            f"{fold[words[k]]}\t" + "\t".join(map(str, X[k].tolist()))
+            f"{fold[words[k]]}\t" + pixels[k].tobytes().decode()
             for k in range(len(y))
         ]
         path = tmp_path / "letter.data.gz"
         path.write_bytes(gzip.compress("\n".join(lines).encode(), 1))
         data = datasets.fetch_ocr_letters(data_home=tmp_path)
         assert len(data.X) == 6877
-        path.write_bytes(gzip.compress("\n".join(lines[:-1]).encode(), 1))
+        first = lines[: offsets[1]]
+        path.write_bytes(gzip.compress("\n".join(first[:-1]).encode(), 1))
         with pytest.raises(ValueError, match="last word has no end"):
             datasets.fetch_ocr_letters(data_home=tmp_path)
-        lines[3] = lines[3].replace("\t", " ", 1) + "\t0"
-        path.write_bytes(gzip.compress("\n".join(lines).encode(), 1))
+        first[3] = first[3].replace("\t", " ", 1) + "\t0"
+        path.write_bytes(gzip.compress("\n".join(first).encode(), 1))
         with pytest.raises(ValueError, match="line 4: 135 columns"):
             datasets.fetch_ocr_letters(data_home=tmp_path)
 

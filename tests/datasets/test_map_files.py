@@ -322,14 +322,14 @@ def mutate(data, rng):
 
 @pytest.mark.parametrize("kind", ["uai", "LG", "wcsp", "fg"])
 def test_broken_files(tmp_path, kind):
-    """4,000 mutations: a clear error or a graph, and never much memory."""
+    """1,600 mutations: a clear error or a graph, and never much memory."""
     rng = np.random.default_rng(0)
     text = {"uai": UAI, "LG": UAI.replace("0.0", "-1.0"), "wcsp": WCSP, "fg": FG}[kind]
     load = {"wcsp": load_wcsp, "fg": load_fg}.get(kind, load_uai)
     path = tmp_path / f"a.{kind}"
     valid = 0
     tracemalloc.start()
-    for _ in range(1000):
+    for _ in range(400):
         path.write_bytes(mutate(text.encode(), rng))
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
@@ -344,7 +344,7 @@ def test_broken_files(tmp_path, kind):
         # ten times the file, and what any small graph takes
         assert tracemalloc.get_traced_memory()[1] - before < 10 * len(text) + 60_000
     tracemalloc.stop()
-    assert 20 < valid < 980
+    assert 8 < valid < 392
 
 
 def test_real_files(data_home):

@@ -135,7 +135,7 @@ def test_scikit_learn():
 )
 def test_contract(name):
     check = getattr(estimator_checks, name)
-    check(CalibratedTagger(ChainCRF(random_state=0), cv=3))
+    check(CalibratedTagger(ChainCRF(random_state=0), cv=2))
 
 
 def test_another_fit_of_the_chain_forgets_the_temperature():

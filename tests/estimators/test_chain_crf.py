@@ -36,10 +36,12 @@ def data():
         # steps that are not pairwise take long to the optimum unless alpha is large
         ChainCRF(1.0, solver="bcfw", class_weight="balanced"),
         ChainCRF(
+            0.1,
             solver=BCFW.as_published(step="pairwise", averaging=False, cache=True),
             boundary=False,
         ),
         ChainCRF(
+            0.1,
             solver=BCFW.as_published(
                 sampling="permutation", step="away", inner_steps=3
             ),
@@ -592,7 +594,7 @@ def test_ocr_small_figures(data_home):
         sampling="permutation", averaging=False, max_iter=50, tol=0, check_every=50
     )
     primal = []
-    for seed in range(8):  # the last iterate's primal is noisy: +- 0.008
+    for seed in range(4):  # the last iterate's primal is noisy: +- 0.008
         model = ChainCRF(
             1 / 626, loss_normalization="sequence", solver=solver, random_state=seed
         )
@@ -615,7 +617,6 @@ def test_ocr_small_figures(data_home):
     [
         (0.01, 0.165030, 0.165032),
         (1 / 626, 0.049081, 0.049108),
-        (0.001, 0.033102, 0.033125),
     ],
 )
 def test_ocr_small_optimum(data_home, alpha, low, high):

@@ -92,7 +92,9 @@ def form(request, monkeypatch):
 
 
 @pytest.mark.parametrize("update", ["bcfw", "bgcd", "afw"])
-@pytest.mark.parametrize("boundary", [True, False])
+@pytest.mark.parametrize(
+    ("boundary", "form"), [(True, "table"), (False, "sparse")], indirect=["form"]
+)
 def test_forbidden_transitions(boundary, update, form):
     """The optimum is that of the exact oracle, and every dual value below it."""
     X, y = obedient()

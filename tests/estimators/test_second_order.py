@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -110,8 +111,9 @@ class TestGradient:
         X, y = [X[i] for i in keep], [y[i] for i in keep]
         smooth, model = bound(X, y, name, forbidden_transitions=[(1, 1)])
 
-        def allowed(labels):
-            return (1, 1) not in zip(labels, labels[1:], strict=False)
+        def allowed(labelings):
+            ones = labelings == 1
+            return ~(ones[:, :-1] & ones[:, 1:]).any(axis=1)
 
         self.check(smooth, model, TripleChain(X, y, 3), name, allowed=allowed)
 
@@ -236,6 +238,13 @@ def test_oracles_equal_enumeration(chain):
     np.testing.assert_allclose(fitted.marginals(), nodes, atol=1e-12)
 
 
+@cache
+def optimum_of_the_hinge(columns, alpha):
+    """The chain of a problem, and the minimum of its objective."""
+    chain = TripleChain(*problem(n=6), 3, columns)
+    return chain, chain.optimum(alpha)
+
+
 class TestOptimum:
     """Every solver reaches what a general solver finds."""
 
@@ -244,15 +253,15 @@ class TestOptimum:
     )
     @pytest.mark.parametrize("columns", [None, [1]], ids=["plain", "paired"])
     def test_of_the_hinge(self, solver, columns):
-        X, y = problem(n=6)
-        chain, alpha = TripleChain(X, y, 3, columns or []), 0.5
+        (X, y), alpha = problem(n=6), 0.5
+        chain, best = optimum_of_the_hinge(tuple(columns or ()), alpha)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = ChainCRF(
                 alpha, solver=solver, tol=1e-3, max_iter=2000, random_state=0,
                 order=2, transition_features=columns,
             ).fit(X, y)  # fmt: skip
-        best, w = chain.optimum(alpha), chain.flatten(model)
+        w = chain.flatten(model)
         assert model.objective_ == pytest.approx(chain.primal(w, alpha), abs=1e-9)
         assert -1e-6 <= model.objective_ - best <= max(model.dual_gap_, 2e-3) + 1e-6
 
@@ -295,7 +304,7 @@ class TestOptimum:
         alpha, chain = 5.0, TripleChain(X, y, 3)
         model = ChainCRF(
             alpha, order=2, random_state=0,
-            solver=BCFW.as_published(**options, max_iter=9000, tol=0.02),
+            solver=BCFW.as_published(**options, max_iter=9000, tol=0.1),
         ).fit(X, y)  # fmt: skip
         w = chain.flatten(model)
         if length == 5:
@@ -303,7 +312,7 @@ class TestOptimum:
             assert model.objective_ == pytest.approx(exact, abs=1e-9)
         dual = model.dual_loss_ - alpha / 2 * (w @ w)
         assert model.objective_ - model.dual_gap_ == pytest.approx(dual, abs=1e-9)
-        assert -1e-9 <= model.dual_gap_ <= 0.02
+        assert -1e-9 <= model.dual_gap_ <= 0.1
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)

@@ -124,23 +124,29 @@ def test_empty_sequences():
         fitted.fit([X[0], X[0][:0]], [y[0], [(0, 1, "a")]])
 
 
-def best_that_agrees(fitted, x, agrees):
-    """The best output of all that agree with what is known, and its probability."""
+def enumerated(fitted, x):
+    """All outputs, and their scores."""
     model, w = fitted.model_, fitted.weights_
     outputs = list(model.labelings(x))
-    scores = np.array([model.joint_feature(x, each) @ w for each in outputs])
+    features = np.array([model.joint_feature(x, each) for each in outputs])
+    return outputs, features @ w
+
+
+def best_that_agrees(outputs, scores, agrees):
+    """The best output of all that agree with what is known, and probabilities."""
     allowed = np.array([agrees(list(each)) for each in outputs])
     p = np.where(allowed, np.exp(scores - scores.max()), 0.0)
-    return outputs[int(np.argmax(p))], outputs, p / p.sum()
+    return outputs[int(np.argmax(p))], p / p.sum()
 
 
 def test_known_segments_by_enumeration():
     X, y = sentences(40, longest=5)
     fitted = SegmentCRF(0.1, loss="log", random_state=0).fit(X, y)
-    for x in [x for x in X if len(x) > 2][:6]:
+    for x in [next(x for x in X if len(x) == size) for size in (3, 4, 5)]:
+        outputs, scores = enumerated(fitted, x)
         for known in ([(0, 2, "b")], [(1, 2, "a"), (2, 3, "b")], []):
-            best, outputs, p = best_that_agrees(
-                fitted, x, lambda each, known=known: set(known) <= set(each)
+            best, p = best_that_agrees(
+                outputs, scores, lambda each, known=known: set(known) <= set(each)
             )
             assert fitted.predict([x], known=[known])[0] == best
             for start, stop, label, share in fitted.predict_segments(
@@ -156,7 +162,8 @@ def test_known_tags_by_enumeration(scheme):
     y = tags_of(X, y, scheme)
     fitted = SegmentCRF(0.1, random_state=0).fit(X, y)
     begin, inside, _, _ = LETTERS[scheme]
-    for x in [x for x in X if len(x) == 4][:4]:
+    for x in [x for x in X if len(x) == 4][:3]:
+        outputs, scores = enumerated(fitted, x)
         for known in (
             ["O", None, None, None],
             [None, f"{begin}-a", None, None],
@@ -167,7 +174,7 @@ def test_known_tags_by_enumeration(scheme):
                 pairs = zip(tags, known, strict=True)
                 return all(k is None or k == tag for tag, k in pairs)
 
-            best = best_that_agrees(fitted, x, agrees)[0]
+            best = best_that_agrees(outputs, scores, agrees)[0]
             assert fitted.predict([x], known=[known])[0].tolist() == list(best)
     free = fitted.predict(X, known=[None] * len(X)).tolist()
     assert all((a == b).all() for a, b in zip(free, fitted.predict(X), strict=True))
@@ -282,13 +289,13 @@ def test_mini_batches():
         whole = clone(tagger).set_params(tol=1e-3).fit(X, outputs)
         assert objective(whole, X, outputs) == pytest.approx(whole.objective_)
         reached = []
-        for _ in range(15):
-            for k in range(0, 80, 20):
+        for visits in (1, 14):
+            for k in visits * [0, 20, 40, 60]:
                 batch = X[k : k + 20], outputs[k : k + 20]
                 tagger.partial_fit(*batch, classes=["a", "b"])
             reached.append(objective(tagger, X, outputs))
         # 1.12, 1.05
-        assert whole.objective_ <= reached[-1] < 1.08 * whole.objective_ < reached[0]
+        assert whole.objective_ <= reached[1] < 1.08 * whole.objective_ < reached[0]
         assert tagger.score(X, outputs) > whole.score(X, outputs) - 0.03
     # the first mini-batch has no segment of "b"
     rare = SegmentCRF(0.1, max_length=3).partial_fit(X[:1], [[(0, 1, "a")]], ["a", "b"])
@@ -365,10 +372,10 @@ def test_steady_where_a_chain_flickers():
             y.append(labels)
         return X, y
 
-    (X, y), (test, true) = series(60), series(60)
-    chain = ChainCRF(random_state=0).fit(X, y).score(test, true)
-    segments = SegmentCRF(random_state=0).fit(X, y).score(test, true)
-    # 0.76 of the errors
+    (X, y), (test, true) = series(40), series(60)
+    chain = ChainCRF(tol=0.02, random_state=0).fit(X, y).score(test, true)
+    segments = SegmentCRF(tol=0.02, random_state=0).fit(X, y).score(test, true)
+    # 0.62 of the errors
     assert 1.0 - segments < 0.85 * (1.0 - chain)
 
 

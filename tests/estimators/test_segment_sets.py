@@ -72,7 +72,7 @@ def negative_log_likelihood(model, w, x, row):
 
 @pytest.mark.parametrize("scheme", LETTERS)
 def test_likelihood_by_enumeration(scheme):
-    X, y = sentences(20)
+    X, y = sentences(12, longest=4)
     rows = vague(tags_of(X, y, scheme))
     model = SegmentModel(max_length=3)
     fitted = SSVMClassifier(model, loss="log", alpha=0.1).fit(X, rows)

@@ -22,8 +22,8 @@ from sksstruct.solvers import BCFW, BMRM
 # Solved precisely, so that checks of equal results see the optimum and not the path.
 @parametrize_with_checks(
     [
-        SSVMClassifier(alpha=1.0, tol=1e-13, max_iter=20000),
-        SSVMClassifier(solver="bmrm", alpha=1.0, tol=1e-12),
+        SSVMClassifier(alpha=10.0, tol=1e-13, max_iter=500),
+        SSVMClassifier(solver="bmrm", alpha=10.0, tol=1e-12),
     ]
 )
 def test_scikit_learn(estimator, check):

@@ -7,7 +7,7 @@ from collections import OrderedDict, UserDict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 from sksstruct.feature_extraction._vocabulary import Vocabulary
@@ -71,6 +71,7 @@ def check_rows(packed, names, rows):
         assert found == {name: v for name, v in row.items() if name in names}
 
 
+@settings(max_examples=60)
 @given(SEQUENCES, SEQUENCES, st.sampled_from(["=", ":", "", "漢"]))
 def test_agrees_with_the_reference(X, X_new, separator):
     names, rows = reference(X, separator)
