@@ -20,10 +20,9 @@ distributed = pytest.importorskip("distributed")
 # a cluster leaves sockets to the garbage collector when it ends
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
-from cluster.helpers import OPTIONS, PARTS, B, Killing, N, in_parts, local, same_bits  # noqa: E402
-
 import sksstruct.dask._host  # noqa: E402
 import sksstruct.dask._train as training  # noqa: E402
+from cluster.helpers import OPTIONS, PARTS, B, Killing, N, in_parts, local, same_bits  # noqa: E402
 from sksstruct.dask import DaskChainCRF, DaskExecutor  # noqa: E402
 
 

@@ -17,6 +17,9 @@ distributed = pytest.importorskip("distributed")
 # a cluster leaves sockets to the garbage collector when it ends
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
+import sksstruct.dask._executor  # noqa: E402
+import sksstruct.dask._host  # noqa: E402
+import sksstruct.dask._train as training  # noqa: E402
 from cluster.acting import ADVANCE, nothing, once_at_work, release, wait_for_word  # noqa: E402
 from cluster.helpers import (  # noqa: E402
     CUTS,
@@ -28,10 +31,6 @@ from cluster.helpers import (  # noqa: E402
     local,
     same_bits,
 )
-
-import sksstruct.dask._executor  # noqa: E402
-import sksstruct.dask._host  # noqa: E402
-import sksstruct.dask._train as training  # noqa: E402
 from sksstruct.dask import DaskChainCRF, DaskExecutor  # noqa: E402
 from sksstruct.dask._parts import as_parts  # noqa: E402
 
