@@ -45,6 +45,7 @@ test-all: test
 	  --ignore=tests/models/test_relaxed_graph.py --ignore=tests/models/test_score.py \
 	  --ignore=tests/models/test_scored_models.py --ignore=tests/solvers/test_bca.py \
 	  --ignore=tests/solvers/test_gdmm_graphs.py --ignore=tests/inference/lp/test_time.py \
+	  --ignore=tests/solvers/test_contract.py --ignore=tests/utils/test_simd.py \
 	  tests/estimators/test_chain_constraints.py \
 	  tests/estimators/test_chain_many_labels.py tests/estimators/test_multilabel_losses.py \
 	  tests/inference tests/projections tests/models tests/solvers tests/feature_extraction tests/utils

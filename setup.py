@@ -1,8 +1,8 @@
 """Extensions only; all metadata is in pyproject.toml.
 
-``SKSSTRUCT_DEBUG_CYTHON=1`` builds the kernels with bounds checks and writes the
-annotated HTML beside the sources. ``SKSSTRUCT_SANITIZE=address,undefined``, or
-``thread``, builds them with these sanitizers of the compiler.
+``SKSSTRUCT_DEBUG_CYTHON=1`` builds the kernels with bounds checks; with "annotate" it
+also writes the annotated HTML beside the sources. ``SKSSTRUCT_SANITIZE`` builds them
+with sanitizers of the compiler: ``address,undefined``, or ``thread``.
 """
 
 import gzip
@@ -19,7 +19,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 from setuptools.modified import newer_group
 
-debug = os.environ.get("SKSSTRUCT_DEBUG_CYTHON", "0") not in ("", "0")
+kind = os.environ.get("SKSSTRUCT_DEBUG_CYTHON", "0")
+debug, annotate = kind not in ("", "0"), kind == "annotate"
 directives = {
     "language_level": 3,
     "boundscheck": debug,
@@ -32,7 +33,7 @@ directives = {
     "auto_pickle": False,
 }
 # A quarter of the C code, which only readers of it need.
-Options.emit_code_comments = debug
+Options.emit_code_comments = annotate
 headers = sorted(str(path) for path in Path("sksstruct").rglob("*.h"))
 # Debug symbols, which Python's own flags ask for, make wheels four times as large and
 # the build a quarter longer. Kernels with bounds checks run in tests only.
@@ -176,7 +177,7 @@ def main():
         [*extensions, extension(shared, "sksstruct/_cyutility.c")],
         compiler_directives=directives,
         shared_utility_qualified_name=shared,
-        annotate=debug,
+        annotate=annotate,
         # elsewhere new processes would run this file again
         nthreads=os.cpu_count() if sys.platform == "linux" else 0,
     )

@@ -249,17 +249,17 @@ def load_model(name):
     """
     if name.endswith((".json", ".json.gz")):
         return Tagger.from_json(name)
-    with open(name, "rb") as file:
-        if file.read(4) == b"lCRF":
-            raise ValueError(
-                f"{name} is a model of CRFsuite, which tags attributes and not words: "
-                "use Tagger.from_crfsuite"
-            )
     try:
         return joblib.load(name)
     except OSError:
         raise
     except Exception as error:  # whatever unpickling runs into
+        with open(name, "rb") as file:
+            if file.read(4) == b"lCRF":
+                raise ValueError(
+                    f"{name} is a model of CRFsuite, which tags attributes and not "
+                    "words: use Tagger.from_crfsuite"
+                ) from None
         raise ValueError(f"{name} is not a model: {error!r}") from None
 
 

@@ -72,10 +72,10 @@ def set_loss(loss, spec, model):
         )
         if of_scores.oracle_note is not None:
             text += f": {of_scores.oracle_note}"
-        elif loss == "log":
-            text += "; use loss='hinge'"
-        else:
+        elif loss == "smoothed_hinge" or oracle == "topk":
             text += "; it needs a method loss_augmented_topk, or use loss='hinge'"
+        else:
+            text += "; use loss='hinge'"
         raise ValueError(text)
     model.surrogate = surrogate
 
@@ -104,8 +104,9 @@ def has_probabilities(flat, name=None):
             hint = ""
             if model is not None and model._has_marginals:
                 hint = f"; use {other}"
+            what = estimator.model if model is None else model
             raise AttributeError(
-                f"{name} is not available for {model!r}, whatever the loss{hint}"
+                f"{name} is not available for {what!r}, whatever the loss{hint}"
             )
         # what was fitted; the parameters may have changed since
         loss = estimator._loss or estimator.loss

@@ -58,6 +58,9 @@ class _Signature:
     """
 
     def __get__(self, instance, owner):
+        if instance is not None:
+            # of what an object does when it is called
+            raise AttributeError("__signature__")
         _, *parameters = inspect.signature(owner.__init__).parameters.values()
         return inspect.Signature(
             [each.replace(annotation=each.empty) for each in parameters]

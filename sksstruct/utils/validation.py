@@ -174,6 +174,6 @@ def check_heads(heads, n_words, name):
         f"{name} must be integers of shape ({n_words},), the head of each of {n_words} "
         f"words, got {heads.dtype} of shape {heads.shape}"
     )
-    if heads.dtype.kind in "UO":
+    if heads.dtype.kind in "USO":
         text += "; convert what was read from a file by int"
     raise ValueError(text)

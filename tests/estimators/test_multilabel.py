@@ -285,7 +285,11 @@ def test_searches():
     ).fit(X, Y)
     assert search.best_score_ > 0.5
     by_gdmm = MultilabelPairwise(
-        0.1, loss="structured_hinge", interaction_scaling=0.5, solver=GDMM()
+        0.1,
+        loss="structured_hinge",
+        interaction_scaling=0.5,
+        solver=GDMM(),
+        random_state=0,
     )
     GridSearchCV(by_gdmm, {"solver__tol": [1e-2, 1e-3]}, cv=2).fit(X, Y)
     assert by_gdmm.solver.tol == 3e-3

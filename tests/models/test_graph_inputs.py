@@ -24,8 +24,9 @@ def test_the_text_of_a_graph_is_short():
     assert repr(image) == f"{text}, shape=(12, 12))"
     graph = Graph([[1.0], [0.0]], [(0, 1)], cliques=[[(0, 1, 1)]])
     assert (
-        repr(graph) == "Graph(node_features=<2 x 1>, edges=<1 x 2>, cliques=<1 kinds>)"
+        repr(graph) == "Graph(node_features=<2 x 1>, edges=<1 x 2>, cliques=<kinds: 1>)"
     )
+    assert "node_features=<list>" in repr(Graph([[1.0], [1.0, 2.0]], [(0, 1)]))
 
 
 def some_graphs(rng, n_graphs=3, n_labels=2, weights=True):

@@ -102,8 +102,9 @@ def test_same_as_in_numpy(network):
         assert a.dtype == np.float64
         np.testing.assert_allclose(a, b, rtol=precision, atol=10 * precision)
 
-    # compiled once, for 48 rows
-    for n_rows, form in ((45, sparse.csr_array), (46, np.asarray), (48, np.asarray)):
+    # compiled for 48 rows, and for 8
+    shapes = ((45, sparse.csr_array), (46, np.asarray), (48, np.asarray))
+    for n_rows, form in (*shapes, (8, np.asarray)):
         rng = np.random.RandomState(n_rows)
         X = form(rng.normal(size=(n_rows, d)))
         w = score.initialize(d, k, rng)

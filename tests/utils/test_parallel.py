@@ -61,7 +61,8 @@ threadpool_limits(2)
 before = found()
 for where in one_blas_thread, nullcontext:
     entered, leave = threading.Event(), threading.Event()
-    thread = threading.Thread(target=fit)
+    # a failure must not wait for it
+    thread = threading.Thread(target=fit, daemon=True)
     thread.start()
     entered.wait()
     with where():

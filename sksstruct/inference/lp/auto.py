@@ -221,7 +221,9 @@ class Auto(MAPSolver):
             run.note("GDMM of binary variables: very many edges")
             MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
             return problem.graph.unaries
-        if problem.max_states >= _MANY_STATES and not problem.n_higher:
+        # the states of cliques are no such
+        has_many = problem.max_states >= _MANY_STATES and not run.n_cliques
+        if has_many and not problem.n_higher:
             run.note("GDMM: many states")
             MAPGDMM(20, self.tol)._run(run)
             unfinished = run.status in ("max_iter", "fractional")

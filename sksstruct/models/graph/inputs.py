@@ -71,9 +71,13 @@ class Graph(NamedTuple):
     def _summary(self, value, name):
         if name == "shape":
             return value
-        if name == "cliques":
-            return f"<{len(value)} kinds>"
-        size = value.shape if hasattr(value, "shape") else np.shape(value)
+        try:
+            if name == "cliques":
+                return f"<kinds: {len(value)}>"
+            size = value.shape if hasattr(value, "shape") else np.shape(value)
+        except (TypeError, ValueError):
+            # what `check_graph` will refuse
+            return f"<{type(value).__name__}>"
         return f"<{' x '.join(map(str, size))}>"
 
 

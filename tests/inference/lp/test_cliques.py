@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from map_graphs import enumerate_labelings, slow_scores
 from scipy.optimize import Bounds, LinearConstraint, milp
 from sksstruct.inference.lp.core._problem import MAPProblem
 
@@ -72,41 +73,45 @@ def test_scores_are_those_of_the_graph(seed, weights):
 
 
 def with_conditions(rng, n, sizes):
-    """Conditions on many variables, some negated, and a few scores of pairs."""
+    """Conditions on many variables, some negated, that a labeling satisfies."""
+    labeling = np.zeros(n, dtype=int)
+    labeling[rng.choice(n, 3, replace=False)] = 1
     edges = [tuple(rng.choice(n, 2, replace=False)) for _ in range(4)]
     factors = []
     for k, size in enumerate(sizes):
+        scope = rng.choice(n, size, replace=False)
+        # of which one variable is on, by the labeling
+        negated = labeling[scope] == 1
+        negated[rng.integers(size)] ^= True
         kind = ("xor", "atmostone", "or")[k % 3]
-        negated = rng.random(size) < 0.3
-        table = Logic(kind, size, negated=negated)
-        factors.append((rng.choice(n, size, replace=False), table))
+        factors.append((scope, Logic(kind, size, negated=negated)))
     tables = list(rng.normal(size=(4, 2, 2)))
     return FactorGraph(rng.normal(size=(n, 2)), edges, tables, factors=factors)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_conditions_of_many_variables(seed):
+@pytest.mark.parametrize("eliminates", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_conditions_of_many_variables(seed, eliminates, monkeypatch):
     rng = np.random.default_rng(seed)
-    graph = with_conditions(rng, 8, (8, 8, 8, 4))
+    graph = with_conditions(rng, 12, (8, 8, 8, 4))
     cliques = Cliques(graph)
     # another condition, and a small one, stay
     assert cliques.n == 2 and cliques.graph.n_factors == 2
-    tail = list(product(*map(range, cliques.graph.n_states[8:])))
-    labelings = sorted(product(range(2), repeat=8), key=graph.score)
-    best = labelings[-1]
-    for x in [*labelings[::50], *labelings[-4:]]:
-        score = graph.score(x)
-        extended = cliques.extend(np.array(x, dtype=np.int32))
-        assert cliques.graph.score(extended) == pytest.approx(score)
-        others = [cliques.graph.score([*x, *states]) for states in tail]
-        assert max(others) == pytest.approx(score)
+    labelings, scores = enumerate_labelings(graph)
+    assert scores.max() > -np.inf
+    extended = np.array([cliques.extend(x.astype(np.int32)) for x in labelings])
+    np.testing.assert_allclose(slow_scores(cliques.graph, extended), scores)
+    # no other states of the cliques are better
+    for states in product(*map(range, cliques.graph.n_states[12:])):
+        extended[:, 12:] = states
+        others = slow_scores(cliques.graph, extended)
+        assert (np.isclose(others, scores) | (others == -np.inf)).all()
+    if not eliminates:
+        monkeypatch.setattr(auto, "_ELIMINATE", 0)
     for solver in (Auto(), BranchAndBound()):
         result = solver.solve(graph, random_state=0)
-        if graph.score(best) == -np.inf:
-            assert result.status == "infeasible"
-        else:
-            assert result.status == "optimal"
-            assert result.labeling.tolist() == list(best)
+        assert result.status == "optimal"
+        assert result.labeling.tolist() == labelings[scores.argmax()].tolist()
 
 
 @pytest.mark.parametrize("kind, taken", [("xor", 1), ("atmostone", 0)])

@@ -317,7 +317,7 @@ def test_too_large_is_refused(monkeypatch):
     memory["SC_PHYS_PAGES"] += 4 * 64 * 1001
     assert BranchAndBound().solve(graph).status == "optimal"
     condition = [(np.arange(20), Logic("or", 20))]
-    with pytest.raises(ValueError, match="a condition of 20 variables"):
+    with pytest.raises(ValueError, match=r"has 1\.049e\+06 entries, at most 4096"):
         BranchAndBound().solve(FactorGraph(np.zeros((20, 2)), factors=condition))
 
 

@@ -22,7 +22,7 @@ _LEAST = 4
 _MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000
 # Conditions become variables from so many states on, up to so many entries of pairs:
 # assignments with scores of pairs are proved sooner than with tables of 2^10 entries.
-_MANY, _MOST_ENTRIES = 8, 10_000_000
+_MANY, _MOST_ENTRIES = 8, 1_000_000
 
 
 class Cliques:

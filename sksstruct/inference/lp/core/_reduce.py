@@ -23,8 +23,8 @@ class Reduced:
         By how much at least the best labeling with a score of -inf is below the worst
         without.
     joins : bool, default=False
-        Whether constraints of pairs are joined to cliques, which have variables at the
-        end of the reduced graph.
+        Whether constraints that states exclude each other become cliques, which have
+        variables at the end of the reduced graph.
 
     Attributes
     ----------

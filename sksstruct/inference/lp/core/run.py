@@ -58,7 +58,7 @@ class MAPRun(Progress):
         # the kernel of message passing, for those who go on from there
         self.messages = None
         # makes the run that a local search sees, which moves faster without cliques
-        self.without_cliques = lambda: self
+        self.without_cliques, self.n_cliques = lambda: self, 0
         self._next_line = 0.0
 
     def note(self, step):

@@ -37,7 +37,8 @@ class MAPSolver(BaseEstimator):
 
     # Whether factors of three or more variables are refused.
     _pairwise = True
-    # Whether constraints of pairs are joined to cliques, which tightens the relaxation.
+    # Whether states that exclude each other become cliques, which tightens the
+    # relaxation.
     _joins = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -113,7 +114,8 @@ class MAPSolver(BaseEstimator):
             lowest=lowest - reduced.offset,
         )  # fmt: skip
         if reduced.cliques is not None:
-            run.note(f"{reduced.cliques.n} cliques instead of constraints of pairs")
+            run.n_cliques = reduced.cliques.n
+            run.note(f"cliques instead of constraints: {run.n_cliques}")
             run.without_cliques = partial(WithoutCliques, run, reduced)
         try:
             if reduced.graph.n_variables:

@@ -25,7 +25,8 @@ class BranchAndBound(MAPSolver):
 
     Use it for graphs with small tables whose bound is nearly tight, or that have hard
     constraints. It can also prove that no labeling is allowed. A time limit does not
-    interrupt the first step, which writes out all tables.
+    interrupt the first step, which writes out all tables. Pairs and conditions that
+    only exclude states become variables of cliques, as in `Auto`.
 
     Parameters
     ----------

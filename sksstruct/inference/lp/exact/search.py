@@ -74,11 +74,15 @@ def check_entries(graph, name):
     """
     entries, most = n_entries(graph), most_entries()
     if entries == np.inf:
-        longest = max(map(len, graph.factor_scopes))
-        limit = int(np.log2(_MOST_CONDITION))
+        size = max(
+            np.prod(graph.n_states[scope].astype(np.float64))
+            for scope in graph.factor_scopes
+            if len(scope) > 4
+        )
         raise ValueError(
-            f"{name} writes tables out: the graph has a condition of {longest} "
-            f"variables, at most {limit} are possible; use solver='exact' or 'auto'"
+            f"{name} writes out the tables of all factors: one of the graph has "
+            f"{size:.4g} entries, at most {_MOST_CONDITION} are possible; use "
+            "solver='exact' or 'auto'"
         )
     if entries > most:
         raise ValueError(
