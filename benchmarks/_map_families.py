@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from sksstruct.factor_graphs import FactorGraph
+from sksstruct.factor_graphs import FactorGraph, Logic
 
 
 def random_edges(rng, n, m):
@@ -150,7 +150,19 @@ def auction(n=150, n_goods=40, seed=0):
     return FactorGraph(unaries, edges, np.array([[0.0, 0.0], [0.0, -np.inf]]))
 
 
+def assignment(n=16, seed=0):
+    """A permutation with a score for each pair, and more for two that are neighbors."""
+    rng, of = np.random.default_rng(seed), np.arange(n * n).reshape(n, n)
+    unaries = np.stack([np.zeros(n * n), rng.random(n * n)], axis=1)
+    edges = np.stack([of[:-1, :-1].ravel(), of[1:, 1:].ravel()], axis=1)
+    factors = [(row, Logic("xor", n)) for row in of]
+    factors += [(column, Logic("atmostone", n)) for column in of.T]
+    return FactorGraph(unaries, edges, [[0.0, 0.0], [0.0, 0.3]], factors=factors)
+
+
 FAMILIES = {
+    "assignment, 16": (assignment, {}),
+    "assignment, 20": (assignment, dict(n=20)),
     "auction, 150 bids": (auction, {}),
     "auction, 400 bids": (auction, dict(n=400, n_goods=100)),
     "auction, 1000 bids": (auction, dict(n=1000, n_goods=200)),
