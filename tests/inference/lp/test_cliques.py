@@ -126,6 +126,15 @@ def test_whether_one_has_to_be_taken(kind, taken):
     assert (result.labeling.sum(), result.status) == (taken, "optimal")
 
 
+def test_cliques_are_no_domains_of_many_states():
+    scores = np.random.default_rng(0).normal(size=(150, 2))
+    graph = FactorGraph(scores, factors=[(range(150), Logic("xor", 150))])
+    result = Auto().solve(graph, random_state=0)
+    assert result.plan_ == ["cliques instead of constraints: 1", "TRW-S"]
+    gains = scores[:, 1] - scores[:, 0]
+    assert result.score == pytest.approx(scores[:, 0].sum() + gains.max())
+
+
 def test_assignments_with_scores_of_pairs():
     # tables of conditions of 14 variables would be too large for branch and bound
     n, rng = 14, np.random.default_rng(0)

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from map_graphs import random_graph
+from scipy.optimize import OptimizeResult
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.gdmm._state import MAPGDMMState
 from sksstruct.inference.lp.gdmm._toplists import Lists
@@ -247,6 +248,17 @@ def test_highs_is_left_behind():
     result = HiGHS(exact=True).solve(graph, time_limit=0.2, random_state=0)
     assert result.status == "time_limit"
     assert result.bound >= result.score
+
+
+@pytest.mark.parametrize(
+    "limit, nodes, status",
+    [(1.0, 3, "time_limit"), (1.0, 5, "max_iter"), (None, 5, "max_iter")],
+)
+def test_highs_says_which_limit_it_reached(limit, nodes, status):
+    """Its own limit of time ends before that of the run, which is not late then."""
+    found = OptimizeResult(status=1, mip_node_count=nodes)
+    run = SimpleNamespace(late=lambda: False, time_limit=limit)
+    assert HiGHS(exact=True, max_iter=5)._status(found, run) == status
 
 
 @pytest.mark.filterwarnings("error")
