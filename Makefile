@@ -7,8 +7,10 @@ BENCH := benchmarks
 PARALLEL := -q -n 2 --dist worksteal
 # what builds and installs wheels is left to `make test-all`
 MARKS := -m "not packaging"
+# pip hides what Cython prints unless the build fails
+export SKSSTRUCT_WARNINGS := error
 
-.PHONY: demo test test-all test-floors lint doc papers benchmarks fuzz sanitize clean
+.PHONY: demo test test-all test-floors test-newest lint doc papers benchmarks fuzz sanitize clean
 
 demo: $(VENV)/demo
 	@echo "== training on handwritten years (less than a minute)"
@@ -64,6 +66,27 @@ test-floors: $(VENV)/built build/floors/ready
 	  --ignore=tests/models --ignore=tests/test_examples.py --ignore=tests/test_pages.py \
 	  --ignore=tests/test_papers.py \
 	  -k "not scikit_learn"
+
+# The newest supported Python, if there is one beside $(PYTHON), with the newest versions
+# of everything: a smoke test of estimators and models. Every warning is an error in tests,
+# those of deprecation among them.
+NEWEST := build/newest
+test-newest: $(VENV)/built
+	@newest=$$(.ci/newest-python $(PYTHON)) && if [ -z "$$newest" ]; then \
+	  echo "== no newer Python than $$($(PYTHON) -V) was found: the newest versions are not tested"; \
+	else $(MAKE) $(NEWEST)/ready NEWEST_PYTHON=$$newest \
+	  && echo "== the smoke tests with $$($(NEWEST)/bin/python -V) and the newest versions" \
+	  && $(NEWEST)/bin/python -m pip list 2>/dev/null | grep -iE '^(numpy|scipy|scikit-learn|pandas) ' \
+	  && $(NEWEST)/bin/python -m pytest $(PARALLEL) -p no:cacheprovider $(SMOKE); fi
+
+# The C code is there from the other build; only the compiler runs again.
+$(NEWEST)/ready: $(SOURCES)
+	@echo "== compiling for the newest Python"
+	test -x $(NEWEST)/bin/python || $(NEWEST_PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install -q "setuptools>=77" "cython>=3.1.2,<3.4"
+	$(NEWEST)/bin/python -m pip install -q --no-build-isolation -e .
+	$(NEWEST)/bin/python -m pip install -q pytest pytest-xdist hypothesis pandas matplotlib rich
+	@touch $@
 
 # The sources of CRFsuite, with which a C program of the documentation is tested.
 build/crfsuite:

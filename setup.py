@@ -3,6 +3,7 @@
 ``SKSSTRUCT_DEBUG_CYTHON=1`` builds the kernels with bounds checks; with "annotate" it
 also writes the annotated HTML beside the sources. ``SKSSTRUCT_SANITIZE`` builds them
 with sanitizers of the compiler: ``address,undefined``, or ``thread``.
+``SKSSTRUCT_WARNINGS=error`` makes an error of each warning that Cython gives.
 """
 
 import gzip
@@ -34,6 +35,7 @@ directives = {
 }
 # A quarter of the C code, which only readers of it need.
 Options.emit_code_comments = annotate
+Options.warning_errors = os.environ.get("SKSSTRUCT_WARNINGS") == "error"
 headers = sorted(str(path) for path in Path("sksstruct").rglob("*.h"))
 # Debug symbols, which Python's own flags ask for, make wheels four times as large and
 # the build a quarter longer. Kernels with bounds checks run in tests only.

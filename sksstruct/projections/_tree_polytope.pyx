@@ -55,13 +55,13 @@ cdef class LocalPolytopes:
         self._edge = tables
         self._is_turned = (edges[tables, 0] != parent).astype(np.int8)
         self._inverse = np.ones(n_tables) if d is None else d[tables] ** -2.0
-        first = np.flatnonzero(np.append(True, tree[1:] != tree[:-1])[:n_tables])
+        first = np.flatnonzero(np.append(True, np.diff(tree) != 0)[:n_tables])
         self.node = parent[first]
         self._first = np.append(first, n_tables).astype(np.intp)
         start = np.repeat(first, np.diff(self._first))
         # numbers within a tree: siblings follow each other
         place = np.arange(n_tables) - start
-        has_elder = np.append(False, parent[1:] == parent[:-1])[:n_tables]
+        has_elder = np.append(False, np.diff(parent) == 0)[:n_tables]
         has_younger = np.append(has_elder[1:], False)[:n_tables]
         self._younger = np.where(has_younger, place + 1, -1)
         below = np.full(n_nodes, -1, dtype=np.intp)

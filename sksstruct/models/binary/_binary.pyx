@@ -121,13 +121,13 @@ cdef class BoundBinary(BoundModel):
         return self.free_bias
 
     def views(self, w):
-        bias = w[len(w) - 1:].copy()
+        coef, bias = w[:len(w) - 1], w[len(w) - 1:].copy()
         # not a weight, but what is best at the others
         if self.free_bias:
             signs = np.where(self.labels == 1, 1.0, -1.0)
             bias[0] = best_bias(
-                signs, self.example_weights, 1.0 - signs * (self.X @ w[:-1] + bias))
-        return {"coef": w[None, :-1], "intercept": bias}
+                signs, self.example_weights, 1.0 - signs * (self.X @ coef + bias))
+        return {"coef": coef[None], "intercept": bias}
 
     def flatten_bounds(self, bounds):
         raise ValueError("bounds are not available for a binary model")

@@ -235,7 +235,7 @@ cdef class BoundChain(BoundModel):
         n_read = 0
         if self.pair_features is not None:
             n_read = len(self.pair_features.of_sequences(self.starts)[1])
-        n_rows = int(self.starts[-1]) + self.n_examples * self.n_labels
+        n_rows = int(self.starts[self.n_examples]) + self.n_examples * self.n_labels
         n_read += self.n_examples * self.n_triples
         return 16 * self.ld * n_rows + 20 * n_read
 

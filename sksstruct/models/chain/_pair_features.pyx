@@ -92,11 +92,11 @@ cdef class PairFeatures:
         n_sequences, n_columns = len(offsets) - 1, max(len(starts) - 1, 1)
         owner = np.repeat(np.arange(n_sequences), np.diff(offsets))
         # the first position has no pair
-        owner[offsets[:-1]] = -1
+        owner[offsets[:n_sequences]] = -1
         owner = np.repeat(owner, np.diff(indptr))
         later = owner >= 0
         owner, column = np.divmod(
-            np.unique(owner[later] * n_columns + indices[:-1][later]), n_columns)
+            np.unique(owner[later] * n_columns + indices[:len(owner)][later]), n_columns)
         counts = starts[column + 1] - starts[column]
         ends = np.cumsum(counts)
         # each list of consecutive weights, moved to where that of a feature begins

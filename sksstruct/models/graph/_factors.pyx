@@ -55,7 +55,7 @@ def single_features(edge_rows):
     counts = np.diff(rows.indptr)
     feature = np.where(counts > 0, -1, d).astype(np.int32)
     value = np.ones(n)
-    first = rows.indptr[:-1][counts == 1]
+    first = rows.indptr[:n][counts == 1]
     feature[counts == 1], value[counts == 1] = rows.indices[first], rows.data[first]
     feature[value <= 0.0] = -1
     # one entry more, so that no edges at all are no empty buffers

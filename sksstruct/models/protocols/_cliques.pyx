@@ -55,7 +55,7 @@ cdef class Cliques:
         self._first_node, self._first_weight = self.first_node, self.first_weight
         self._factor = self.factors
         self._prefix = np.empty(max(sizes) // n_labels)
-        self.weights = np.zeros(starts[-1])
+        self.weights = np.zeros(sum(sizes))
         self._weights = self.weights
 
     def start(self):
@@ -75,7 +75,7 @@ cdef class Cliques:
     @property
     def norm(self):
         """The largest |phi_f|^2 of an outcome."""
-        return float((self.factors[:-1] ** 2).max(initial=0.0))
+        return float((self.factors[:self.n_cliques] ** 2).max(initial=0.0))
 
     def signature(self):
         """Return what other cliques share with these if a state of these fits them."""

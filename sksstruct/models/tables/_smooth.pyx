@@ -191,7 +191,7 @@ cdef class TableSmoothLoss(SmoothLoss):
             # a spare row, so that there is an address in any case
             scores = np.empty((end - begin + 1, ld))
             np.matmul(rows[begin:end], w[start:start + n * ld].reshape(n, ld),
-                      out=np.asarray(scores)[:-1])
+                      out=np.asarray(scores)[:end - begin])
             scratch.scores[<Py_ssize_t> number] = &scores[0, 0]
             owned.append(scores)
         scratch._scores = owned

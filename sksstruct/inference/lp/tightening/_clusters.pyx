@@ -141,7 +141,8 @@ cdef class Clusters:
         tables : dict of (int, int) to ndarray of shape (n_states[u], n_states[v])
             Views of the tables.
         """
-        parts = np.split(np.asarray(self.tables), np.asarray(self.start)[1:-1])
+        parts = np.split(
+            np.asarray(self.tables), np.asarray(self.start)[1:len(self.place)])
         sizes = self.n_states
         return {(u, v): parts[e].reshape(sizes[u], sizes[v])
                 for (u, v), e in self.place.items()}
@@ -157,7 +158,8 @@ cdef class Clusters:
             Scores of their states.
         """
         parts = np.split(
-            np.asarray(self._messages), np.asarray(self._start_message)[1:-1])
+            np.asarray(self._messages),
+            np.asarray(self._start_message)[1:3 * len(self.triplets)])
         for t, scope in enumerate(self.triplets.tolist()):
             a, b, c = self.n_states[scope].tolist()
             shapes = (a, b, 1), (a, 1, c), (1, b, c)
