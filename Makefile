@@ -71,6 +71,9 @@ test-floors: $(VENV)/built build/floors/ready
 # of everything: a smoke test of estimators and models. Every warning is an error in tests,
 # those of deprecation among them.
 NEWEST := build/newest
+SMOKE := tests/datasets tests/factor_graphs tests/feature_extraction tests/metrics tests/models/test_models.py \
+  $(patsubst %,tests/estimators/test_%.py,calibrated json label_forms linear_ssvc lp_map multilabel segment_crf ssvm tagger) \
+  -k "not scikit_learn and not test_optimum"
 test-newest: $(VENV)/built
 	@newest=$$(.ci/newest-python $(PYTHON)) && if [ -z "$$newest" ]; then \
 	  echo "== no newer Python than $$($(PYTHON) -V) was found: the newest versions are not tested"; \

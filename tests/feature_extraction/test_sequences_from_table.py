@@ -93,7 +93,13 @@ def test_rows_that_are_not_contiguous():
 
 def test_missing_values():
     pandas = pytest.importorskip("pandas")
-    for missing in (None, float("nan"), pandas.NA, pandas.NaT, np.datetime64("NaT")):
+    for missing in (
+        None,
+        float("nan"),
+        pandas.NA,
+        pandas.NaT,
+        np.datetime64("NaT", "s"),
+    ):
         table = {"s": [1, missing], "w": ["a", "b"], "y": ["A", missing]}
         _, y = sequences_from_table(table, "s", target="y", fill_ids=True)
         assert y == [["A", None]]
