@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sksstruct.factor_graphs._tables import DenseTable, Table, as_table
+from sksstruct.factor_graphs._tables import DenseTable, Table, TableStore, as_table
 from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned, required
 
@@ -14,6 +14,8 @@ from sksstruct.utils.state import Versioned, required
 _STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights",
           "factor_scopes", "factor_tables", "offset", "evidence",
           "must_exceed")  # fmt: skip
+# Sequences whose entries are all there, and stay as they are while a graph is made.
+_AT_ONCE = (list, tuple, np.ndarray)
 
 
 class FactorGraph(Versioned):
@@ -24,10 +26,11 @@ class FactorGraph(Versioned):
         offset + sum_i unary_i[x_i] + sum_(u,v) weight_uv table_uv[x_u, x_v]
                + sum_f table_f[x_f]
 
-    Tables are shared and not copied: many edges may use the same table. An edge ``(v,
-    u)`` uses the transpose of the table that ``(u, v)`` would use. Graphs are immutable
-    and can be pickled. `FactorGraphBuilder` builds a graph step by step, and
-    `sksstruct.datasets` has functions that read graphs from files.
+    Tables are shared: many edges may use the same table. Arrays are copied, so that you
+    may change them afterwards; a `DenseTable` that you pass to several graphs is copied
+    once. An edge ``(v, u)`` uses the transpose of the table that ``(u, v)`` would use.
+    Graphs are immutable and can be pickled. `FactorGraphBuilder` builds a graph step by
+    step, and `sksstruct.datasets` has functions that read graphs from files.
 
     Parameters
     ----------
@@ -146,20 +149,17 @@ class FactorGraph(Versioned):
         kept, and factors of two are returned, as (variable, variable, table).
         """
         scopes, of_factor, pairs = [], [], []
-        # Equal objects are one table. They are kept here, so that no other object can
-        # have the id of one of them.
-        index, given = {id(table): t for t, table in enumerate(tables)}, []
-        known = {}
-        for f, factor in enumerate(_sequence(factors, "factors")):
-            scope, table = _factor(factor, f, self.n_variables, known)
-            given.append(factor)
+        index = {id(table): t for t, table in enumerate(tables)}
+        make = _table_maker(factors)
+        for f, factor in enumerate(_iterator(factors, "factors")):
+            scope, table = _factor(factor, f, self.n_variables, make)
             _check_shape(table, self.n_states[scope], f"factors[{f}]")
             if len(scope) == 1:
                 part = slice(*self.first_state[scope[0] : scope[0] + 2])
                 with np.errstate(over="ignore"):
                     self.unaries[part] += table.dense()
                 continue
-            t = index.setdefault(id(factor[1]), len(tables))
+            t = index.setdefault(id(table), len(tables))
             if t == len(tables):
                 tables.append(table)
             if len(scope) == 2:
@@ -432,7 +432,9 @@ def _by_table(tables):
 def _unaries(unaries):
     """Numbers of states, where the scores of each variable begin, and all scores."""
     try:
-        rows = [np.asarray(row, dtype=np.float64) for row in unaries]
+        # an iterator may use an array again
+        take = np.asarray if isinstance(unaries, _AT_ONCE) else np.array
+        rows = [take(row, dtype=np.float64) for row in unaries]
     except (TypeError, ValueError):
         raise ValueError("unaries must be arrays of numbers") from None
     for v, row in enumerate(rows):
@@ -479,8 +481,11 @@ def _edge_tables(tables, edge_tables, m):
         if m or edge_tables is not None:
             raise ValueError("edges need tables")
         return [], np.zeros(0, dtype=np.int32)
-    if not isinstance(tables, (Table, np.ndarray)):
-        tables = _sequence(tables, "tables")
+    if not isinstance(tables, (Table, *_AT_ONCE)):
+        if hasattr(tables, "__array__"):
+            tables = np.asarray(tables)
+        else:
+            tables = list(map(TableStore(), _iterator(tables, "tables")))
     if _is_single(tables):
         if edge_tables is not None:
             raise ValueError("edge_tables is for a sequence of tables")
@@ -521,17 +526,34 @@ def _distinct(tables):
         unique = [as_table(table) for table in tables]
         return unique, np.arange(len(unique), dtype=np.int32)
     # the same object is the same table
-    unique, index = [], {}
-    for table in tables:
-        if id(table) not in index:
-            index[id(table)] = len(unique)
-            unique.append(as_table(table))
-    return unique, np.array([index[id(table)] for table in tables], dtype=np.int32)
+    make = _table_maker(tables)
+    made = [make(table) for table in tables]
+    unique = list({id(table): table for table in made}.values())
+    index = {id(table): t for t, table in enumerate(unique)}
+    return unique, np.array([index[id(table)] for table in made], dtype=np.int32)
 
 
-def _sequence(values, name):
+def _table_maker(values):
+    """Return a function that makes tables of entries, and one table of the same entry.
+
+    An entry is known by its identity if all entries are there at once, else by its
+    numbers: an iterator may change an array and yield it again.
+    """
+    if not isinstance(values, _AT_ONCE):
+        return TableStore()
+    known = {}
+
+    def make(table):
+        if id(table) not in known:
+            known[id(table)] = as_table(table)
+        return known[id(table)]
+
+    return make
+
+
+def _iterator(values, name):
     try:
-        return list(() if values is None else values)
+        return iter(() if values is None else values)
     except TypeError:
         raise ValueError(f"{name} must be a sequence, got {values!r}") from None
 
@@ -549,8 +571,8 @@ def _weights(weights, m):
     return weights
 
 
-def _factor(factor, f, n, known):
-    """Checked scope and table of a factor; tables made before are in known, by id."""
+def _factor(factor, f, n, make):
+    """Checked scope and table of a factor; `make` makes the table of an array."""
     if not isinstance(factor, (tuple, list)) or len(factor) != 2:
         raise ValueError(f"factors[{f}] must be (scope, table)")
     try:
@@ -565,10 +587,7 @@ def _factor(factor, f, n, known):
             "variables"
         )
     try:
-        table = known.get(id(factor[1]))
-        if table is None:
-            table = known[id(factor[1])] = as_table(factor[1])
-        return scope.astype(np.intp), table
+        return scope.astype(np.intp), make(factor[1])
     except ValueError as error:
         raise ValueError(f"factors[{f}]: {error}") from None
 

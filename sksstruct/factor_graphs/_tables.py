@@ -4,6 +4,7 @@ A table is immutable, and factors share it. The kernels know a table by its `kin
 `parameters`; this file defines what these mean.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -84,8 +85,8 @@ class DenseTable(Table):
     Parameters
     ----------
     values : array-like of numbers
-        Scores; -inf forbids a joint state. An array of float64 in C order is not
-        copied, and must not be changed afterwards.
+        Scores, which are copied; -inf forbids a joint state. Factors and graphs share
+        the table without a copy.
 
     Examples
     --------
@@ -101,20 +102,19 @@ class DenseTable(Table):
 
     def __init__(self, values: ArrayLike) -> None:
         try:
-            values = np.ascontiguousarray(values, dtype=np.float64)
+            values = np.array(values, dtype=np.float64, order="C")
         except (TypeError, ValueError):
             raise ValueError("a table must be an array of numbers") from None
         if values.ndim == 0 or values.size == 0:
             raise ValueError(f"a table must have entries, got shape {values.shape}")
         if not values.max() < np.inf:
             raise ValueError("a table has an entry that is NaN or +inf")
-        view = values.view()
-        view.flags.writeable = False
-        self.values = view
+        values.flags.writeable = False
+        self.values = values
 
     @classmethod
     def _own(cls, values):
-        """A table of a new array that nobody else uses, without checks or a view."""
+        """A table of a new array that nobody else uses, without checks or a copy."""
         table = object.__new__(cls)
         values.flags.writeable = False
         object.__setattr__(table, "values", values)
@@ -130,7 +130,7 @@ class DenseTable(Table):
     def __reduce__(self):
         # by the constructor: unpickled arrays would be writeable, and skops calls no
         # other function
-        return DenseTable, (np.array(self.values),)
+        return DenseTable, (self.values,)
 
     def scores(self, *states: ArrayLike) -> np.ndarray:
         return self.values[states]
@@ -360,5 +360,22 @@ class Logic(Table):
 def as_table(table):
     """A `Table` as it is, or an array made one; small conditions are written out."""
     if isinstance(table, Logic) and len(table.shape) <= 2:
-        return DenseTable(table.dense())
+        return DenseTable._own(table.dense())
     return table if isinstance(table, Table) else DenseTable(table)
+
+
+class TableStore:
+    """Make tables of arrays, and one table of equal arrays.
+
+    The caller may change an array afterwards, and pass the same object again.
+    """
+
+    def __init__(self):
+        self._known = {}
+
+    def __call__(self, table):
+        made = as_table(table)
+        if made is table:
+            return made
+        key = made.shape, hashlib.blake2b(made.values).digest()
+        return self._known.setdefault(key, made)

@@ -199,4 +199,4 @@ def _link(state, place, size):
     values = np.zeros((2, size + 1))
     values[state] = values[:, place] = -np.inf
     values[state, place] = 0.0
-    return DenseTable(values)
+    return DenseTable._own(values)

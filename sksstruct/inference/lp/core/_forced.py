@@ -187,7 +187,7 @@ class Forced:
                 table = graph.tables[t]
                 if states is not None:
                     values = np.ascontiguousarray(_slice(table, states))
-                    table = DenseTable(values)
+                    table = DenseTable._own(values)
                 tables.append(table)
             if len(scope) == 2:
                 pairs.append((place[scope], index[key]))

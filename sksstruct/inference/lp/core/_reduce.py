@@ -169,7 +169,7 @@ def _penalized(table, spread, smallest_weight):
     low = high - spread / smallest_weight
     if not low > -np.inf:
         raise ValueError("a weight is too small for a table with -inf")
-    return DenseTable(np.where(values > -np.inf, values, low))
+    return DenseTable._own(np.where(values > -np.inf, values, low))
 
 
 def _check_sums(graph):
