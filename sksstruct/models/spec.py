@@ -17,7 +17,7 @@ FACTOR_OF_SQUARE = 0.075
 # for texts: alpha with the hinge losses, and CRFsuite's c2, which is alpha n / 2, with
 # the likelihood.
 HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
-# Below this, features count as zero: their squares are no normal numbers.
+# Below this mean of squares, floating-point numbers cannot follow the scale.
 _LEAST_SQUARE = 1e-300
 # Entries that are squared together.
 _BATCH = 2**20
@@ -34,7 +34,8 @@ def row_squares(rows):
     Returns
     -------
     squares : ndarray of shape (n_rows,)
-        The squared norms; inf where they overflow.
+        The squared norms; inf where they overflow. If there are features and all
+        squares underflow, the least normal number.
     """
     if isinstance(rows, MixedRows):
         return row_squares(rows.sparse) + row_squares(rows.dense)
@@ -54,6 +55,8 @@ def row_squares(rows):
             row = np.repeat(np.arange(last - first), np.diff(places))
             values = np.square(rows.data[places[0] : places[-1]], dtype=np.float64)
             out[first:last] = np.bincount(row, values, last - first)
+    if n and out.max() < _LEAST_SQUARE and (rows.data if is_sparse else rows).any():
+        out[:] = np.finfo(np.float64).tiny
     return out
 
 
@@ -73,8 +76,13 @@ def alpha_factor(mean_square):
             "alpha='auto' needs features whose squares are finite; those of X are too "
             "large: divide them, or give alpha"
         )
+    if 0.0 < mean_square < _LEAST_SQUARE:
+        raise ValueError(
+            "alpha='auto' needs features whose squares are normal floating-point "
+            "numbers; those of X are too small: multiply them, or give alpha"
+        )
     # without any feature there is nothing to follow
-    return FACTOR_OF_SQUARE * mean_square if mean_square > _LEAST_SQUARE else 1.0
+    return FACTOR_OF_SQUARE * mean_square if mean_square else 1.0
 
 
 class ModelSpec:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import (
@@ -378,3 +379,35 @@ class TestTables:
         given = SSVMClassifier(GraphModel(), alpha=1e-3, random_state=0).fit(X, y)
         assert classifier.fit(X, y).alpha_ == 1e-3
         np.testing.assert_array_equal(classifier.weights_, given.weights_)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ChainCRF(),
+        ChainCRF(loss="log"),
+        SSVMClassifier(alpha="auto"),
+        LinearSSVC(alpha="auto"),
+        MultilabelPairwise(),
+        MultilabelPairwise(target="hamming"),
+    ],
+    ids=str,
+)
+def test_features_whose_squares_underflow(estimator, is_sparse):
+    X, y = sequences(0, is_sparse, n=30)
+    if not isinstance(estimator, ChainCRF):
+        X, y = X.values, np.concatenate(y)
+        if not isinstance(estimator, SSVMClassifier):
+            y = y == 1 if isinstance(estimator, LinearSSVC) else np.eye(3, dtype=int)[y]
+    options = {"max_iter": 100} if "tol" in estimator.get_params() else {}
+    expected = fitted(X, y, clone(estimator), **options).predict(X)
+    tiny = times(X, 2.0**-480)
+    found = fitted(tiny, y, clone(estimator), **options).predict(tiny)
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other)
+    for power in (-500, -1000):
+        with pytest.raises(ValueError, match="those of X are too small"):
+            fitted(times(X, 2.0**power), y, clone(estimator), **options)
+    # no feature at all is another thing
+    fitted(times(X, 0.0), y, clone(estimator), **options)

@@ -57,6 +57,48 @@ def test_the_total_must_exceed(solver):
             FactorGraph([[0.0]], must_exceed=wrong)
 
 
+@pytest.mark.parametrize("solver", ["auto", "exact", "branch_and_bound", "trws"])
+def test_the_total_must_exceed_the_best(solver):
+    # without edges every bound is as tight as sums of decimals are
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        unaries = [rng.integers(-50, 50, size=3) / (1 + 9 * (seed % 2))] * 4
+        unaries += list(rng.normal(size=(2, 2)))
+        check_the_best(solver, unaries)
+    # whole numbers whose sum differs from the bound after the offset is taken off
+    unaries = [[0.0, 34], [45, 34], [-37, 12, -48], [-22, -4], [-30]]
+    check_the_best(solver, unaries)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("solver", ["auto", "exact"])
+def test_the_total_must_exceed_the_best_with_edges(solver, seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, weights=seed % 2, infinite=0.05 * (seed % 8 == 1))
+    tables = [table.dense() for table in graph.tables]
+    check_the_best(
+        solver, [graph.unary(v) for v in range(graph.n_variables)], graph.edges,
+        tables or None, edge_tables=graph.edge_tables if tables else None,
+        edge_weights=graph.edge_weights,
+    )  # fmt: skip
+
+
+def check_the_best(solver, *parts, **others):
+    graph = FactorGraph(*parts, **others)
+    scores = [graph.score(x) for x in enumerate_labelings(graph)[0]]
+    assert max(scores) > -np.inf
+    for limit, status in (
+        (max(scores), "infeasible"),
+        (np.nextafter(max(scores), np.inf), "infeasible"),
+        (np.nextafter(max(scores), -np.inf), "optimal"),
+    ):
+        graph = FactorGraph(*parts, **others, must_exceed=limit)
+        result = MAP_SOLVERS[solver]().solve(graph, random_state=0)
+        assert result.status == status
+        assert result.score == (-np.inf if status == "infeasible" else max(scores))
+        assert result.bound >= result.score
+
+
 def test_enumeration_of_scores_far_below_zero():
     """The numbers that replace -inf are below all others, however low these are."""
     table = np.full((2, 2, 2), -np.inf)

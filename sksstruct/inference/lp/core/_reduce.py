@@ -34,6 +34,8 @@ class Reduced:
         Number to add to scores of the reduced graph to get scores of the given one.
     penalty : float
         The number that replaces -inf; 0 where there was no -inf.
+    plain : FactorGraph
+        The reduced graph with its -inf, and without the variables of cliques.
     lowest : float
         Where there was -inf: a threshold that, by the scores of the reduced graph,
         separates the allowed labelings of the given graph, above it, from all others.
@@ -59,14 +61,14 @@ class Reduced:
         if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
             graph = forced.rest()
             self.places = forced.places
-        self._plain = graph
+        self.plain = graph
         if joins and (cliques := Cliques(graph)).n:
             self.cliques, graph = cliques, cliques.graph
         self.graph = self._penalize(graph)
 
     def without_cliques(self):
         """The reduced graph without the variables of cliques."""
-        return self._penalize(self._plain)
+        return self._penalize(self.plain)
 
     def _penalize(self, graph):
         """The graph with finite scores."""

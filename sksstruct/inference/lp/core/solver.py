@@ -13,12 +13,14 @@ from sklearn.utils import check_random_state
 
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp.core._problem import MAPProblem
-from sksstruct.inference.lp.core._reduce import Reduced
+from sksstruct.inference.lp.core._reduce import Reduced, score_range
 from sksstruct.inference.lp.core.result import Interrupted, MAPResult
 from sksstruct.inference.lp.core.run import COLUMNS, MAPRun, WithoutCliques
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.progress import Status, Trace
 
+# Relative error of a sum of scores, in whatever order they are added.
+_ROUNDING = 1e-13
 _TOL = """
 tol : float, default=1e-6
     A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
@@ -151,15 +153,29 @@ def _complete(run, reduced):
         result.score = graph.score(result.labeling)
         lowest = run.lowest + reduced.offset
         result.trace["score"][result.trace["score"] < lowest] = -np.inf
-        if result.score == -np.inf:
-            if result.bound < lowest or result.status is Status.INFEASIBLE:
-                result.status, result.bound = Status.INFEASIBLE, -np.inf
-            elif result.status is not Status.INTERRUPTED:
-                result.status = Status.NOT_FOUND
+        if result.score > -np.inf:
+            # the run, with sums in another order, may have refused this labeling
+            gap = result.bound - result.score
+            if gap <= run.tol * max(1.0, abs(result.score)):
+                result.status = Status.OPTIMAL
+        elif (
+            result.status is Status.INFEASIBLE
+            or result.bound < lowest
+            or result.bound <= graph.must_exceed + _rounding(reduced)
+        ):
+            result.status, result.bound = Status.INFEASIBLE, -np.inf
+        elif result.status is not Status.INTERRUPTED:
+            result.status = Status.NOT_FOUND
     # Python's numbers, which print as numbers
     result.score = float(result.score)
     result.bound = max(float(result.bound), result.score)
     return result
+
+
+def _rounding(reduced):
+    """The error of a total score, or of a bound, that comes from rounding."""
+    sizes = *score_range(reduced.plain), reduced.offset, reduced.given.must_exceed
+    return _ROUNDING * max(map(abs, sizes))
 
 
 def _infeasible(graph, name):
