@@ -15,7 +15,13 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from sksstruct import ChainCRF, LinearSSVC, MultilabelPairwise, SSVMClassifier
+from sksstruct import (
+    ChainCRF,
+    LinearSSVC,
+    MultilabelPairwise,
+    SegmentCRF,
+    SSVMClassifier,
+)
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import CandidatesModel, GraphModel, MatchingModel, PartsModel
 from sksstruct.solvers import BCFW, LBFGS, Partitioned
@@ -40,6 +46,9 @@ def _chains(rng):
         "pairs": {"loss": "log", "solver": "sdca", **pairs},
         "pair means": {"solver": BCFW(**PLAIN), **pairs},
         "gdmm": {"solver": "gdmm"},
+        "second order": {"order": 2},
+        "second order means": {"order": 2, "solver": BCFW(**PLAIN)},
+        "second order sdca": {"order": 2, "loss": "log", "solver": "sdca"},
         **{s: {"loss": "log", "solver": s} for s in ("lbfgs", "svrg", "casimir")},
     }.items():
         yield name, ChainCRF(**parameters), X, y
@@ -49,6 +58,22 @@ def _chains(rng):
     many = rng.permutation(np.arange(120)).reshape(40, 3)
     rows = [np.eye(8)[labels % 8] for labels in many]
     yield "many labels", ChainCRF(), rows, many.tolist()
+
+
+def _trees(rng):
+    """Fits of segments and of dependency trees, with their data."""
+    X = [rng.standard_normal((length, 3)) for length in (4, 1, 3, 5)]
+    y = [["O", "B-a", "I-a", "B-b"], ["O"], ["B-b", "O", "B-a"], ["O"] * 5]
+    arcs = [rng.standard_normal((n * (n + 1), 2)) for n in (1, 2, 3)]
+    heads = [[0], [2, 0], [0, 1, 1]]
+    for name, parameters in {
+        "": {},
+        " means": {"solver": BCFW(**PLAIN)},
+        " sdca": {"loss": "log", "solver": "sdca"},
+    }.items():
+        yield f"segments{name}", SegmentCRF(**parameters), X, y
+        parser = SSVMClassifier("dependencies", **parameters)
+        yield f"dependencies{name}", parser, arcs, heads
 
 
 def _others(rng):
@@ -89,7 +114,7 @@ def _others(rng):
 def _warm():
     """Estimators that another fit continues, with their data."""
     rng, fits = np.random.default_rng(0), {}
-    for name, estimator, X, y in (*_chains(rng), *_others(rng)):
+    for name, estimator, X, y in (*_chains(rng), *_others(rng), *_trees(rng)):
         estimator.set_params(warm_start=True, alpha=0.05, max_iter=3, random_state=0)
         fits[name] = estimator.fit(X, y), X, y
         assert fits[name][0]._warm[1], name
@@ -109,6 +134,7 @@ def _checkpoints():
     rows, sets = rng.standard_normal((8, 3)), (rng.random((8, 4)) < 0.5).astype(int)
     cached = BCFW(**CACHED, averaging="suffix")
     several = MultilabelPairwise(loss="structured_hinge")
+    segments, parser = (fit[1:] for fit in list(_trees(rng))[:2])
     for name, estimator, solver, *data in (
         ("cached", ChainCRF(), cached, X, y),
         ("means", ChainCRF(), BCFW(**PLAIN), X, y),
@@ -119,6 +145,9 @@ def _checkpoints():
         ("binary", LinearSSVC(), cached, rows, np.arange(8) % 2),
         ("sets", several, cached, rows, sets),
         ("means of sets", clone(several), BCFW(**PLAIN), rows, sets),
+        ("second order", ChainCRF(order=2), cached, X, y),
+        ("segments", clone(segments[0]), cached, *segments[1:]),
+        ("dependencies", clone(parser[0]), cached, *parser[1:]),
     ):
         with tempfile.TemporaryDirectory() as folder:
             blocks = Partitioned(

@@ -12,10 +12,12 @@ from sksstruct import (
     LinearSSVC,
     LPMAPPredictor,
     MultilabelPairwise,
+    SegmentCRF,
     SSVMClassifier,
     make_tagger,
 )
 from sksstruct.factor_graphs import Potts
+from sksstruct.feature_extraction import GazetteerFeatures
 from sksstruct.models import GraphModel
 from sksstruct.utils.packed import PackedSequences
 from tests.fuzz._draws import decoded
@@ -78,6 +80,44 @@ def _chains(X, y):
     }
 
 
+def _arcs():
+    """Inputs and heads of three short sentences."""
+    rng = np.random.default_rng(3)
+    X = [rng.standard_normal((n * (n + 1), 2)) for n in (1, 2, 3)]
+    return X, [[0], [2, 0], [0, 1, 1]]
+
+
+def _higher(X, y):
+    """Taggers of second order and of segments, a parser, and what is called of each."""
+    tags = [["O" if k == 2 else f"B-{k}" for k in labels] for labels in y]
+    return {
+        "second order": (
+            ChainCRF(order=2, max_iter=20).fit(X, y),
+            _calls(X, y, "predict_topk", "decision_function"),
+        ),
+        "second order log": (
+            ChainCRF(order=2, loss="log", max_iter=20).fit(X, y),
+            _calls(X, y, "predict_marginals"),
+        ),
+        "segments": (
+            SegmentCRF(max_iter=20).fit(X, tags),
+            _calls(X, tags, "predict_topk"),
+        ),
+        "segments log": (
+            SegmentCRF(loss="log", max_iter=20).fit(X, tags),
+            _calls(X, tags, "predict_proba"),
+        ),
+        "dependencies": (
+            SSVMClassifier("dependencies", max_iter=20).fit(*_arcs()),
+            _calls(*_arcs()),
+        ),
+        "dependencies log": (
+            SSVMClassifier("dependencies", loss="log", max_iter=20).fit(*_arcs()),
+            _calls(*_arcs(), "predict_proba"),
+        ),
+    }
+
+
 def _fitted():
     """Pickles of objects, and what is called once they are loaded."""
     warnings.simplefilter("ignore")
@@ -88,9 +128,12 @@ def _fitted():
     sparse_packed = PackedSequences(sparse.csr_array(rows), packed.offsets)
     tagger = make_tagger(max_iter=20)
     words = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}]]
+    names = [["new", "york", "x"], ["york"]]
+    mixed = PackedSequences.hstack([packed, sparse_packed])
     tags = [["O", "B-x"], ["B-x"]]
     cases = {
         **_chains(X, y),
+        **_higher(X, y),
         "classes": (
             SSVMClassifier("multiclass", max_iter=20).fit(rows, classes),
             _calls(rows, classes),
@@ -117,6 +160,14 @@ def _fitted():
         "factor graph": (
             _factor_graph(),
             lambda graph: LPMAPPredictor().predict([graph]),
+        ),
+        "gazetteers": (
+            GazetteerFeatures({"p": ["new york", "york"]}).fit(names),
+            lambda gazetteer: gazetteer.transform(names),
+        ),
+        "mixed rows": (
+            mixed,
+            lambda rows: ChainCRF(max_iter=2).fit(rows, y).predict(rows),
         ),
         "rows": (packed, lambda rows: ChainCRF(max_iter=2).fit(rows, y).predict(rows)),
         "sparse rows": (
