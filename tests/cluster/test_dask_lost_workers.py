@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from sksstruct import ChainCRF, SegmentCRF
 from sksstruct.solvers import Partitioned
 
 distributed = pytest.importorskip("distributed")
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 import sksstruct.dask._host  # noqa: E402
 import sksstruct.dask._train as training  # noqa: E402
 from cluster.helpers import OPTIONS, PARTS, B, Killing, N, in_parts, local, same_bits  # noqa: E402
-from sksstruct.dask import DaskChainCRF, DaskExecutor  # noqa: E402
+from sksstruct.dask import DaskChainCRF, DaskExecutor, DaskSegmentCRF  # noqa: E402
 
 
 def test_killed_workers_change_nothing(client, data, monkeypatch):
@@ -38,6 +39,33 @@ def test_killed_workers_change_nothing(client, data, monkeypatch):
     # states were kept, blocks made again, and rounds repeated
     assert Killing.seen["state"] >= 1
     assert Killing.seen["advance"] > tagger.n_iter_
+
+
+@pytest.mark.parametrize(
+    ("distributed_class", "alone"),
+    [
+        (partial(DaskChainCRF, order=2), partial(ChainCRF, order=2)),
+        (DaskSegmentCRF, SegmentCRF),
+    ],
+    ids=["second order", "segments"],
+)
+def test_killed_workers_and_other_structures(
+    client, data, monkeypatch, distributed_class, alone
+):
+    monkeypatch.setattr(training, "DaskExecutor", Killing)
+    monkeypatch.setattr(Killing, "kill_at", {3})
+    monkeypatch.setattr(Killing, "seen", Counter())
+    X, y = data[0], [[f"B-{k}" for k in labels] for labels in data[1]]
+    killed = Partitioned(tol=0.02, keep_every=3)
+    found = distributed_class(client=client, **{**OPTIONS, "solver": killed})
+    found.fit(in_parts((X, y)))
+    whole = Partitioned(blocks=B, tol=0.02)
+    expected = alone(**{**OPTIONS, "solver": whole}).fit(X, y)
+    for name, value in vars(expected).items():
+        if name.endswith("_") and isinstance(value, np.ndarray):
+            assert np.array_equal(getattr(found, name), value), name
+    assert found.n_iter_ == expected.n_iter_
+    assert Killing.seen["advance"] > found.n_iter_ > 6
 
 
 def test_only_what_has_changed_is_sent(client, monkeypatch):
