@@ -184,8 +184,9 @@ class ChainCRF(
         them.
     all_possible_states : bool, default=True
         Whether every pair of a feature and a label has a weight. If False, only pairs
-        that occur in the training data have one, as is the default in CRFsuite. The
-        hinge needs True.
+        that occur in the training data have one, as is the default in CRFsuite. A zero
+        that is stored in a sparse row, such as that of a False in a dict, occurs; zeros
+        of dense rows do not. The hinge needs True.
     all_possible_transitions : bool, default=True
         The same for pairs of labels. The hinge needs True.
     all_possible_triples : bool, default=False

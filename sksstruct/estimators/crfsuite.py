@@ -6,6 +6,9 @@ from typing import Any, Literal
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
+# CRFsuite stops when ten iterations have improved the objective by a share of 1e-5,
+# which is about this far above the optimum.
+_TOL = 1e-4
 
 
 def crfsuite_parameters(
@@ -22,7 +25,13 @@ def crfsuite_parameters(
 
     CRFsuite minimizes the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
     biases nor weights of first and last labels, and by default only with weights for
-    what was seen together in the training data.
+    what was seen together in the training data. A feature whose value is zero, such as
+    a False in a dict, is seen, too. With `tol` at 1e-4, the objective is at most 0.01 %
+    above its optimum, and CRFsuite's is usually about as near.
+
+    There is one difference: CRFsuite never has a weight for a feature and a label if
+    the values of the feature at the positions with the label have a negative sum. To
+    train the same model on negative values, set its ``feature.minfreq`` to -1e9.
 
     Parameters
     ----------
@@ -43,7 +52,7 @@ def crfsuite_parameters(
     Returns
     -------
     parameters : dict
-        Keyword arguments of `ChainCRF`.
+        Keyword arguments of `ChainCRF`, with `tol` unless the loss is the hinge.
 
     Examples
     --------
@@ -65,6 +74,7 @@ def crfsuite_parameters(
     return {
         **parameters,
         "loss": "log",
+        "tol": _TOL,
         "alpha": alpha,
         "l1_ratio": l1_ratio,
         "all_possible_states": all_possible_states,

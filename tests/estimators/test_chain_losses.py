@@ -398,7 +398,8 @@ class TestObservedWeights:
         assert fitted.objective_ == pytest.approx(best, rel=1e-6)
 
 
-def test_stored_zeros_are_not_seen():
+def test_stored_zeros_are_seen():
+    """As in CRFsuite; every feature is stored with every label here."""
     X, y = problem(n=6)
     X = [x * (np.abs(x) > 0.8) for x in X]
     stored = []
@@ -406,10 +407,16 @@ def test_stored_zeros_are_not_seen():
         matrix = sparse.csr_array(np.ones_like(x))
         matrix.data[:] = x.ravel()
         stored.append(matrix)
-    arguments = {"loss": "log", "all_possible_states": False, "random_state": 0}
-    one = ChainCRF(0.1, **arguments).fit([sparse.csr_array(x) for x in X], y)
-    two = ChainCRF(0.1, **arguments).fit(stored, y)
-    np.testing.assert_allclose(one.coef_, two.coef_)
+    one, two, three = (
+        ChainCRF(0.1, loss="log", all_possible_states=possible, random_state=0)
+        for possible in (True, False, False)
+    )
+    every = one.fit(X, y).coef_
+    np.testing.assert_allclose(two.fit(stored, y).coef_, every)
+    # dense rows and other sparse rows do not have these weights
+    only = [sparse.csr_array(x) for x in X]
+    np.testing.assert_allclose(two.fit(only, y).coef_, three.fit(X, y).coef_)
+    assert not two.coef_.all() and every.all()
 
 
 class TestUnobserved:

@@ -167,7 +167,8 @@ class TestCRFsuiteParameters:
     def test_objective(self, data):
         """c1 |w|_1 + c2 |w|^2 + the sum of the losses, divided by n."""
         parameters = crfsuite_parameters(60, c1=0.3, c2=0.2)
-        tagger = ChainCRF(**parameters, tol=1e-6, random_state=0).fit(data.X, data.y)
+        parameters |= {"tol": 1e-6, "random_state": 0}
+        tagger = ChainCRF(**parameters).fit(data.X, data.y)
         losses = 0.0
         for x, row in zip(data.X, data.y, strict=True):
             best, scores = tagger.predict_topk([x], 10**6)

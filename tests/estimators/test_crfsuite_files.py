@@ -170,6 +170,49 @@ def test_files_that_crfsuite_trained(algorithm, tmp_path, peer):
     assert peer(tmp_path / "again").info().attributes == weights.attributes
 
 
+@pytest.mark.parametrize("possible", [False, True])
+@pytest.mark.parametrize(("c1", "c2"), [(0.1, 0.01), (0.0, 1.0)])
+def test_the_same_problem(c1, c2, possible, tmp_path, peer):
+    """The same weights exist, and both come as near to the optimum."""
+    import pycrfsuite
+
+    X, y = sentences(300)
+    # zeros are seen with labels that do not occur where the values are true
+    for row, labels in zip(X, y, strict=True):
+        for item, before in zip(row, [None, *labels], strict=False):
+            item["before"] = {"nothing": before is None, "O": before == "O"}
+            item["inside"] = before is not None and before[0] == "I"
+    kinds = "states", "transitions"
+    same = crfsuite_parameters(
+        300, c1=c1, c2=c2, **{f"all_possible_{kind}": possible for kind in kinds}
+    )
+    vectorizer = SequenceVectorizer(separator=":")
+    ours = make_tagger(vectorizer, **same, random_state=0).fit(X, y)
+    trainer = pycrfsuite.Trainer(verbose=False)
+    # of negative values, too
+    trainer.set_params({"c1": c1, "c2": c2, "feature.minfreq": -1e9})
+    trainer.set_params({f"feature.possible_{kind}": possible for kind in kinds})
+    for row, labels in zip(X, y, strict=True):
+        trainer.append(row, labels)
+    trainer.train(str(tmp_path / "model"))
+    theirs = Tagger.from_crfsuite(tmp_path / "model")
+
+    def objective(tagger):
+        w = np.array(
+            [*tagger.state_features_.values(), *tagger.transition_features_.values()]
+        )
+        return c1 * np.abs(w).sum() + c2 * w @ w - tagger.log_proba(X, y).sum()
+
+    expected = trainer.logparser.last_iteration["loss"]
+    assert objective(theirs) == pytest.approx(expected, rel=1e-5)
+    assert objective(ours) == pytest.approx(expected, rel=1e-3)
+    if c1 == 0.0:
+        info = peer(tmp_path / "model").info()
+        assert set(ours.state_features_) == set(info.state_features)
+        present = {pair for pair, w in ours.transition_features_.items() if w}
+        assert present == set(info.transitions)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["conll2000", "btc", "ncbi"])
 def test_real_data(name, data_home, tmp_path, peer):
@@ -221,10 +264,10 @@ def test_bad_parameters(tmp_path):
 
 def test_warm_start_is_by_name(tmp_path):
     X, y = sentences(80)
-    parameters = crfsuite_parameters(80, c2=0.1)
-    tagger = make_tagger(**parameters, solver="lbfgs", tol=1e-8).fit(X, y)
+    parameters = crfsuite_parameters(80, c2=0.1) | {"tol": 1e-8}
+    tagger = make_tagger(**parameters, solver="lbfgs").fit(X, y)
     tagger.to_crfsuite(tmp_path / "model")
-    options = {**parameters, "separator": "=", "warm_start": True, "tol": 1e-8}
+    options = {**parameters, "separator": "=", "warm_start": True}
     again = Tagger.from_crfsuite(tmp_path / "model", **options)
     # the vectorizer sees features in another order
     again.fit(X[::-1], y[::-1])
@@ -233,7 +276,7 @@ def test_warm_start_is_by_name(tmp_path):
     # with further features and labels, too
     more = [*X, [{"w": "one more"}]], [*y, ["new"]]
     again = Tagger.from_crfsuite(tmp_path / "model", **options).fit(*more)
-    fresh = make_tagger(**parameters, solver="lbfgs", tol=1e-8).fit(*more)
+    fresh = make_tagger(**parameters, solver="lbfgs").fit(*more)
     assert again[-1].objective_ == pytest.approx(fresh[-1].objective_, rel=1e-6)
     assert again[-1].n_iter_ < fresh[-1].n_iter_
     hinge = Tagger.from_crfsuite(tmp_path / "model", loss="hinge", warm_start=True)

@@ -206,7 +206,8 @@ def existing_weights(model, data, states, transitions):
     """Indices of the flat weights that exist, or None for all.
 
     Without all possible states or transitions, a pair of a feature and a label, or of
-    two labels, has a weight only if it was seen together.
+    two labels, has a weight only if it was seen together. A zero that is stored was
+    seen, as in CRFsuite.
     """
     if states and transitions and model.fit_intercept and model.boundary:
         return None
@@ -228,7 +229,7 @@ def existing_weights(model, data, states, transitions):
                 found = (dense[known & (labels == k)] != 0).any(axis=0)
                 kept.append(packed.values.columns[found].astype(np.int64) * ld + k)
         values = sparse.coo_array(values)
-        seen = known[values.row] & (values.data != 0)
+        seen = known[values.row]
         columns = values.col[seen].astype(np.int64)
         kept.append(np.unique(columns * ld + labels[values.row[seen]]))
     if model.fit_intercept:
