@@ -129,15 +129,19 @@ class Distributed(OnCluster):
 
 
 def _n_positions(X, y, sample_weight):
-    """Total weight of the positions of a part."""
-    lengths = np.array([len(row) for row in y], dtype=np.float64)
-    return float(lengths.sum() if sample_weight is None else lengths @ sample_weight)
+    """Total weight of the positions of a part whose labels are known."""
+    return _n_known([len(row) for row in y], y, sample_weight)
 
 
 def _n_rows(X, y, sample_weight):
-    """Total weight of the positions of a part, where y may be lists of segments."""
-    lengths = SegmentInputs.read(X).packed.lengths.astype(np.float64)
-    return float(lengths.sum() if sample_weight is None else lengths @ sample_weight)
+    """The same where y may be lists of segments."""
+    return _n_known(SegmentInputs.read(X).packed.lengths, y, sample_weight)
+
+
+def _n_known(lengths, y, sample_weight):
+    missing = [sum(label is None for label in row) for row in y]
+    counts = np.subtract(lengths, missing, dtype=np.float64)
+    return float(counts.sum() if sample_weight is None else counts @ sample_weight)
 
 
 def _n_samples(X, y, sample_weight):

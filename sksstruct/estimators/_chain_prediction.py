@@ -16,6 +16,7 @@ from sksstruct.models.chain.fitted import FittedChain, padded_rows
 from sksstruct.models.scores.score import score_rows
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
+from sksstruct.utils.observed import share_of_right
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.sparse_input import check_sparse, is_sparse
 from sksstruct.utils.typing import (
@@ -24,12 +25,7 @@ from sksstruct.utils.typing import (
     Sequences,
     Transitions,
 )
-from sksstruct.utils.validation import (
-    LabelEncoder,
-    check_labels,
-    check_position_weight,
-    check_sequences,
-)
+from sksstruct.utils.validation import check_labels, check_sequences
 
 
 def _above(weights, threshold):
@@ -375,7 +371,8 @@ default=None
         ----------
         %(sequences)s
         y : list of array-like of shape (n_positions,)
-            True labels. Labels never seen in training count as errors.
+            True labels. Labels never seen in training count as errors. Positions with
+            None are left out, and a set is met by any of its labels.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence's positions.
 
@@ -386,7 +383,6 @@ default=None
         """
         chain, codes = self._predicted(X)
         lengths = chain.packed.lengths
-        flat = check_labels(y, lengths)
-        weight = check_position_weight(sample_weight, lengths)
-        y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
-        return float(np.average(codes == y_true, weights=weight))
+        true = check_labels(y, lengths, unknown=True, sets=True)
+        found = self.classes_[codes].tolist()
+        return share_of_right(true, found, lengths, sample_weight)

@@ -7,10 +7,10 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 
 from sksstruct.utils._param_validation import validate_params
-from sksstruct.utils.labels import has_sets
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.progress import Status
 from sksstruct.utils.validation import (
+    check_known,
     check_labels,
     check_sequence_weight,
     check_sequences,
@@ -82,7 +82,7 @@ class Validation(EarlyStopping):
     Raises
     ------
     ValueError
-        If the data are not valid, a label is None, or no sequence can be set aside.
+        If the data are not valid, or no sequence can be set aside.
     """
 
     def __init__(self, estimator, X, y, sample_weight):
@@ -90,17 +90,9 @@ class Validation(EarlyStopping):
         # number
         validate_params(estimator)
         packed = check_sequences(X)
-        try:
-            labels = check_labels(y, packed.lengths, unknown=True)
-        except TypeError:
-            if not has_sets(y):
-                raise
-            raise ValueError(
-                "early_stopping needs every label of y to be known, and y has sets"
-            ) from None
+        labels = check_labels(y, packed.lengths, unknown=True, sets=True)
+        check_known([label is not None for label in labels], packed.lengths)
         weight = check_sequence_weight(sample_weight, len(packed))
-        if None in labels:
-            raise ValueError("early_stopping needs every label of y to be known")
         super().__init__(estimator, copy.copy(estimator))
         bounds = packed.offsets.tolist()
         rows = [labels[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
@@ -135,14 +127,21 @@ def _chosen(estimator, lengths, rows, weight):
     split = ShuffleSplit(1, test_size=share, random_state=source_of_splits(estimator))
     train, held_out = (eligible[part] for part in next(split.split(eligible)))
     # all labels are learned, whatever the split
-    seen = {label for i in train for label in rows[i]}
-    kept = [i for i in np.sort(held_out) if seen.issuperset(rows[i])]
+    names = [_names(row) for row in rows]
+    seen = set().union(*(names[i] for i in train))
+    kept = [i for i in np.sort(held_out) if names[i] <= seen]
     if not kept:
         raise ValueError(
             "early_stopping: every sequence that was drawn has a label that no other "
             "sequence has; increase validation_fraction"
         )
     return kept
+
+
+def _names(row):
+    """The labels of a sequence, those of its sets included."""
+    sets = (each if isinstance(each, frozenset) else (each,) for each in row)
+    return set().union(*sets).difference([None])
 
 
 def _rows(packed, part):

@@ -218,7 +218,8 @@ class CalibratedTagger(
         X : list of sequences
             Input of the tagger.
         y : list of array-like of shape (n_positions,)
-            True labels.
+            True labels. Positions with None are left out, and a set is met by any of
+            its labels.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence's positions.
 

@@ -30,9 +30,9 @@ from sksstruct.utils._param_validation import (
 )
 from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.entries import taken
+from sksstruct.utils.observed import share_of_right
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples, Items
-from sksstruct.utils.validation import check_position_weight
 
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
@@ -170,8 +170,8 @@ class SegmentCRF(
     its elements. Every sequence needs a tag, or a set, at one position at least. The
     likelihood is that of all labelings that agree with what is known. The hinge losses
     complete labelings by decoding, and train on them, in turns, from the weights of the
-    likelihood. Neither is convex, and `dual_gap_` is infinite. Lists of segments, and
-    `partial_fit`, have no missing labels.
+    likelihood. Neither is convex, and `dual_gap_` is infinite. Lists of segments have
+    no missing labels.
 
     ``loss="log"`` has no cost of errors: `loss_unit` and
     `loss_normalization` have no effect.
@@ -267,13 +267,15 @@ class SegmentCRF(
         The solver visits every sequence once, as `ChainCRF.partial_fit` does. You can
         call it after `fit`. The first mini-batch, or `fit`, says for all of them what
         form y has, and with ``alpha="auto"`` how large features are. Segments longer
-        than `max_length` are cut into pieces, with a warning.
+        than `max_length` are cut into pieces, with a warning. Missing labels are
+        completed once: by the tagger so far, or in the first mini-batch by a short
+        training of the likelihood on it.
 
         Parameters
         ----------
         %(sequences)s
         y : list
-            Tags, segments or labels of each sequence.
+            Tags, segments or labels of each sequence, with None or sets as in `fit`.
         classes : array-like of shape (n_classes,), default=None
             All labels of the stream, without the outside. Required on the first call,
             as is a number for `max_length`.
@@ -386,6 +388,7 @@ class SegmentCRF(
         %(sequences)s
         y : list
             True tags, segments or labels. Those never seen in training count as errors.
+            Positions with None are left out, and a set is met by any of its elements.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence's positions.
 
@@ -397,7 +400,8 @@ class SegmentCRF(
         X = self._checked(X)
         found = self.model_._predict(X, self.weights_, self.n_jobs)[0]
         lengths, form = X.packed.lengths, self.model_.form_
-        true, found = (labels_of_positions(each, form, lengths) for each in (y, found))
-        weight = check_position_weight(sample_weight, lengths)
-        equal = [a == b for a, b in zip(true, found, strict=True)]
-        return float(np.average(equal, weights=weight))
+        true, found = (
+            labels_of_positions(each, form, lengths, partly)
+            for each, partly in ((y, True), (found, False))
+        )
+        return share_of_right(true, found, lengths, sample_weight)

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sksstruct.metrics._lists import check_lists
+from sksstruct.metrics._lists import check_each, check_lists
+from sksstruct.utils.observed import check_any_known, observed
 from sksstruct.utils.typing import Labelings
-from sksstruct.utils.validation import check_sequence_weight
+from sksstruct.utils.validation import check_position_weight, check_sequence_weight
 
 
 def box_overlaps(boxes: ArrayLike, others: ArrayLike) -> np.ndarray:
@@ -79,7 +80,9 @@ def box_accuracy_score(
     Parameters
     ----------
     y_true, y_pred : list of boxes, or of tuples (box, label)
-        As for `box_overlap_score`. If both have labels, these have to be right, too.
+        As for `box_overlap_score`. If both have labels, these have to be right, too: an
+        image is left out if its true label is None, not known, and a set is met by any
+        of its labels.
     threshold : float, default=0.5
         A box is right if its overlap is larger.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -96,8 +99,16 @@ def box_accuracy_score(
     >>> box_accuracy_score([(0, 0, 2, 2), (0, 0, 2, 2)], [(0, 0, 2, 1), (0, 0, 2, 2)])
     0.5
     """
-    overlaps, same, weight = _compare(y_true, y_pred, sample_weight)
-    return float(np.average((overlaps > threshold) & same, weights=weight))
+    overlaps, (true, found), weight = _compare(y_true, y_pred, sample_weight)
+    known = np.ones(len(overlaps), dtype=bool)
+    if true is not None and found is not None:
+        true = check_each(true, "y_true", partly=True)
+        found = check_each(found, "y_pred")
+        true, known = observed(true, found)
+        check_any_known(known, "y_true")
+        overlaps[[a != b for a, b in zip(true, found, strict=True)]] = -np.inf
+    weight = check_position_weight(weight, known.astype(int))
+    return float(np.average(overlaps[known] > threshold, weights=weight))
 
 
 def box_average_precision_score(
@@ -205,16 +216,13 @@ def _overlaps(boxes, others):
 
 
 def _compare(y_true, y_pred, sample_weight):
-    """Overlaps, whether labels agree, and weights."""
+    """Overlaps, labels or None, and weights."""
     check_lists(y_true, y_pred)
     weight = check_sequence_weight(sample_weight, len(y_true))
     (true, labels), (found, others) = (
         _split(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))
     )
-    same = np.ones(len(true), dtype=bool)
-    if labels is not None and others is not None:
-        same = np.array([a == b for a, b in zip(labels, others, strict=True)])
-    return _overlaps(true, found), same, weight
+    return _overlaps(true, found), (labels, others), weight
 
 
 def _split(y, name):

@@ -10,14 +10,17 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sksstruct.metrics._chunks import TEXTS, Chunked
 from sksstruct.metrics._sequence import check_pairs
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.observed import check_any_known, observed
 from sksstruct.utils.typing import Scheme
 
 
 def _counts(y_true, y_pred, scheme, strict):
     """Types of chunks, and numbers of true, predicted and right ones of each type."""
     flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
-    flats = {"y_true": flat_true, "y_pred": flat_pred}
-    chunked = Chunked(flats, lengths, scheme, strict)
+    labels, known = observed(flat_true, flat_pred)
+    check_any_known(known, "y_true")
+    flats = {"y_true": labels, "y_pred": flat_pred}
+    chunked = Chunked(flats, lengths, scheme, strict, known)
     (kinds, starts, ends), (kinds_pred, starts_pred, ends_pred) = chunked.chunks
     # type and end of the true chunk that begins at a position
     found = np.full((2, len(flat_true)), -1)

@@ -16,6 +16,7 @@ from sksstruct.utils._spans import (
     SINGLE,
     SpanLabels,
     SpanSequence,
+    all_settled,
     check_scheme,
 )
 from sksstruct.utils.typing import Scheme
@@ -23,9 +24,16 @@ from sksstruct.utils.typing import Scheme
 # What the docstrings of scores say of their parameters.
 TEXTS = {
     "chunk_labels": """
-y_true, y_pred : list of sequences of str
+y_true : list of sequences of str
     Labels ``O``, and ``B-x``, ``I-x`` and so on for chunks of type x; see
-    `iter_chunks`.
+    `iter_chunks`. None stands for a label that is not known. A chunk of `y_true` or
+    `y_pred` is left out if it has such a position, or is next to one and the labels
+    of either do not tell whether it begins or ends there, as a label ``B-x`` at its
+    beginning does. Scores do not depend on what is predicted at such positions. A set
+    stands for one of its labels: it counts as the predicted one, if it has it, and
+    as the first of them in order otherwise.
+y_pred : list of sequences of str
+    Predicted labels.
 """,
     "reading": """
 scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
@@ -51,6 +59,9 @@ class Chunked:
         Scheme of the labels, or "auto".
     strict : bool, default=False
         Whether chunks must be well-formed.
+    known : ndarray of shape (n_positions,), bool, or None
+        Where the labels are known; None: everywhere. Other chunks are left out that
+        depend on a label that is not.
 
     Attributes
     ----------
@@ -62,7 +73,7 @@ class Chunked:
         Kinds, first positions, and the positions after the last, for each labeling.
     """
 
-    def __init__(self, flats, lengths, scheme, strict=False):
+    def __init__(self, flats, lengths, scheme, strict=False, known=None):
         n = len(next(iter(flats.values())))
         self._flats, self._lengths = flats, lengths
         self._ends = np.cumsum([n] if lengths is None else lengths)
@@ -80,11 +91,15 @@ class Chunked:
             for flat in flats.values()
         ]
         sequences = [SpanSequence(self.labels, c, first[:-1]) for c in self.codes]
+        known = np.ones(n, dtype=bool) if known is None else known
         if strict and scheme == "auto":
-            found = self._of_the_first(found, sequences[0])
-        self.chunks = []
+            found = self._of_the_first(found, sequences[0], known)
+        self.chunks, read_as = [], found if strict else None
+        settled = all_settled(sequences, known, read_as)
         for sequence in sequences:
-            starts, ends = sequence.read(found if strict else None)
+            starts, ends = sequence.read(read_as)
+            kept = settled(starts, ends)
+            starts, ends = starts[kept], ends[kept]
             self.chunks.append((sequence.kinds[starts], starts, ends))
 
     def _where(self, label):
@@ -101,13 +116,13 @@ class Chunked:
         start = self._ends[i - 1] if i else 0
         return f"{name}[{i}] has the label", int(position - start)
 
-    def _of_the_first(self, scheme, sequence):
+    def _of_the_first(self, scheme, sequence, known):
         """The scheme of the first labeling, or an error if it is not clear.
 
         To read labels as another scheme's would drop chunks without a word.
         """
         labels, name = self.labels, next(iter(self._flats))
-        letters = {labels.letters[k] for k in np.unique(self.codes[0])} - {"O"}
+        letters = {labels.letters[k] for k in np.unique(self.codes[0][known])} - {"O"}
         if not letters:
             return scheme
         if scheme in ("IOBES", "BILOU"):
@@ -120,7 +135,9 @@ class Chunked:
                 f"of {name} is whole in that scheme: pass scheme={scheme!r}, or labels "
                 "of one scheme, or strict=False"
             )
-        places = [np.flatnonzero(bad)[:1] for bad in sequence.misplaced()]
+        # what is beside a label that is not known may be well-formed
+        sure = known & (sequence.first | np.append(True, known[:-1]))
+        places = [np.flatnonzero(bad & sure)[:1] for bad in sequence.misplaced()]
         for scheme, place in zip(("BIO", "IOB1"), places, strict=True):
             if not len(place):
                 return scheme

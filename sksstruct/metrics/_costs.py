@@ -8,7 +8,10 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import make_scorer
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from sksstruct.utils.validation import check_sequence_weight
+from sksstruct.metrics._lists import check_each
+from sksstruct.utils.labels import first_of
+from sksstruct.utils.observed import known_pairs
+from sksstruct.utils.validation import check_position_weight
 
 
 def mean_cost(
@@ -23,8 +26,11 @@ def mean_cost(
 
     Parameters
     ----------
-    y_true, y_pred : array-like of shape (n_samples,)
-        True and predicted classes.
+    y_true : array-like of shape (n_samples,)
+        True classes. None stands for a class that is not known: the sample is left out.
+        A set stands for one of its classes: the one that costs least.
+    y_pred : array-like of shape (n_samples,)
+        Predicted classes.
     costs : array-like of shape (n_classes, n_classes)
         Entry (i, j) is the cost of predicting class j where class i is true, as in
         `sksstruct.models.MulticlassModel`.
@@ -57,22 +63,30 @@ def mean_cost(
     costs = check_array(costs, dtype=np.float64, input_name="costs")
     if costs.shape[0] != costs.shape[1]:
         raise ValueError(f"costs must be square, got shape {costs.shape}")
-    found = np.unique(np.concatenate([y_true, y_pred]))
-    labels = found if labels is None else column_or_1d(labels)
-    if len(labels) != len(costs) or len(np.unique(labels)) != len(labels):
+    true = check_each(y_true, "y_true", partly=True)
+    predicted = check_each(y_pred, "y_pred")
+    classes = {x for x in true if x is not None and not isinstance(x, frozenset)}
+    classes.update(predicted, *(x for x in true if isinstance(x, frozenset)))
+    labels = sorted(classes) if labels is None else column_or_1d(labels).tolist()
+    index = {label: k for k, label in enumerate(labels)}
+    if len(labels) != len(costs) or len(index) != len(labels):
         raise ValueError(
-            f"costs are of {len(costs)} classes, labels are {labels.tolist()!r}: give "
-            "`labels`, each class once in the order of costs"
+            f"costs are of {len(costs)} classes, labels are {labels!r}: give `labels`, "
+            "each class once in the order of costs"
         )
-    unknown = np.setdiff1d(found, labels)
-    if len(unknown):
-        raise ValueError(f"{unknown.tolist()[0]!r} is not one of labels")
-    order = np.argsort(labels)
-    rows, columns = (
-        order[np.searchsorted(labels, y, sorter=order)] for y in (y_true, y_pred)
-    )
-    weight = check_sequence_weight(sample_weight, len(y_true))
-    return float(np.average(costs[rows, columns], weights=weight))
+    unknown = classes.difference(index)
+    if unknown:
+        raise ValueError(f"{first_of(unknown)!r} is not one of labels")
+
+    def cost(label, found):
+        return costs[index[label], index[found]]
+
+    def cheapest(several, found):
+        return min(several, key=lambda label: cost(label, found))
+
+    true, predicted, known = known_pairs(true, predicted, "y_true", cheapest)
+    weight = check_position_weight(sample_weight, known.astype(int))
+    return float(np.average(list(map(cost, true, predicted)), weights=weight))
 
 
 def make_cost_scorer(

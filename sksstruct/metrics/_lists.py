@@ -4,6 +4,8 @@ from collections.abc import Sized
 
 import numpy as np
 
+from sksstruct.utils.labels import check_labels
+
 
 def check_lists(y_true, y_pred):
     """Raise an error unless both have the same number of outputs, one at least."""
@@ -25,3 +27,9 @@ def check_shapes(true, predicted, i):
             f"y_pred[{i}] has shape {np.shape(predicted)}, but y_true[{i}] has "
             f"{np.shape(true)}"
         )
+
+
+def check_each(labels, name, partly=False):
+    """Checked labels of samples that have one each; partly None or sets."""
+    rows, ones = [[label] for label in labels], np.ones(len(labels), dtype=np.intp)
+    return check_labels(rows, ones, name=name, unknown=partly, sets=partly)

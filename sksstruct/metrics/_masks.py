@@ -6,10 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sksstruct.metrics._lists import check_lists, check_shapes
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._layout import object_array
+from sksstruct.utils.observed import PARTLY, check_any_known, observed
 from sksstruct.utils.typing import Labelings
-from sksstruct.utils.validation import check_sequence_weight
+from sksstruct.utils.validation import (
+    check_labels,
+    check_position_weight,
+    check_sequence_weight,
+)
 
 
+@fill_doc(PARTLY)
 def mask_iou_score(
     y_true: Labelings,
     y_pred: Labelings,
@@ -26,9 +34,12 @@ def mask_iou_score(
 
     Parameters
     ----------
-    y_true, y_pred : list of array-like
-        True and predicted labels of each image: of pixels, of superpixels, of nodes, in
-        arrays of any shape.
+    y_true : list of array-like
+        True labels of each image: of pixels, of superpixels, of nodes, in arrays of any
+        shape.
+        %(partly)s
+    y_pred : list of array-like
+        Predicted labels, in arrays of the same shapes.
     labels : array-like of shape (n_classes,), default=None
         The classes; None: all that occur, in order. Masks of one class have ``[1]``, or
         ``[True]``.
@@ -64,7 +75,9 @@ def mask_iou_score(
     for i, (true, predicted) in enumerate(zip(y_true, y_pred, strict=True)):
         pair = np.asarray(true), np.asarray(predicted)
         check_shapes(*pair, i)
-        pairs.append(pair)
+        pairs.append([each.ravel() for each in pair])
+    pairs = _known(pairs)
+    check_position_weight(sample_weight, np.array([len(true) for true, _ in pairs]))
     if labels is None:
         labels = np.unique(np.concatenate([y.ravel() for pair in pairs for y in pair]))
     both, either = np.zeros((2, len(pairs), len(labels)))
@@ -78,6 +91,24 @@ def mask_iou_score(
     else:
         scores = _mean(_ratio(both, either), weight)
     return scores if average is None else float(_mean(scores))
+
+
+def _known(pairs):
+    """True and predicted labels of each image where the true ones are known."""
+    if not any(true.dtype == object or (true != true).any() for true, _ in pairs):
+        return pairs
+    each_true, each_found = zip(*pairs, strict=True)
+    lengths = np.array([len(true) for true in each_true])
+    flat = check_labels(each_true, lengths, name="y_true", unknown=True, sets=True)
+    found = [label for each in each_found for label in each.tolist()]
+    labels, known = observed(flat, found)
+    check_any_known(known, "y_true")
+    labels, ends = object_array(labels), np.cumsum(lengths)
+    return [
+        (labels[end - len(each) : end][kept], each[kept])
+        for each, end in zip(each_found, ends, strict=True)
+        for kept in [known[end - len(each) : end]]
+    ]
 
 
 def _ratio(part, whole):

@@ -7,6 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import classification_report, f1_score
 
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.labels import count_known
+from sksstruct.utils.observed import (
+    PARTLY,
+    check_any_known,
+    known_pairs,
+    observed,
+    share_of_right,
+)
 from sksstruct.utils.typing import Labelings
 from sksstruct.utils.validation import (
     check_labels,
@@ -15,17 +24,20 @@ from sksstruct.utils.validation import (
 )
 
 
-def check_sequences(y, name):
+def check_sequences(y, name, partly=False):
     """Checked labels of all positions in a row, and the lengths of the sequences."""
     if not isinstance(y, Sized) or not all(isinstance(row, Sized) for row in y):
         raise TypeError(f"{name} must be a list of label sequences")
     lengths = np.array([len(row) for row in y], dtype=np.intp)
-    return check_labels(y, lengths, name=name), lengths
+    return check_labels(y, lengths, name=name, unknown=partly, sets=partly), lengths
 
 
 def check_pairs(y_true, y_pred):
-    """Checked labels of all positions in a row, and the lengths of the sequences."""
-    flat_true, lengths = check_sequences(y_true, "y_true")
+    """Checked labels of all positions in a row, and the lengths of the sequences.
+
+    True labels may be None or frozensets.
+    """
+    flat_true, lengths = check_sequences(y_true, "y_true", partly=True)
     if not len(lengths):
         raise ValueError("y_true is empty: at least one sequence is required")
     if not flat_true:
@@ -43,14 +55,7 @@ def check_pairs(y_true, y_pred):
     return flat_true, flat_pred, lengths
 
 
-def _correct(y_true, y_pred):
-    """Whether each position is labeled correctly, and the lengths of the sequences."""
-    flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
-    pairs = zip(flat_true, flat_pred, strict=True)
-    equal = (true == predicted for true, predicted in pairs)
-    return np.fromiter(equal, dtype=bool, count=len(flat_true)), lengths
-
-
+@fill_doc(PARTLY)
 def token_accuracy_score(
     y_true: Labelings, y_pred: Labelings, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -58,8 +63,11 @@ def token_accuracy_score(
 
     Parameters
     ----------
-    y_true, y_pred : list of array-like of shape (n_positions,)
-        True and predicted labels.
+    y_true : list of array-like of shape (n_positions,)
+        True labels.
+        %(partly)s
+    y_pred : list of array-like of shape (n_positions,)
+        Predicted labels.
     sample_weight : array-like of shape (n_sequences,), default=None
         Weight of each sequence's positions.
 
@@ -74,20 +82,25 @@ def token_accuracy_score(
     >>> token_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
     0.6666666666666666
     """
-    correct, lengths = _correct(y_true, y_pred)
-    weight = check_position_weight(sample_weight, lengths)
-    return float(np.average(correct, weights=weight))
+    pairs = check_pairs(y_true, y_pred)
+    return share_of_right(*pairs, sample_weight, "y_true")
 
 
+@fill_doc(PARTLY)
 def sequence_accuracy_score(
     y_true: Labelings, y_pred: Labelings, *, sample_weight: ArrayLike | None = None
 ) -> float:
     """Fraction of sequences with all positions labeled correctly.
 
+    Sequences with positions, but no known label, are left out.
+
     Parameters
     ----------
-    y_true, y_pred : list of array-like of shape (n_positions,)
-        True and predicted labels.
+    y_true : list of array-like of shape (n_positions,)
+        True labels.
+        %(partly)s
+    y_pred : list of array-like of shape (n_positions,)
+        Predicted labels.
     sample_weight : array-like of shape (n_sequences,), default=None
         Weight of each sequence.
 
@@ -102,25 +115,48 @@ def sequence_accuracy_score(
     >>> sequence_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
     0.5
     """
-    correct, lengths = _correct(y_true, y_pred)
+    flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
+    labels, known = observed(flat_true, flat_pred)
+    check_any_known(known, "y_true")
     weight = check_sequence_weight(sample_weight, len(lengths))
-    ends = np.cumsum(lengths)
-    whole = [
-        correct[end - length : end].all()
-        for end, length in zip(ends, lengths, strict=True)
-    ]
+    weight = np.ones(len(lengths)) if weight is None else weight
+    weight = weight * ((count_known(known, lengths) > 0) | (lengths == 0))
+    if not weight.any():
+        raise ValueError("no sequence of positive weight has a known label")
+    # what is not known counts as predicted
+    wrong = [a != b for a, b in zip(labels, flat_pred, strict=True)]
+    whole = count_known(wrong, lengths) == 0
     return float(np.average(whole, weights=weight))
 
 
+def _flat(y_true, y_pred, kwargs):
+    """Known labels, predictions, and arguments of scikit-learn with their weights."""
+    flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
+    labels, found, known = known_pairs(flat_true, flat_pred, "y_true")
+    weight = kwargs.get("sample_weight")
+    if weight is not None:
+        if np.shape(weight) == known.shape:
+            weight = np.asarray(weight)[known]
+        else:
+            weight = check_position_weight(weight, count_known(known, lengths))
+        kwargs = {**kwargs, "sample_weight": weight}
+    return labels, found, kwargs
+
+
+@fill_doc(PARTLY)
 def flat_f1_score(y_true: Labelings, y_pred: Labelings, **kwargs: Any) -> float | Any:
     """F1 of the labels of all positions, by `sklearn.metrics.f1_score`.
 
     Parameters
     ----------
-    y_true, y_pred : list of array-like of shape (n_positions,)
-        True and predicted labels.
+    y_true : list of array-like of shape (n_positions,)
+        True labels.
+        %(partly)s
+    y_pred : list of array-like of shape (n_positions,)
+        Predicted labels.
     **kwargs
         Passed to scikit-learn, for instance ``average="macro"`` or ``labels=[...]``.
+        `sample_weight` has a weight for each position, or for each sequence.
 
     Returns
     -------
@@ -133,10 +169,11 @@ def flat_f1_score(y_true: Labelings, y_pred: Labelings, **kwargs: Any) -> float 
     >>> flat_f1_score([["a", "b"], ["a"]], [["a", "b"], ["b"]], average="macro")
     0.6666666666666666
     """
-    flat_true, flat_pred, _ = check_pairs(y_true, y_pred)
+    flat_true, flat_pred, kwargs = _flat(y_true, y_pred, kwargs)
     return f1_score(flat_true, flat_pred, **kwargs)
 
 
+@fill_doc(PARTLY)
 def flat_classification_report(
     y_true: Labelings, y_pred: Labelings, **kwargs: Any
 ) -> str | Any:
@@ -144,10 +181,14 @@ def flat_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred : list of array-like of shape (n_positions,)
-        True and predicted labels.
+    y_true : list of array-like of shape (n_positions,)
+        True labels.
+        %(partly)s
+    y_pred : list of array-like of shape (n_positions,)
+        Predicted labels.
     **kwargs
-        Passed to scikit-learn.
+        Passed to scikit-learn. `sample_weight` has a weight for each position, or for
+        each sequence.
 
     Returns
     -------
@@ -169,5 +210,5 @@ def flat_classification_report(
     weighted avg       0.44      0.67      0.53         3
     <BLANKLINE>
     """
-    flat_true, flat_pred, _ = check_pairs(y_true, y_pred)
+    flat_true, flat_pred, kwargs = _flat(y_true, y_pred, kwargs)
     return classification_report(flat_true, flat_pred, **kwargs)

@@ -145,7 +145,7 @@ class SpanSequence:
 
     def __init__(self, labels, codes, first):
         self.parts, self.kinds = labels.parts[codes], labels.kinds[codes]
-        self._first = first
+        self.first = first
         before = _shifted(self.parts, OUTSIDE)
         before[first] = OUTSIDE
         self._before = before
@@ -185,7 +185,7 @@ class SpanSequence:
             starts, ends = self._cut(starts, ~(inside & ~starts))
             # as in seqeval: a B- of another kind ends no span that is a B- alone
             after = np.append(parts, OUTSIDE)[ends]
-            within = ~np.append(self._first, True)[ends]
+            within = ~np.append(self.first, True)[ends]
             kept = (parts[ends - 1] != BEGIN) | (after != BEGIN) | ~within
             kept |= self.kinds[ends - 1] == np.append(self.kinds, -1)[ends]
             return starts[kept], ends[kept]
@@ -206,6 +206,44 @@ class SpanSequence:
         follows = self._open & self._same
         not_bio = (self.parts == INSIDE) & ~follows
         return not_bio, (self.parts == BEGIN) & ~follows
+
+
+def all_settled(sequences, known, scheme=None):
+    """Which spans of several labelings do not depend on labels that are not known.
+
+    Parameters
+    ----------
+    sequences : list of SpanSequence
+        Labelings of the same positions.
+    known : ndarray of shape (n_positions,), bool
+        Where their labels are known.
+    scheme : str, default=None
+        How spans are read; see `SpanSequence.read`.
+
+    Returns
+    -------
+    settled : callable
+        ``settled(starts, ends)`` says of spans whether they are known as a whole, and
+        where each labeling, or a known label next to them, tells that one of its spans
+        may begin or end there.
+    """
+    starts_here, ends_here = np.ones((2, len(known)), dtype=bool)
+    if scheme == "IOB1":
+        # a label depends on the one before, which depends on the one before it
+        known = known & (sequences[0].first | _shifted(known, True))
+        starts_here[:] = ends_here[:] = False
+    for each in sequences:
+        starts_here &= np.isin(each.parts, (OUTSIDE, BEGIN, SINGLE))
+        ends_here &= np.isin(each.parts, (OUTSIDE, END, SINGLE))
+    starts_here |= sequences[0].first | _shifted(known, True)
+    ends_here |= np.append(sequences[0].first, True)[1:] | np.append(known, True)[1:]
+    unknown = np.concatenate([[0], np.cumsum(~known)])
+
+    def settled(starts, ends):
+        whole = unknown[starts] == unknown[ends]
+        return whole & starts_here[starts] & ends_here[ends - 1]
+
+    return settled
 
 
 def _shifted(values, fill):

@@ -54,6 +54,9 @@ class PackedLabels(Sequence):
         self.offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         self.classes = object_array(list(classes))
         n, n_classes = len(self.codes), len(self.classes)
+        for label in self.classes:
+            if isinstance(label, Set):
+                raise TypeError(f"classes has a set, {label!r:.80}: a class is a label")
         if n != self.offsets[-1]:
             raise ValueError(f"y has {n} labels, but X has {self.offsets[-1]} rows")
         if n and not -1 <= self.codes.min() <= self.codes.max() < n_classes:
@@ -167,7 +170,7 @@ def _class_array(ordered):
     return object_array(ordered)
 
 
-def check_labels(y, lengths, *, name="y", unknown=False):
+def check_labels(y, lengths, *, name="y", unknown=False, sets=False):
     """Flatten the labels of many sequences into one list of Python objects.
 
     Parameters
@@ -179,8 +182,15 @@ def check_labels(y, lengths, *, name="y", unknown=False):
     name : str, default="y"
         Name of the argument in errors.
     unknown : bool, default=False
-        Whether None may stand for an unknown label; each sequence needs at least one
-        known label.
+        Whether None may stand for an unknown label.
+    sets : bool, default=False
+        Whether a set may stand for one of its labels. A set of one label becomes this
+        label, others become frozensets.
+
+    Returns
+    -------
+    flat : list
+        The labels.
 
     Raises
     ------
@@ -215,11 +225,15 @@ def check_labels(y, lengths, *, name="y", unknown=False):
             )
         rows.append(row)
     flat = list(chain.from_iterable(rows))
-    if any(issubclass(kind, np.generic) for kind in set(map(type, flat))):
-        flat = [
-            x.item() if isinstance(x, np.generic) and not isinstance(x, _TIMES) else x
-            for x in flat
-        ]
+    kinds = set(map(type, flat))
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        flat = [_plain(x) for x in flat]
+    kinds_of_sets = {kind for kind in kinds if issubclass(kind, Set)}
+    if kinds_of_sets:
+        places = [k for k, label in enumerate(flat) if type(label) in kinds_of_sets]
+        owners = np.repeat(np.arange(len(lengths)), lengths)[places].tolist()
+        for k, i in zip(places, owners, strict=True):
+            flat[k] = _checked_set(flat[k], f"{name}[{i}]", sets)
     # Checks the distinct labels; looks for the sequence only if one is bad.
     try:
         distinct = set(flat)
@@ -229,33 +243,75 @@ def check_labels(y, lengths, *, name="y", unknown=False):
             f"{name}[{_sequence_of(bad, lengths)}] has a label that is not hashable: "
             f"{flat[bad]!r:.80}"
         ) from None
-    if unknown and None in distinct:
+    if unknown:
         distinct.discard(None)
-        for i, row in enumerate(rows):
-            if len(row) and all(label is None for label in row):
+    for entry in distinct:
+        for label in entry if isinstance(entry, frozenset) else (entry,):
+            # pandas' NA is neither equal nor unequal to anything
+            if label is None or type(label).__name__ == "NAType" or label != label:
+                bad = next(k for k, v in enumerate(flat) if v is entry)
                 raise ValueError(
-                    f"{name}[{i}] has a missing label: None, at every position. At "
-                    "least one label must be known"
+                    f"{name}[{_sequence_of(bad, lengths)}] has a missing label: "
+                    f"{label!r}"
                 )
-    for label in distinct:
-        # pandas' NA is neither equal nor unequal to anything
-        if label is None or type(label).__name__ == "NAType" or label != label:
-            bad = next(k for k, v in enumerate(flat) if v is label)
-            raise ValueError(
-                f"{name}[{_sequence_of(bad, lengths)}] has a missing label: {label!r}"
-            )
     return flat
 
 
-def encode_labels(y, lengths):
+def _plain(label):
+    """A label as a Python object, but for times, some of which would be numbers."""
+    is_plain = not isinstance(label, np.generic) or isinstance(label, _TIMES)
+    return label if is_plain else label.item()
+
+
+def _checked_set(labels, where, allowed):
+    """The labels of a set as a frozenset, or its only label."""
+    if not allowed or any(isinstance(label, Set) for label in labels):
+        raise TypeError(
+            f"{where} has the set {set(labels)!r:.80} in the place of a single label"
+        )
+    if not labels or None in labels:
+        raise ValueError(
+            f"{where} has the set {set(labels)!r:.80}: a set must have labels, of "
+            "which one was observed; use None where all are possible"
+        )
+    found = frozenset(map(_plain, labels))
+    return found if len(found) > 1 else next(iter(found))
+
+
+def first_of(labels):
+    """The same label of a set in every process."""
+    return min(labels, key=_text)
+
+
+def count_known(known, lengths):
+    """Numbers of positions of each sequence whose label is known."""
+    ends = np.cumsum(lengths, dtype=np.intp)
+    total = np.concatenate([[0], np.cumsum(known)])
+    return total[ends] - total[ends - lengths]
+
+
+def check_known(known, lengths):
+    """Raise an error if no label of a sequence is known; empty ones have none."""
+    blank = np.flatnonzero((count_known(known, lengths) == 0) & np.greater(lengths, 0))
+    if len(blank):
+        raise ValueError(
+            f"y[{blank[0]}] has a missing label: None, at every position. At least "
+            "one label must be known"
+        )
+
+
+def encode_choices(y, lengths, *, blank=False):
     """Distinct labels of many sequences, and their numbers.
 
     Parameters
     ----------
     y : list of array-like of shape (n_positions,), or PackedLabels
-        Labels; None stands for an unknown one.
+        Labels; None stands for an unknown one, and a set, or a frozenset, for one of
+        several.
     lengths : array-like of shape (n_sequences,)
         Number of positions of each sequence.
+    blank : bool, default=False
+        Whether a sequence may have no known label.
 
     Returns
     -------
@@ -264,34 +320,52 @@ def encode_labels(y, lengths):
     codes : ndarray of shape (n_positions,), int32
         Their numbers, flat; 0 where a label is not known.
     known : ndarray of shape (n_positions,), bool, or None
-        Where labels are known; None: everywhere.
+        Where labels are known, which those of sets are not; None: everywhere.
+    choices : csr_array of shape (n_positions, n_classes) or None
+        The labels of sets; None if there are none.
 
     Raises
     ------
     ValueError, TypeError
-        As in `check_labels`.
+        As in `check_labels`, or if a set is empty.
     """
-    if not isinstance(y, PackedLabels):
-        flat = check_labels(y, lengths, unknown=True)
-        encoder = LabelEncoder.from_labels(label for label in flat if label is not None)
-        known = None
-        if None in flat:
-            known = np.array([label is not None for label in flat])
-        codes = encoder.encode(flat, default=0)
-        _refuse_padding(encoder.classes_, codes, known, lengths)
-        return encoder.classes_, codes, known
+    if isinstance(y, PackedLabels):
+        return *_encode_packed(y, lengths, blank), None
+    flat = check_labels(y, lengths, unknown=True, sets=True)
+    entries = dict.fromkeys(flat)
+    sets = {x: None for x in entries if isinstance(x, frozenset)}
+    single = (x for x in entries if x is not None and x not in sets)
+    encoder = LabelEncoder.from_labels(chain(single, *sets))
+    known = choices = None
+    if sets or None in entries:
+        known = np.array([label is not None for label in flat])
+        if not blank:
+            check_known(known, lengths)
+    codes = encoder.encode(flat, default=0)
+    if sets:
+        rows, columns = [], []
+        numbers = {labels: encoder.encode(labels).tolist() for labels in sets}
+        for t, label in enumerate(flat):
+            if label in sets:
+                known[t] = False
+                rows += [t] * len(label)
+                columns += numbers[label]
+        shape = len(codes), len(encoder.classes_)
+        ones = np.ones(len(rows), np.int8)
+        choices = sparse.csr_array((ones, (rows, columns)), shape)
+        choices.sort_indices()
+    _refuse_padding(encoder.classes_, codes, known, lengths)
+    return encoder.classes_, codes, known, choices
+
+
+def _encode_packed(y, lengths, blank):
+    """The same of packed labels, which have no sets."""
     y.check_lengths(lengths)
     codes, known = y.codes, None
     if (codes < 0).any():
         known = codes >= 0
-        # empty sequences have no label to be known
-        some = np.diff(np.concatenate([[0], np.cumsum(known)])[y.offsets])
-        unseen = np.flatnonzero((some == 0) & (np.diff(y.offsets) > 0))
-        if len(unseen):
-            raise ValueError(
-                f"y[{unseen[0]}] has a missing label: None, at every position. At "
-                "least one label must be known"
-            )
+        if not blank:
+            check_known(known, np.diff(y.offsets))
     occurs = np.zeros(len(y.classes) + 1, dtype=bool)
     # in pieces, as an index is copied in 64 bits
     for first in range(0, len(codes), _BATCH):
@@ -305,81 +379,6 @@ def encode_labels(y, lengths):
         codes = numbers[codes]
     _refuse_padding(encoder.classes_, codes, known, lengths)
     return encoder.classes_, codes, known
-
-
-def encode_choices(y, lengths):
-    """The same where y may have sets, of labels of which one was observed.
-
-    Parameters
-    ----------
-    y, lengths : objects
-        As of `encode_labels`. A set is no label, as it is not hashable; a frozenset is.
-
-    Returns
-    -------
-    classes, codes, known : objects
-        As of `encode_labels`; positions with several labels are not known.
-    choices : csr_array of shape (n_positions, n_classes) or None
-        The labels of these positions; None if there are none.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As in `check_labels`, or if a set is empty.
-    """
-    try:
-        return *encode_labels(y, lengths), None
-    except TypeError:
-        # looked for in what is an error otherwise, as it takes time
-        if not has_sets(y):
-            raise
-    # one of each set for now: others must have been observed, too
-    some = [
-        [
-            _one_of(label, f"y[{i}]") if isinstance(label, set) else label
-            for label in row
-        ]
-        for i, row in enumerate(y)
-    ]
-    _, _, known = encode_labels(some, lengths)
-    flat = list(chain.from_iterable(y))
-    sets = [t for t, label in enumerate(flat) if isinstance(label, set)]
-    members = [[x for x in flat[t] if x is not None] for t in sets]
-    # labels are checked as such
-    check_labels(members, [len(each) for each in members], name="a set of y")
-    observed = (x for x in chain.from_iterable(some) if x is not None)
-    encoder = LabelEncoder.from_labels(chain(observed, *members))
-    codes = encoder.encode(list(chain.from_iterable(some)), default=0)
-    known = np.ones(len(codes), dtype=bool) if known is None else known
-    rows, columns = [], []
-    for t, each in zip(sets, members, strict=True):
-        if len(each) > 1:
-            known[t], codes[t] = False, 0
-            rows += [t] * len(each)
-            columns += encoder.encode(each).tolist()
-    shape = len(codes), len(encoder.classes_)
-    choices = sparse.csr_array((np.ones(len(rows), np.int8), (rows, columns)), shape)
-    choices.sort_indices()
-    if known.all():
-        return encoder.classes_, codes, None, None
-    return encoder.classes_, codes, known, choices
-
-
-def has_sets(y):
-    """Whether y has sets, of labels of which one was observed."""
-    return is_list(y) and any(
-        is_list(row) and any(isinstance(label, set) for label in row) for row in y
-    )
-
-
-def _one_of(labels, name):
-    """The same label of a set in every process."""
-    if not labels or None in labels:
-        raise ValueError(
-            f"{name} has the set {labels!r:.80}: a set must have labels, of which one "
-            "was observed; use None where all are possible"
-        )
-    return min(labels, key=_text)
 
 
 def _refuse_padding(classes, codes, known, lengths):

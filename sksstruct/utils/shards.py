@@ -14,7 +14,12 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.utils._mixed import MixedRows
-from sksstruct.utils.labels import LabelEncoder, PackedLabels, check_labels
+from sksstruct.utils.labels import (
+    LabelEncoder,
+    PackedLabels,
+    check_known,
+    check_labels,
+)
 from sksstruct.utils.sparse_input import canonical_csr
 
 FORMAT, VERSION = "sksstruct.PackedSequences", 1
@@ -232,6 +237,7 @@ def _codes(y, lengths):
         codes, classes = y.codes, y.classes.tolist()
     else:
         flat = check_labels(y, lengths, unknown=True)
+        check_known([label is not None for label in flat], lengths)
         encoder = LabelEncoder.from_labels(x for x in flat if x is not None)
         codes, classes = encoder.encode(flat, default=-1), encoder.classes_.tolist()
     for label in classes:

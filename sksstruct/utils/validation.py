@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_array
 
 from sksstruct.utils.labels import (
     LabelEncoder,
+    check_known,
     check_labels,
     encode_choices,
-    encode_labels,
     is_list,
     label_costs,
 )
@@ -22,13 +22,13 @@ __all__ = [
     "LabelEncoder",
     "check_example_weight",
     "check_heads",
+    "check_known",
     "check_labels",
     "check_position_weight",
     "check_sequence_weight",
     "check_sequences",
     "check_weight",
     "encode_choices",
-    "encode_labels",
     "label_costs",
 ]
 

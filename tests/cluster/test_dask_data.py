@@ -99,6 +99,12 @@ def test_weights_are_those_of_the_whole(client, data):
     tagger.fit(cut)
     assert tagger.objective_ == pytest.approx(expected.objective_, abs=0.02)
     assert tagger.score(cut) == pytest.approx(tagger.to_local().score(X, y, weight))
+    # parts count by the positions whose labels are known
+    y = [[label if i < N // 2 or t else None for t, label in enumerate(row)]
+         for i, row in enumerate(y)]  # fmt: skip
+    y[: CUTS[1] // 2] = [[None] * len(row) for row in y[: CUTS[1] // 2]]
+    cut = [dask.delayed((X[a:b], y[a:b], weight[a:b])) for a, b in PARTS]
+    assert tagger.score(cut) == pytest.approx(tagger.to_local().score(X, y, weight))
 
 
 def test_arrays(client):

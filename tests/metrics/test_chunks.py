@@ -222,7 +222,7 @@ BAD = {
     ),
     "lower case": ([["b-X"]], [["O"]], {}, r"y_true\[0\] has the label 'b-X'"),
     "number": ([["O", 1]], [["O", "O"]], {}, r"y_true\[0\] has the label 1, which"),
-    "None": ([["O", None]], [["O", "O"]], {}, r"y_true\[0\] has a missing label: None"),
+    "None": ([["O", "O"]], [["O", None]], {}, r"y_pred\[0\] has a missing label: None"),
     "not the given one": (
         [["B-X", "I-X"]], [["O", "S-X"]], {"scheme": "BIO"},
         r"y_pred\[0\] has the label 'S-X', which is not of the scheme BIO but of IOBES",

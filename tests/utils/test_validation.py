@@ -13,7 +13,7 @@ from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
     check_sequences,
-    encode_labels,
+    encode_choices,
 )
 
 
@@ -210,10 +210,10 @@ class TestLabels:
             with pytest.raises(
                 ValueError, match=r"y\[1\] has the label -100 .*ion 1, "
             ):
-                encode_labels(y, [2, 3])
+                encode_choices(y, [2, 3])
         # scores, for example, are other labels
         for y in ([[-100, 1, -1]], [[-200, -100, 5]], [["-100", "0", "1"]]):
-            assert len(encode_labels(y, [3])[0]) == 3
+            assert len(encode_choices(y, [3])[0]) == 3
 
     @pytest.mark.parametrize("y", [np.array(3), {1, 2}, "ab", None, 3], ids=repr)
     def test_not_a_list(self, y):

@@ -282,31 +282,12 @@ def forbidden_labels(known, excluded, index, offsets):
     return forbidden
 
 
-def _fits(y, lengths):
-    return isinstance(y, list | tuple | np.ndarray) and len(y) == len(lengths)
-
-
-def _is_open(labels):
-    """Whether no label of a sequence is known."""
-    if not isinstance(labels, list | tuple | np.ndarray) or not len(labels):
-        return False
-    return all(label is None for label in labels)
-
-
 def forbidden_others(y, classes, lengths):
     """Where a label is not the one of y, or not one of its set; as `forbidden_labels`.
 
     What y has and the classes have not forbids all of them.
     """
-    # nothing is forbidden where nothing is known; training could not begin with it
-    open_ = [_is_open(row) for row in y] if _fits(y, lengths) else []
-    if any(open_):
-        first = classes.tolist()[0]
-        y = [
-            [first] * len(row) if free else row
-            for row, free in zip(y, open_, strict=True)
-        ]
-    distinct, codes, known, choices = encode_choices(y, lengths)
+    distinct, codes, known, choices = encode_choices(y, lengths, blank=True)
     numbers = LabelEncoder(classes).encode(distinct.tolist(), default=-1)
     known = np.ones(len(codes), dtype=bool) if known is None else known
     # a last column for labels that the classes have not
@@ -317,8 +298,6 @@ def forbidden_others(y, classes, lengths):
         rows, columns = choices.nonzero()
         forbidden[rows] = 1
         forbidden[rows, numbers[columns]] = 0
-    if any(open_):
-        forbidden[np.repeat(open_, lengths)] = 0
     return np.ascontiguousarray(forbidden[:, :-1])
 
 

@@ -4,7 +4,7 @@ Segments of many sequences are read together: where they start and stop among th
 positions of all sequences, and numbers of their labels.
 """
 
-from collections.abc import Sized
+from collections.abc import Set, Sized
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -18,6 +18,8 @@ from sksstruct.utils.validation import check_labels, encode_choices
 # Roles of a position in its segment, in the order of the rows of scores, and the tags
 # that they have: it begins the segment, is inside, ends it, or is all of it.
 BEGIN, INSIDE, END, SINGLE = range(4)
+# What positions outside of listed segments have for a label.
+OUTSIDE = object()
 LETTERS = {"BIO": "BIIB", "IOBES": "BIES", "BILOU": "BILU"}
 
 
@@ -254,6 +256,8 @@ def _check_label(label, name):
         hash(label)
     except TypeError:
         raise TypeError(f"{name} has a label that is not hashable: {label!r}") from None
+    if isinstance(label, Set):
+        raise TypeError(f"{name} has a segment with a set of labels: {label!r:.80}")
     # pandas' NA is neither equal nor unequal to anything
     if label is None or type(label).__name__ == "NAType" or label != label:
         raise ValueError(f"{name} has a segment with a missing label: {label!r}")
@@ -288,13 +292,16 @@ def ordered(y, n_positions, name):
     return found
 
 
-def labels_of_positions(y, form, lengths):
-    """Labels or tags of all positions in a list; None outside of listed segments."""
+def labels_of_positions(y, form, lengths, partly=False):
+    """Labels or tags of all positions in a list; `OUTSIDE` of listed segments.
+
+    With `partly`, labels and tags may be None or frozensets, as of `check_labels`.
+    """
     if form != "segments":
-        return check_labels(y, lengths)
+        return check_labels(y, lengths, unknown=partly, sets=partly)
     if len(y) != len(lengths):
         raise ValueError(f"X has {len(lengths)} sequences, y has {len(y)}")
-    out, segments = [None] * int(np.sum(lengths)), read_segments(y, form, lengths)
+    out, segments = [OUTSIDE] * int(np.sum(lengths)), read_segments(y, form, lengths)
     positions, segment = positions_of(segments.starts, segments.stops)
     numbers = segments.numbers[segment].tolist()
     for t, number in zip(positions.tolist(), numbers, strict=True):

@@ -5,6 +5,7 @@ B- begins one in BIO, of whatever length, while I- goes on. A position of which 
 is known may be in any segment, also in one that is known elsewhere.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,7 +120,9 @@ def _shape(model):
 
 def _number_of(model, label, name):
     """Number of a label, the outside being the first."""
-    number = int(LabelEncoder(model.classes_).encode([label], default=-1)[0])
+    number = -1
+    if isinstance(label, Hashable):
+        number = int(LabelEncoder(model.classes_).encode([label], default=-1)[0])
     if number < 0:
         raise ValueError(f"{name} has the label {label!r}, not in classes_")
     return number + model.outside_

@@ -19,6 +19,7 @@ from sksstruct.models.segments.forms import (
     Segments,
     as_tags,
     form_of,
+    labels_of_positions,
     positions_of,
     read_segments,
     scheme_of,
@@ -26,10 +27,12 @@ from sksstruct.models.segments.forms import (
 from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.models.segments.known import Partial, allowed_nodes, partial_labelings
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, row_squares
+from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.models.tables.completion import TableCompletion
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
+from sksstruct.utils.observed import check_any_known, observed
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_weight
 
@@ -661,7 +664,17 @@ class SegmentModel(CompiledModel):
         return self._loss_of(y, y_hat, self._input(x, "x").packed.offsets[-1])
 
     def _loss_of(self, y, y_hat, size):
-        """Loss of an output for a sequence of so many positions."""
+        """Loss of an output for a sequence of so many positions.
+
+        Labels of y that are not known count as predicted, and have no loss.
+        """
+        known = np.ones(size, dtype=bool)
+        if self.form_ != "segments":
+            flat = (
+                labels_of_positions([each], self.form_, [size], partly)
+                for each, partly in ((y, True), (y_hat, False))
+            )
+            y, known = observed(*flat)
         read = (
             read_segments([each], self.form_, np.array([size])) for each in (y, y_hat)
         )
@@ -681,8 +694,18 @@ class SegmentModel(CompiledModel):
             wrong = len(set(true) ^ set(found))
         else:
             places = [self._places(each, size) for each in (true, found)]
-            wrong = sum(a != b for a, b in zip(*places, strict=True))
-        return wrong / divisor(self.loss_normalization, size, self.mean_size_)
+            wrong = np.sum([a != b for a, b in zip(*places, strict=True)] & known)
+        n_known = max(int(known.sum()), 1)
+        return float(wrong / divisor(self.loss_normalization, n_known, self.mean_size_))
+
+    def _score(self, X, y, predicted, sample_weight=None):
+        y = as_list("y", y)
+        if self.form_ != "segments":
+            # nothing can be said of sequences of which no label is known
+            said = [not len(row) or any(k is not None for k in row) for row in y]
+            check_any_known(said, "y")
+            sample_weight = check_weight(sample_weight, len(y)) * said
+        return super()._score(X, y, predicted, sample_weight)
 
     def _places(self, segments, n_positions):
         """What a position has to be right: its label, and with roles its place."""
