@@ -5,6 +5,7 @@ import copy
 import numpy as np
 
 from sksstruct.estimators._train import checked_model, named_solver, replace_attributes
+from sksstruct.solvers.core.procedures import completed_once
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.validation import check_weight
 
@@ -29,9 +30,6 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         spec._learn_from_batch(X, y, weight, classes)
     elif classes is not None and set(classes) != set(spec.classes_.tolist()):
         raise ValueError("classes differ from those of the first call")
-    if y.partial.any():
-        i = y.numbers[np.argmax(y.partial)]
-        raise ValueError(f"y[{i}]: partial_fit needs every label to be known")
     spec._warn_of_cuts(y, 4)  # past partial_fit
     labelings = spec._outputs(X, y)
     seen, total = (0.0 if fresh else spec._total), float(weight.sum())
@@ -39,13 +37,21 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     # the mean over all sequences, in which the earlier ones now have less weight
     size = float(np.average(X.packed.lengths, weights=weight))
     spec.mean_size_ = (seen * spec.mean_size_ + total * size) / (seen + total)
-    model = spec._bound(X, labelings, weight / (seen + total))
+    model = spec._bind((X, labelings, weight / (seen + total)))
     alpha = spec.default_alpha if tagger.alpha == "auto" else tagger.alpha
     stream = {"visits": seen, "alpha": alpha, **dict(tagger._stream)}
     averaged = aligned_zeros(model.n_weights)
     if not fresh:
         # for given dual variables, weights are proportional to 1 / alpha
         averaged[:] = tagger.weights_ * (stream["alpha"] / alpha)
+    model = completed_once(
+        solver,
+        model,
+        spec.solver_alpha(alpha),
+        None if fresh else averaged,
+        random_state=tagger.random_state,
+        n_jobs=tagger.n_jobs,
+    )
     iterate = averaged.copy()
     if "iterate" in stream:
         iterate[:] = stream["iterate"] * (stream["alpha"] / alpha)

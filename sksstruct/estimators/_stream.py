@@ -1,6 +1,6 @@
 """Training a tagger on mini-batches of a stream, each of which is seen once."""
 
-from collections.abc import Sized
+from collections.abc import Set, Sized
 
 import numpy as np
 from scipy import sparse
@@ -9,12 +9,14 @@ from sksstruct.estimators._train import checked_model, named_solver, replace_att
 from sksstruct.models.chain.chain import view_attributes
 from sksstruct.models.chain.data import TrainingData
 from sksstruct.models.chain.pair_support import PairSupport
+from sksstruct.solvers.core.procedures import completed_once
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
     check_sequence_weight,
     check_sequences,
+    encode_choices,
 )
 
 # Attributes kept from one mini-batch to the next, besides the weights.
@@ -53,6 +55,14 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     model = spec._bind(data)
     averaged = aligned_zeros(model.n_weights)
     _write_weights(tagger, model.views(averaged), spec, earlier, scaling)
+    model = completed_once(
+        solver,
+        model,
+        spec.solver_alpha(alpha),
+        averaged if seen else None,
+        random_state=tagger.random_state,
+        n_jobs=tagger.n_jobs,
+    )
     # The iterate continues from where it was; the attributes hold the average.
     # for given dual variables, weights are proportional to 1 / alpha
     rescale = stream["alpha"] / alpha
@@ -141,17 +151,23 @@ def _read(tagger, X, y, classes, sample_weight):
     """The mini-batch with the labels of the whole stream."""
     fresh = "classes_" not in vars(tagger)
     packed = check_sequences(X, n_features=None if fresh else tagger.n_features_in_)
-    flat = check_labels(y, packed.lengths)
+    distinct, labels, known, choices = encode_choices(y, packed.lengths)
     weight = check_sequence_weight(sample_weight, len(packed))
     encoder = _encoder(tagger, classes)
-    labels = encoder.encode(flat, default=-1)
-    if (labels < 0).any():
-        k = int(np.flatnonzero(labels < 0)[0])
-        i = int(np.searchsorted(packed.offsets, k, "right")) - 1
-        raise ValueError(f"y[{i}] has the label {flat[k]!r}, which is not in classes")
+    numbers = encoder.encode(distinct.tolist(), default=-1)
+    if (numbers < 0).any():
+        label = distinct.tolist()[np.argmin(numbers)]
+        i = next(i for i, row in enumerate(y) if any(_has(each, label) for each in row))
+        raise ValueError(f"y[{i}] has the label {label!r}, which is not in classes")
     if not fresh:
         tagger._check_feature_names(packed)
-    return TrainingData.of_labels(packed, labels, None, weight, encoder.classes_)
+    data = TrainingData.of_labels(packed, labels, known, weight, distinct, choices)
+    return data.with_classes(numbers, encoder.classes_)
+
+
+def _has(entry, label):
+    """Whether an entry of y is this label, or a set that has it."""
+    return label in entry if isinstance(entry, Set) else entry == label
 
 
 def _encoder(tagger, classes):

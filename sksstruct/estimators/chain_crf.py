@@ -157,7 +157,7 @@ class ChainCRF(
         Whether to hold out a part of the sequences and stop training when their `score`
         has not improved for `n_iter_no_change` passes, as in
         `sklearn.linear_model.SGDClassifier`. The fitted weights are those with the
-        lowest objective until then. y must not have missing labels.
+        lowest objective until then. Missing labels are not scored; see `score`.
     validation_fraction : float, default=0.1
         Fraction of the sequences to hold out for early stopping.
     n_iter_no_change : int, default=5
@@ -303,6 +303,7 @@ class ChainCRF(
     Use a set where one of several labels is right: ``["DET", {"NOUN", "VERB"}]``. It
     counts as a missing label that is one of these: the likelihood is that of all
     labelings that agree with the sets, and the hinge losses complete labels from them.
+    A frozenset is a set.
 
     For scikit-learn a tagger has no estimator type: `sklearn.base.is_classifier` is
     false. Folds of classifiers are stratified by y, which is not possible for
@@ -386,7 +387,8 @@ class ChainCRF(
         X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
             Features; see the Notes of the class.
         y : list of array-like of shape (n_positions,)
-            Labels: integers, strings or any hashable values. None for a missing label.
+            Labels: integers, strings or any hashable values. None for a missing label,
+            and a set where one of several is right.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence in the mean loss.
 
@@ -439,12 +441,14 @@ class ChainCRF(
         change any more, and are not stored. If the solver averages, the fitted
         attributes hold the average of the iterates. You can call `partial_fit` after
         `fit`. The first mini-batch, or `fit`, says for all how large features are.
+        Missing labels of a mini-batch are completed once: by the tagger so far, or in
+        the first mini-batch by a short training on its runs of known labels.
 
         Parameters
         ----------
         %(sequences)s
         y : list of array-like of shape (n_positions,)
-            Labels.
+            Labels, with None or sets as in `fit`.
         classes : array-like of shape (n_classes,), default=None
             All labels of the stream. Required on the first call.
         sample_weight : array-like of shape (n_sequences,), default=None

@@ -560,11 +560,6 @@ class TestUnobserved:
         with pytest.raises(ValueError, match=r"y\[3\] has a missing label"):
             ChainCRF(loss="log").fit(X, partial)
 
-    def test_partial_fit_wants_all_labels(self, data):
-        X, _, partial = data
-        with pytest.raises(ValueError, match="missing label"):
-            ChainCRF().partial_fit(X, partial, classes=[0, 1, 2])
-
     def test_callbacks_and_packed_input(self, data, callbacks):
         X, _, partial = data
         packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])

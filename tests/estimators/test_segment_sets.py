@@ -234,12 +234,6 @@ def test_bad_data(text):
         SegmentCRF(**params).fit(X, y)
 
 
-def test_mini_batches_need_all_labels():
-    X = [np.ones((0, 1)), np.ones((2, 1))]
-    with pytest.raises(ValueError, match=r"y\[1\]: partial_fit needs every label"):
-        SegmentCRF(max_length=2).partial_fit(X, [[], [None, "B-a"]], classes=["a"])
-
-
 @pytest.mark.parametrize("loss", ["log", "hinge"])
 def test_lengths_are_not_cut_at_labels_that_are_not_known(loss):
     rng = np.random.RandomState(0)

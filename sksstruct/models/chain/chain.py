@@ -354,7 +354,9 @@ all_possible_transitions, all_possible_triples, class_weight
     @property
     def loss_length_(self):
         """What the losses of all sequences are divided by; None: the own length."""
-        lengths = {"mean": self.mean_length_, "sequence": None, None: 1.0}
+        # of sets alone there is no loss before they are completed
+        mean = self.mean_length_ or 1.0
+        lengths = {"mean": mean, "sequence": None, None: 1.0}
         return lengths[self.loss_normalization]
 
     # ---- what solvers take ----

@@ -35,7 +35,8 @@ class IncompleteChain(Trainable):
     Attributes
     ----------
     segments : BoundChain
-        The runs of observed labels as sequences of their own.
+        The runs of observed labels as sequences of their own; all positions if no label
+        was observed.
     latest : BoundChain
         The chain of the last round, at first the segments.
     by_factors : bool
@@ -52,7 +53,8 @@ class IncompleteChain(Trainable):
         elif mask is not None:
             mask = mask.copy()
             mask[:2] = 0.0
-        self.segments = bind(known_segments(data), mask=mask, boundary=False)
+        runs = known_segments(data) if data.known.any() else data
+        self.segments = bind(runs, mask=mask, boundary=False)
         # a solver sees no difference between the models of different completions
         self.surrogate = self.segments.surrogate
         # by which "auto" chooses among them
@@ -70,6 +72,11 @@ class IncompleteChain(Trainable):
     @property
     def first(self):
         """The chain of the first round."""
+        if not self.data.known.any():
+            raise ValueError(
+                "y has no position with a single label: the hinge losses need some to "
+                "begin with; loss='log' does without"
+            )
         return self.segments
 
     @property
@@ -180,11 +187,6 @@ def known_segments(data):
     starts[1:] &= ~known[:-1]
     starts[offsets[:-1]] = known[offsets[:-1]]
     first = np.flatnonzero(starts)
-    if not len(first):
-        raise ValueError(
-            "y has no position with a single label: the hinge losses need some; use "
-            "loss='log'"
-        )
     rows = np.flatnonzero(known)
     lengths = np.diff(np.append(np.searchsorted(rows, first), len(rows)))
     owner = np.searchsorted(offsets, first, "right") - 1

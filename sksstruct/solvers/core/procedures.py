@@ -145,6 +145,46 @@ class FromEntropy(Procedure):
         return result
 
 
+def _start_of_rounds(solver, first):
+    """The solver of the first round, whose weights are but a start."""
+    if first.likelihood:
+        # whatever the loss is
+        return LBFGS(min(solver.max_iter, _FIRST_ITER), _FIRST_TOL)
+    return solver
+
+
+def completed_once(solver, model, alpha, weights=None, **options):
+    """A model with its missing labels completed, for a solver that sees it once.
+
+    Parameters
+    ----------
+    solver : solver object
+        Solver of the problem.
+    model : bound model
+        The model; it is returned if no label is missing.
+    alpha : float
+        Regularization.
+    weights : ndarray of shape (n_weights,), default=None
+        The weights to decode at. None: those of a first round of a few passes.
+    **options
+        Further arguments of `solve`: `n_jobs` and `random_state`.
+
+    Returns
+    -------
+    model : bound model
+        The model of completed labels.
+    """
+    if "completion" not in model.oracles:
+        return model
+    rounds = model.completion
+    if weights is None:
+        few = clone(solver).set_params(max_iter=min(solver.max_iter, _FIRST_ITER))
+        first = rounds.first
+        weights = _start_of_rounds(few, first).solve(first, alpha, **options).weights
+    labels = rounds.complete(weights, options["n_jobs"], solver.layout(model))
+    return rounds.with_labels(labels)
+
+
 class CompletionRounds(Procedure):
     """Completes missing labels, and trains on them, in turns.
 
@@ -160,12 +200,10 @@ class CompletionRounds(Procedure):
         def complete():
             return rounds.complete(result.weights, options.n_jobs, layout)
 
-        rounds, solver = model.completion, self.solver
+        rounds = model.completion
         first = rounds.first
-        if first.likelihood:
-            # whatever the loss is: these weights are but a start
-            solver = LBFGS(min(solver.max_iter, _FIRST_ITER), _FIRST_TOL)
-        result = self._call(solver, first, alpha, options, 0)
+        start = _start_of_rounds(self.solver, first)
+        result = self._call(start, first, alpha, options, 0)
         labels = None
         try:
             for _ in range(MAX_ROUNDS):
