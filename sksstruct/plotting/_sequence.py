@@ -1,7 +1,9 @@
 """A tagged sequence: what was predicted, what is right, and how sure that is."""
 
+from collections.abc import Set
 from dataclasses import KW_ONLY, dataclass
 from html import escape
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +40,8 @@ class SequenceDisplay(Display):
     predicted : list
         Predicted labels.
     y : list, default=None
-        True labels.
+        True labels; None where a label is not known, and a set where one of several is
+        true.
     probabilities : ndarray of shape (n_tokens, n_labels), default=None
         Probability of each label.
     classes : list, default=None
@@ -105,33 +108,43 @@ class SequenceDisplay(Display):
         rows = [classes.index(label) for label in self.predicted]
         right = np.ones(len(rows), dtype=bool)
         if self.y is not None:
-            truth = [classes.index(label) for label in self.y]
-            right = np.equal(rows, truth)
-            ax.scatter(places, truth, s=90, facecolors="none", edgecolors="tab:blue",
-                       label="true")  # fmt: skip
+            right = self._right()
+            truth = [
+                (t, classes.index(label))
+                for t, labels in enumerate(map(_several, self.y))
+                for label in labels
+            ]
+            ax.scatter(*np.reshape(truth, (-1, 2)).T, s=90, facecolors="none",
+                       edgecolors="tab:blue", label="true")  # fmt: skip
         colors = np.where(right, "tab:blue", "tab:red")
         ax.scatter(places, rows, s=25, c=colors, label="predicted")
         ax.set_xticks(places, self.tokens, rotation=90)
         ax.set_yticks(np.arange(len(classes)), [str(label) for label in classes])
         return self
 
+    def _right(self):
+        """Whether each prediction is right, or nothing says that it is wrong."""
+        truth = [None] * len(self.predicted) if self.y is None else self.y
+        return [
+            label in _several(true) or true is None
+            for label, true in zip(self.predicted, truth, strict=True)
+        ]
+
     def _classes(self):
         """All labels that are shown."""
         known = [] if self.classes is None else list(self.classes)
-        every = {*self.predicted, *(self.y if self.y is not None else ())}
+        truth = self.y if self.y is not None else ()
+        every = {*self.predicted, *chain.from_iterable(map(_several, truth))}
         # true labels that training has not seen
         return known + sorted(every.difference(known), key=str)
 
     def _repr_html_(self):
         rows = [_row("", self.tokens, ["token"] * len(self.tokens))]
-        truth = self.predicted if self.y is None else self.y
-        kinds = [
-            "right" if label == true else "wrong"
-            for label, true in zip(self.predicted, truth, strict=True)
-        ]
+        kinds = ["right" if right else "wrong" for right in self._right()]
         rows.append(_row("predicted", self.predicted, kinds))
         if self.y is not None:
-            rows.append(_row("true", self.y, ["right"] * len(self.y)))
+            truth = [" or ".join(sorted(map(str, _several(true)))) for true in self.y]
+            rows.append(_row("true", truth, ["right"] * len(self.y)))
         if self.probabilities is not None:
             classes = self._classes()
             chosen = [
@@ -191,6 +204,13 @@ class SequenceDisplay(Display):
             list(tokens), predicted, y=y, probabilities=probabilities,
             classes=np.asarray(estimator.classes_).tolist(),
         )  # fmt: skip
+
+
+def _several(true):
+    """The labels that may be true: those of a set, one, or none if it is not known."""
+    if isinstance(true, Set):
+        return list(true)
+    return [] if true is None else [true]
 
 
 def _row(name, values, kinds):

@@ -152,6 +152,18 @@ class TestSequence:
         wrong, right = predicted.get_facecolors()
         assert wrong[0] > wrong[2] and right[2] > right[0]
 
+    def test_truth_that_is_not_known(self, tagger):
+        for truth in ([None, {"O", "LOC"}], [None, frozenset(["O", "LOC"])]):
+            display = SequenceDisplay.from_estimator(tagger, X[1], truth).plot()
+            assert display.predicted == ["PER", "O"]
+            html = display._repr_html_()
+            assert "#b00020" not in html and "LOC or O" in html and "None" not in html
+            places = sorted(display.ax_.collections[0].get_offsets().tolist())
+            rows = [display._classes().index(label) for label in ("LOC", "O")]
+            assert places == sorted([1, row] for row in rows)
+        display = SequenceDisplay.from_estimator(tagger, X[1], [{"O", "LOC"}, None])
+        assert display._repr_html_().count("#b00020") == 1
+
     def test_without_probabilities(self):
         text = make_tagger(random_state=0).fit(X, Y)
         display = SequenceDisplay.from_estimator(text, X[0])
