@@ -1,5 +1,6 @@
 """``sksstruct train`` and ``sksstruct tag``: a tagger of CoNLL columns in a file."""
 
+import codecs
 import os
 import sys
 import time
@@ -8,7 +9,7 @@ from itertools import chain
 import joblib
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.datasets import read_conll
+from sksstruct.datasets._conll import ConllReader
 from sksstruct.estimators import ChainCRF, Tagger, crfsuite_parameters
 from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
 from sksstruct.metrics import (
@@ -16,7 +17,12 @@ from sksstruct.metrics import (
     flat_classification_report,
     token_accuracy_score,
 )
+from sksstruct.utils._lines import with_mark
 from sksstruct.utils._spans import SpanLabels
+
+# Fewer different values than this are no reason to doubt a column of features.
+_FEW = 20
+_CHOICE = ". --columns says which to use"
 
 
 def add_parsers(commands):
@@ -53,7 +59,7 @@ def add_parsers(commands):
     train.add_argument("--test", help="file to evaluate on, by chunks")
     train.add_argument("--max-seconds", type=float, help="time limit of training")
     train.add_argument("--jobs", type=int, help="number of threads (default: 1)")
-    train.add_argument("--empty", help="text to put in place of empty columns")
+    _add_reading(train, "the word first and the label last")
     train.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     train.add_argument("-v", "--verbose", action="store_true", help="show progress")
     train.set_defaults(run=run_train)
@@ -76,9 +82,59 @@ def add_parsers(commands):
         "--test", action="store_true",
         help="the last column has true labels; print a report instead",
     )  # fmt: skip
-    tag.add_argument("--empty", help="text to put in place of empty columns")
+    _add_reading(tag, "as the model was trained; with --test also the label")
     tag.add_argument("--jobs", type=int, help="number of threads (default: 1)")
     tag.set_defaults(run=run_tag)
+
+
+def _add_reading(parser, which):
+    """Add the options that tell how files of columns are read."""
+    parser.add_argument(
+        "--columns", type=_numbers,
+        help=f"numbers of the columns to use, such as 1,4: {which} (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--separator", type=lambda text: text.replace("\\t", "\t"),
+        help=r"column separator, such as '\t' (default: spaces and tabs)",
+    )  # fmt: skip
+    parser.add_argument("--comment", help="skip lines that begin with this text")
+    parser.add_argument("--empty", help="text to put in place of empty columns")
+    parser.add_argument(
+        "--encoding", type=_encoding, default="utf-8",
+        help="encoding of files with columns (default: utf-8)",
+    )  # fmt: skip
+
+
+def _numbers(text):
+    """Indices of columns, of a list of numbers that begin with 1."""
+    numbers = [int(part) - 1 for part in text.split(",")]
+    if min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise ValueError
+    return numbers
+
+
+def _encoding(name):
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError from None
+
+
+def _read(options, source, least=1, **parameters):
+    """Sentences of a file, with all of their columns and with those to use."""
+    reader = ConllReader(
+        separator=options.separator, comment=options.comment, empty=options.empty,
+        encoding=options.encoding, advice="--{} {}", least=least, **parameters,
+    )  # fmt: skip
+    sentences = reader.read(source)
+    if options.columns is None:
+        return sentences, sentences
+    if max(options.columns) >= reader.n_columns:
+        raise ValueError(
+            f"--columns names column {max(options.columns) + 1}; "
+            f"the file has {reader.n_columns}"
+        )
+    return sentences, [tuple(s[k] for k in options.columns) for s in sentences]
 
 
 def run_train(options):
@@ -99,10 +155,12 @@ def run_train(options):
     check_folder(options.model)
     test = None
     if options.test is not None:
-        test = _labeled(read_conll(options.test, empty=options.empty))
-    X, y = _labeled(
-        [s for name in options.file for s in read_conll(name, empty=options.empty)]
-    )
+        test = _labeled(_read(options, options.test, 2)[1])
+    if options.columns is not None and len(options.columns) < 2:
+        raise ValueError("--columns must name two columns at least, word and label")
+    X, y = _labeled([s for name in options.file for s in _read(options, name, 2)[1]])
+    if options.columns is None and options.template is None:
+        _look_at_columns(X)
     columns = ColumnFeatures(_text(options.template)).fit(X)
     vectorizer = SequenceVectorizer(min_count=options.min_count)
     crf = ChainCRF(**_parameters(options, len(X)))
@@ -179,9 +237,40 @@ def _parameters(options, n):
 
 def _labeled(sentences):
     """Columns and labels of sentences whose last column has labels."""
-    if len(sentences[0]) < 2:
-        raise ValueError("expected two columns at least, a word and a label")
     return [s[:-1] for s in sentences], [s[-1] for s in sentences]
+
+
+def _look_at_columns(X):
+    """Warn of columns that identify tokens and do not describe them."""
+    n, doubts = len(X[0]), {}
+    for k in range(1, n):
+        values = list(chain.from_iterable(s[k] for s in X))
+        found = dict.fromkeys(values)
+        if len(found) < _FEW:
+            continue
+        if all(map(_is_number, found)):
+            doubts[k] = f"column {k + 1} has numbers, such as {values[0]!r:.40}"
+        elif 2 * len(found) > len(values):
+            doubts[k] = (
+                f"column {k + 1} has {len(found)} values for {len(values)} tokens, "
+                f"such as {values[0]!r:.40}"
+            )
+    if doubts:
+        rest = ",".join(str(k + 1) for k in range(n + 1) if k not in doubts)
+        print(
+            f"warning: each value is a feature, and {'; '.join(doubts.values())}. To "
+            f"leave them out: --columns {rest}. Without this warning: --columns "
+            f"{','.join(map(str, range(1, n + 2)))}",
+            file=sys.stderr,
+        )
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def run_tag(options):
@@ -203,34 +292,37 @@ def run_tag(options):
     tagger[-1].set_params(n_jobs=options.jobs)
     n_columns = tagger[0].n_columns_
     # all lines with a token are written again
-    sentences = read_conll(
-        _standard_input() if options.file == "-" else options.file,
-        empty=options.empty,
+    whole, sentences = _read(
+        options,
+        _standard_input(options.encoding) if options.file == "-" else options.file,
         keep_docstart=not options.test,
     )
     found = len(sentences[0])
     if options.test:
         if found != n_columns + 1:
-            raise ValueError(f"{found} columns; expected {n_columns} and a label")
+            raise ValueError(
+                f"{found} columns; expected {n_columns} and a label{_CHOICE}"
+            )
         _report(tagger, *_labeled(sentences))
         return 0
     if found not in (n_columns, n_columns + 1):
         raise ValueError(
             f"{found} columns; the model was trained on {n_columns}, and a label"
+            f"{_CHOICE}"
         )
     labels = tagger.predict([s[:n_columns] for s in sentences])
     if options.output is None:
-        _write(sys.stdout, sentences, labels)
+        _write(sys.stdout, whole, labels)
     else:
-        with open(options.output, "w", encoding="utf-8") as file:
-            _write(file, sentences, labels)
+        with open(options.output, "w", encoding=options.encoding) as file:
+            _write(file, whole, labels)
     return 0
 
 
-def _standard_input():
+def _standard_input(encoding):
     """Lines of standard input, read as those of a file are."""
     if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")
+        sys.stdin.reconfigure(encoding=with_mark(encoding), newline="\n")
     return sys.stdin
 
 

@@ -27,20 +27,24 @@ def read_conll(
     comment: str | None = None,
     empty: str | None = None,
     keep_docstart: bool = False,
+    encoding: str = "utf-8",
 ) -> list[tuple[list[str], ...]]:
     """Read sentences in CoNLL column format.
 
     There is one token on each line, its columns separated by spaces or tabs. Lines
     without any column end sentences. A line ends with a line feed, or a carriage return
     and a line feed. Other white space, such as a no-break space, is part of a word.
-    Files in any other format raise an error.
+    Words may contain spaces if a tab separates the columns of every line. Files in any
+    other format raise an error.
 
     Parameters
     ----------
     source : str, path-like or iterable of str
         A file, gzip-compressed if its name ends in ``.gz``, or lines.
     n_columns : int, default=None
-        Number of columns; by default that of the first token.
+        Number of columns. By default that of the first token; if tabs and spaces
+        separate different numbers of columns there, tabs count if they separate the
+        same number of columns on all lines.
     separator : str, default=None
         Column separator. By default any number of spaces and tabs, or a tab on lines
         that have the right number of columns only so.
@@ -53,6 +57,8 @@ def read_conll(
     keep_docstart : bool, default=False
         Whether to keep lines whose first column is ``-DOCSTART-`` as tokens. By default
         they end a sentence and are skipped.
+    encoding : str, default="utf-8"
+        Encoding of a file.
 
     Returns
     -------
@@ -63,8 +69,8 @@ def read_conll(
     ------
     ValueError
         If a line has a different number of columns or an empty column (the error gives
-        the line number); if there is no token at all; if the file is not UTF-8, or cut
-        short.
+        the line number); if a line ends with a carriage return alone; if there is no
+        token at all; if the file has another encoding, or is cut short.
 
     Examples
     --------
@@ -72,30 +78,41 @@ def read_conll(
     >>> read_conll(["He PRP B-NP", "ran VBD B-VP", "", "Yes UH O"])
     [(['He', 'ran'], ['PRP', 'VBD'], ['B-NP', 'B-VP']), (['Yes'], ['UH'], ['O'])]
     """
-    reader = _Reader(n_columns, separator, comment, empty, keep_docstart)
-    if not isinstance(source, str | Path) and isinstance(source, Iterable):
-        return reader.read(source, "line")
-    return reader.read(lines_of(source), f"{source}, line")
+    reader = ConllReader(n_columns, separator, comment, empty, keep_docstart, encoding)
+    return reader.read(source)
 
 
 @dataclass
-class _Reader:
-    """What `read_conll` does with lines."""
+class ConllReader:
+    """What `read_conll` does with a file or lines."""
 
-    n_columns: int | None
-    separator: str | None
-    comment: str | None
-    empty: str | None
-    keep_docstart: bool
-    # of the first token, as comments do in some formats
-    starts_with_mark: bool = False
+    n_columns: int | None = None
+    separator: str | None = None
+    comment: str | None = None
+    empty: str | None = None
+    keep_docstart: bool = False
+    encoding: str = "utf-8"
+    # how errors tell a caller to set one of these
+    advice: str = "{}={}"
+    # the least number of columns
+    least: int = 1
+    # the line of the first token
+    first: str = ""
 
-    def read(self, lines, place):
+    def read(self, source):
+        """The sentences of a file, or of lines."""
+        if not isinstance(source, str | Path) and isinstance(source, Iterable):
+            return self._read(list(source), "line")
+        return self._read(list(lines_of(source, self.encoding)), f"{source}, line")
+
+    def _read(self, lines, place):
         """The sentences; `place` and a number tell in errors where a line is."""
+        if self.n_columns is None and self.separator is None:
+            self._look_ahead(lines)
         sentences, rows = [], []
         for number, line in enumerate(chain(lines, [""]), start=1):
             line = line.rstrip("\r\n")
-            if self.comment is not None and line.startswith(self.comment):
+            if self._is_comment(line):
                 continue
             columns = self._columns(line)
             if columns and (columns[0] != "-DOCSTART-" or self.keep_docstart):
@@ -107,17 +124,40 @@ class _Reader:
             raise ValueError(f"{place.removesuffix(', line')}: no tokens")
         return sentences
 
+    def _is_comment(self, line):
+        return self.comment is not None and line.startswith(self.comment)
+
+    def _look_ahead(self, lines):
+        """Whether tabs separate the columns, where spaces would do it otherwise.
+
+        Words may have spaces, and then the first token does not tell. Tabs are taken if
+        all lines have the same number of columns so.
+        """
+        number = None
+        for line in lines:
+            line = line.rstrip("\r\n")
+            words = _words(line)
+            if not words or self._is_comment(line) or words[0] == "-DOCSTART-":
+                continue
+            fields = _fields(line)
+            if number is None:
+                if len(fields) == len(words):
+                    return
+                number = len(fields)
+            if len(fields) != number or number == 1 or "" in fields:
+                return
+        self.n_columns = number
+
     def _columns(self, line):
         """The columns of a line, some of which may be empty."""
-        # no method without an argument, which takes any white space of Unicode
-        words = [word for word in line.replace("\t", " ").split(" ") if word]
+        words = _words(line)
         if not words:
             return []
         if self.separator is not None:
             return line.split(self.separator)
         # A tab on either side of nothing, or a space in a word, are only seen where the
         # number of columns is wrong: several tabs may be one separator.
-        fields = [field.strip(" ") for field in line.split("\t")]
+        fields = _fields(line)
         if self.n_columns is None:
             # with a text for empty columns, a tab ends a column from the first line on
             by_tabs = self.empty is not None and "\t" in line
@@ -128,23 +168,59 @@ class _Reader:
     def _checked(self, columns, line, place):
         """The columns of a token, as many as all tokens have, and none is empty."""
         if self.n_columns is None:
+            if len(columns) < self.least:
+                raise ValueError(
+                    f"{place}: expected {self.least} columns at least, a word and a "
+                    f"label, got {line!r:.80}"
+                )
             self.n_columns = len(columns)
-            self.starts_with_mark = line.startswith("#")
+            self.first = line
+        if "\r" in line:
+            raise ValueError(
+                f"{place}: there is a carriage return inside the line: {line!r:.80}. "
+                "Lines must end with a line feed"
+            )
         if len(columns) != self.n_columns:
             text = (
                 f"{place}: {len(columns)} columns instead of {self.n_columns}, as the "
                 f"first token has: {line!r:.80}"
             )
-            if self.comment is None and (line[0] == "#" or self.starts_with_mark):
-                text += ". If lines that begin with '#' are comments, pass comment='#'"
+            # some formats have comments
+            if self.comment is None and "#" in (line[0], self.first[:1]):
+                text += (
+                    ". If lines that begin with '#' are comments, pass "
+                    + self.advice.format("comment", "'#'")
+                )
+            elif self.separator is None and any(map(_is_ambiguous, (self.first, line))):
+                text += (
+                    ". If tabs alone separate the columns, pass "
+                    + self.advice.format("separator", r"'\t'")
+                )
             raise ValueError(text)
         if "" in columns and self.empty is None:
             which = f"column {columns.index('') + 1}" if columns[0] else "the token"
             raise ValueError(
                 f"{place}: {which} is empty: {line!r:.80}. To read such lines, pass a "
-                "text to put in its place, such as empty='_'"
+                "text to put in its place, such as "
+                + self.advice.format("empty", "'_'")
             )
         return [column or self.empty for column in columns]
+
+
+def _words(line):
+    """The parts of a line between spaces and tabs."""
+    # no method without an argument, which takes any white space of Unicode
+    return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+def _fields(line):
+    """The parts of a line between tabs, without the spaces around them."""
+    return [field.strip(" ") for field in line.split("\t")]
+
+
+def _is_ambiguous(line):
+    """Whether tabs alone separate another number of columns than spaces and tabs."""
+    return "\t" in line and len(_fields(line)) != len(_words(line))
 
 
 def fetch_conll2000(

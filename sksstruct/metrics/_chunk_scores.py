@@ -138,9 +138,9 @@ def chunk_classification_report(
     Returns
     -------
     report : str or dict
-        A row for each type, and one named "all". As a dict of dicts with the entries
-        ``precision``, ``recall``, ``f1-score`` and ``support``, the number of true
-        chunks. A ratio whose denominator is zero is 0.
+        A row for each type, and one named "all", or "(all)" beside a type "all". As a
+        dict of dicts with the entries ``precision``, ``recall``, ``f1-score`` and
+        ``support``, the number of true chunks. A ratio whose denominator is zero is 0.
 
     Examples
     --------
@@ -159,7 +159,10 @@ def chunk_classification_report(
         for name, row in zip(names, counts.T.tolist(), strict=True)
         if row[0] or row[1]
     }
-    report["all"] = _row(*counts.sum(axis=1).tolist())
+    summary = "all"
+    while summary in report:
+        summary = f"({summary})"
+    report[summary] = _row(*counts.sum(axis=1).tolist())
     return report if output_dict else _table(report, digits)
 
 

@@ -143,7 +143,7 @@ def test_bad_files(files, tmp_path, capsys):
     assert "none" in capsys.readouterr().err
     (tmp_path / "one").write_text("a\nb\n")
     assert main(["train", str(tmp_path / "one"), "-m", model]) == 2
-    assert "two columns" in capsys.readouterr().err
+    assert "one, line 1: expected 2 columns at least, a word" in capsys.readouterr().err
     assert main(["tag", data, "-m", data]) == 2
     assert "is not a model" in capsys.readouterr().err
     (tmp_path / "crfsuite").write_bytes(b"lCRF and more")
@@ -158,6 +158,72 @@ def test_bad_files(files, tmp_path, capsys):
     assert "1 columns; the model was trained on 2" in capsys.readouterr().err
     assert main(["tag", str(tmp_path / "one"), "-m", model, "--test"]) == 2
     assert "expected 2 and a label" in capsys.readouterr().err
+
+
+def test_separators_comments_and_encodings(tmp_path, capsys):
+    """Files that are read with an option, which is what an error names."""
+    data, model = tmp_path / "train.txt", str(tmp_path / "tagger.joblib")
+    lines = [
+        "# id 1",
+        "New Y\xf6rk City\tNNP\t\tB-LOC",
+        "ran\tVBD\tx\tO",
+        "",
+        "# id 2",
+        "",
+    ]
+    data.write_text("\n".join(lines), encoding="latin-1")
+    train = ["train", str(data), "-m", model]
+    given = []
+    for message, *options in (
+        ("is not UTF-8 text", "--encoding", "latin-1"),
+        ("pass --comment '#'", "--comment", "#"),
+        ("pass --separator '\\t'", "--separator", "\\t"),
+        ("such as --empty '_'", "--empty", "_"),
+    ):
+        assert main([*train, *given]) == 2
+        assert message in capsys.readouterr().err
+        given += options
+    assert main([*train, *given]) == 0
+    out = tmp_path / "out.txt"
+    assert main(["tag", str(data), "-m", model, "-o", str(out), *given]) == 0
+    first, second, *_ = out.read_text(encoding="latin-1").split("\n")
+    assert first == "New Y\xf6rk City\tNNP\t_\tB-LOC\tB-LOC"
+    assert second == "ran\tVBD\tx\tO\tO"
+    for wrong in ("--encoding=none", "--columns=0,1", "--columns=1,1", "--columns=a"):
+        with pytest.raises(SystemExit):
+            main([*train, wrong])
+        assert "error: argument --" in capsys.readouterr().err
+
+
+def test_columns_that_identify_tokens(tmp_path, capsys):
+    data, model = str(tmp_path / "train.txt"), str(tmp_path / "tagger.joblib")
+    with open(data, "w") as file:
+        for k in range(40):
+            file.write(
+                f"{'ab'[k % 2]} {7 * k} {k % 3} id{k} x{k % 30} {'PQ'[k % 2]}\n\n"
+            )
+    train = ["train", data, "-m", model, "--test", data]
+    assert main(train) == 0
+    warning = capsys.readouterr().err
+    assert "column 2 has numbers, such as '0'; column 4 has 40 values for 40" in warning
+    assert "column 5 has 30 values" in warning and "column 3" not in warning
+    assert "leave them out: --columns 1,3,6." in warning
+    for columns in ("1,3,6", "1,2,3,4,5,6"):
+        assert main([*train, "--columns", columns]) == 0
+        assert not capsys.readouterr().err
+    assert main([*train, "--columns", "1,6"]) == 0
+    assert joblib.load(model)[0].n_columns_ == 1
+    capsys.readouterr()
+    assert main(["tag", data, "-m", model]) == 2
+    assert "--columns says which" in capsys.readouterr().err
+    assert main(["tag", data, "-m", model, "--columns", "1"]) == 0
+    assert capsys.readouterr().out.startswith("a\t0\t0\tid0\tx0\tP\tP\n")
+    assert main(["tag", data, "-m", model, "--columns", "1,6", "--test"]) == 0
+    assert "token accuracy 1.0000" in capsys.readouterr().out
+    assert main(["tag", data, "-m", model, "--columns", "7"]) == 2
+    assert "names column 7; the file has 6" in capsys.readouterr().err
+    assert main([*train, "--columns", "1"]) == 2
+    assert "must name two columns" in capsys.readouterr().err
 
 
 def test_work_that_could_not_be_kept_is_not_begun(files, tmp_path, capsys):

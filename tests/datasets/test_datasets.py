@@ -129,6 +129,40 @@ class TestReadConll:
 
 
 class TestFetch:
+    @pytest.mark.parametrize("mark", ["", "\ufeff"])
+    def test_words_with_spaces(self, mark, tmp_path):
+        """Tabs separate columns if all lines have the same number of columns so."""
+        path = tmp_path / "file.txt"
+
+        def read(text):
+            path.write_text(mark + text, encoding="utf-8")
+            return datasets.read_conll(path)
+
+        for words in (["New York", "is"], ["is", "New York"], ["a b", "c d e"]):
+            text = "".join(f"{word}\tO\n" for word in words)
+            assert read(text) == [(words, ["O", "O"])]
+            assert read("\n-DOCSTART-\t-X-\t-X-\n\n" + text) == [(words, ["O", "O"])]
+        # spaces and tabs, as one of the lines needs it
+        assert read("a b\tO\nc d O\n") == [(["a", "c"], ["b", "d"], ["O", "O"])]
+        assert read("a\t\tb c\nd e f\n") == [(["a", "d"], ["b", "e"], ["c", "f"])]
+        with pytest.raises(ValueError, match=r"line 2: 4 .* pass separator='\\t'"):
+            read("a b\tO\nc d e\tO\nc d O\n")
+
+    def test_carriage_returns(self, tmp_path):
+        path = tmp_path / "file.txt"
+        path.write_bytes(b"a O\rb O\r\rc O\r")
+        with pytest.raises(ValueError, match=r"line 1: there is a carriage return"):
+            datasets.read_conll(path)
+        path.write_bytes(b"a O\r\nb O\r\n\r\nc O\r\n")
+        assert len(datasets.read_conll(path)) == 2
+
+    def test_other_encodings(self, tmp_path):
+        path = tmp_path / "file.txt"
+        path.write_bytes("Z\xfcrich B\n".encode("latin-1"))
+        assert datasets.read_conll(path, encoding="latin-1") == [(["Z\xfcrich"], ["B"])]
+        with pytest.raises(ValueError, match="not UTF-8"):
+            datasets.read_conll(path)
+
     def test_conll2000(self, data_home):
         train = datasets.fetch_conll2000(data_home=data_home, download_if_missing=False)
         assert len(train.words) == 8936 and sum(map(len, train.words)) == 211727

@@ -315,3 +315,11 @@ def test_all_entities_are_counted(data_home, path, n_chunks):
             )
             assert report["all"]["support"] == n_chunks
             assert report["all"]["f1-score"] == 1.0
+
+
+def test_report_of_a_type_with_the_name_of_the_summary():
+    y_true, y_pred = [["B-all", "O", "B-(all)"]], [["O", "O", "B-(all)"]]
+    report = metrics.chunk_classification_report(y_true, y_pred, output_dict=True)
+    assert report["all"]["recall"] == 0.0 and report["(all)"]["recall"] == 1.0
+    assert report["((all))"]["support"] == 2 and len(report) == 3
+    assert "((all))" in metrics.chunk_classification_report(y_true, y_pred)
