@@ -92,6 +92,36 @@ def test_frozen(kind):
     assert found.classes_.tolist() == LABELS
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_weights_count_sequences(frozen):
+    """In the fits, in the temperature, and in the score; 0 leaves one out."""
+    X, _, y = sentences(40)
+    weight = np.random.RandomState(1).randint(0, 6, 40).astype(float)
+    base, tagger = ChainCRF(0.02, tol=1e-6, random_state=0), None
+    if frozen:
+        base, folds = base.fit(X[:20], y[:20]), [(None, range(20, 40))]
+        found = CalibratedTagger(FrozenEstimator(base))
+        found.fit(X[20:], y[20:], sample_weight=weight[20:])
+    else:
+        found, folds = CalibratedTagger(base, cv=4), list(KFold(4).split(X))
+        found.fit(X, y, sample_weight=weight)
+    triples = []
+    for train, test in folds:
+        tagger = base
+        if train is not None:
+            parts = ([each[i] for i in train] for each in (X, y, weight))
+            tagger = clone(base).fit(*parts)
+        triples += [(tagger, X[i], y[i]) for i in test for _ in range(int(weight[i]))]
+    wanted = best_temperature(triples)
+    assert found.temperature_ == pytest.approx(wanted, rel=1e-3)
+    unweighted = clone(found).fit(X[-20 if frozen else 0 :], y[-20 if frozen else 0 :])
+    assert unweighted.temperature_ != pytest.approx(wanted, rel=0.02)
+    right = [(a == b).sum() for a, b in zip(found.predict(X), y, strict=True)]
+    share = weight @ right / (weight @ list(map(len, y)))
+    assert found.score(X, y, sample_weight=weight) == pytest.approx(share, rel=1e-12)
+    assert found.score(X, y) != pytest.approx(share, rel=1e-3)
+
+
 def test_scikit_learn():
     _, X, y = sentences(30)
     tagger = CalibratedTagger(make_tagger(random_state=0), cv=3)

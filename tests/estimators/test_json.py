@@ -140,6 +140,21 @@ def test_a_chain_alone(tmp_path):
         ChainCRF.from_json(tmp_path / "y")
 
 
+def test_single_precision_takes_nine_digits(tmp_path):
+    """Eight digits are another number for about one in five of these."""
+    data = make_chain(5, n_classes=9, n_features=200, random_state=0)
+    crf = ChainCRF(max_iter=2, random_state=0).fit(data.X, data.y).cast(np.float32)
+    crf.coef_[:] = np.random.default_rng(0).normal(size=crf.coef_.shape)
+    crf.to_json(tmp_path / "x")
+    other = ChainCRF.from_json(tmp_path / "x")
+    np.testing.assert_array_equal(crf.coef_, other.coef_)
+    np.testing.assert_array_equal(crf.transitions_, other.transitions_)
+    # and no more: doubles of the same numbers have seventeen
+    (step,) = json.loads((tmp_path / "x").read_text())["steps"]
+    digits = [f"{x!r}".strip("-0.") for x in step["fitted"]["coef"]["values"]]
+    assert max(len(each.replace(".", "").partition("e")[0]) for each in digits) == 9
+
+
 def test_warm_start(tmp_path):
     options = {"loss": "log", "solver": "lbfgs", "tol": 1e-8, "warm_start": True}
     tagger = fitted(**options)

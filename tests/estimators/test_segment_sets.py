@@ -192,6 +192,23 @@ def test_auto_length_is_what_is_known(scheme, row, longest):
     assert fitted.model_.longest_.tolist() == [1, longest, 2]
 
 
+@pytest.mark.parametrize(
+    ("row", "longest"),
+    [
+        # what is not known goes on, and is of the first label where none is before it
+        ([None, None, "a", "b"], [3, 1]),
+        ([None, "b", None, "a", None, None], [3, 3]),
+        (["b", None, None, "a"], [1, 3]),
+        ([None, {"a", "b"}, None, "a", "b", "b"], [1, 2]),
+    ],
+)
+def test_auto_length_of_labels_is_of_runs(row, longest):
+    rows = [[], row, ["a", "b"]]
+    X = [np.zeros((len(each), 1)) for each in rows]
+    fitted = SegmentCRF(0.1, loss="log").fit(X, rows)
+    assert fitted.model_.longest_.tolist() == longest
+
+
 @pytest.mark.parametrize("form", ["tags", "labels"])
 def test_labels_of_sets_only(form):
     rows = [["B-a", {"B-b", "O"}], ["O", {"B-c", "B-a"}]]

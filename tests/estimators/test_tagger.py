@@ -341,17 +341,23 @@ def test_prune(form):
     if form == "sparse":
         tagger[-1].sparsify()
     names = tagger[:-1].get_feature_names_out()
+    if pairs:
+        # what they say may be in the weights of pairs alone
+        tagger[-1].coef_[:, [name.startswith(pairs) for name in names]] = 0.0
+        tagger[-1].transition_coef_ *= 2.0
     before, scores = tagger.state_features_, tagger[-1].decision_function
     old = scores(tagger[0].transform(X))
     threshold = float(np.median([abs(weight) for weight in before.values()]))
     assert tagger.prune(threshold) is tagger
     left = {name for (name, _), weight in before.items() if abs(weight) > threshold}
     if pairs:
-        left |= {
+        of_pairs = {
             name
             for (name, *_), weight in tagger.pair_features_.items()
             if abs(weight) > threshold
         }
+        assert len(of_pairs) > 2 and not left & of_pairs
+        left |= of_pairs
     assert [name for name in names if name in left] == tagger[0].feature_names_
     assert 0 < len(left) < len(names) and tagger[-1].n_features_in_ == len(left)
     assert {k: w for k, w in before.items() if k[0] in left} == tagger.state_features_

@@ -176,3 +176,20 @@ def test_bad_data(text):
 def test_large_heads_are_out_of_range():
     with pytest.raises(ValueError, match=r"y\[0\] has head"):
         SSVMClassifier("dependencies").fit([np.ones((6, 1))], [[0, 2**32 + 1]])
+
+
+def test_weights_count_sentences():
+    """The mean length, by which errors are divided, is that of repeated sentences."""
+    X, y = sentences(12, True, True)
+    weight = np.array([3 if len(heads) > 4 else k % 2 for k, heads in enumerate(y)])
+    options = {"alpha": 0.1, "tol": 1e-8, "max_iter": 5000, "random_state": 0}
+    weighted = SSVMClassifier("dependencies", **options).fit(X, y, weight)
+    rows = np.repeat(np.arange(12), weight)
+    many = SSVMClassifier("dependencies", **options)
+    many.fit([X[i] for i in rows], [y[i] for i in rows])
+    sizes = list(map(len, y))
+    mean = np.average(sizes, weights=weight)
+    assert weighted.model_.mean_size_ == pytest.approx(mean)
+    assert mean != pytest.approx(np.mean(sizes), rel=0.05)
+    np.testing.assert_allclose(weighted.weights_, many.weights_, atol=1e-3)
+    assert weighted.objective_ == pytest.approx(many.objective_, rel=1e-6)

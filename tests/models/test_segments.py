@@ -108,6 +108,26 @@ def test_lengths():
         assert all(stop - start >= 3 for start, stop, _ in each)
 
 
+def test_pieces_are_about_as_long_as_each_other():
+    """No piece of what is cut is shorter than it has to be, and than it may be."""
+    X, y = [np.ones((8, 1)), np.ones((7, 1))], [[(0, 7, "a")], [(0, 6, "a")]]
+    model = SegmentModel(min_length=2, max_length=3)
+    with pytest.warns(UserWarning, match="2 segments of y are longer than max_length"):
+        model.prepare(X, y)
+    shown = [
+        model._shown(each, model._output(each, segments, "y"))
+        for each, segments in zip([model._input(x, "x") for x in X], y, strict=True)
+    ]
+    assert shown == [
+        [(0, 2, "a"), (2, 4, "a"), (4, 7, "a")], [(0, 3, "a"), (3, 6, "a")]
+    ]  # fmt: skip
+    with (
+        pytest.warns(UserWarning, match="they were cut into pieces"),
+        pytest.raises(ValueError, match=r"y\[0\] has .* from 0 to 7, .* 3 to 3 pos"),
+    ):
+        SSVMClassifier(SegmentModel(min_length=3, max_length=3)).fit(X, y)
+
+
 def test_durations_of_labels():
     """Runs of a label do not become shorter than they may be."""
     rng = np.random.RandomState(0)
