@@ -312,10 +312,9 @@ def test_numbers_are_plain():
     assert repr(result.score) == repr(result.bound) == "-10310.0"
 
 
-def test_toulbar2_is_asked_for():
+def test_toulbar2_is_asked_for(monkeypatch):
     """An error that says what to install, before any work."""
-    if HAS_TOULBAR2:
-        pytest.skip("pytoulbar2 is there")
+    monkeypatch.setitem(sys.modules, "pytoulbar2", None)
     with pytest.raises(ImportError, match=r"pip install 'sksstruct\[toulbar2\]'"):
         LPMAPPredictor("toulbar2").fit()
 
