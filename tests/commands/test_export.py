@@ -28,6 +28,10 @@ def test_export(tmp_path, capsys):
     assert main(["export", str(model), "--to", "crfsuite"]) == 0
     tagger = Tagger.from_crfsuite(tmp_path / "tagger.crfsuite")
     assert set(tagger[-1].classes_) == {"B-PER", "O"}
+    # a name of two parts loses both
+    joblib.dump(joblib.load(model), tmp_path / "small.joblib.gz")
+    assert main(["export", str(tmp_path / "small.joblib.gz"), "--to", "json"]) == 0
+    assert (tmp_path / "small.json").read_bytes() == written.read_bytes()
     # from JSON, too, and compressed
     output = str(tmp_path / "x.json.gz")
     assert main(["export", str(written), "--to", "json", "-o", output]) == 0

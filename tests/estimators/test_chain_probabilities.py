@@ -14,6 +14,7 @@ from reference import enumerate_chain
 from scipy.special import logsumexp
 
 from sksstruct import ChainCRF, make_tagger
+from sksstruct.datasets import make_chain
 from sksstruct.inference import scheme_transitions
 from sksstruct.metrics import iter_chunks
 
@@ -273,6 +274,19 @@ def test_explanations_have_names_and_displays():
     assert isinstance(frame, pandas.DataFrame) and len(frame) == len(found.table)
     known = ["O", None]
     assert tagger.explain(X[0], 1, known=known).labels.tolist() == ["O", "O"]
+
+
+def test_explanations_of_many_features_end_with_the_sum_of_the_rest():
+    data = make_chain(20, n_classes=3, n_features=60, random_state=0)
+    found = ChainCRF(0.01, random_state=0).fit(data.X, data.y).explain(data.X[0], 1)
+    _, header, *rows = repr(found).splitlines()
+    shown = [float(row.split()[0]) for row in rows]
+    assert header.startswith("contribution") and len(rows) == 21
+    gains = found.table["contribution"]
+    assert rows[-1].endswith(f"({len(gains) - 20} more)")
+    np.testing.assert_allclose(shown[:-1], gains[:20], atol=5.1e-4)
+    assert shown[-1] == pytest.approx(gains[20:].sum(), abs=5.1e-4)
+    assert sum(gains) == pytest.approx(found.score - found.other_score)
 
 
 def test_score_functions_have_nothing_to_explain():

@@ -284,6 +284,19 @@ def test_warm_start_is_by_name(tmp_path):
         hinge.set_params(chaincrf__solver="auto").fit(X, y)
 
 
+def test_warm_start_is_not_from_what_is_forbidden(tmp_path):
+    """A label that cannot be the first has a weight of -1e30 in the file."""
+    X, y = sentences(80)
+    options = {"loss": "log", "alpha": 0.1, "solver": "lbfgs"}
+    tagger = make_tagger(**options, forbidden_transitions="bio").fit(X, y)
+    tagger.to_crfsuite(tmp_path / "model", first="first", last="last")
+    items = tagger.crfsuite_items(X, first="first", last="last")
+    again = Tagger.from_crfsuite(tmp_path / "model", warm_start=True, **options)
+    assert again[-1].coef_.min() == -1e30
+    again.fit(items, y)
+    assert again[-1].history_["primal"].max() < 2.0 * tagger[-1].objective_
+
+
 def test_partial_fit(tmp_path):
     X, y = sentences(60)
     make_tagger(random_state=0).fit(X, y).to_crfsuite(tmp_path / "model")
@@ -407,6 +420,7 @@ def places(data):
         (lambda d, at: _put(d, _list(d, at[4]), 2**31), "features of AFRF: 2147"),
         (lambda d, at: _put(d, _list(d, at[4]), 0), "named twice, or not at all"),
         (lambda d, at: _put(d, _list(d, at[4]) + 4, 10**6), "number 1000000 of"),
+        (lambda d, at: _name_twice(d), "named twice, or not at all"),
     ],
 )  # fmt: skip
 def test_damage_is_named(data, edit, message):
@@ -424,6 +438,16 @@ def _put(data, place, number):
 def _list(data, chunk):
     """Where the list of the first label or attribute is."""
     return struct.unpack_from("<I", data, chunk + 12)[0]
+
+
+def _name_twice(data):
+    """The last attribute, whose list ends the file, names its last feature again."""
+    chunk = places(data)[4]
+    (n,) = struct.unpack_from("<I", data, chunk + 8)
+    last = _list(data, chunk + 4 * (n - 1))
+    (count,) = struct.unpack_from("<I", data, last)
+    assert len(data) == last + 4 + 4 * count
+    return _put(_put(data, last, count + 1), 4, len(data) + 4) + data[-4:]
 
 
 def test_files_that_are_cut(data):

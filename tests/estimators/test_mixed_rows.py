@@ -180,5 +180,9 @@ def test_forms_of_parts():
     assert twice.values.columns.tolist() == [0, 1, 6, 7, 11, 12]
     assert repr(twice).endswith("13 features, CSR float64 + 6 dense float32)")
     np.testing.assert_array_equal(twice[1].toarray(), twice.values.toarray()[2:])
+    for some in (slice(None, None, 2), slice(2, None, -1), [2, 0], slice(1, 3)):
+        part = twice.values[some]
+        assert part.shape == part.toarray().shape
+        np.testing.assert_array_equal(part.toarray(), twice.values.toarray()[some])
     found = twice.take([1, 0]).values.toarray()
     np.testing.assert_array_equal(found, twice.values.toarray()[[2, 0, 1]])

@@ -113,3 +113,21 @@ def test_bad_input(data):
         MultilabelPairwise().predict_sets(X, 1)
     with pytest.raises(ValueError, match="predict_topk ranks labels"):
         fitted(X, Y[:, 0]).predict_topk(X, 1)
+
+
+def test_exact_sets_where_the_relaxation_leaves_eighteen_labels_open(data):
+    """Up to 16 labels are enumerated with any inference, and up to 20 with "exact"."""
+    n, rng = 18, np.random.default_rng(2)
+    Y = np.arange(50)[:, None] >> np.arange(n) % 6 & 1
+    classifier = fitted(np.ones((50, 1)), Y, inference="exact", fit_intercept=False)
+    table = np.triu(rng.normal(size=(n, n)), 1)
+    table += table.T
+    classifier.label_pairs_ = np.column_stack(np.triu_indices(n, 1))
+    classifier.interactions_ = table
+    classifier.coef_ = 0.05 * rng.normal(size=(n, 1)) - table.sum(axis=1)[:, None] / 2
+    classifier.intercept_ = np.zeros(n)
+    labels, scores = classifier.predict_sets([[1.0]], 2)
+    sets, values = every_score(classifier, np.ones((1, 1)))
+    order = np.argsort(-values[0])[:2]
+    np.testing.assert_array_equal(labels[0], sets[order])
+    np.testing.assert_allclose(scores[0], values[0][order])

@@ -1,5 +1,6 @@
 """Taggers of segments: scikit-learn's contract, what is known, forms, and searches."""
 
+import copy
 import itertools
 import pickle
 
@@ -257,6 +258,10 @@ def test_score_is_the_share_of_positions():
         )
     ]
     assert named.score(X, tags) == pytest.approx(np.mean(right))
+    weight = np.arange(60.0)
+    share = np.average(right, weights=np.repeat(weight, list(map(len, X))))
+    assert named.score(X, tags, sample_weight=weight) == pytest.approx(share)
+    assert abs(share - np.mean(right)) > 1e-3
     listed = SegmentCRF(0.05, random_state=0).fit(X, y)
     assert listed.score(X, y) > named.score(X, tags)
     assert listed.score(X[:1], [[(0, len(X[0]), "unseen")]]) == 0.0
@@ -305,6 +310,25 @@ def test_mini_batches():
     whole.partial_fit(X[:20], outputs[:20])
     distance = np.linalg.norm(whole.weights_ - before)
     assert 0.0 < distance < 0.3 * np.linalg.norm(before)
+
+
+def test_mini_batches_count_by_their_weights():
+    """Sizes of all sequences so far are averaged, and weights follow another alpha."""
+    X, y = sentences(30)
+    weight = np.arange(1.0, 31.0)
+    tagger = SegmentCRF(0.1, max_length=3, random_state=0)
+    for k in (0, 10, 20):
+        tagger.partial_fit(
+            X[k : k + 10], y[k : k + 10], ["a", "b"], weight[k : k + 10]
+        )  # fmt: skip
+    mean = np.average(list(map(len, X)), weights=weight)
+    assert tagger.model_.mean_size_ == pytest.approx(mean)
+    assert abs(mean - np.mean([len(x) for x in X[20:]])) > 0.1
+    # a sequence that counts for nothing: what was learned is divided by four
+    other = copy.deepcopy(tagger).set_params(alpha=0.4)
+    for each in (tagger, other):
+        each.partial_fit(X[:1], y[:1], sample_weight=[1e-9])
+    np.testing.assert_allclose(other.weights_, tagger.weights_ / 4.0, atol=1e-8)
 
 
 BAD_STREAMS = {

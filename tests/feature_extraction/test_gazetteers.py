@@ -188,6 +188,20 @@ class TestTrainingEntities:
         assert values_of(found[-1]) == [set(), set()]
         assert values_of(learned.transform(X)[-1]) == [{"B-p"}, {"E-p"}]
 
+    def test_phrases_of_one_sentence_are_left_out_there_alone(self):
+        """However often it has them, and also if they are no entities elsewhere."""
+        X = [["u", "v", "x", "u", "v"], ["u", "v"], ["w"], ["w"]]
+        y = [["B-p", "I-p", "O", "B-p", "I-p"], ["O", "O"], ["B-p"], ["B-p"]]
+        found = list(map(values_of, GazetteerFeatures().fit_transform(X, y)))
+        assert found[0] == [set()] * 5
+        assert found[1:] == [[{"B-p"}, {"E-p"}], [{"S-p"}], [{"S-p"}]]
+
+    def test_labels_are_ignored_with_lists(self):
+        X, y = [["a", "b"], ["a"]], [["B-p", "O"], ["O"]]
+        gazetteer = GazetteerFeatures({"q": ["a", "a b"]})
+        assert gazetteer.fit_transform(X, y) == gazetteer.transform(X)
+        assert [len(spans) for spans, _ in gazetteer.spans(X, y)] == [2, 1]
+
     def test_errors(self):
         learned = GazetteerFeatures()
         with pytest.raises(ValueError, match="needs labels y"):

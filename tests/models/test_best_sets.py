@@ -105,3 +105,17 @@ def test_threads_find_the_same():
     two = best_sets(unaries, pairs, table, 4, most_open=16, n_jobs=2)
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_bounds_count_what_labels_add_on_both_sides():
+    """Bounds of flips that lack a pair, of either of its labels, lose the fourth."""
+    rng = np.random.default_rng(2793)
+    pairs = np.column_stack(np.triu_indices(5, 1))
+    table = np.triu(rng.integers(-4, 5, size=(5, 5)), 1).astype(float)
+    table += table.T
+    unaries = rng.integers(-6, 7, size=(1, 5)).astype(float)
+    labels, scores = find(unaries, pairs, table, 8)
+    check(unaries, table, labels, scores)
+    every = np.array(list(product((0, 1), repeat=5)))
+    best = -np.sort(-scores_of(every, unaries[0], table))
+    np.testing.assert_allclose(scores[0], best[:8])

@@ -310,6 +310,13 @@ def test_sparse_features_and_shared_tables():
     np.testing.assert_allclose(first.edge_coef_, second.edge_coef_, atol=1e-6)
 
 
+def test_mean_number_of_links_counts_examples_by_weight():
+    X, y = [np.ones((1, 2, 1)), np.ones((5, 5, 1))], [[1], [4, 3, 2, 1, 0]]
+    classifier = SSVMClassifier("matching", max_iter=50, tol=1.0)
+    classifier.fit(X, y, sample_weight=[1.0, 3.0])
+    assert classifier.model_.mean_size_ == pytest.approx(4.0)
+
+
 def test_matching_links():
     """Observed links that are free cost nothing; a largest matching is the target."""
     links = np.array([[1, 1, 0], [1, 0, -1]])

@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 
 from sksstruct import MultilabelPairwise
-from sksstruct.estimators._held_out import f1_values, measures
+from sksstruct.estimators._held_out import _parts, f1_values, measures
 from sksstruct.models.multilabel.targets import Target, best_threshold, label_scores
 
 
@@ -264,3 +264,32 @@ def test_neighboring_scores_and_labels_that_no_sample_has():
     X = np.random.RandomState(0).standard_normal((60, 3))
     fitted = MultilabelPairwise(1.0, target="f1").fit(X, np.zeros((60, 2), dtype=int))
     assert not fitted.predict(X).any()
+
+
+def test_weights_of_samples_in_calibration_and_thresholds():
+    """Their scale does not matter, and what scores do not say, weighted shares do."""
+    rng = np.random.RandomState(0)
+    Y = (rng.uniform(size=(60, 3)) < [0.2, 0.4, 0.6]).astype(np.int8)
+    weight = rng.uniform(0.1, 3.0, 60) * (1.0 + 4.0 * Y[:, 0])
+    options = {"fills": False, "shares": Y.mean(axis=0), "value": lambda labels: 0.0}
+    same = Target.learned("f1", np.zeros((60, 3)), Y, weight, **options)
+    share = np.average(Y.mean(axis=1), weights=weight)
+    assert same.slope == 0.0 and expit(same.offset) == pytest.approx(share)
+    assert abs(share - Y.mean()) > 0.05
+    scores = Y + rng.normal(size=(60, 3))
+    one, two = (
+        Target.learned("macro", scores, Y, factor * weight, **options).thresholds
+        for factor in (1.0, 1e3)
+    )
+    np.testing.assert_allclose(one, two)
+
+
+def test_held_out_samples_keep_their_weights():
+    X, Y, weight = np.arange(6.0)[:, None], np.eye(6), np.arange(1.0, 7.0)
+    folds = [(np.arange(2, 6), np.arange(2)), (np.arange(4), np.arange(4, 6))]
+    # three samples are enough
+    (first, second) = _parts(folds, (X, Y, weight), 3)
+    np.testing.assert_allclose(first[0][2], weight[2:] / 18.0)
+    np.testing.assert_allclose(second[0][2], weight[:4] / 10.0)
+    assert [part[1][2].tolist() for part in (first, second)] == [[1.0, 2.0], [5.0]]
+    assert [part[1][0].ravel().tolist() for part in (first, second)] == [[0, 1], [4]]

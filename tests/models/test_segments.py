@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sksstruct import SSVMClassifier
 from sksstruct.metrics import chunk_f1_score, iter_chunks
 from sksstruct.models import SegmentModel, check_model
+from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.utils.entries import Entries
 
 
@@ -252,3 +253,19 @@ def test_limits_name_the_label():
     text = "segments of 'b' have at most 2 positions, and min_length is 4"
     with pytest.raises(ValueError, match=text):
         SSVMClassifier(SegmentModel(min_length={"b": 4})).fit(X, y)
+
+
+def test_observed_segments_are_spans_once():
+    """Those that are candidates keep their features, others have none."""
+    X = [
+        (np.ones((3, 1)), [(1, 3), (0, 1)], np.array([[5.0], [4.0]])),
+        (np.ones((2, 1)), [(0, 2)], np.array([[6.0]])),
+    ]
+    # of all five positions: (0, 1), (1, 3) and (3, 4), (4, 5)
+    observed = np.array([0, 1, 3, 4]), np.array([1, 3, 4, 5])
+    inputs = SegmentInputs.read(X)
+    features, first, starts, first_of = inputs.bound_spans(1, observed)
+    assert features.toarray().ravel().tolist() == [4.0, 5.0, 0.0, 6.0, 0.0]
+    assert starts.tolist() == [0, 1, 0, 0, 1] and first_of.tolist() == [0, 2, 5]
+    # before each position, and at the end, of every sequence
+    assert first.tolist() == [0, 1, 1, 2, 0, 1, 3]

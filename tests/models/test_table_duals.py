@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, SSVMClassifier
+from sksstruct.datasets import make_chain
 from sksstruct.models import GraphModel, MulticlassModel
 from sksstruct.models.roles import dual_space
 from sksstruct.projections import project_simplex
@@ -159,3 +160,22 @@ def test_pragam_says_where_the_dual_overflows():
     for weight in ([1.0, 1.0], [1.0, 1e10]):
         with pytest.raises(ValueError, match="the dual overflows"):
             tagger.fit([X[:3], X[3:]], [y[:3], y[3:]], sample_weight=weight)
+
+
+def test_pragam_minds_first_and_last_labels_that_are_forbidden():
+    """Labels that features speak for, and that a sequence may not begin or end with."""
+    data = make_chain(12, n_classes=3, n_features=4, random_state=0)
+    y = [[*map(int, row)] for row in data.y]
+    for row in y:
+        row[0] = {1: 2}.get(row[0], row[0])
+        row[-1] = {2: 0}.get(row[-1], row[-1])
+    options = {"forbidden_transitions": [(None, 1), (2, None)], "max_iter": 2000}
+    bcfw, pragam = (
+        ChainCRF(1.0, solver=solver, tol=1e-3, random_state=0, **options)
+        for solver in ("bcfw", "pragam")
+    )
+    bcfw.fit(data.X, y)
+    pragam.fit(data.X, y)
+    gaps = bcfw.dual_gap_ + pragam.dual_gap_
+    assert 0.0 < gaps < 0.02 * bcfw.objective_
+    assert abs(bcfw.objective_ - pragam.objective_) <= gaps

@@ -321,3 +321,19 @@ def test_where_it_is_chosen():
     # without regularization there is no dual
     with pytest.raises(ValueError, match="Newton needs alpha > 0"):
         MultilabelPairwise(0.0, solver="newton", interaction_scaling=0).fit(X, Y)
+
+
+def test_labels_that_have_converged_are_left_out(monkeypatch):
+    """They take no part in the steps of the others."""
+    visited, group = [], LabelBlocks.group
+
+    def noted(self, blocks, w):
+        visited.append(list(blocks))
+        return group(self, blocks, w)
+
+    monkeypatch.setattr(LabelBlocks, "group", noted)
+    model = bound("squared_hinge")
+    Newton(tol=1e-6).solve(model, 0.1)
+    sizes = list(map(len, visited))
+    assert sizes[0] == sizes[1] == model.rows.n_labels
+    assert 0 < sizes[-2] < sizes[0] and sizes[1:-1] == sorted(sizes[1:-1])[::-1]
