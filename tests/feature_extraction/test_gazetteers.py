@@ -104,7 +104,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("name", ["cities", "cities.gz"])
     def test_files(self, tmp_path, name):
-        path, text = tmp_path / name, b"New York\r\nOslo"
+        path, text = tmp_path / name, b"\xef\xbb\xbfNew York\r\nOslo"
         path.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
         for given in (path, str(path), ["New York", ("Oslo",)], {"New York", "Oslo"}):
             gazetteer = GazetteerFeatures({"city": given}).fit([])

@@ -144,6 +144,18 @@ def test_sums_equal_enumeration(scores, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("word", [1, 2, 3, 4])
+def test_a_word_that_only_the_root_may_head(word, kind):
+    """With a single root, all other words are below this one."""
+    scores = np.random.RandomState(word).normal(size=(5, 4))
+    scores[1:, word - 1] = -np.inf
+    log_partition, marginals = dependency_marginals(scores, **options(kind))
+    expected, means = expected_sums(scores, *kind)
+    assert log_partition == pytest.approx(expected, abs=1e-12)
+    np.testing.assert_allclose(marginals, means, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_scores_that_no_tree_has_cost_no_digits(kind):
     """A word whose other heads are bad hangs from the root."""
     scores = np.zeros((4, 3))

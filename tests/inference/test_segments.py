@@ -366,6 +366,19 @@ def test_a_path_that_seems_hopeless():
     assert_means(problem, result[1:7], weighted(problem, picked, weights), 1e-12)
 
 
+@pytest.mark.parametrize("low", [-250.0, -400.0, -700.0])
+def test_products_that_vanish_where_no_factor_does(low):
+    """exp(low) is a number, and its square is zero if low is less than -373."""
+    problem = {
+        "nodes": np.array([[0.0, low], [0.0, 0.0], [0.0, 0.0]]),
+        "lengths": np.zeros((1, 2)),
+        "transitions": np.array([[0.0, -np.inf], [-np.inf, low]]),
+        "last": np.array([-np.inf, 0.0]),
+    }
+    result = segment_sum_product(**problem)
+    assert result.log_partition == pytest.approx(3.0 * low, rel=1e-14)
+
+
 def test_a_large_k_costs_nothing():
     segmentations, scores = segment_topk(np.zeros((3, 1)), [[0], [0]], [[0]], 10**12)
     assert len(segmentations) == 3 and not scores.any()
