@@ -1,6 +1,6 @@
 """Constraints of pairs that are joined to cliques: a tighter bound for the same."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -267,3 +267,14 @@ def test_what_is_no_clique_stays():
     ):
         cliques = Cliques(graph)
         assert cliques.n == 0 and cliques.graph is graph
+
+
+def test_a_clique_grows_by_pairs_that_no_other_one_has():
+    """Three groups of states and one of seven are covered by four cliques, not five."""
+    groups = [
+        (2, 3, 8, 10, 11, 15), (1, 6, 11, 12, 13, 15), (1, 2, 10, 12, 13, 14),
+        (0, 5, 7, 9, 10, 11, 15),
+    ]  # fmt: skip
+    pairs = sorted({pair for group in groups for pair in combinations(group, 2)})
+    found = _cliques._cover(np.array(pairs))
+    assert sorted(tuple(sorted(each)) for each in found) == sorted(groups)
