@@ -95,8 +95,9 @@ cdef class PairFeatures:
         owner[offsets[:n_sequences]] = -1
         owner = np.repeat(owner, np.diff(indptr))
         later = owner >= 0
+        column = indices[:len(owner)][later]
         owner, column = np.divmod(
-            np.unique(owner[later] * n_columns + indices[:len(owner)][later]), n_columns)
+            np.unique(owner[later] * n_columns + column), n_columns)
         counts = starts[column + 1] - starts[column]
         ends = np.cumsum(counts)
         # each list of consecutive weights, moved to where that of a feature begins
