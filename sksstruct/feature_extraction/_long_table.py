@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sksstruct.utils.labels import is_missing
+
 
 def sequences_from_table(
     table: Any,
@@ -93,7 +95,7 @@ def sequences_from_table(
     X = [[rows[i] for i in part] for part in parts]
     if target is None:
         return X, None
-    labels = [None if _is_missing(label) else label for label in values[target]]
+    labels = [None if is_missing(label) else label for label in values[target]]
     return X, [[labels[i] for i in part] for part in parts]
 
 
@@ -130,23 +132,11 @@ def _read_columns(table, names, wanted):
     return values
 
 
-def _is_missing(value):
-    """Whether a value is None, NaN, or what pandas has for them."""
-    if value is None:
-        return True
-    if isinstance(value, str):
-        return False
-    try:
-        return bool(value != value)
-    except TypeError:  # pandas.NA
-        return True
-
-
 def _ids(column, name, fill):
     """The ids of a column, the missing ones filled in."""
     ids = []
     for row, value in enumerate(column):
-        if _is_missing(value):
+        if is_missing(value):
             if not fill:
                 raise ValueError(
                     f"row {row} has no {name!r}: pass fill_ids=True if only the first "
@@ -161,7 +151,7 @@ def _ids(column, name, fill):
 
 def _check_no_gaps(column, name):
     for row, value in enumerate(column):
-        if _is_missing(value):
+        if is_missing(value):
             raise ValueError(
                 f"row {row} has no {name!r}: fill missing values in first; note that "
                 "pandas.read_csv takes words such as 'NA' and 'null' for missing "

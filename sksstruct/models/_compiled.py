@@ -10,6 +10,7 @@ from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss, identity_rows, join_weights
 from sksstruct.models.structured import StructuredModel, as_list
 from sksstruct.utils._param_validation import Constrained
+from sksstruct.utils._ragged import frame_values
 from sksstruct.utils.parallel import run_in_chunks
 
 
@@ -254,6 +255,8 @@ def check_features(values, name, ndim, n_features=None, axes=None):
 
     `axes` describes the shape of an input in errors.
     """
+    if hasattr(values, "columns"):
+        values = frame_values(values, name)
     try:
         values = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.utils._mixed import MixedRows
-from sksstruct.utils.labels import is_list
+from sksstruct.utils.labels import is_list, is_missing
 from sksstruct.utils.sparse_input import check_sparse
 
 _HINT = (
@@ -141,10 +141,35 @@ def _as_dense(item, i, name):
             f"{name} is not a matrix, its rows differ in length: {_HINT}"
         ) from None
     if array.dtype.kind not in "biuf" and hasattr(item, "columns"):
-        for column in item.columns:
-            _check_numeric(np.asarray(item[column]), f"{name}[{column!r}]")
+        return frame_values(item, name)
     _check_numeric(array, name)
     return array
+
+
+def frame_values(frame, name):
+    """Values of a data frame whose columns together are no array of numbers."""
+    if hasattr(frame, "items"):  # of pandas, which may have a name twice
+        pairs = frame.items()
+    else:
+        names = getattr(frame, "column_names", frame.columns)
+        pairs = ((column, frame[column]) for column in names)
+    return np.column_stack(
+        [_numbers(column, f"{name}[{title!r}]") for title, column in pairs]
+    )
+
+
+def _numbers(column, name):
+    """A column as numbers, NaN where a value is missing."""
+    values = np.asarray(column)
+    # of nullable columns, or of numbers of several kinds
+    if values.dtype == object and not any(isinstance(x, str | bytes) for x in values):
+        try:
+            numbers = (np.nan if is_missing(x) else x for x in values)
+            values = np.fromiter(numbers, np.float64, len(values))
+        except (TypeError, ValueError):
+            pass  # the next check tells of the dtype that it has
+    _check_numeric(values, name)
+    return values
 
 
 def _raw_features(item):
@@ -241,9 +266,14 @@ def check_finite(packed, name):
     if row is None:
         return
     i = int(np.searchsorted(packed.offsets, row, "right")) - 1
-    raise ValueError(
-        f"{name}[{i}] contains NaN or infinity, at position {row - packed.offsets[i]}"
-    )
+    text = f"{name}[{i}] contains NaN or infinity, at position "
+    text += f"{row - packed.offsets[i]}"
+    if packed.feature_names is not None:
+        values = packed.values[row : row + 1]
+        values = values if isinstance(values, np.ndarray) else values.toarray()
+        column = int(np.argmin(np.isfinite(values[0])))
+        text += f" of column {packed.feature_names[column]!r}"
+    raise ValueError(text)
 
 
 def _row_not_finite(rows):

@@ -449,5 +449,17 @@ def is_list(y):
     return getattr(y, "ndim", 1) > 0
 
 
+def is_missing(value):
+    """Whether a value is None, NaN, or what pandas has for them."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return False
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+
+
 def _sequence_of(position, lengths):
     return int(np.searchsorted(np.cumsum(lengths), position, "right"))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from sksstruct.models.graph.inputs import check_graph, feature_rows
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     LabelEncoder,
@@ -156,11 +157,42 @@ class TestCheckSequences:
         other = frames.DataFrame({"a": [1.0], "c": [2]})
         with pytest.raises(ValueError, match=r"X\[2\] has other column names than X"):
             check_sequences([[], X[0], other])
-        words = frames.DataFrame({"a": [1.0], "word": ["x"]})
+        words = frames.DataFrame({"a": [1.0], "on": [True], "word": ["x"]})
         with pytest.raises(TypeError, match=r"X\[0\]\['word'\] has dtype"):
             check_sequences([words])
+        with pytest.raises(TypeError, match=r"X: rows\['word'\] has dtype"):
+            feature_rows(words, "X: rows")
+        mixed = frames.DataFrame({"a": [1.5, 2], "on": [True, False]})
+        assert check_sequences([mixed]).values.tolist() == [[1.5, 1], [2, 0]]
+        gap = frames.DataFrame({"a": [1.5, 2], "on": [True, None]})
+        with pytest.raises(ValueError, match=r"X\[1\] .*NaN.* position 1 of .*'on'"):
+            check_sequences([mixed, gap])
         with pytest.raises(TypeError, match="X is a single DataFrame"):
             check_sequences(X[0])
+
+    @pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+    def test_nullable_columns(self, backend):
+        frames = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow" if backend == "pyarrow" else "pandas")
+        plain = frames.DataFrame({"a": [1.5, 2], "b": [3, 4], "on": [True, False]})
+        frame = plain.convert_dtypes(dtype_backend=backend)
+        # of the same name
+        both = frames.concat([frame, plain[["a"]]], axis=1)
+        packed = check_sequences([both])
+        assert packed.values.tolist() == [[1.5, 3, 1, 1.5], [2, 4, 0, 2]]
+        assert packed.feature_names.tolist() == ["a", "b", "on", "a"]
+        frame.loc[1, "b"] = None
+        with pytest.raises(ValueError, match=r"X\[0\] .*NaN.* position 1 of .*'b'"):
+            check_sequences([frame])
+        graph = check_graph((plain, [(0, 1)]), "X[0]")
+        assert graph.node_features.tolist() == plain.to_numpy(float).tolist()
+        with pytest.raises(ValueError, match=r"NaN"):
+            check_graph((frame, [(0, 1)]), "X[0]")
+
+    def test_frame_without_columns(self):
+        frames = pytest.importorskip("pandas")
+        with pytest.raises(ValueError, match=r"X\[0\] has 0 features"):
+            check_sequences([frames.DataFrame(index=[0, 1])])
 
     @pytest.mark.parametrize("index", [-1, 2, 10**8])
     def test_column_indices_out_of_range(self, index):
