@@ -18,6 +18,8 @@ cdef enum:
     MOST_STEPS = 200
     STEPS_PER_TABLE = 20
     MOST_HALVINGS = 80
+    # without progress in the function or the gradient
+    MOST_STALLED = 50
 
 # Constraints are exact up to this part of the mass: rounding.
 cdef double TOLERANCE = 1e-14
@@ -50,7 +52,7 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
     being what they were.
     """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), k
-    cdef double before = value[0], slope = 0.0, length = 1.0, now
+    cdef double before = value[0], slope = 0.0, length = 1.0, now, end
     cdef int halvings
     # how fast the function falls along the step
     for k in range(n):
@@ -63,9 +65,14 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
         value[0] = evaluate(tree, duals, tree.gradient, out)
         now = largest(n, tree.gradient)
         # Armijo's condition. Close to the minimum, where the function changes by less
-        # than its rounding, the gradient tells more.
-        if value[0] <= before + 1e-4 * length * slope or (
-                now < 0.5 * worst[0] and value[0] <= before + 1e-12 * fabs(before)):
+        # than its rounding, slopes tell more: they must not lead as far across a kink
+        # as the next step would lead back.
+        end = 0.0
+        for k in range(n):
+            end += tree.gradient[k] * tree.step[k]
+        if (value[0] <= before + 1e-4 * length * slope
+                and before - value[0] > 1e-12 * fabs(before)) or (
+                end <= -0.5 * slope and value[0] <= before + 1e-12 * fabs(before)):
             worst[0] = now
             return halvings
         length *= 0.5
@@ -80,18 +87,23 @@ cdef double descend(const TreeProblem* tree, double* duals,
     """Minimize the function from given multipliers."""
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), _
     cdef double value, worst, damping = DAMPING, tolerance = TOLERANCE * tree.mass
-    cdef int halvings
+    cdef double before, least
+    cdef int halvings, stalled = 0
     value = evaluate(tree, duals, tree.gradient, out)
-    worst = largest(n, tree.gradient)
+    worst = least = largest(n, tree.gradient)
     for _ in range(MOST_STEPS + STEPS_PER_TABLE * tree.n_tables):
         if worst <= tolerance:
             break
         # Where no table entry moves with a multiplier the Hessian is zero, and the
         # damping sets the length of the step: it follows what halving finds.
         newton_step(tree, out, damping, tree.gradient, tree.step)
+        before = value
         halvings = search_line(tree, duals, out, &value, &worst)
+        stalled += 1
+        if before - value > 1e-12 * fabs(before) or worst < least:
+            stalled, least = 0, min(worst, least)
         # as close as rounding allows; the caller judges the violation
-        if halvings < 0:
+        if halvings < 0 or stalled == MOST_STALLED:
             break
         if halvings >= 2:
             damping = min(10.0 * damping, MOST_DAMPING)

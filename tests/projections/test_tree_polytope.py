@@ -200,6 +200,16 @@ def test_large_trees(scale, n, states, star):
     is_projection(project_tree_polytope(m, edges), m, edges, 100 * scale)
 
 
+@pytest.mark.parametrize("seed", [1396, 4360])
+def test_steps_across_kinks_end(seed):
+    """Where a step and the next lead back and forth, the function staying the same."""
+    rng = np.random.RandomState(seed)
+    n, states = rng.randint(20, 60), rng.randint(2, 9)
+    m = rng.normal(size=(n, states, states)) * 10.0 ** rng.randint(4)
+    edges = np.column_stack([np.arange(n), np.arange(1, n + 1)])
+    is_projection(project_chain_polytope(m), m, edges, np.abs(m).max())
+
+
 def test_points_of_the_polytope_stay():
     rng = np.random.RandomState(0)
     joint = rng.dirichlet(np.ones(81)).reshape(3, 3, 3, 3)
