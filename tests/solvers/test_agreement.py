@@ -9,9 +9,10 @@ from reference import Chain, PairChain
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from sksstruct import ChainCRF, LinearSSVC
+from sksstruct import ChainCRF, LinearSSVC, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models import ELUScore
 from sksstruct.solvers import (
     BCFW,
     BMRM,
@@ -22,6 +23,7 @@ from sksstruct.solvers import (
     Casimir,
     FrankWolfe,
     Pragam,
+    ProxLinear,
 )
 
 ALPHAS = (3.0, 0.8)
@@ -260,3 +262,47 @@ def test_long_sequences_bring_many_new_keys_at_once():
     for one, other in (found, found[::-1]):
         assert one.objective_ - one.dual_gap_ <= other.objective_
         assert one.dual_gap_ < 0.2 * one.objective_
+
+
+LINEAR = SOLVERS.names("max", "topk", "exp", losses=("hinge",))
+SMOOTHED = [SVRG(), Casimir(), SVRG(smoothing="entropy"), Casimir(smoothing="entropy")]
+NONLINEAR = [ProxLinear(smoothing="entropy"), ProxLinear(inner="casimir")]
+# of dependencies: sentences of one word have one tree
+ONE_OUTPUT = [np.ones((2, 1)), np.full((2, 1), 3.0)], [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("solver", "alpha"),
+    [
+        *((solver, 0.1) for solver in [*LINEAR, *SMOOTHED, *NONLINEAR]),
+        *((solver, 0.0) for solver in [*SMOOTHED, *NONLINEAR]),
+    ],
+    ids=str,
+)
+def test_where_examples_have_one_output(solver, alpha):
+    """There is nothing to learn, and any smoothing is that of a constant."""
+    score = ELUScore(2) if solver in NONLINEAR else None
+    model = SSVMClassifier("dependencies", solver=solver, score_function=score)
+    model.set_params(alpha=alpha, random_state=0)
+    assert model.fit(*ONE_OUTPUT).objective_ <= 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+@pytest.mark.parametrize("solver", SMOOTHED, ids=str)
+def test_where_some_examples_have_one_output(solver, alpha):
+    """Also where those are the ones that steps are tried on."""
+    model = SSVMClassifier("dependencies", solver=solver, alpha=alpha, random_state=0)
+    X, y = [*ONE_OUTPUT[0], np.arange(6.0)[:, None]], [*ONE_OUTPUT[1], [2, 0]]
+    best = SSVMClassifier("dependencies", alpha=alpha or 1e-6).fit(X, y).objective_
+    assert model.fit(X, y).objective_ <= best + 2e-3
+    # from these weights
+    model.set_params(warm_start=True)
+    assert model.fit(*ONE_OUTPUT).objective_ <= 1e-6
+
+
+@pytest.mark.parametrize("solver", ["svrg", "casimir", "casimir_constant"])
+def test_where_constraints_leave_one_labeling(solver):
+    pairs = [(None, "b"), ("a", "a"), ("b", "b")]
+    X, y = [np.eye(2), np.eye(3)[:, :2]], [["a", "b"], ["a", "b", "a"]]
+    model = ChainCRF(solver=solver, forbidden_transitions=pairs, random_state=0)
+    assert abs(model.fit(X, y).objective_) <= 1e-12 and model.dual_gap_ == 0.0

@@ -14,7 +14,7 @@ PERIOD, FALL = 10, 0.1
 _GROWTH = 1.25
 
 # Objectives below this are zero but for rounding errors of losses.
-_LEAST_SCALE = 1e-12
+LEAST_SCALE = 1e-12
 
 COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
 
@@ -27,7 +27,7 @@ INEXACT = (
 def check_order(primal, dual, scale):
     """Raise an error if the dual is above the primal by more than rounding."""
     # both are zero where constraints leave the observed labelings only
-    if dual - primal > max(1e-6 * max(scale, abs(primal)), _LEAST_SCALE):
+    if dual - primal > max(1e-6 * max(scale, abs(primal)), LEAST_SCALE):
         raise ValueError(
             f"the objective is {primal:.6g} and the dual value {dual:.6g}: {INEXACT}"
         )
@@ -84,7 +84,7 @@ class Loop(Progress):
     def target(self):
         """The gap asked for."""
         scale = abs(self.primal) if self.scale is None else self.scale
-        return self.solver.tol * max(scale, _LEAST_SCALE)
+        return self.solver.tol * max(scale, LEAST_SCALE)
 
     def report(
         self,

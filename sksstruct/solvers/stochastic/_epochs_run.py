@@ -10,7 +10,7 @@ from sksstruct.solvers.bundle.bmrm import SegmentDual
 from sksstruct.solvers.core.base import SolverRun
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
-from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.loop import LEAST_SCALE, Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._epochs import Epochs, check_convex
 
@@ -57,13 +57,21 @@ class EpochsRun(SolverRun):
             self.risk = Risk(model, self.n_jobs)
             self.epochs.calls += model.n_examples
             self.loop.scale = self.risk.value(np.zeros_like(self.w))
+            if self.loop.scale < LEAST_SCALE:
+                # no output has a loss, say as there is no other: zeros are optimal
+                self.loop.scale = self.loop.dual = 0.0
             # the expected mean parameters of every gradient are dual variables
             self.duals = SegmentDual(alpha, True, self.box)
 
     def last_smoothing(self):
         """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""
-        part = max(_SHARE * self.solver.tol, _LEAST_BIAS)
-        return part * self.loop.scale / self.loss.diameter
+        return self.smoothing(max(_SHARE * self.solver.tol, _LEAST_BIAS))
+
+    def smoothing(self, part):
+        """Smoothing that changes the objective at w = 0 by at most this part of it."""
+        # any one will do where there is nothing to change
+        scale = self.loop.scale
+        return part * scale / self.loss.diameter if scale else 1.0
 
     def certify(self, value):
         """Update the certificate from a gradient at the weights, where f is `value`.

@@ -130,7 +130,8 @@ def first_length(epochs, ridge):
         squares += float(change @ change) / min(_FEW, len(seen))
     begin()
     before = risk() + ridge / 2 * float(start @ start)
-    rate = min(max(before, 1e-12) / squares if squares else np.inf, most)
+    # a few examples may have no slope, say with one output each: no length is better
+    rate = min(max(before, 1e-12) / squares, most) if squares else once
     guess, factors = rate, (1.0 / _FACTOR, _FACTOR)
     rate, best = try_rates(value, guess, most, factors, _MOST_TRIALS)
     w[:] = given

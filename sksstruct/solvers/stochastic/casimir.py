@@ -162,6 +162,8 @@ class CasimirRun(EpochsRun):
         self._certify(self.epochs.value_and_gradient(), mu)
         if self.unseen:
             self.look()
+        if self.loop.converged:  # then `run` makes no pass
+            return
         self.first = self.loop.primal
         self.fixed = solver.lipschitz is not None
         self._first_steps(mu)
@@ -188,11 +190,7 @@ class CasimirRun(EpochsRun):
         if self.solver.mu is not None:
             return self.solver.mu
         if self.adaptive:
-            return (
-                _FIRST_BIAS[self.solver.smoothing]
-                * self.loop.scale
-                / self.loss.diameter
-            )
+            return self.smoothing(_FIRST_BIAS[self.solver.smoothing])
         return self.last_smoothing()
 
     def _accelerate(self, mu):
@@ -303,7 +301,7 @@ class CasimirRun(EpochsRun):
         Lengths that follow the slopes of paths get too short near the optimum, where
         the slopes are noise.
         """
-        trial = _TRIAL_BIAS * self.loop.scale / self.loss.diameter
+        trial = self.smoothing(_TRIAL_BIAS)
         self.w[:] = self.catalyst.w
         self.epochs.set_smoothing(trial)
         self.epochs.value_and_gradient()

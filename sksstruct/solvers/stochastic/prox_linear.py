@@ -15,7 +15,7 @@ from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.roles import nonlinear_loss
 from sksstruct.solvers.core.base import Solver, SolverRun
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.loop import LEAST_SCALE, Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import Order, calibrate
 from sksstruct.utils._param_validation import Count, Positive
@@ -139,11 +139,14 @@ class ProxLinearRun(SolverRun):
         if start is not None:
             self.w = start.copy()
         self.loop = Loop(solver, alpha, options)
-        self.loop.report(self._objective(self.w), self.w)
+        first, diameter = self._objective(self.w), self.loss.diameter
+        # no objective is negative
+        self.loop.report(first, self.w, 0.0 if first < LEAST_SCALE else -np.inf)
         self.loop.scale = self.loop.primal
         self.mu = 0.0
         if self.loss.nonsmooth:
-            self.mu = solver.mu or FIRST_BIAS * self.loop.primal / self.loss.diameter
+            # any smoothing will do where examples have one output
+            self.mu = solver.mu or (FIRST_BIAS * first / diameter if diameter else 1.0)
         self.eta = 1.0 if solver.eta == "auto" else solver.eta
         count = solver.inner_iter
         self.inner = {"lbfgs": QuasiNewton, "casimir": Accelerated}[solver.inner](
