@@ -24,7 +24,9 @@ _WORDS, _OTHERS = range(-2, 3), range(-1, 2)
 _AFFIXES = (2, 3)
 # The columns of a sentence, or what `sequences_from_table` makes of one.
 Sentence: TypeAlias = tuple[list[str], ...] | list[str] | list[dict[str, str]]
-_MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
+_MACRO = re.compile(r"%([xX])\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
+# What names of attributes begin with, by the first character of a line.
+_KINDS = {"U": "U", "u": "U", "B": "B", "b": "B", "*": "B*"}
 
 
 @dataclass(eq=False, repr=False)
@@ -45,6 +47,9 @@ class ColumnFeatures(
         Lines that begin with ``B`` and have a macro make attributes whose names begin
         with ``B``, for ``ChainCRF(transition_features="B")``. A line ``B`` without a
         macro has no effect, because a `ChainCRF` always has weights of pairs of labels.
+        As in Wapiti, ``u`` and ``b`` are other forms of ``U`` and ``B``; a line that
+        begins with ``*`` makes attributes whose names begin with ``B*``; and ``%X`` is
+        the text that ``%x`` is in lower case.
         None: words and their shapes up to two tokens away, affixes of two and three
         letters, and the other columns up to one token away.
 
@@ -111,14 +116,14 @@ class ColumnFeatures(
         names = _names(X)
         n_columns = _check_columns(_columns(X, names), None)
         for number, line, parts in rules:
-            for _, column in parts[1::2]:
+            for _, column, _ in parts[1::2]:
                 if column >= n_columns:
                     raise ValueError(
                         f"template, line {number}: no column {column}, there are "
                         f"{n_columns}: {line!r:.80}"
                     )
         self.n_columns_, self.column_names_ = n_columns, names
-        self.has_pairs_ = any(line[0] == "B" for _, line, _ in rules)
+        self.has_pairs_ = any(parts[0][0] == "B" for _, _, parts in rules)
         return self
 
     def transform(self, X: Sequence[Sentence]) -> list[list[list[str]]]:
@@ -178,10 +183,19 @@ def _columns(X, names):
             for name, column in named.items():
                 _check_tokens(f"X[{i}][{name!r}]", column)
             sentence = tuple(named.values())
-        elif isinstance(sentence, list) and all(isinstance(w, str) for w in sentence):
+        elif isinstance(sentence, list) and _are_words(sentence):
+            _check_tokens(f"X[{i}]", sentence)
             sentence = (sentence,)
         columns.append(sentence)
     return columns
+
+
+def _are_words(entries):
+    """Whether a list has words, of which some may be missing, and not columns."""
+    return not entries or any(
+        isinstance(entry, str | bytes) or not isinstance(entry, Sized)
+        for entry in entries
+    )
 
 
 def _check_columns(X, n_columns):
@@ -260,18 +274,25 @@ def _parse(template):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        pieces = _MACRO.split(line)
-        texts = pieces[::3]
-        if line[0] not in "UB" or "%" in "".join(texts):
-            raise ValueError(
-                f"template, line {number}: expected U or B and macros %x[row,column], "
-                f"got {line!r:.80}"
+        first, *pieces = _MACRO.split(line)
+        texts = [first, *pieces[3::4]]
+        if line[0] not in _KINDS or "%" in "".join(texts):
+            text = (
+                f"template, line {number}: expected U, B or * and macros "
+                f"%x[row,column], got {line!r:.80}"
             )
-        if len(texts) == 1 and line[0] == "B":
+            if re.search(r"%[mMtT]\[|%[xX]\[\s*@", line):
+                text += (
+                    ". Wapiti's %m, %t and positions with @ are not supported: put "
+                    "what they make in a column of the data, and name that by %x"
+                )
+            raise ValueError(text)
+        parts = [_KINDS[line[0]] + first[1:]]
+        if not pieces and parts[0][0] == "B":
             continue
-        parts = [texts[0]]
-        for k, text in enumerate(texts[1:]):
-            parts += [(int(pieces[3 * k + 1]), int(pieces[3 * k + 2])), text]
+        for k in range(0, len(pieces), 4):
+            letter, row, column, text = pieces[k : k + 4]
+            parts += [(int(row), int(column), letter == "X"), text]
         rules.append((number, line, parts))
     if not rules:
         raise ValueError("the template has no line that makes an attribute")
@@ -288,9 +309,13 @@ def _expand(rules, columns):
             if isinstance(part, str):
                 values.append([part] * size)
             else:
-                values.append(_shifted(columns[part[1]], part[0]))
-        for row, pieces in zip(rows, zip(*values, strict=True), strict=True):
-            row.append("".join(pieces))
+                row, column, is_lower = part
+                found = columns[column]
+                if is_lower:
+                    found = list(map(str.lower, found))
+                values.append(_shifted(found, row))
+        for attributes, pieces in zip(rows, zip(*values, strict=True), strict=True):
+            attributes.append("".join(pieces))
     return rows
 
 

@@ -222,6 +222,8 @@ def _word(token, name, start):
 
 def _no_word(token, name, where):
     """An error about a token whose word is missing, or no string."""
+    if isinstance(token, Mapping) and name in token:
+        return TypeError(f"{where}[{name!r}] must be a string, got {token[name]!r:.80}")
     if isinstance(token, Mapping):
         wanted = f"a string under the name {name!r}"
     elif isinstance(token, list | tuple):

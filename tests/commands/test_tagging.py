@@ -123,8 +123,8 @@ def test_template_and_parameters_of_crfsuite(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("X00:%x[0,0]", "line 1: expected U or B"),
-        ("U00:%x[0,0]\nU01:%x[0]", "line 2: expected U or B"),
+        ("X00:%x[0,0]", "line 1: expected U, B or *"),
+        ("U00:%x[0,0]\nU01:%x[0]", "line 2: expected U, B or *"),
         ("U00:%x[0,7]", "line 1: no column 7, there are 2"),
         ("# nothing\nB", "no line that makes an attribute"),
     ],

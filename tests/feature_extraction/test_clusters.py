@@ -134,7 +134,7 @@ class TestClusterFeatures:
             (["ab"], TypeError, r"X\[0\] is a single str"),
             ([[], [{"w": "a"}, {"v": "a"}]], ValueError, r"X\[1\]\[1\] .*name 'w'"),
             ([[["v=a"]]], ValueError, r"X\[0\]\[0\] has no word: .* 'w='.* word="),
-            ([[{"w": 1}]], ValueError, "a string under the name 'w'"),
+            ([[{"w": 1}]], TypeError, r"X\[0\]\[0\]\['w'\] must be a string, got 1"),
             ([[3]], TypeError, r"X\[0\]\[0\] must be a word"),
             ([[{"w": "in", "cluster[0]": "x"}]], ValueError, "another name"),
         ],
