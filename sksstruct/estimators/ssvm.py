@@ -108,7 +108,8 @@ class SSVMClassifier(
     %(max_seconds)s
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn. Only for multiclass
-        models.
+        models; `sksstruct.models.GraphModel` has a parameter of this name, and the
+        nodes of a `sksstruct.models.Graph` have weights.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit. It starts from the dual
         variables if the solver supports this and the data have the same number of
@@ -238,8 +239,8 @@ class SSVMClassifier(
         model = resolve_model(self.model)
         if self.class_weight is not None and not model.is_flat:
             raise ValueError(
-                f"class_weight is for multiclass models; the loss of {model!r} is its "
-                "own parameter"
+                f"class_weight is for multiclass models; {type(model).__name__} "
+                f"{model._class_weight_note}"
             )
         model._class_weight = self.class_weight
         check_loss(self.loss, model)

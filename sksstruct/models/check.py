@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from sksstruct.models.python._python import fingerprint
 from sksstruct.models.structured import StructuredModel, inner_product
+from sksstruct.utils.labels import shown
 
 # Sums of products are equal up to this, relative to their size.
 RTOL = 1e-9
@@ -231,8 +232,8 @@ def _check_losses(model, X, y, pools, found):
             if not 0 <= value < np.inf:
                 found.note(
                     "loss",
-                    f"loss(y[{i}], {output!r:.80}) is {value}: it must be finite and "
-                    "not negative",
+                    f"loss(y[{i}], {shown(output)!r:.80}) is {value}: it must be "
+                    "finite and not negative",
                 )
 
 
@@ -265,6 +266,7 @@ def _check_oracles(model, i, x, y_true, pool, weights, exhaustive, found):
                 best = pool[int(values.argmax())]
                 found.note(
                     name,
-                    f"{name} of example {i} gives {output!r:.80}, worth {value:.6g}; "
-                    f"{rival}, {best!r:.80}, is worth {values.max():.6g}",
+                    f"{name} of example {i} gives {shown(output)!r:.80}, worth "
+                    f"{value:.6g}; {rival}, {shown(best)!r:.80}, is worth "
+                    f"{values.max():.6g}",
                 )

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_X_y
 
 from sksstruct.models.facts import part_weight
 from sksstruct.models.spec import ModelSpec
+from sksstruct.utils.labels import refuse_missing
 from sksstruct.utils.sparse_input import sound_csr, validate_rows
 from sksstruct.utils.validation import check_example_weight, label_costs
 
@@ -25,6 +26,7 @@ class RowsModel(ModelSpec):
     _options = ROWS
 
     def _read(self, X, y, sample_weight, seen):
+        refuse_missing(y)
         X, y = validate_rows(seen, X, y, **self._options)
         X, Y = _canonical(X), self._learn(X, y)
         keep, weight = check_example_weight(
@@ -48,6 +50,7 @@ class RowsModel(ModelSpec):
 
     def _checked_part(self, X, y, sample_weight):
         """A part of the data, and its weights as given."""
+        refuse_missing(y)
         X = sound_csr(X) if sparse.issparse(X) else X
         X, y = check_X_y(X, y, **self._options)
         return _canonical(X), y, part_weight(sample_weight, len(y))[0]

@@ -70,6 +70,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
     _from_parts: ClassVar[dict[str, Any] | None] = {}
     # scikit-learn's parameter, which the estimator has, of models that are flat.
     _class_weight = None
+    # What users of the others have in its place.
+    _class_weight_note = "has none; sample_weight of fit weighs whole examples"
     # The score function that takes the place of the first block of weights, or None.
     _score_function = None
 

@@ -15,6 +15,8 @@ from sksstruct.utils.typing import Items
 _TIMES = np.datetime64, np.timedelta64
 # What other frameworks have for positions without a label.
 PADDING = -100
+# What has a label, by what has several.
+_PLACES = {"sequence": "positions", "graph": "nodes"}
 # Labels that are looked at together.
 _BATCH = 2**20
 
@@ -170,7 +172,9 @@ def _class_array(ordered):
     return object_array(ordered)
 
 
-def check_labels(y, lengths, *, name="y", unknown=False, sets=False):
+def check_labels(
+    y, lengths, *, name="y", unknown=False, sets=False, what="sequence"
+):
     """Flatten the labels of many sequences into one list of Python objects.
 
     Parameters
@@ -186,6 +190,8 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False):
     sets : bool, default=False
         Whether a set may stand for one of its labels. A set of one label becomes this
         label, others become frozensets.
+    what : {"sequence", "graph"}, default="sequence"
+        What an example is called in errors.
 
     Returns
     -------
@@ -202,26 +208,26 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False):
         raise TypeError(f"{name} must be a list of label sequences, got {y!r:.80}")
     if len(y) != len(lengths):
         raise ValueError(
-            f"{name} has {len(y)} sequences, but X has {len(lengths)} sequences"
+            f"{name} has {len(y)} {what}s, but X has {len(lengths)} {what}s"
         )
     rows = []
     for i, row in enumerate(y):
         if isinstance(row, np.ndarray):
             if row.ndim != 1:
                 raise ValueError(
-                    f"{name}[{i}] is {row.ndim}-D: the labels of a sequence must be 1-D"
+                    f"{name}[{i}] is {row.ndim}-D: the labels of a {what} must be 1-D"
                 )
             # as Python objects, but for times, some of which would become numbers
             row = list(row) if row.dtype.kind in "mM" else row.tolist()
         elif not is_list(row) or hasattr(row, "columns"):
             raise TypeError(
-                f"{name}[{i}] is {row!r:.80}: the labels of a sequence must be a list "
-                "or a 1-D array"
+                f"{name}[{i}] is {shown(row)!r:.80}: the labels of a {what} must be a "
+                "list or a 1-D array"
             )
         if len(row) != lengths[i]:
             raise ValueError(
                 f"{name}[{i}] has {len(row)} labels, but X[{i}] has {lengths[i]} "
-                "positions"
+                f"{_PLACES[what]}"
             )
         rows.append(row)
     flat = list(chain.from_iterable(rows))
@@ -459,6 +465,29 @@ def is_missing(value):
         return bool(value != value)
     except TypeError:  # pandas.NA
         return True
+    except ValueError:  # an array, whose entries are compared
+        return False
+
+
+def refuse_missing(y):
+    """Raise an error if a label in y, one for each sample, is None, NaN or the like."""
+    if not is_list(y) or getattr(y, "ndim", 1) > 1:
+        return
+    # those of numbers are checked by scikit-learn
+    if isinstance(y, np.ndarray) and y.dtype.kind != "O":
+        return
+    for i, label in enumerate(y):
+        if is_missing(label):
+            raise ValueError(f"y[{i}] has a missing label: {label!r}")
+
+
+def shown(value):
+    """A value as messages quote it: numbers of NumPy as numbers, also in lists."""
+    if isinstance(value, np.generic) and not isinstance(value, _TIMES):
+        return value.item()
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(map(shown, value))
+    return value
 
 
 def _sequence_of(position, lengths):

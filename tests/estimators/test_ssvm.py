@@ -1,5 +1,6 @@
 import inspect
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -260,3 +261,17 @@ def test_rows_that_are_mostly_zero_are_trained_as_sparse_ones():
     assert np.array_equal(dense.coef_, compact.coef_)
     assert dense.objective_ == compact.objective_
     assert np.array_equal(X, given)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, "NA"], ids=str)
+@pytest.mark.parametrize("form", [list, partial(np.array, dtype=object), "Series"])
+@pytest.mark.parametrize("classifier", [SSVMClassifier(), LinearSSVC()], ids=str)
+def test_missing_classes(classifier, form, missing):
+    """They are named, and are no class of the name "nan" or "None"."""
+    if missing == "NA" or form == "Series":
+        pandas = pytest.importorskip("pandas")
+        missing = pandas.NA if missing == "NA" else missing
+        form = partial(pandas.Series, dtype=object) if form == "Series" else form
+    for y in (["a", missing, "b"], [0, missing, 1]):
+        with pytest.raises(ValueError, match=r"y\[1\] has a missing label"):
+            classifier.fit(np.eye(3), form(y))

@@ -378,3 +378,30 @@ def test_mean_size_counts_examples_by_weight():
     classifier = SSVMClassifier(model, max_iter=50, tol=1.0)
     classifier.fit(X, [[0], [0, 1, 1, 0, 1]], sample_weight=[1.0, 3.0])
     assert classifier.model_.mean_size_ == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_errors_speak_of_graphs(model):
+    X, y = [(np.eye(2), [(0, 1)])] * 2, [["a", "b"]] * 2
+    for bad, error, match in (
+        ([y[0], np.float64(3)], TypeError, r"y\[1\] is 3.0: the labels of a graph"),
+        ([y[0], None], TypeError, r"y\[1\] is None: the labels of a graph"),
+        ([y[0], np.ones((2, 1))], ValueError, r"y\[1\] is 2-D: the labels of a graph"),
+        ([["a"], y[0]], ValueError, r"y\[0\] has 1 labels, but X\[0\] has 2 nodes"),
+        ([y[0]], ValueError, "y has 1 graphs, but X has 2 graphs|2 examples"),
+    ):
+        with pytest.raises(error, match=match):
+            SSVMClassifier(model()).fit(X, bad)
+    classifier = SSVMClassifier(model(), random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match=r"labels of a graph must be .* got 3\.0"):
+        classifier.score(X, [y[0], np.float64(3)])
+
+
+def test_class_weight_leads_to_what_models_of_graphs_have():
+    X, y = [(np.eye(2), [(0, 1)])], [["a", "b"]]
+    for model, match in (
+        (GraphModel(), r"GraphModel\(class_weight=...\)"),
+        (RelaxedGraphModel(), r"Graph\(..., node_weights=...\)"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            SSVMClassifier(model, class_weight="balanced").fit(X, y)

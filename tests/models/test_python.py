@@ -356,3 +356,41 @@ def test_outputs_of_any_kind():
     ):
         y = [OUTPUTS[int(x > 0)] for x in X]
         assert fit(Kind(), X, y, alpha=0.1).predict(X) == y
+
+
+class Numbers(StructuredModel):
+    """Outputs are numbers of NumPy, or tuples of them; the oracles are wrong."""
+
+    def __init__(self, in_tuples=False):
+        self.in_tuples = in_tuples
+
+    def _output(self, k):
+        k = np.int64(k)
+        return (k, k) if self.in_tuples else k
+
+    def joint_feature(self, x, y):
+        return [x * np.sum(y)]
+
+    def loss(self, y, y_hat):
+        return -float(y != y_hat)
+
+    def labelings(self, x):
+        return [self._output(k) for k in (2, 3)]
+
+    def decode(self, x, w):
+        return self._output(2)
+
+    def loss_augmented_decode(self, x, y, w):
+        return self._output(3)
+
+
+@pytest.mark.parametrize(
+    ("in_tuples", "shown"), [(False, "3"), (True, r"\(3, 3\)")], ids=["one", "two"]
+)
+def test_complaints_show_plain_numbers(in_tuples, shown):
+    model = Numbers(in_tuples)
+    y = [model._output(2)]
+    with pytest.raises(ValueError, match=f"{shown}.* is -1") as error:
+        check_model(model, [1.0], y, enumerate_outputs=True, random_state=0)
+    assert "decode of example 0 gives" in str(error.value)
+    assert "np.int" not in str(error.value)

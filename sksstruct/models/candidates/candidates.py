@@ -10,6 +10,7 @@ from sksstruct.inference.search._boxes import overlaps
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.candidates._candidates import Candidates
 from sksstruct.models.tables._table import BoundTable
+from sksstruct.utils.labels import shown
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
@@ -119,9 +120,13 @@ class CandidatesModel(CompiledModel):
         if self.classes_ is not None:
             number = LabelEncoder(self.classes_).encode([_plain(label)], default=-1)[0]
             if number < 0:
-                raise ValueError(f"{name} has the label {label!r}, not in classes_")
+                raise ValueError(
+                    f"{name} has the label {shown(label)!r}, not in classes_"
+                )
         elif label is not _NONE:
-            raise ValueError(f"{name} has a label, {label!r}: none were expected")
+            raise ValueError(
+                f"{name} has a label, {shown(label)!r}: none were expected"
+            )
         if self.overlap == "iou":
             box = _box(value, name)
             index = int(overlaps(x[1], box).argmax())
@@ -129,7 +134,8 @@ class CandidatesModel(CompiledModel):
             index = np.asarray(value)
             if index.ndim or index.dtype.kind not in "iu" or not 0 <= index < len(x[0]):
                 raise ValueError(
-                    f"{name} must name one of {len(x[0])} candidates, got {value!r}"
+                    f"{name} must name one of {len(x[0])} candidates, got "
+                    f"{shown(value)!r}"
                 )
         return np.array([index, number], dtype=np.int32)
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from sksstruct.inference import scheme_transitions
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._spans import SpanLabels, SpanSequence, check_scheme
-from sksstruct.utils.labels import LabelEncoder, encode_choices
+from sksstruct.utils.labels import LabelEncoder, encode_choices, shown
 
 
 def check_forbidden(forbidden, index, *, strict=False):
@@ -43,20 +43,20 @@ def check_forbidden(forbidden, index, *, strict=False):
     pairs = []
     for pair in forbidden:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(f"{name} must hold pairs (from, to), got {pair!r}")
+            raise TypeError(f"{name} must hold pairs (from, to), got {shown(pair)!r}")
         if pair[0] is None and pair[1] is None:
-            raise ValueError(f"{name} has a pair without a label: {pair!r}")
+            raise ValueError(f"{name} has a pair without a label: {shown(pair)!r}")
         try:
             unseen = [
                 label for label in pair if label is not None and label not in index
             ]
         except TypeError:
             raise TypeError(
-                f"{name} has a label that is not hashable: {pair!r}"
+                f"{name} has a label that is not hashable: {shown(pair)!r}"
             ) from None
         if unseen and strict:
             raise ValueError(
-                f"{name} has the label {unseen[0]!r}, which was not seen in fit"
+                f"{name} has the label {shown(unseen[0])!r}, which was not seen in fit"
             )
         if not unseen:
             pairs.append(tuple(pair))
@@ -225,7 +225,7 @@ def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
                 what += f" to {names[labels[t + 1]]!r}"
             rules, hint = "forbidden_transitions", ""
             if isinstance(given, str):
-                rules += f"={given!r}"
+                rules += f"={shown(given)!r}"
                 hint = (
                     ". Name the scheme of the labels if it is another; "
                     "sksstruct.metrics.convert_labels repairs ill-formed ones"
@@ -257,7 +257,7 @@ def forbidden_labels(known, excluded, index, offsets):
             if isinstance(row, str) or not isinstance(row, Sized):
                 raise TypeError(
                     f"{name}[{i}] must be None or a list with an entry for each "
-                    f"position, got {row!r:.80}"
+                    f"position, got {shown(row)!r:.80}"
                 )
             if len(row) != offsets[i + 1] - offsets[i]:
                 raise ValueError(
@@ -274,7 +274,7 @@ def forbidden_labels(known, excluded, index, offsets):
                     if isinstance(entry, str) or not isinstance(entry, Iterable):
                         raise TypeError(
                             f"excluded[{i}][{t}] must be None or a collection of "
-                            f"labels, got {entry!r:.80}"
+                            f"labels, got {shown(entry)!r:.80}"
                         )
                     for label in entry:
                         code = _code(label, index, f"excluded[{i}]")
@@ -308,7 +308,7 @@ def _code(label, index, where):
         return index[label]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{where} has the label {label!r}, which was not seen in fit"
+            f"{where} has the label {shown(label)!r}, which was not seen in fit"
         ) from None
 
 

@@ -116,6 +116,7 @@ class GraphModel(CompiledModel):
     normalize: bool | Literal["auto"] = "auto"
 
     _loss_parameters = ("class_weight",)
+    _class_weight_note = "has its own: pass GraphModel(class_weight=...)"
     _from_parts = {
         "classes_": "labels",
         "mean_size_": "mean",
@@ -183,7 +184,7 @@ class GraphModel(CompiledModel):
         if len(y) == len(X):
             pairs = enumerate(zip(X, y, strict=True))
             y = [labels_of(x, z, f"y[{i}]") for i, (x, z) in pairs]
-        flat = check_labels(y, sizes)
+        flat = check_labels(y, sizes, what="graph")
         encoder = LabelEncoder.from_labels(flat)
         self.classes_ = encoder.classes_
         labels = encoder.encode(flat)
@@ -249,7 +250,7 @@ class GraphModel(CompiledModel):
 
     def _output(self, x, y, name):
         y = labels_of(x, y, name)
-        flat = check_labels([y], [x.node_features.shape[0]], name=name)
+        flat = check_labels([y], [x.node_features.shape[0]], name=name, what="graph")
         labels = LabelEncoder(self.classes_).encode(flat, default=-1)
         if (labels < 0).any():
             bad = flat[int(np.flatnonzero(labels < 0)[0])]

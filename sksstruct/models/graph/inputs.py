@@ -8,6 +8,7 @@ from scipy import sparse
 
 from sksstruct.inference._checks import check_edges
 from sksstruct.models._compiled import check_features
+from sksstruct.utils.labels import is_list, shown
 from sksstruct.utils.sparse_input import sound_csr
 
 
@@ -237,7 +238,12 @@ def shaped(graph, labels):
 def in_a_row(y):
     """Labels as a list, of an array of any shape or of a list."""
     given = as_array(y)
-    return list(y) if given is None else given.ravel().tolist()
+    if given is not None:
+        return given.ravel().tolist()
+    if not is_list(y):
+        text = f"the labels of a graph must be a list or an array, got {shown(y)!r:.80}"
+        raise TypeError(text)
+    return list(y)
 
 
 def as_array(y):

@@ -103,6 +103,11 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         "or GraphModel for trees and forests"
     )
 
+    _class_weight_note = (
+        "has none: pass Graph(..., node_weights=...), the cost of a wrong label of "
+        "each node, such as the weight of its class"
+    )
+
     # what is known of the training data, once there are any
     n_features_ = n_edges_ = orders_ = mean_size_ = cast(Any, None)
 
@@ -146,7 +151,8 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         self.mean_size_ = float(np.mean(list(map(total_weight, parts))))
         pairs = enumerate(zip(parts, Y, strict=True))
         rows = [labels_of(part, y, f"y[{i}]") for i, (part, y) in pairs]
-        flat = check_labels(rows, [len(part.node_features) for part in parts])
+        sizes = [len(part.node_features) for part in parts]
+        flat = check_labels(rows, sizes, what="graph")
         self.classes_ = LabelEncoder.from_labels(flat).classes_
         if len(self.classes_) < 2:
             raise ValueError(

@@ -19,6 +19,7 @@ from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._single_row import BoundSingleRow
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils._param_validation import Array, Constrained
+from sksstruct.utils.labels import shown
 from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import validate_rows
 
@@ -245,7 +246,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
     def _number(self, y):
         found = np.flatnonzero(self.classes_ == y)
         if not len(found):
-            raise ValueError(f"{y!r} is not one of the classes {self.classes_}")
+            raise ValueError(f"{shown(y)!r} is not one of the classes {self.classes_}")
         return int(found[0])
 
 

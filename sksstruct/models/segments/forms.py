@@ -12,7 +12,7 @@ import numpy as np
 
 from sksstruct.utils import _spans
 from sksstruct.utils._spans import SpanLabels, SpanSequence
-from sksstruct.utils.labels import PackedLabels
+from sksstruct.utils.labels import PackedLabels, shown
 from sksstruct.utils.validation import check_labels, encode_choices
 
 # Roles of a position in its segment, in the order of the rows of scores, and the tags
@@ -72,7 +72,7 @@ class Outputs:
                 if isinstance(each, (str, bytes)) or not isinstance(each, Sized):
                     raise ValueError(
                         f"{name}[{i}] must be a list of labels, tags or segments, got "
-                        f"{each!r:.80}"
+                        f"{shown(each)!r:.80}"
                     )
             rows = [each for each in y if len(each)]
             if not rows or _is_segment(next(iter(rows[0]))):
@@ -255,24 +255,28 @@ def _check_label(label, name):
     try:
         hash(label)
     except TypeError:
-        raise TypeError(f"{name} has a label that is not hashable: {label!r}") from None
+        raise TypeError(
+            f"{name} has a label that is not hashable: {shown(label)!r}"
+        ) from None
     if isinstance(label, Set):
         raise TypeError(f"{name} has a segment with a set of labels: {label!r:.80}")
     # pandas' NA is neither equal nor unequal to anything
     if label is None or type(label).__name__ == "NAType" or label != label:
-        raise ValueError(f"{name} has a segment with a missing label: {label!r}")
+        raise ValueError(f"{name} has a segment with a missing label: {shown(label)!r}")
 
 
 def ordered(y, n_positions, name):
     """Checked segments of a list, in order."""
     if isinstance(y, (str, bytes)) or not isinstance(y, Sized):
-        raise ValueError(f"{name} must be a list of (start, stop, label), got {y!r}")
+        raise ValueError(
+            f"{name} must be a list of (start, stop, label), got {shown(y)!r}"
+        )
     found = []
     for entry in y:
         entry = entry.tolist() if isinstance(entry, np.ndarray) else entry
         if not _is_segment(entry):
             raise ValueError(
-                f"{name} must be a list of (start, stop, label), got {entry!r}"
+                f"{name} must be a list of (start, stop, label), got {shown(entry)!r}"
             )
         found.append((int(entry[0]), int(entry[1]), entry[2]))
     found.sort(key=lambda segment: segment[:2])
