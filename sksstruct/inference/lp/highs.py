@@ -140,16 +140,59 @@ def _milp(scores, rows, low, high, **options):
     """SciPy's solution of the program that maximizes the sum of scores."""
     largest = abs(scores).max(initial=0.0)
     scale = 2.0 ** np.floor(np.log2(largest)) if largest > _LARGE else 1.0
-    found = optimize.milp(
-        -scores / scale,
-        constraints=optimize.LinearConstraint(rows, low, high),
-        bounds=optimize.Bounds(0.0, 1.0),
-        **options,
-    )
+    with _SILENCE:
+        found = optimize.milp(
+            -scores / scale,
+            constraints=optimize.LinearConstraint(rows, low, high),
+            bounds=optimize.Bounds(0.0, 1.0),
+            **options,
+        )
     for name in ("fun", "mip_dual_bound"):
         if found.get(name) is not None:
             found[name] *= scale
     return found
+
+
+class _Silence:
+    """Discards what C code prints, while any thread is within.
+
+    HiGHS has messages that none of its options turns off. The file descriptor stays as
+    it is, and with it what Python prints meanwhile. Other C libraries than GNU's have
+    no variable that may be set.
+    """
+
+    def __init__(self):
+        libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+        self._stream = None
+        if hasattr(libc, "gnu_get_libc_version"):
+            self._stream = ctypes.c_void_p.in_dll(libc, "stdout")
+            libc.fopen.restype = ctypes.c_void_p
+            self._given = self._stream.value
+            self._nowhere = libc.fopen(os.devnull.encode(), b"w")
+        self.begin()
+
+    def begin(self):
+        """No thread is within."""
+        self._lock, self._depth = _thread.allocate_lock(), 0
+        self._move(0)
+
+    def __enter__(self):
+        self._move(1)
+
+    def __exit__(self, *error):
+        self._move(-1)
+
+    def _move(self, step):
+        with self._lock:
+            self._depth += step
+            # without a file for it, as where too many are open, nothing changes
+            if self._stream is not None and self._nowhere:
+                self._stream.value = self._nowhere if self._depth else self._given
+
+
+_SILENCE = _Silence()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SILENCE.begin)
 
 
 def _in_thread(solve, run):

@@ -402,3 +402,33 @@ def test_limits_that_are_not_reached_change_nothing():
         assert free.score == limited.score
         assert free.bound == limited.bound
         np.testing.assert_array_equal(free.labeling, limited.labeling)
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None) if sys.platform == "linux" else None, "on_exit"),
+    reason="needs the C library of GNU",
+)
+def test_what_highs_prints_is_not_seen(monkeypatch, capfd):
+    """HiGHS has messages that go to standard output whatever its options are."""
+    libc, milp = ctypes.CDLL(None), highs.optimize.milp
+
+    def talkative(*arguments, **options):
+        libc.puts(b"HiGHS says")
+        print("Python says", flush=True)
+        return milp(*arguments, **options)
+
+    monkeypatch.setattr(highs.optimize, "milp", talkative)
+    graph = random_graph(np.random.default_rng(0))
+    threads = [
+        threading.Thread(target=HiGHS(exact=True).solve, args=(graph,))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert HiGHS(exact=True).solve(graph).status == "optimal"
+    libc.puts(b"others say")
+    libc.fflush(None)
+    expected = ["Python says"] * 5 + ["others say", ""]
+    assert capfd.readouterr().out.split("\n") == expected
