@@ -172,9 +172,7 @@ def _class_array(ordered):
     return object_array(ordered)
 
 
-def check_labels(
-    y, lengths, *, name="y", unknown=False, sets=False, what="sequence"
-):
+def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="sequence"):
     """Flatten the labels of many sequences into one list of Python objects.
 
     Parameters
