@@ -17,7 +17,7 @@ from sksstruct.metrics import (
     flat_classification_report,
     token_accuracy_score,
 )
-from sksstruct.utils._lines import with_mark
+from sksstruct.utils._files import lines_of, with_mark
 from sksstruct.utils._spans import SpanLabels
 
 # Fewer different values than this are no reason to doubt a column of features.
@@ -207,9 +207,7 @@ def check_folder(name):
 def _text(name):
     if name is None:
         return None
-    # some editors begin a file with a mark, which is not part of the text
-    with open(name, encoding="utf-8-sig") as file:
-        return file.read()
+    return "".join(lines_of(name))
 
 
 def _parameters(options, n):
@@ -352,7 +350,7 @@ def load_model(name):
                     f"{name} is a model of CRFsuite, which tags attributes and not "
                     "words: use Tagger.from_crfsuite"
                 ) from None
-        raise ValueError(f"{name} is not a model: {error!r}") from None
+        raise ValueError(f"{name} is not a model: {error!r:.80}") from None
 
 
 def _load(name):

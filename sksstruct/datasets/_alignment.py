@@ -1,12 +1,12 @@
 """Matchings: aligned words of the Hansards, landmarks of the CMU house and hotel."""
 
-import gzip
 from typing import Literal
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import find_file
+from sksstruct.utils._files import lines_of
 from sksstruct.utils.typing import PathLike
 
 
@@ -49,11 +49,10 @@ def load_hansards(*, data_home: PathLike | None = None) -> Bunch:
     out = Bunch()
     for name in ("trial", "test", "unaligned"):
         path = find_file(f"matching/hansards_{name}.tsv.gz", data_home)
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            out[name] = [
-                _pair(line.rstrip("\n").split("\t"), f"{path}, line {number}", name)
-                for number, line in enumerate(lines, start=1)
-            ]
+        out[name] = [
+            _pair(line.rstrip("\n").split("\t"), f"{path}, line {number}", name)
+            for number, line in enumerate(lines_of(path), start=1)
+        ]
     return out
 
 
@@ -75,7 +74,7 @@ def _pair(columns, where, name):
                 pair.links[english, french] = value
             except (ValueError, IndexError):
                 raise ValueError(
-                    f"{where}: {link!r} is not a link of {len(pair.french)} and "
+                    f"{where}: {link!r:.80} is not a link of {len(pair.french)} and "
                     f"{len(pair.english)} words"
                 ) from None
     return pair

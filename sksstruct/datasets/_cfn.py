@@ -15,6 +15,7 @@ import numpy as np
 from sksstruct.datasets._parts import Parts
 from sksstruct.datasets._text import read_bytes
 from sksstruct.factor_graphs import FactorGraph
+from sksstruct.utils._files import reading
 from sksstruct.utils.typing import PathLike
 
 _LEXEMES = re.compile(
@@ -63,20 +64,17 @@ def load_cfn(path: PathLike) -> FactorGraph:
     """
     name = os.fspath(path)
     text = read_bytes(path).decode("utf-8", "replace")
-    try:
-        whole = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse)
-    except (json.JSONDecodeError, RecursionError, _Constant):
-        whole = _Lenient(text, name).parse()
-    except ValueError as error:  # such as integers of thousands of digits
-        raise ValueError(f"{name}: {error}") from None
-    try:
-        return _Network(whole, len(text)).build()
-    except _NoNumber as error:
-        found = re.search(rf"(?<![^\s,\[\]\"]){re.escape(error.word)}", text)
-        line = text.count("\n", 0, found.start() if found else 0) + 1
-        raise ValueError(f"{name}, line {line}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    with reading(name):
+        try:
+            whole = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse)
+        except (json.JSONDecodeError, RecursionError, _Constant):
+            whole = _Lenient(text, name).parse()
+        try:
+            return _Network(whole, len(text)).build()
+        except _NoNumber as error:
+            found = re.search(rf"(?<![^\s,\[\]\"]){re.escape(error.word)}", text)
+            line = text.count("\n", 0, found.start() if found else 0) + 1
+            raise ValueError(f"{name}, line {line}: {error}") from None
 
 
 class _NoNumber(ValueError):
@@ -155,7 +153,7 @@ class _Lenient:
     def _value(self, kind, value, depth):
         if kind == "mark":
             if value not in _MARKS:
-                self._fail(f"{value!r} was not expected")
+                self._fail(f"{value!r:.80} was not expected")
             return self._container(value, depth + 1)
         return value if kind == "text" else _number_or_word(value)
 
@@ -176,7 +174,7 @@ class _Network:
         sections = _fields(whole, "the file")
         unknown = sorted(set(sections) - {"problem", "variables", "functions"})
         if unknown:
-            raise ValueError(f"there is a section {unknown[0]!r}")
+            raise ValueError(f"there is a section {unknown[0]!r:.80}")
         problem = _fields(sections.get("problem", _Pairs()), "problem")
         self._sign, self._top = _read_mustbe(problem.get("mustbe", "<inf"))
         self._read_variables(sections.get("variables", _Pairs()))
@@ -194,14 +192,16 @@ class _Network:
             size = len(domain) if names is not None else domain
             if not _is_integer(size) or size < 1:
                 raise ValueError(
-                    f"variable {name!r} must have a list of states or their number, "
-                    f"got {domain!r}: intervals are not read"
+                    f"variable {name!r:.80} must have a list of states or their "
+                    f"number, got {domain!r:.80}: intervals are not read"
                 )
             self._index[name] = len(self._sizes)
             self._sizes.append(size)
             index = {str(x): k for k, x in enumerate(names or ())}
             if names is not None and len(index) < size:
-                raise ValueError(f"variable {name!r} has two states of the same name")
+                raise ValueError(
+                    f"variable {name!r:.80} has two states of the same name"
+                )
             self._states.append(index)
 
     def build(self):
@@ -211,7 +211,7 @@ class _Network:
         functions = []
         for f, item in enumerate(self._functions):
             name, body = item if isinstance(self._functions, _Pairs) else (None, item)
-            what = f"cost function {f if name is None else repr(name)}"
+            what = f"cost function {f if name is None else f'{name!r:.80}'}"
             functions.append((what, *self._read_function(_fields(body, what), what)))
         self._forbid([values for *_, values in functions])
         for what, scope, values in functions:
@@ -238,7 +238,9 @@ class _Network:
     def _read_function(self, body, what):
         """Scope and scores of a cost function."""
         if "type" in body:
-            raise ValueError(f"{what} is of type {body['type']!r}, which is not read")
+            raise ValueError(
+                f"{what} is of type {body['type']!r:.80}, which is not read"
+            )
         scope = self._read_scope(body.get("scope"), what)
         shape = tuple(self._sizes[v] for v in scope)
         size = math.prod(shape)
@@ -267,7 +269,7 @@ class _Network:
             # by name first: a variable may be called 0
             v = self._index.get(str(name), name if _is_integer(name) else -1)
             if not 0 <= v < len(self._sizes):
-                raise ValueError(f"{what}: there is no variable {name!r}")
+                raise ValueError(f"{what}: there is no variable {name!r:.80}")
             scope.append(v)
         if len(set(scope)) < len(scope) or len(scope) > 64:
             raise ValueError(f"{what} names a variable twice, or more than 64")
@@ -287,7 +289,7 @@ class _Network:
                 self._state(v, x, what) for v, x in zip(scope, given, strict=True)
             )
             if states in seen:
-                raise ValueError(f"{what} has the tuple {given} twice")
+                raise ValueError(f"{what} has the tuple {given!r:.80} twice")
             seen.add(states)
             values[states] = cost
         return values.reshape(-1)
@@ -296,7 +298,7 @@ class _Network:
         """Number of a state that is given by its name or number."""
         state = self._states[v].get(str(x), x if _is_integer(x) else -1)
         if not 0 <= state < self._sizes[v]:
-            raise ValueError(f"{what}: there is no state {x!r} of variable {v}")
+            raise ValueError(f"{what}: there is no state {x!r:.80} of variable {v}")
         return state
 
 
@@ -320,11 +322,13 @@ def _fields(pairs, what):
 
 def _numbers(values, what):
     """Costs as an array; the word "inf" is a number here."""
+    if any(isinstance(x, float) and math.isinf(x) for x in values):
+        raise ValueError(f"{what} has a cost that is too large")
     words = {"inf": np.inf, "-inf": -np.inf}
     values = [words.get(x, x) if isinstance(x, str) else x for x in values]
     for x in values:
         if isinstance(x, bool) or not isinstance(x, (int, float)):
-            raise _NoNumber(f"{what} has the cost {x!r}, which is not a number", x)
+            raise _NoNumber(f"{what} has the cost {x!r:.80}, which is not a number", x)
     try:
         array = np.array(values, dtype=np.float64)
     except OverflowError:
@@ -339,5 +343,5 @@ def _read_mustbe(text):
         sign = {"<": 1.0, ">": -1.0}[found[1]]
         top = sign * float(found[2])
     except (TypeError, ValueError):
-        raise ValueError(f"mustbe must be like '<12.5', got {text!r}") from None
+        raise ValueError(f"mustbe must be like '<12.5', got {text!r:.80}") from None
     return sign, top

@@ -9,7 +9,7 @@ from typing import Literal
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import check_content, find_or_fetch
-from sksstruct.utils._lines import lines_of
+from sksstruct.utils._files import lines_of
 from sksstruct.utils.typing import PathLike
 
 _URL = "https://www.clips.uantwerpen.be/conll2000/chunking/{}.txt.gz"

@@ -11,8 +11,7 @@ import os
 import numpy as np
 
 from sksstruct.datasets._parts import Parts
-from sksstruct.datasets._text import blank_comments, read_bytes
-from sksstruct.datasets._tokens import Tokens
+from sksstruct.datasets._text import blank_comments, read_bytes, tokens_of
 from sksstruct.datasets._uai import load_uai_evidence, read_all_tables
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.utils.typing import PathLike
@@ -56,29 +55,34 @@ def load_ergo(
     if begin < 0:
         raise ValueError(f"{os.fspath(path)} has no section /* Probabilities */")
     end = data.find(b"/*", begin + 2)
-    tokens = Tokens(blank_comments(data[:end] if end > 0 else data), os.fspath(path))
-    n = tokens.integer("the number of variables", 0, tokens.left)
-    sizes = tokens.integers(n, "the number of states of a variable", 1, 2**31 - 1)
-    parents = []
-    for v in range(n):
-        count = tokens.integer(f"the number of parents of variable {v}", 0, min(n, 63))
-        parents.append(tokens.integers(count, f"a parent of variable {v}", 0, n))
-    shift = _first_number(tokens, parents, n)
-    scopes = [np.append(p - shift, v) for v, p in enumerate(parents)]
-    for v, scope in enumerate(scopes):
-        if len(set(scope.tolist())) < len(scope):
-            tokens.fail(f"variable {v} names a parent twice, or itself")
-    # checked before memory is taken: in floats, which do not overflow
-    entries = [np.prod(sizes[scope], dtype=np.float64) for scope in scopes]
-    if sum(entries) + n > tokens.left:
-        tokens.fail(f"the tables have {sum(entries):g} entries, too many for the file")
-    parts = Parts(sizes, share=16)
-    first = np.cumsum([0, *(len(scope) for scope in scopes)])
-    flat = np.concatenate([*scopes, np.zeros(0, dtype=np.int64)])
-    read_all_tables(
-        tokens, parts, first, flat, np.array(entries, dtype=np.int64), log=False
-    )
-    tokens.finish("table")
+    data = blank_comments(data[:end] if end > 0 else data)
+    with tokens_of(path, data) as tokens:
+        n = tokens.integer("the number of variables", 0, tokens.left)
+        sizes = tokens.integers(n, "the number of states of a variable", 1, 2**31 - 1)
+        parents = []
+        for v in range(n):
+            count = tokens.integer(
+                f"the number of parents of variable {v}", 0, min(n, 63)
+            )
+            parents.append(tokens.integers(count, f"a parent of variable {v}", 0, n))
+        shift = _first_number(tokens, parents, n)
+        scopes = [np.append(p - shift, v) for v, p in enumerate(parents)]
+        for v, scope in enumerate(scopes):
+            if len(set(scope.tolist())) < len(scope):
+                tokens.fail(f"variable {v} names a parent twice, or itself")
+        # checked before memory is taken: in floats, which do not overflow
+        entries = [np.prod(sizes[scope], dtype=np.float64) for scope in scopes]
+        if sum(entries) + n > tokens.left:
+            tokens.fail(
+                f"the tables have {sum(entries):g} entries, too many for the file"
+            )
+        parts = Parts(sizes, share=16)
+        first = np.cumsum([0, *(len(scope) for scope in scopes)])
+        flat = np.concatenate([*scopes, np.zeros(0, dtype=np.int64)])
+        read_all_tables(
+            tokens, parts, first, flat, np.array(entries, dtype=np.int64), log=False
+        )
+        tokens.finish("table")
     if evidence is not None and not isinstance(evidence, dict):
         evidence = load_uai_evidence(evidence, sizes)
     return parts.build(evidence)

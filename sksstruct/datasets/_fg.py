@@ -1,13 +1,11 @@
 """Factor graphs of binary variables in AD3's text format."""
 
-import os
 from typing import Literal
 
 import numpy as np
 
 from sksstruct.datasets._parts import check_total
-from sksstruct.datasets._text import open_write, read_bytes
-from sksstruct.datasets._tokens import Tokens
+from sksstruct.datasets._text import open_write, tokens_of
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic
 from sksstruct.factor_graphs._tables import as_table
 from sksstruct.utils.typing import PathLike
@@ -50,33 +48,33 @@ def load_fg(
     """
     if trailing not in ("error", "ignore"):
         raise ValueError(f"trailing must be 'error' or 'ignore', got {trailing!r}")
-    tokens = Tokens(read_bytes(path), os.fspath(path))
-    n = tokens.integer("the number of variables", 0, tokens.left)
-    m = tokens.integer("the number of factors", 0, tokens.left)
-    unaries = np.zeros((n, 2))
-    unaries[:, 1] = tokens.numbers(n, "the log-potentials of variables")
-    edges, weights, factors = [], [], {}
-    pairs, of_pair, scopes, of_factor = [], [], [], []
-    tables = [DenseTable(_PAIR)]
-    for f in range(m):
-        kind, scope, negated = _read_scope(tokens, f, n)
-        if kind == b"PAIR":
-            edges.append(scope)
-            weights.append(tokens.number("the log-potential of PAIR"))
-        elif len(scope) == 1:
-            table = Logic(_KINDS[kind], 1, negated)
-            unaries[scope[0]] += table.dense()
-        else:
-            # equal conditions share a table
-            key = kind, tuple(negated)
-            if key not in factors:
-                factors[key] = len(tables)
-                tables.append(as_table(Logic(_KINDS[kind], len(scope), negated)))
-            (pairs if len(scope) == 2 else scopes).append(scope)
-            (of_pair if len(scope) == 2 else of_factor).append(factors[key])
-    if not tokens.done() and trailing == "error":
-        token = tokens.next("")
-        tokens.fail(f"there is more after the last factor: {token[:30]!r}")
+    with tokens_of(path) as tokens:
+        n = tokens.integer("the number of variables", 0, tokens.left)
+        m = tokens.integer("the number of factors", 0, tokens.left)
+        unaries = np.zeros((n, 2))
+        unaries[:, 1] = tokens.numbers(n, "the log-potentials of variables")
+        edges, weights, factors = [], [], {}
+        pairs, of_pair, scopes, of_factor = [], [], [], []
+        tables = [DenseTable(_PAIR)]
+        for f in range(m):
+            kind, scope, negated = _read_scope(tokens, f, n)
+            if kind == b"PAIR":
+                edges.append(scope)
+                weights.append(tokens.number("the log-potential of PAIR"))
+            elif len(scope) == 1:
+                table = Logic(_KINDS[kind], 1, negated)
+                unaries[scope[0]] += table.dense()
+            else:
+                # equal conditions share a table
+                key = kind, tuple(negated)
+                if key not in factors:
+                    factors[key] = len(tables)
+                    tables.append(as_table(Logic(_KINDS[kind], len(scope), negated)))
+                (pairs if len(scope) == 2 else scopes).append(scope)
+                (of_pair if len(scope) == 2 else of_factor).append(factors[key])
+        if not tokens.done() and trailing == "error":
+            token = tokens.next("")
+            tokens.fail(f"there is more after the last factor: {token[:30]!r}")
     return FactorGraph._assemble(
         np.full(n, 2), unaries.reshape(-1), edges + pairs,
         [0] * len(edges) + of_pair, tables,

@@ -1,12 +1,12 @@
 """OCR letters: handwritten words (Kassel; Taskar, Guestrin and Koller)."""
 
-import gzip
 from typing import Literal
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import check_content, find_or_fetch
+from sksstruct.utils._files import lines_of
 from sksstruct.utils.typing import PathLike
 
 _URL = "http://ai.stanford.edu/~btaskar/ocr/letter.data.gz"
@@ -90,30 +90,29 @@ def _read_npz(path):
 def _read_letter_data(path):
     """The public file: id, letter, next id, word id, position, fold, 128 pixels."""
     pixels, letters, offsets, fold = [], [], [0], []
-    with gzip.open(path, "rt", encoding="ascii") as lines:
-        for number, line in enumerate(lines, start=1):
-            columns = line.split()
-            if len(columns) != 134:
-                raise ValueError(
-                    f"{path}, line {number}: {len(columns)} columns instead of 134"
-                )
-            try:
-                last = int(columns[2]) == -1
-                word_fold = int(columns[5])
-                row = np.array(columns[6:], dtype=np.uint8)
-            except ValueError:
-                raise ValueError(
-                    f"{path}, line {number}: a column is not a whole number"
-                ) from None
-            if len(columns[1]) != 1 or not "a" <= columns[1] <= "z":
-                raise ValueError(
-                    f"{path}, line {number}: {columns[1]!r} is not a letter"
-                )
-            pixels.append(row)
-            letters.append(ord(columns[1]) - ord("a"))
-            if last:
-                offsets.append(number)
-                fold.append(word_fold)
+    for number, line in enumerate(lines_of(path), start=1):
+        columns = line.split()
+        if len(columns) != 134:
+            raise ValueError(
+                f"{path}, line {number}: {len(columns)} columns instead of 134"
+            )
+        try:
+            last = int(columns[2]) == -1
+            word_fold = int(columns[5])
+            row = np.array(columns[6:], dtype=np.uint8)
+        except ValueError:
+            raise ValueError(
+                f"{path}, line {number}: a column is not a whole number"
+            ) from None
+        if len(columns[1]) != 1 or not "a" <= columns[1] <= "z":
+            raise ValueError(
+                f"{path}, line {number}: {columns[1]!r:.80} is not a letter"
+            )
+        pixels.append(row)
+        letters.append(ord(columns[1]) - ord("a"))
+        if last:
+            offsets.append(number)
+            fold.append(word_fold)
     if len(letters) != offsets[-1]:
         raise ValueError(f"{path}: the last word has no end")
     return (

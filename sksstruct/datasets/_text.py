@@ -7,14 +7,15 @@ import io
 import lzma
 import os
 import re
-import zlib
 from pathlib import Path
+
+from sksstruct.datasets._tokens import Tokens
+from sksstruct.utils._files import reading
 
 # A compressed file may grow by this factor, plus so many bytes; else it is refused.
 _RATIO, _FLOOR = 200, 1 << 20
 _CHUNK = 1 << 16
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_ERRORS = EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError
 
 
 def plain_name(path):
@@ -27,22 +28,25 @@ def read_bytes(path):
     """Contents of a file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed."""
     path = Path(os.fspath(path))
     if path.suffix not in _OPENERS:
-        return path.read_bytes()
+        with reading(path):
+            return path.read_bytes()
     limit = _RATIO * path.stat().st_size + _FLOOR
     data = bytearray()
-    with open(path, "rb") as raw:
-        try:
-            with _OPENERS[path.suffix](raw) as file:
-                while part := file.read(_CHUNK):
-                    data += part
-                    if len(data) > limit:
-                        break
-        except _ERRORS as error:
-            kind = {".gz": "gzip"}.get(path.suffix, path.suffix[1:])
-            raise ValueError(f"{path} is not a {kind} file: {error}") from None
-    if len(data) > limit:
-        raise ValueError(f"{path} holds more than {limit} bytes when decompressed")
+    with reading(path), _OPENERS[path.suffix](path) as file:
+        while part := file.read(_CHUNK):
+            data += part
+            if len(data) > limit:
+                raise ValueError(f"it holds more than {limit} bytes when decompressed")
     return bytes(data)
+
+
+@contextlib.contextmanager
+def tokens_of(path, data=None):
+    """Tokens of a file, or of what it has; errors name the file and the line."""
+    name = os.fspath(path)
+    tokens = Tokens(read_bytes(path) if data is None else data, name)
+    with reading(name, lambda: f", line {tokens.line()}"):
+        yield tokens
 
 
 def blank_comments(data):

@@ -1,6 +1,5 @@
 """The file formats of the UAI competitions: models, evidence, and solutions."""
 
-import os
 from array import array
 
 import numpy as np
@@ -8,8 +7,13 @@ from numpy.typing import ArrayLike
 
 from sksstruct.datasets._parts import Parts, check_total, list_factors, write_out
 from sksstruct.datasets._scan import read_scopes, read_tables
-from sksstruct.datasets._text import blank_comments, open_write, plain_name, read_bytes
-from sksstruct.datasets._tokens import Tokens
+from sksstruct.datasets._text import (
+    blank_comments,
+    open_write,
+    plain_name,
+    read_bytes,
+    tokens_of,
+)
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.utils.typing import Integers, PathLike
 
@@ -58,19 +62,18 @@ def load_uai(
     >>> round(load_uai("small.uai", evidence={0: 1}).score([1, 0]), 3)
     0.693
     """
-    name = os.fspath(path)
     if log is None:
         log = plain_name(path).lower().endswith(".lg")
-    tokens = Tokens(read_bytes(path), name)
-    kind = tokens.next("MARKOV or BAYES")
-    if kind not in (b"MARKOV", b"BAYES"):
-        tokens.fail(f"MARKOV or BAYES was expected, got {kind[:20]!r}")
-    n = tokens.integer("the number of variables", 0, tokens.left)
-    sizes = tokens.integers(n, "the number of states of a variable", 1, 2**31 - 1)
-    first, scopes, entries = _read_scopes(tokens, sizes, bayes=kind == b"BAYES")
-    parts = Parts(sizes, share=16)
-    read_all_tables(tokens, parts, first, scopes, entries, log)
-    tokens.finish("table")
+    with tokens_of(path) as tokens:
+        kind = tokens.next("MARKOV or BAYES")
+        if kind not in (b"MARKOV", b"BAYES"):
+            tokens.fail(f"MARKOV or BAYES was expected, got {kind[:20]!r}")
+        n = tokens.integer("the number of variables", 0, tokens.left)
+        sizes = tokens.integers(n, "the number of states of a variable", 1, 2**31 - 1)
+        first, scopes, entries = _read_scopes(tokens, sizes, bayes=kind == b"BAYES")
+        parts = Parts(sizes, share=16)
+        read_all_tables(tokens, parts, first, scopes, entries, log)
+        tokens.finish("table")
     # the graph takes about as much memory again
     del scopes, first
     if evidence is not None and not isinstance(evidence, dict):
@@ -147,6 +150,11 @@ def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
     evidence : dict of int to int
         Observed states by variable.
 
+    Raises
+    ------
+    ValueError
+        If the file is not valid; the error names the line.
+
     Examples
     --------
     >>> from sksstruct.datasets import load_uai_evidence
@@ -155,31 +163,31 @@ def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
     >>> load_uai_evidence("small.uai.evid", n_states=[2, 2, 3])
     {2: 1}
     """
-    tokens = Tokens(blank_comments(read_bytes(path)), os.fspath(path))
-    values = array("q")
-    while not tokens.done():
-        values.append(tokens.integer("evidence", 0, 2**62))
-    # an odd number of tokens has no number of samples
-    at = 1 if values and len(values) % 2 == 0 else 0
-    if at and values[0] > 1:
-        tokens.fail(f"there are {values[0]} samples, one was expected")
-    if len(values) <= at or (len(values) == at + 1 and values[at] == 0):
-        return {}
-    if (at and values[0] == 0) or len(values) - at != 1 + 2 * values[at]:
-        tokens.fail(
-            f"the number of observed variables is {values[at]}, and so "
-            f"{2 * values[at]} numbers have to follow, a variable and its state for "
-            f"each; there are {len(values) - at - 1}"
-        )
-    evidence = {}
-    for k in range(at + 1, len(values), 2):
-        v, x = values[k], values[k + 1]
-        if v >= len(n_states) or x >= n_states[v]:
-            tokens.fail(f"there is no state {x} of a variable {v}")
-        if v in evidence:
-            tokens.fail(f"variable {v} is observed twice")
-        evidence[v] = x
-    return evidence
+    with tokens_of(path, blank_comments(read_bytes(path))) as tokens:
+        values = array("q")
+        while not tokens.done():
+            values.append(tokens.integer("evidence", 0, 2**62))
+        # an odd number of tokens has no number of samples
+        at = 1 if values and len(values) % 2 == 0 else 0
+        if at and values[0] > 1:
+            tokens.fail(f"there are {values[0]} samples, one was expected")
+        if len(values) <= at or (len(values) == at + 1 and values[at] == 0):
+            return {}
+        if (at and values[0] == 0) or len(values) - at != 1 + 2 * values[at]:
+            tokens.fail(
+                f"the number of observed variables is {values[at]}, and so "
+                f"{2 * values[at]} numbers have to follow, a variable and its state "
+                f"for each; there are {len(values) - at - 1}"
+            )
+        evidence = {}
+        for k in range(at + 1, len(values), 2):
+            v, x = values[k], values[k + 1]
+            if v >= len(n_states) or x >= n_states[v]:
+                tokens.fail(f"there is no state {x} of a variable {v}")
+            if v in evidence:
+                tokens.fail(f"variable {v} is observed twice")
+            evidence[v] = x
+        return evidence
 
 
 def dump_uai(graph: FactorGraph, path: PathLike, *, log: bool = False) -> None:
@@ -262,6 +270,11 @@ def load_uai_solution(path: PathLike, n_states: Integers) -> np.ndarray:
     labeling : ndarray of shape (n_variables,), intp
         State of each variable.
 
+    Raises
+    ------
+    ValueError
+        If the file is not valid; the error names the line.
+
     Examples
     --------
     >>> from sksstruct.datasets import load_uai_solution
@@ -270,27 +283,27 @@ def load_uai_solution(path: PathLike, n_states: Integers) -> np.ndarray:
     >>> load_uai_solution("small.uai.MPE", n_states=[2, 2, 3]).tolist()
     [1, 0, 2]
     """
-    tokens = Tokens(read_bytes(path), os.fspath(path))
-    head = tokens.next("MPE or MAP")
-    if head not in (b"MPE", b"MAP"):
-        tokens.fail(f"MPE or MAP was expected, got {head[:20]!r}")
-    n, solution = len(n_states), []
-    while not tokens.done():
-        token = tokens.next("a state")
-        if token == b"-BEGIN-":
-            solution = []
-        elif not token.isdigit() or len(token) > 18:
-            tokens.fail(f"a state must be a number, got {token[:20]!r}")
-        else:
-            solution.append(int(token))
-    if solution[:1] == [1] and len(solution) == n + 2:
-        solution = solution[1:]
-    if len(solution) != n + 1 or solution[0] != n:
-        tokens.fail(f"one solution of {n} states was expected")
-    for v, x in enumerate(solution[1:]):
-        if x >= n_states[v]:
-            tokens.fail(f"variable {v} has {n_states[v]} states, got state {x}")
-    return np.array(solution[1:], dtype=np.intp)
+    with tokens_of(path) as tokens:
+        head = tokens.next("MPE or MAP")
+        if head not in (b"MPE", b"MAP"):
+            tokens.fail(f"MPE or MAP was expected, got {head[:20]!r}")
+        n, solution = len(n_states), []
+        while not tokens.done():
+            token = tokens.next("a state")
+            if token == b"-BEGIN-":
+                solution = []
+            elif not token.isdigit() or len(token) > 18:
+                tokens.fail(f"a state must be a number, got {token[:20]!r}")
+            else:
+                solution.append(int(token))
+        if solution[:1] == [1] and len(solution) == n + 2:
+            solution = solution[1:]
+        if len(solution) != n + 1 or solution[0] != n:
+            tokens.fail(f"one solution of {n} states was expected")
+        for v, x in enumerate(solution[1:]):
+            if x >= n_states[v]:
+                tokens.fail(f"variable {v} has {n_states[v]} states, got state {x}")
+        return np.array(solution[1:], dtype=np.intp)
 
 
 def dump_uai_solution(labeling: ArrayLike, path: PathLike) -> None:

@@ -9,15 +9,13 @@ minus its number in place of the number of tuples.
 """
 
 import math
-import os
 
 import numpy as np
 
 from sksstruct.datasets._keywords import Keywords
 from sksstruct.datasets._parts import Parts, list_factors, write_out
 from sksstruct.datasets._scan import read_tuples
-from sksstruct.datasets._text import open_write, read_bytes
-from sksstruct.datasets._tokens import Tokens
+from sksstruct.datasets._text import open_write, tokens_of
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.utils.typing import PathLike
 
@@ -56,22 +54,22 @@ def load_wcsp(path: PathLike) -> FactorGraph:
     >>> graph.score([0, 0]), graph.score([0, 1])
     (0.0, -5.0)
     """
-    tokens = Tokens(read_bytes(path), os.fspath(path))
-    tokens.next("the name")
-    n = tokens.integer("the number of variables", 0, tokens.left)
-    largest = tokens.integer("the largest domain", 0)
-    m = tokens.integer("the number of cost functions", 0, tokens.left)
-    top = tokens.integer("the top cost", 1)
-    reader = _Reader(tokens, _read_sizes(tokens, n, largest), top)
-    for f in range(m):
-        reader.read_function(f)
-    tokens.finish("cost function")
-    # beyond 2 ** 52, what rounds to the top cost is allowed
-    must_exceed = 0.5 - top if top < 2**52 else math.nextafter(-top, -math.inf)
-    # the top cost may be out of reach
-    if reader.lowest <= must_exceed:
-        reader.parts.must_exceed = must_exceed
-    return reader.parts.build()
+    with tokens_of(path) as tokens:
+        tokens.next("the name")
+        n = tokens.integer("the number of variables", 0, tokens.left)
+        largest = tokens.integer("the largest domain", 0)
+        m = tokens.integer("the number of cost functions", 0, tokens.left)
+        top = tokens.integer("the top cost", 1)
+        reader = _Reader(tokens, _read_sizes(tokens, n, largest), top)
+        for f in range(m):
+            reader.read_function(f)
+        tokens.finish("cost function")
+        # beyond 2 ** 52, what rounds to the top cost is allowed
+        must_exceed = 0.5 - top if top < 2**52 else math.nextafter(-top, -math.inf)
+        # the top cost may be out of reach
+        if reader.lowest <= must_exceed:
+            reader.parts.must_exceed = must_exceed
+        return reader.parts.build()
 
 
 def _read_sizes(tokens, n, largest):

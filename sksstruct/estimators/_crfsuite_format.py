@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils._files import reading
+
 _HEADER = struct.Struct("<4sI4sI3I5I")
 _MAGIC, _TYPE, _VERSION = b"lCRF", b"FOMC", 100
 _STATE, _TRANSITION = 0, 1
@@ -223,11 +225,8 @@ def read_model(path):
     ValueError
         If the file is not a model of CRFsuite, or is damaged. The message says where.
     """
-    data = Path(path).read_bytes()
-    try:
-        return _Reader(data).model()
-    except ValueError as error:
-        raise ValueError(f"{path} is no model file of CRFsuite: {error}") from None
+    with reading(path, " is no model file of CRFsuite"):
+        return _Reader(Path(path).read_bytes()).model()
 
 
 class _Reader:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sksstruct.feature_extraction._lexical import TEXTS, LexicalFeatures
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._lines import lines_of
+from sksstruct.utils._files import lines_of
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.state import required
 from sksstruct.utils.typing import Integers, Items, PathLike
@@ -158,7 +158,8 @@ class ClusterFeatures(PathFeatures):
         ------
         ValueError
             If a line of the file is not a path of bits, a word and a count, or has a
-            word again; the error gives its number.
+            word again; if the file is not UTF-8, or cut short. The error gives the line
+            number.
         """
         self._check_parameters()
         if isinstance(self.paths, Mapping):

@@ -14,7 +14,7 @@ from sksstruct.feature_extraction._clusters import NAME
 from sksstruct.feature_extraction._lexical import TEXTS, LexicalFeatures, Memo, words_of
 from sksstruct.feature_extraction._phrases import find_phrases, longest
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._lines import lines_of
+from sksstruct.utils._files import lines_of
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._spans import SpanLabels, SpanSequence
 from sksstruct.utils.labels import encode_choices
@@ -116,7 +116,8 @@ class GazetteerFeatures(LexicalFeatures):
         Raises
         ------
         ValueError
-            If a phrase is empty, or there is none. The error says where.
+            If a phrase is empty, or there is none; if a file is not UTF-8, or cut
+            short. The error says where.
         """
         self._check_parameters()
         if self.lists is None:
@@ -261,14 +262,14 @@ class GazetteerFeatures(LexicalFeatures):
 
     def _phrases(self, name):
         """Phrases of a list, each as a list of words."""
-        phrases, where = self.lists[name], f"lists[{name!r}][{{}}]".format
+        phrases, where = self.lists[name], f"lists[{name!r:.80}][{{}}]".format
         first, split = 0, self.split or str.split
         if isinstance(phrases, str | os.PathLike):
             path, first = phrases, 1
             phrases, where = lines_of(path), f"{path}, line {{}}".format
         elif isinstance(phrases, Mapping) or not isinstance(phrases, Iterable):
             raise TypeError(
-                f"lists[{name!r}] must be a file or a list of phrases, got "
+                f"lists[{name!r:.80}] must be a file or a list of phrases, got "
                 f"{phrases!r:.80}"
             )
         for number, phrase in enumerate(phrases, first):

@@ -1,16 +1,16 @@
 """Text files of word vectors."""
 
-import gzip
-import zlib
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 
+from sksstruct.utils._files import cut, lines_of, reading
 from sksstruct.utils.typing import PathLike
 
 # Lines whose numbers are converted together.
 _BLOCK = 1000
+# Digits of the numbers of the first line, which fit into 64 bits.
+_MOST_DIGITS = 18
 
 
 def read_word_vectors(path: PathLike) -> tuple[list[str], np.ndarray]:
@@ -53,22 +53,20 @@ def read_word_vectors(path: PathLike) -> tuple[list[str], np.ndarray]:
     >>> words, vectors.shape
     (['the', 'cat'], (2, 3))
     """
-    path = Path(path)
-    opener = gzip.open if path.suffix == ".gz" else open
-    # no other character ends a line: words have all kinds of white space
-    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
-        try:
-            return _read(lines, path)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not UTF-8 text: {error}") from None
-        except (EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is truncated or damaged: {error}") from None
+    # words have all kinds of white space, and only a line feed ends a line
+    with reading(path):
+        return _read(lines_of(path), path)
 
 
 def _read(lines, path):
     """Words and vectors of lines."""
     first = next(lines, "").rstrip("\r\n ").split(" ")
     header = len(first) == 2 and all(field.isdecimal() for field in first)
+    if header and max(map(len, first)) > _MOST_DIGITS:
+        raise ValueError(
+            f"{path}, line 1: expected a number of words and of dimensions, got "
+            f"{first!r:.80}"
+        )
     width = int(first[1]) if header else len(first) - 1
     if width < 1:
         raise ValueError(f"{path}, line 1: expected a word and its numbers")
@@ -103,7 +101,9 @@ def _read(lines, path):
         # adds a word unless it is there
         k = next(k for k, word in enumerate(words) if word in seen or seen.add(word))
         line = 1 + header + k
-        raise ValueError(f"{path}, line {line}: the word {words[k]!r} is there twice")
+        raise ValueError(
+            f"{path}, line {line}: the word {words[k]!r:.80} is there twice"
+        )
     return words, np.concatenate(blocks)
 
 
@@ -115,7 +115,7 @@ def _numbers(texts, path, number):
         if len(texts) > 1:
             for k, text in enumerate(texts):
                 _numbers([text], path, number + k)
-        reason = str(error).partition(" at row")[0]
+        reason = cut(str(error).partition(" at row")[0])
         raise ValueError(f"{path}, line {number}: {reason}") from None
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():

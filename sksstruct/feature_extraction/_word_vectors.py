@@ -145,8 +145,9 @@ class WordVectors(
         Raises
         ------
         ValueError
-            If no token has a vector, or if `vectors` are not finite, differ in length
-            or are not as many as the words.
+            If no token has a vector; if `vectors` are not finite, differ in length or
+            are not as many as the words; if their file is damaged, see
+            `read_word_vectors`.
         """
         validate_params(self)
         window = _checked_window(self.window)
@@ -159,7 +160,7 @@ class WordVectors(
         if not len(known):
             raise ValueError(
                 f"none of the {len(tokens)} tokens of X has a vector; the first words "
-                f"with vectors are {words[:3]}"
+                f"with vectors are {words[:3]!r:.80}"
             )
         self.coverage_ = len(known) / len(tokens)
         self.scale_ = 1.0 if self.norm is None else _scale(table, known, self.norm)
@@ -287,7 +288,9 @@ def _words(sentence, column, name):
     """The words of one sentence."""
     if isinstance(sentence, tuple):
         if isinstance(column, str) or column >= len(sentence):
-            raise ValueError(f"{name} has {len(sentence)} columns, and none {column!r}")
+            raise ValueError(
+                f"{name} has {len(sentence)} columns, and none {column!r:.80}"
+            )
         sentence, name = sentence[column], f"{name}[{column}]"
     elif (
         isinstance(sentence, Sized) and len(sentence) and not isinstance(sentence, str)
@@ -300,8 +303,11 @@ def _words(sentence, column, name):
                 column = list(first)[column]
             for t, row in enumerate(sentence):
                 if not isinstance(row, Mapping) or column not in row:
-                    raise ValueError(f"{name}[{t}] has no column {column!r}")
-            sentence, name = [row[column] for row in sentence], f"{name}[{column!r}]"
+                    raise ValueError(f"{name}[{t}] has no column {column!r:.80}")
+            sentence, name = (
+                [row[column] for row in sentence],
+                f"{name}[{column!r:.80}]",
+            )
     _check_tokens(name, sentence)
     return sentence
 
@@ -343,6 +349,7 @@ def _checked_table(words, rows):
     bad = ~np.isfinite(table).all(axis=1)
     if bad.any():
         raise ValueError(
-            f"the vector of {words[np.argmax(bad)]!r} is not finite in single precision"
+            f"the vector of {words[np.argmax(bad)]!r:.80} is not finite in "
+            "single precision"
         )
     return words, table

@@ -13,6 +13,7 @@ from uuid import uuid4
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils._files import reading
 from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.labels import (
     LabelEncoder,
@@ -264,14 +265,14 @@ def open_shard(pack, path, mmap=True, labels=False):
                 f"{file} has {len(names)} feature names for {header['n_features']} "
                 "columns"
             )
-    if "values" in arrays:
-        values = arrays["values"]
-    else:
-        shape = len(arrays["indptr"]) - 1, header["n_features"]
-        values = sparse.csr_array(
-            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape
-        )
-    try:
+    with reading(path, " is damaged"):
+        if "values" in arrays:
+            values = arrays["values"]
+        else:
+            shape = len(arrays["indptr"]) - 1, header["n_features"]
+            values = sparse.csr_array(
+                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape
+            )
         if "dense" in arrays:
             values = canonical_csr(values)
             values = MixedRows.checked(values, arrays["dense"], header["dense_columns"])
@@ -280,8 +281,6 @@ def open_shard(pack, path, mmap=True, labels=False):
             return X
         if "labels" in arrays:
             return X, PackedLabels(arrays["labels"], X.offsets, header["classes"])
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
     raise ValueError(f"{path} has no labels: it was saved without y")
 
 
@@ -300,7 +299,7 @@ def _header(path):
         )
     if header.get("version") != VERSION:
         raise ValueError(
-            f"{file} has version {header.get('version')!r} of the format, this is "
+            f"{file} has version {header.get('version')!r:.80} of the format, this is "
             f"version {VERSION}"
         )
     expected = {"arrays": dict, "n_features": int, "has_feature_names": bool}
@@ -314,7 +313,8 @@ def _header(path):
     csr = {"data", "indices", "indptr", "offsets"}
     if arrays not in ({"values", "offsets"}, csr, csr | {"dense"}):
         raise ValueError(
-            f"{file} names the arrays {sorted(arrays)}, which is not a valid layout"
+            f"{file} names the arrays {sorted(arrays)!r:.80}, which is not a "
+            "valid layout"
         )
     if "dense" in arrays:
         columns = header.get("dense_columns")
@@ -367,7 +367,7 @@ def _json(file):
         return json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{file} is missing") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"{file} is damaged: it is not JSON") from None
 
 
@@ -375,7 +375,7 @@ def _array(path, name, header, mmap):
     """An array of a folder, read-only where it is mapped."""
     file = path / f"{name}.npy"
     entry = header["arrays"][name]
-    expected = f"{entry['dtype']} of shape {tuple(entry['shape'])}"
+    expected = f"{entry['dtype']:.80} of shape {tuple(entry['shape'])}"
     if file.is_dir():
         raise ValueError(f"{file} is a folder; expected {expected}")
     if not file.is_file():

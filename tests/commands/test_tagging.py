@@ -175,7 +175,7 @@ def test_separators_comments_and_encodings(tmp_path, capsys):
     train = ["train", str(data), "-m", model]
     given = []
     for message, *options in (
-        ("is not UTF-8 text", "--encoding", "latin-1"),
+        ("is not utf-8 text", "--encoding", "latin-1"),
         ("pass --comment '#'", "--comment", "#"),
         ("pass --separator '\\t'", "--separator", "\\t"),
         ("such as --empty '_'", "--empty", "_"),

@@ -124,7 +124,9 @@ class TestReadConll:
         packed = gzip.compress(b"some words\n" * 50)
         for data in (packed[:30], packed[:10] + b"\x07" + packed[11:]):
             path.write_bytes(data)
-            with pytest.raises(ValueError, match=r"a\.txt\.gz is truncated or damaged"):
+            with pytest.raises(
+                ValueError, match=r"a\.txt\.gz, line 1: it is truncated or damaged"
+            ):
                 datasets.read_conll(path)
 
 

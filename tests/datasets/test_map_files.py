@@ -275,10 +275,10 @@ def test_solution_errors(tmp_path, text, message):
 
 
 def test_compressed_files(tmp_path):
-    with pytest.raises(ValueError, match="not a gzip file"):
+    with pytest.raises(ValueError, match="truncated or damaged"):
         load_uai(write(tmp_path, "a.uai.gz", UAI))
     cut = gzip.compress(UAI.encode())[:40]
-    with pytest.raises(ValueError, match="not a gzip file"):
+    with pytest.raises(ValueError, match="truncated or damaged"):
         load_uai(write(tmp_path, "b.uai.gz", cut))
     bomb = gzip.compress(b"0" * 50_000_000)
     path = write(tmp_path, "c.uai.gz", bomb)

@@ -130,10 +130,10 @@ def test_compressed(tmp_path):
         x = np.zeros(graph.n_variables, dtype=int)
         assert again.score(x) == pytest.approx(graph.score(x))
         assert module.open(path).read(6) == b"MARKOV"
-        with pytest.raises(ValueError, match=f"not a {suffix[1:]} file"):
+        with pytest.raises(ValueError, match="truncated or damaged"):
             load_uai(write(tmp_path, f"b.uai{suffix}", "MARKOV"))
         cut = write(tmp_path, f"c.uai{suffix}", path.read_bytes()[:-20])
-        with pytest.raises(ValueError, match=f"not a {suffix[1:]} file"):
+        with pytest.raises(ValueError, match="truncated or damaged"):
             load_uai(cut)
         bomb = module.compress(b"0" * 20_000_000)
         with pytest.raises(ValueError, match="when decompressed"):

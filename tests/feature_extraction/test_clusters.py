@@ -104,7 +104,9 @@ class TestClusterFeatures:
     def test_cut_file(self, tmp_path):
         path = tmp_path / "paths.gz"
         path.write_bytes(gzip.compress(b"01\ta\t1\n")[:-9])
-        with pytest.raises(ValueError, match=r"paths\.gz is truncated or damaged"):
+        with pytest.raises(
+            ValueError, match=r"paths\.gz, line 1: it is truncated or damaged"
+        ):
             fitted(path)
         with pytest.raises(FileNotFoundError):
             fitted(tmp_path / "none")

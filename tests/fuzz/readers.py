@@ -22,6 +22,11 @@ from sksstruct.datasets import (
     read_conll,
 )
 from sksstruct.factor_graphs import Potts
+from sksstruct.feature_extraction import (
+    ClusterFeatures,
+    GazetteerFeatures,
+    read_word_vectors,
+)
 from tests.fuzz._draws import decoded
 
 CFN = """{"problem": {"name": "p", "mustbe": "<12.100"},
@@ -44,7 +49,7 @@ ERGO = """3
 6
  0.210 0.333 0.457 0.811 0.000 0.189
 """
-WCSP_OF_KEYWORDS = """x 3 4 4 50
+WCSP_OF_KEYWORDS = """x 4 3 4 50
 3 3 3 2
 3 0 1 2 -1 salldiff var 10
 2 0 1 -1 >= 1 1
@@ -55,6 +60,7 @@ WCSP_OF_KEYWORDS = """x 3 4 4 50
 1 2
 """
 ROWS, LABELS = [[["a", "b"], ["c"]], [["b"]]], [["x", "y"], ["y"]]
+CONLLU = "# text = it\n" + "\t".join(["1", "it", *"abcdefgh"]) + "\n\n"
 CONLL = "The DT B-NP\ncat NN I-NP\n\nsat VB O\n# end\n\n"
 
 
@@ -81,7 +87,11 @@ def _texts():
             texts[name] = path.read_bytes()
     for name, text in (("cfn", CFN), ("ergo", ERGO), ("conll", CONLL),
                        ("keywords", WCSP_OF_KEYWORDS), ("evidence", "1 0 1\n"),
-                       ("solution", "MPE\n3 1 2 0\n")):  # fmt: skip
+                       ("solution", "MPE\n3 1 2 0\n"),
+                       ("clusters", "01\ta\t2\n10\tb\t1\n"),
+                       ("gazetteer", "New York\nParis\n"),
+                       ("vectors", "2 3\nthe 0.5 1 0\ncat 1.5 0 2\n"),
+                       ("conllu", CONLLU)):  # fmt: skip
         texts[name] = text.encode()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x"
@@ -92,6 +102,10 @@ def _texts():
         make_tagger(max_iter=20).fit(ROWS, LABELS).to_crfsuite(path)
         texts["crfsuite"] = path.read_bytes()
     return texts
+
+
+def _read_conllu(path):
+    return read_conll(path, n_columns=10, separator="\t", comment="#")
 
 
 TEXTS = _texts()
@@ -106,8 +120,15 @@ LOADERS = {
     "cfn": (load_cfn, ".cfn"),
     "ergo": (load_ergo, ".erg"),
     "evidence": (lambda path: load_uai_evidence(path, [2, 3, 2]), ".evid"),
+    "clusters": (lambda path: ClusterFeatures(path).fit([]), ".txt"),
+    "gazetteer": (
+        lambda path: GazetteerFeatures({"a": path, "b": ["x"]}).fit([]),
+        ".txt",
+    ),
+    "vectors": (read_word_vectors, ".vec"),
+    "conllu": (_read_conllu, ".conllu"),
     "solution": (lambda path: load_uai_solution(path, [2, 3, 2]), ".mpe"),
-    "conll": (read_conll, ".txt"),
+    "conll": (lambda path: read_conll(path, comment="#"), ".txt"),
     "json": (Tagger.from_json, ".json"),
     "crfsuite": (Tagger.from_crfsuite, ".crfsuite"),
 }
@@ -150,13 +171,17 @@ def _edited(text, edits):
 
 
 def check(case):
-    """What is read is consistent; what is refused is refused by a ValueError."""
+    """What is read is consistent; else a short ValueError names the file."""
     name, edits = case
     load, suffix = LOADERS[name]
     path = FOLDER / f"{os.getpid()}{suffix}"
     path.write_bytes(_edited(TEXTS[name], edits))
-    with contextlib.suppress(ValueError):
+    try:
         found = load(path)
+    except ValueError as error:
+        assert str(error).startswith(str(path)) and len(str(error)) < 1000, error
+        return
+    with contextlib.suppress(ValueError):
         if isinstance(found, FactorGraph):
             assert not np.isnan(found.score(np.zeros(found.n_variables, dtype=int)))
         elif isinstance(found, Tagger):

@@ -197,6 +197,13 @@ def write_columns_beyond(folder):
             lambda f: (f / "feature_names.json").write_text("[1, 2, 3, 4]"),
             "feature_names.json is damaged: expected a list of names",
         ),
+        (lambda f: (f / "header.json").write_text("[" * 10**5), "r.json is damaged"),
+        (damage_header(lambda h: h.update(n_features=10**30)), "x is damaged|columns"),
+        (damage_header(lambda h: h.update(version="x" * 10**5)), "version .{80} of"),
+        (
+            damage_header(lambda h: h["arrays"].update({"x" * 10**5: {}})),
+            "names the arrays .{80}, which",
+        ),
         (damage_header(lambda h: h["arrays"].pop("data")), "not a valid layout"),
         (damage_header(lambda h: h["arrays"]["data"].pop("dtype")), "lacks the dtype"),
         (write_columns_beyond, "is damaged: .*the column index 99"),

@@ -1,0 +1,91 @@
+"""Files of others: what is wrong with one is a `ValueError` that names the place."""
+
+import codecs
+import gzip
+import io
+import lzma
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+# Characters of what others say of a text, which may quote the whole of it.
+_MOST = 300
+# Errors of contents, and what they mean. Other errors are of the program, or, as that
+# of a missing file, of the system.
+_MEANINGS = {
+    UnicodeDecodeError: "it is not {0.encoding} text",
+    (EOFError, zlib.error, lzma.LZMAError, OSError): "it is truncated or damaged",
+    MemoryError: "it is too large for the memory",
+    RecursionError: "it is nested too deeply",
+    OverflowError: "a number is too large",
+    ValueError: "",
+}
+
+
+@contextmanager
+def reading(path, place=""):
+    """Raise an error of the contents of a file as a `ValueError` that names the file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    place : str or callable, default=""
+        What follows its name in errors that do not begin with it; a function is asked
+        when there is one.
+    """
+    try:
+        yield
+    except (ValueError, OverflowError, MemoryError, RecursionError, EOFError, OSError,
+            zlib.error, lzma.LZMAError) as error:  # fmt: skip
+        # a missing file, for example, has a number; damaged contents have none
+        if getattr(error, "errno", None) is not None:
+            raise
+        text = str(error)
+        if isinstance(error, ValueError) and text.startswith(f"{path}"):
+            raise
+        meaning = next(m for kind, m in _MEANINGS.items() if isinstance(error, kind))
+        text = ": ".join(filter(None, (meaning.format(error), text)))
+        where = f"{path}{place() if callable(place) else place}"
+        raise ValueError(f"{where}: {cut(text)}") from None
+
+
+def cut(text):
+    """A text for an error, without its middle if it is very long."""
+    if len(text) <= _MOST:
+        return text
+    return f"{text[: _MOST // 2]} ... {text[-_MOST // 2 :]}"
+
+
+def with_mark(encoding):
+    """The encoding that skips the mark with which some editors begin a UTF-8 file."""
+    return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+
+
+def lines_of(path, encoding="utf-8"):
+    """Lines of a text file, which is gzip-compressed if its name ends in ``.gz``.
+
+    Raises
+    ------
+    ValueError
+        If the file has another encoding, or is cut short. The error gives the line
+        number.
+    """
+    has_bytes = "\n".encode(encoding) == b"\n"
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    number = 1
+    with (
+        reading(path, lambda: f", line {number}"),
+        opener(path, "rb") as file,
+        io.BufferedReader(file) as lines,
+    ):
+        if not has_bytes:
+            # a line feed takes several bytes, as in UTF-16
+            lines = io.TextIOWrapper(lines, encoding, newline="\n")
+        for line in lines:
+            yield (
+                line.decode(with_mark(encoding) if number == 1 else encoding)
+                if has_bytes
+                else line
+            )
+            number += 1
