@@ -3,7 +3,6 @@
 import gzip
 import json
 import math
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +17,19 @@ from sksstruct.feature_extraction import (
     SequenceHasher,
     SequenceVectorizer,
 )
+from sksstruct.utils._files import cut, reading
 from sksstruct.utils._names import FeatureNames
-from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils._param_validation import Interval, Options, validate_params
 from sksstruct.utils.labels import LabelEncoder
 from sksstruct.utils.state import __version__
 
 _FORMAT, _FORMAT_VERSION = "sksstruct tagger", 1
 # Compressed text is refused if it is so many times longer than the file.
 _MOST = 1000
+# Longer integers are taken as infinite: shorter ones are finite as numbers of any type.
+_MOST_DIGITS = 300
 _PLAIN = str, bool, int, float, type(None)
+_LABEL = str, bool, int, float
 _DTYPES = {"float32": np.float32, "float64": np.float64}
 # The names of the features are those that the step before gives.
 _BEFORE = "of the step before"
@@ -65,8 +68,8 @@ def write_json(path, steps):
         kind = type(step).__name__
         if type(step) is not _CLASSES.get(kind):
             raise ValueError(
-                f"the step {name!r} is a {kind}, which JSON cannot hold; it can hold "
-                f"{', '.join(_CLASSES)}"
+                f"the step {name!r:.80} is a {kind}, which JSON cannot hold; it can "
+                f"hold {', '.join(_CLASSES)}"
             )
         check_is_fitted(step)
         parameters = {
@@ -128,7 +131,7 @@ def _fitted_chain(crf, names):
         raise ValueError("JSON cannot hold the score_function of a tagger")
     labels = crf.classes_.tolist()
     for label in labels:
-        if not isinstance(label, str | bool | int | float):
+        if not isinstance(label, _LABEL):
             raise ValueError(f"JSON cannot hold the label {label!r:.80}")
     if own is not None:
         own = _BEFORE if own == names else own.to_list()
@@ -197,11 +200,15 @@ def read_json(path):
     ValueError
         If the file is not what `write_json` writes. The message says where.
     """
-    try:
+    with reading(path, " is no tagger in JSON"):
         text = _text(Path(path))
         document = json.loads(
-            text, object_pairs_hook=_distinct, parse_constant=_no_constant
+            text,
+            object_pairs_hook=_distinct,
+            parse_constant=_no_constant,
+            parse_int=_integer,
         )
+        _check_finite(document, "")
         top = _Object(
             document, "the file", "format", "format_version", "sksstruct_version",
             "steps",
@@ -223,21 +230,14 @@ def read_json(path):
                 raise ValueError(f"{part.where}: the name {name!r:.80} occurs twice")
             steps[name] = estimator
         return list(steps.items())
-    except RecursionError:
-        raise ValueError(f"{path} is no tagger in JSON: too many brackets") from None
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{path} is no tagger in JSON: {error}") from None
 
 
 def _text(path):
     data = path.read_bytes()
     if path.suffix == ".gz":
         most = _MOST * len(data)
-        try:
-            with gzip.open(path) as file:
-                data = file.read(most + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"it is not compressed by gzip: {error}") from None
+        with gzip.open(path) as file:
+            data = file.read(most + 1)
         if len(data) > most:
             raise ValueError(f"its text is more than {_MOST} times as long as the file")
     return data.decode()
@@ -252,6 +252,29 @@ def _distinct(pairs):
 
 def _no_constant(name):
     raise ValueError(f"{name} is not JSON")
+
+
+def _integer(digits):
+    return int(digits) if len(digits) <= _MOST_DIGITS else math.inf
+
+
+def _check_finite(value, where):
+    """Raise an error if a number is infinite, as 1e999 is."""
+    if isinstance(value, dict):
+        items = [(f"{where}, {key:.80}", each) for key, each in value.items()]
+    elif isinstance(value, list):
+        # most values are numbers in long lists, which this passes over fast
+        items = [
+            (f"{where}[{k}]", each)
+            for k, each in enumerate(value)
+            if type(each) in (dict, list) or each in (math.inf, -math.inf)
+        ]
+    elif value in (math.inf, -math.inf):
+        raise ValueError(f"{where.removeprefix(', ')} is an infinite number")
+    else:
+        return
+    for place, each in items:
+        _check_finite(each, place)
 
 
 class _Object:
@@ -272,7 +295,9 @@ class _Object:
             raise ValueError(f"{where} must be an object, got {value!r:.80}")
         if value.keys() != set(names):
             keys = sorted(value.keys() ^ set(names))
-            raise ValueError(f"{where} must have {list(names)}; it differs in {keys}")
+            raise ValueError(
+                f"{where} must have {list(names)}; it differs in {keys!r:.80}"
+            )
         self.value, self.where = value, where
 
     def __getitem__(self, key):
@@ -301,7 +326,7 @@ class _Object:
     def names(self, key):
         """Names of features, each a string of its own."""
         names = self.of(list, key)
-        if set(map(type, names)) > {str} or len(set(names)) < len(names):
+        if set(map(type, names)) - {str} or len(set(names)) < len(names):
             raise ValueError(f"{self.at(key)} must be different strings")
         return FeatureNames(names)
 
@@ -309,9 +334,17 @@ class _Object:
         """A vector of integers that are not negative."""
         return self._vector(key, {int}, np.int64, n)
 
-    def numbers(self, key, n=None):
-        """A vector of finite numbers."""
-        return self._vector(key, {int, float}, np.float64, n)
+    def numbers(self, key, n=None, dtype=np.float64):
+        """A vector of numbers, which are finite in this type, too."""
+        values = self._vector(key, {int, float}, np.float64, n)
+        with np.errstate(over="ignore"):
+            bad = np.flatnonzero(~np.isfinite(values.astype(dtype)))
+        if len(bad):
+            raise ValueError(
+                f"{self.at(key)}[{bad[0]}] must be finite as {np.dtype(dtype).name}, "
+                f"got {values[bad[0]]}"
+            )
+        return values
 
     def _vector(self, key, kinds, dtype, n):
         values = self.of(list, key)
@@ -320,9 +353,12 @@ class _Object:
             raise ValueError(f"{self.at(key)} must have {wanted} only")
         if n is not None and len(values) != n:
             raise ValueError(f"{self.at(key)} must have {n} numbers, not {len(values)}")
-        out = np.array(values, dtype=dtype)
-        if not np.isfinite(out).all() or (dtype is np.int64 and (out < 0).any()):
-            raise ValueError(f"{self.at(key)} has a negative or infinite number")
+        try:
+            out = np.array(values, dtype=dtype)
+        except OverflowError:
+            raise ValueError(f"{self.at(key)} has a number that is too large") from None
+        if dtype is np.int64 and (out < 0).any():
+            raise ValueError(f"{self.at(key)} has a negative number")
         return out
 
     def scalars(self, names, key):
@@ -333,11 +369,11 @@ class _Object:
             raise ValueError(f"{part.where} must not be negative, got {scalars!r:.80}")
         return scalars
 
-    def table(self, key, n_rows, n_columns):
-        """A sparse table."""
+    def table(self, key, n_rows, n_columns, dtype=np.float64):
+        """A sparse table, whose numbers are finite in this type."""
         part = _Object(self[key], self.at(key), "counts", "columns", "values")
         counts, columns = part.integers("counts", n_rows), part.integers("columns")
-        values = part.numbers("values", len(columns))
+        values = part.numbers("values", len(columns), dtype)
         if counts.max(initial=0) > n_columns or counts.sum() != len(columns):
             raise ValueError(f"{part.where}: the counts are not those of the columns")
         rows = np.repeat(np.arange(n_rows), counts)
@@ -360,9 +396,9 @@ def _read_step(part, names, n_bytes):
         given = _Object(values, part.at("parameters"), *values)
         values["dtype"] = _DTYPES[given.one_of(_DTYPES, "dtype")]
     if isinstance(values.get("class_weight"), list):
-        values["class_weight"] = dict(values["class_weight"])
+        values["class_weight"] = _by_label(values["class_weight"], part)
     estimator = cls(**values)
-    validate_params(estimator)
+    _check_parameters(estimator, values, part.at("parameters"))
     fitted = part["fitted"], part.at("fitted")
     if kind == "SequenceVectorizer":
         fitted = _Object(*fitted, "features", "counts")
@@ -376,6 +412,38 @@ def _read_step(part, names, n_bytes):
     else:
         _Object(*fitted)
     return estimator
+
+
+def _by_label(pairs, part):
+    """The dict that pairs of a label and a number stand for."""
+    for pair in pairs:
+        kinds = tuple(map(type, pair)) if type(pair) is list else ()
+        if len(kinds) != 2 or kinds[0] not in _LABEL or kinds[1] not in (int, float):
+            raise ValueError(
+                f"{part.at('parameters')}, class_weight: {pair!r:.80} is no pair of a "
+                "label and a number"
+            )
+    return dict(pairs)
+
+
+def _check_parameters(estimator, values, where):
+    """Check parameters as `fit` does, and that numbers and flags are where they may."""
+    try:
+        validate_params(estimator)
+    except ValueError as error:
+        raise ValueError(f"{where}: {cut(str(error))}") from None
+    for name, value in values.items():
+        allowed = estimator._parameter_constraints.get(name, ())
+        if type(value) is bool:
+            # to scikit-learn it is an integer as well
+            fits = "boolean" in allowed or "verbose" in allowed
+        elif type(value) in (int, float):
+            # a solver is any object to scikit-learn
+            fits = {Interval, Options, str} & set(map(type, allowed))
+        else:
+            continue
+        if not fits:
+            raise ValueError(f"{where}, {name} must not be {value}")
 
 
 def _read_columns(step, fitted, n_bytes):
@@ -394,7 +462,7 @@ def _read_chain(fitted, names, n_bytes):
     """Fitted attributes of a `ChainCRF`."""
     labels, m = fitted.of(list, "labels"), fitted.of(int, "n_features")
     n, kinds = len(labels), set(map(type, labels))
-    if n < 1 or not kinds <= {str, bool, int, float} or len(set(labels)) < n:
+    if n < 1 or not kinds <= set(_LABEL) or len(set(labels)) < n:
         raise ValueError(f"{fitted.at('labels')} must be different strings or numbers")
     features = fitted["features"]
     if features == _BEFORE and names is not None:
@@ -404,7 +472,7 @@ def _read_chain(fitted, names, n_bytes):
     if features is not None and len(features) != m:
         raise ValueError(f"{fitted.at('features')} must be {m}, not {len(features)}")
     dtype = _DTYPES[fitted.one_of(_DTYPES, "dtype")]
-    coef = fitted.table("coef", m, n).T.astype(dtype)
+    coef = fitted.table("coef", m, n, dtype).T.astype(dtype)
     transitions = fitted.table("transitions", n, n)
     kept = fitted.of(list, "sparse")
     if "coef" not in kept and is_small(n, m, n_bytes):
@@ -427,7 +495,8 @@ def _read_chain(fitted, names, n_bytes):
     if "temperature" in numbers:
         # of a calibrated tagger
         attributes["_temperature"] = numbers.pop("temperature")
-        if attributes["_temperature"] == 0.0:
+        # scores are divided by it
+        if attributes["_temperature"] < 1.0 / np.finfo(np.float64).max:
             raise ValueError(f"{fitted.at('training')}: temperature must be positive")
     attributes |= numbers
     if features is not None:
@@ -445,7 +514,7 @@ def _forbidden(fitted, labels):
             type(pair) is not list
             or len(pair) != 2
             or pair == [None, None]
-            or not all(x is None or (type(x) is not list and x in labels) for x in pair)
+            or not all(x is None or (type(x) in _LABEL and x in labels) for x in pair)
         ):
             where = fitted.at("forbidden_transitions")
             raise ValueError(f"{where}: {pair!r:.80} is no pair of labels")

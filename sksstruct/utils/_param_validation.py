@@ -45,7 +45,8 @@ Fraction = Annotated[float, Interval(Real, 0, 1, closed="neither")]
 # What scikit-learn checks under a name of its own.
 Array = Annotated[ArrayLike, "array-like"]
 Seed = Annotated[int | RandomState | None, "random_state"]
-Threads = Annotated[int, Integral]
+# Joblib knows no number of zero threads; a negative one counts from all processors.
+Threads = Annotated[int, Interval(Integral, None, -1, closed="right")] | Count
 Verbosity = Annotated[int, "verbose"]
 
 

@@ -264,10 +264,10 @@ F = (*C, "fitted")
         ((*F, "intercept"), [0.0], "intercept must have 2 numbers"),
         ((*F, "intercept"), [0.0, "1"], "intercept must have numbers only"),
         ((*F, "intercept"), [0.0, True], "intercept must have numbers only"),
-        ((*F, "start"), [0, 10**400], "too large|is no tagger"),
+        ((*F, "start"), [0, 10**400], r"fitted, start\[1\] is an infinite number"),
         ((*F, "coef", "counts"), [2, 2, 2, 2, 3], "the counts are not those"),
-        ((*F, "coef", "counts"), [-1, 2, 2, 2, 2], "negative or infinite"),
-        ((*F, "coef", "counts"), [10**30, 2, 2, 2, 2], "is no tagger"),
+        ((*F, "coef", "counts"), [-1, 2, 2, 2, 2], "counts has a negative number"),
+        ((*F, "coef", "counts"), [10**30, 2, 2, 2, 2], "counts has .* too large"),
         ((*F, "coef", "columns"), [0, 1] * 4 + [1, 0], "columns must ascend"),
         ((*F, "coef", "columns"), [0, 1] * 4 + [0, 2], "ascend in each row, to 1"),
         ((*F, "transition_coef", "columns"), [[]], "columns must have integers only"),
@@ -281,6 +281,20 @@ F = (*C, "fitted")
         ((*F, "training", "alpha_"), -1.0, "training must not be negative"),
         ((*F, "training", "x"), 1.0, r"training must have .*; it differs in \['x'\]"),
         ((*F, "stream", "visits"), "1", "visits must be float"),
+        ((*F, "training", "temperature"), 0.0, "temperature must be positive"),
+        ((*F, "training", "temperature"), 1e-320, "temperature must be positive"),
+        ((*F, "dtype"), "float32", None),
+        ((*V, "fitted", "features"), [["a"]], "features must be different strings"),
+        ((*F, "forbidden_transitions"), [[{}, "O"]], "no pair of labels"),
+        ((*C, "parameters", "n_jobs"), 0, r"steps\[1\], parameters: The 'n_jobs'"),
+        ((*C, "parameters", "n_jobs"), True, r"parameters, n_jobs must not be True"),
+        ((*C, "parameters", "n_jobs"), 1.5, "The 'n_jobs' parameter"),
+        ((*C, "parameters", "order"), True, "parameters, order must not be True"),
+        ((*C, "parameters", "solver"), 3, "parameters, solver must not be 3"),
+        ((*V, "parameters", "min_count"), True, "min_count must not be True"),
+        ((*C, "parameters", "class_weight"), [["O"]], "class_weight: .*no pair of a"),
+        ((*C, "parameters", "class_weight"), [["O", "x"]], "class_weight: .*no pair"),
+        ((*C, "parameters", "class_weight"), [["O", 2.0]], None),
     ],
 )
 def test_every_value_is_checked(text, keys, value, message):
@@ -296,6 +310,47 @@ def test_every_value_is_checked(text, keys, value, message):
     assert Tagger.from_json(path).predict(X)[0].tolist() == y[0]
 
 
+def numbers_in(value, keys=()):
+    """The places of all numbers, of lists the last one only."""
+    if type(value) in (int, float):
+        yield keys
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from numbers_in(each, (*keys, key))
+    elif isinstance(value, list) and value:
+        yield from numbers_in(value[-1], (*keys, len(value) - 1))
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "7" * 400, "7" * 5000])
+def test_no_number_is_infinite(text, number):
+    document = json.loads(text[0])
+    document["steps"][1]["fitted"]["training"]["temperature"] = 1.5
+    document["steps"][1]["parameters"]["class_weight"] = [[5, 1.0]]
+    document["steps"][1]["fitted"]["labels"] = ["O", 7]
+    places = list(numbers_in(document))
+    assert len(places) > 30
+    for *keys, last in places:
+        place = document
+        for key in keys:
+            place = place[key]
+        before, place[last] = place[last], "number"
+        where = "".join(
+            f"[{key}]" if isinstance(key, int) else f", {key}" for key in (*keys, last)
+        )
+        changed = json.dumps(document).replace('"number"', number)
+        message = f"{where.removeprefix(', ')} is an infinite number"
+        refused(text[1], changed, re.escape(message))
+        place[last] = before
+
+
+def test_numbers_are_finite_in_single_precision(text):
+    document = json.loads(text[0])
+    fitted = document["steps"][1]["fitted"]
+    fitted["dtype"], fitted["coef"]["values"][2] = "float32", -1e39
+    message = r"fitted, coef, values\[2\] must be finite as float32, got -1e\+39"
+    refused(text[1], json.dumps(document), message)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -303,7 +358,7 @@ def test_every_value_is_checked(text, keys, value, message):
         (lambda t: "", "line 1 column 1"),
         (lambda t: "[]", "the file must be an object"),
         (lambda t: t.encode("utf-16"), "codec can't decode"),
-        (lambda t: "[" * 10**5, "too many brackets"),
+        (lambda t: "[" * 10**5, "nested too deeply"),
         (lambda t: t.replace('"name"', '"name":"x","name"', 1), "a key occurs twice"),
         (lambda t: re.sub(r'"alpha":"auto"', '"alpha":NaN', t), "NaN is not JSON"),
         (lambda t: re.sub(r'"start":\[[^,]*', '"start":[1e999', t), "infinite number"),
@@ -330,8 +385,8 @@ def test_steps(text, numbers, message):
 
 def test_compressed_text(text):
     path = text[1].with_suffix(".gz")
-    refused(path, text[0], "not compressed by gzip")
-    refused(path, gzip.compress(text[0].encode())[:-9], "not compressed by gzip")
+    refused(path, text[0], "truncated or damaged")
+    refused(path, gzip.compress(text[0].encode())[:-9], "truncated or damaged")
     refused(path, gzip.compress(b" " * 10**7), "more than 1000 times as long")
 
 
