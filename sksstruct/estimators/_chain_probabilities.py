@@ -259,7 +259,9 @@ class ChainProbabilities(ChainPrediction):
         try:
             other, (other_score,) = chain.decode()
         except ValueError:
-            raise ValueError(f"position {t} can have no label but {label!r}") from None
+            raise ValueError(
+                f"position {t} can have no label but {label!r:.80}"
+            ) from None
         codes, scores = np.array([best, other]), (float(score), float(other_score))
         labelings = object_array(self.classes_.tolist())[codes]
         return Explanation(int(t), labelings, scores, differences(self, packed, codes))

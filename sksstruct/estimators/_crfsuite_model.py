@@ -87,7 +87,9 @@ class CRFsuiteWeights:
         """The content of a file, with all attributes that have a weight."""
         for label in self._labels:
             if not isinstance(label, str):
-                raise ValueError(f"labels of CRFsuite are strings, and not {label!r}")
+                raise ValueError(
+                    f"labels of CRFsuite are strings, and not {label!r:.80}"
+                )
         places = {name: j for j, name in enumerate(self._names)}
         if len(places) < len(self._names):
             raise ValueError("features of CRFsuite must have different names")
@@ -141,9 +143,9 @@ def _check_mark(i, sequence, name, place):
     if sequence and found != {range(len(sequence))[place]: 1.0}:
         end = "last" if place else "first"
         raise ValueError(
-            f"X[{i}]: the feature {name!r}, which is also the mark of the {end} "
-            f"position, must be 1 there and nowhere else; it is at {list(found)}: give "
-            f"the mark another name by {end}="
+            f"X[{i}]: the feature {name!r:.80}, which is also the mark of the {end} "
+            f"position, must be 1 there and nowhere else; it is at "
+            f"{list(found)!r:.80}: give the mark another name by {end}="
         )
 
 

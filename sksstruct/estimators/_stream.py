@@ -158,7 +158,7 @@ def _read(tagger, X, y, classes, sample_weight):
     if (numbers < 0).any():
         label = distinct.tolist()[np.argmin(numbers)]
         i = next(i for i, row in enumerate(y) if any(_has(each, label) for each in row))
-        raise ValueError(f"y[{i}] has the label {label!r}, which is not in classes")
+        raise ValueError(f"y[{i}] has the label {label!r:.80}, which is not in classes")
     if not fresh:
         tagger._check_feature_names(packed)
     data = TrainingData.of_labels(packed, labels, known, weight, distinct, choices)
@@ -179,7 +179,7 @@ def _encoder(tagger, classes):
     if classes is None:
         raise ValueError("classes must be given on the first partial_fit")
     if not isinstance(classes, Sized):
-        raise TypeError(f"classes must be a list of labels, got {classes!r}")
+        raise TypeError(f"classes must be a list of labels, got {classes!r:.80}")
     encoder = LabelEncoder.from_labels(
         check_labels([list(classes)], [len(classes)], name="classes")
     )

@@ -369,7 +369,9 @@ def _check_graphs(X):
     try:
         graphs = list(X)
     except TypeError:
-        raise ValueError(f"X must be a sequence of factor graphs, got {X!r}") from None
+        raise ValueError(
+            f"X must be a sequence of factor graphs, got {X!r:.80}"
+        ) from None
     for k, graph in enumerate(graphs):
         if not isinstance(graph, FactorGraph):
             raise ValueError(

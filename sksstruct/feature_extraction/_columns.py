@@ -181,7 +181,7 @@ def _columns(X, names):
         if names is not None and isinstance(sentence, list):
             named = columns_of(f"X[{i}]", sentence, names)
             for name, column in named.items():
-                _check_tokens(f"X[{i}][{name!r}]", column)
+                _check_tokens(f"X[{i}][{name!r:.80}]", column)
             sentence = tuple(named.values())
         elif isinstance(sentence, list) and _are_words(sentence):
             _check_tokens(f"X[{i}]", sentence)

@@ -33,7 +33,9 @@ def _check_templates(templates, columns):
             )
         for column, _ in template:
             if column not in columns:
-                raise ValueError(f"no column {column!r}; there are {sorted(columns)}")
+                raise ValueError(
+                    f"no column {column!r:.80}; there are {sorted(columns)!r:.80}"
+                )
 
 
 def columns_of(name, positions, wanted=None):
@@ -59,7 +61,8 @@ def columns_of(name, positions, wanted=None):
             raise TypeError(f"{name}[{t}] must be a dict as {name}[0], got {row!r:.80}")
         if len(row) != len(wanted) or not all(key in row for key in wanted):
             raise ValueError(
-                f"{name}[{t}] has the columns {list(row)}, expected {wanted}"
+                f"{name}[{t}] has the columns {list(row)!r:.80}, expected "
+                f"{wanted!r:.80}"
             )
     return {key: [row[key] for row in positions] for key in wanted}
 

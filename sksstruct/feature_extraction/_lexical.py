@@ -225,7 +225,7 @@ def _no_word(token, name, where):
     if isinstance(token, Mapping) and name in token:
         return TypeError(f"{where}[{name!r}] must be a string, got {token[name]!r:.80}")
     if isinstance(token, Mapping):
-        wanted = f"a string under the name {name!r}"
+        wanted = f"a string under the name {name!r:.80}"
     elif isinstance(token, list | tuple):
         wanted = f"a string that begins with '{name}='"
     else:

@@ -121,7 +121,7 @@ def _read_columns(table, names, wanted):
     for name in wanted:
         if names.count(name) != 1:
             problem = "has two columns" if name in names else "has no column"
-            raise ValueError(f"table {problem} {name!r}; there are {names}")
+            raise ValueError(f"table {problem} {name!r:.80}; there are {names!r:.80}")
         column = table[name]
         # to_list is what polars calls it
         convert = getattr(column, "tolist", getattr(column, "to_list", None))
@@ -139,11 +139,11 @@ def _ids(column, name, fill):
         if is_missing(value):
             if not fill:
                 raise ValueError(
-                    f"row {row} has no {name!r}: pass fill_ids=True if only the first "
-                    "row of a sequence has it"
+                    f"row {row} has no {name!r:.80}: pass fill_ids=True if only the "
+                    "first row of a sequence has it"
                 )
             if not ids:
-                raise ValueError(f"the first row has no {name!r} to fill in below")
+                raise ValueError(f"the first row has no {name!r:.80} to fill in below")
             value = ids[-1]
         ids.append(value)
     return ids
@@ -153,8 +153,8 @@ def _check_no_gaps(column, name):
     for row, value in enumerate(column):
         if is_missing(value):
             raise ValueError(
-                f"row {row} has no {name!r}: fill missing values in first; note that "
-                "pandas.read_csv takes words such as 'NA' and 'null' for missing "
+                f"row {row} has no {name!r:.80}: fill missing values in first; note "
+                "that pandas.read_csv takes words such as 'NA' and 'null' for missing "
                 "unless keep_default_na=False"
             )
 
@@ -167,7 +167,7 @@ def _parts(ids, by, contiguous):
             parts[key] = []
         elif contiguous and key != previous:
             shown = ", ".join(
-                f"{name} {value!r}" for name, value in zip(by, key, strict=True)
+                f"{name} {value!r:.80}" for name, value in zip(by, key, strict=True)
             )
             raise ValueError(
                 f"the sequence of {shown} ended at row {parts[key][-1]} and continues "

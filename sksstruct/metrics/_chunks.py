@@ -144,7 +144,7 @@ class Chunked:
         texts = []
         for place in np.concatenate(places):
             where, t = self._place(name, place)
-            texts.append(f"{where} {self._flats[name][place]!r} at position {t}")
+            texts.append(f"{where} {self._flats[name][place]!r:.80} at position {t}")
         raise ValueError(
             f"the labels of {name} are neither well-formed BIO ({texts[0]}) nor IOB1 "
             f"({texts[1]}): pass scheme='BIO' or scheme='IOB1', or strict=False"

@@ -76,7 +76,7 @@ def mean_cost(
         )
     unknown = classes.difference(index)
     if unknown:
-        raise ValueError(f"{first_of(unknown)!r} is not one of labels")
+        raise ValueError(f"{first_of(unknown)!r:.80} is not one of labels")
 
     def cost(label, found):
         return costs[index[label], index[found]]

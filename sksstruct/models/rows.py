@@ -80,7 +80,7 @@ class ClassesModel(RowsModel):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has 1 class, {self.classes_.tolist()[0]!r}: training needs 2"
+                f"y has 1 class, {self.classes_.tolist()[0]!r:.80}: training needs 2"
             )
         return labels
 

@@ -27,7 +27,9 @@ class FeatureNames(Sequence):
         self._packed = self._array = self._digest = self._joined = None
         for k, name in enumerate(self._names):
             if not isinstance(name, str):
-                raise TypeError(f"feature_names[{k}] must be a string, got {name!r}")
+                raise TypeError(
+                    f"feature_names[{k}] must be a string, got {name!r:.80}"
+                )
         self._length = len(self._names)
 
     @classmethod

@@ -22,7 +22,7 @@ def check_scheme(scheme, name="scheme", *, auto=True):
         known = [*(["auto"] if auto else []), *SCHEMES]
         raise ValueError(
             f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, got "
-            f"{scheme!r}"
+            f"{scheme!r:.80}"
         )
     return _SYNONYMS.get(given, given)
 
@@ -75,8 +75,8 @@ class SpanLabels:
         if isinstance(label, str) and label[:1] in _PARTS and label[1:2] in ("", "-"):
             return label[0], label[2:] or "_"
         raise ValueError(
-            f"{self._where(label)} {label!r}, which is of no scheme of spans: expected "
-            "'O', or one of B-, I-, E-, S-, L- and U- with the kind of a span"
+            f"{self._where(label)} {label!r:.80}, which is of no scheme of spans: "
+            "expected 'O', or one of B-, I-, E-, S-, L- and U- with the kind of a span"
         )
 
     def begins(self):
@@ -96,7 +96,7 @@ class SpanLabels:
 
     def text(self, label):
         """A label, and what `where` says of it."""
-        return f"{self._where(label)} {label!r}"
+        return f"{self._where(label)} {label!r:.80}"
 
     def scheme(self, given="auto"):
         """The scheme of the labels, which is the given one unless that is "auto".

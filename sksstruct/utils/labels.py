@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from sksstruct.utils._files import cut
 from sksstruct.utils._layout import object_array
 from sksstruct.utils.typing import Items
 
@@ -414,10 +415,10 @@ def costs_by_name(class_weight, classes):
     unknown = [name for name in class_weight if name not in known]
     if unknown and not all(label in class_weight for label in labels):
         raise ValueError(
-            f"class_weight names {unknown[0]!r}, which is not a label of y: these are "
-            f"{', '.join(map(repr, labels[:20]))}{', ...' * (len(labels) > 20)}. If a "
-            "fold of a cross-validation may lack a label, class_weight must name all "
-            "others too"
+            f"class_weight names {unknown[0]!r:.80}, which is not a label of y: these "
+            f"are {cut(', '.join(map(repr, labels[:20])))}"
+            f"{', ...' * (len(labels) > 20)}. If a fold of a "
+            "cross-validation may lack a label, class_weight must name all others too"
         )
     values = [class_weight.get(label, 1.0) for label in labels]
     if not all(isinstance(value, Real) for value in values):

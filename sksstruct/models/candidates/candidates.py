@@ -121,11 +121,11 @@ class CandidatesModel(CompiledModel):
             number = LabelEncoder(self.classes_).encode([_plain(label)], default=-1)[0]
             if number < 0:
                 raise ValueError(
-                    f"{name} has the label {shown(label)!r}, not in classes_"
+                    f"{name} has the label {shown(label)!r:.80}, not in classes_"
                 )
         elif label is not _NONE:
             raise ValueError(
-                f"{name} has a label, {shown(label)!r}: none were expected"
+                f"{name} has a label, {shown(label)!r:.80}: none were expected"
             )
         if self.overlap == "iou":
             box = _box(value, name)
@@ -135,7 +135,7 @@ class CandidatesModel(CompiledModel):
             if index.ndim or index.dtype.kind not in "iu" or not 0 <= index < len(x[0]):
                 raise ValueError(
                     f"{name} must name one of {len(x[0])} candidates, got "
-                    f"{shown(value)!r}"
+                    f"{shown(value)!r:.80}"
                 )
         return np.array([index, number], dtype=np.int32)
 

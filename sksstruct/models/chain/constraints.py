@@ -34,29 +34,32 @@ def check_forbidden(forbidden, index, *, strict=False):
         try:
             return scheme_transitions(index, scheme)
         except ValueError as error:
-            raise ValueError(f"{name}={forbidden!r}: {error}") from None
+            raise ValueError(f"{name}={forbidden!r:.80}: {error}") from None
     if not isinstance(forbidden, list | tuple | set | frozenset):
         raise TypeError(
             f"{name} must be a list of pairs of labels or the name of a scheme such as "
-            f"'bio', got {forbidden!r}"
+            f"'bio', got {forbidden!r:.80}"
         )
     pairs = []
     for pair in forbidden:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(f"{name} must hold pairs (from, to), got {shown(pair)!r}")
+            raise TypeError(
+                f"{name} must hold pairs (from, to), got {shown(pair)!r:.80}"
+            )
         if pair[0] is None and pair[1] is None:
-            raise ValueError(f"{name} has a pair without a label: {shown(pair)!r}")
+            raise ValueError(f"{name} has a pair without a label: {shown(pair)!r:.80}")
         try:
             unseen = [
                 label for label in pair if label is not None and label not in index
             ]
         except TypeError:
             raise TypeError(
-                f"{name} has a label that is not hashable: {shown(pair)!r}"
+                f"{name} has a label that is not hashable: {shown(pair)!r:.80}"
             ) from None
         if unseen and strict:
             raise ValueError(
-                f"{name} has the label {shown(unseen[0])!r}, which was not seen in fit"
+                f"{name} has the label {shown(unseen[0])!r:.80}, which was not seen in "
+                "fit"
             )
         if not unseen:
             pairs.append(tuple(pair))
@@ -222,10 +225,10 @@ def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
             names = classes.tolist()
             what = repr(names[labels[t]])
             if "transition" in text:
-                what += f" to {names[labels[t + 1]]!r}"
+                what += f" to {names[labels[t + 1]]!r:.80}"
             rules, hint = "forbidden_transitions", ""
             if isinstance(given, str):
-                rules += f"={shown(given)!r}"
+                rules += f"={shown(given)!r:.80}"
                 hint = (
                     ". Name the scheme of the labels if it is another; "
                     "sksstruct.metrics.convert_labels repairs ill-formed ones"
@@ -308,7 +311,7 @@ def _code(label, index, where):
         return index[label]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{where} has the label {shown(label)!r}, which was not seen in fit"
+            f"{where} has the label {shown(label)!r:.80}, which was not seen in fit"
         ) from None
 
 

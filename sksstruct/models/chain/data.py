@@ -192,7 +192,8 @@ def check_classes(classes):
     """Refuse labels of which there are not two."""
     if len(classes) == 1:
         raise ValueError(
-            f"y has a single class, {classes.tolist()[0]!r}: training needs at least 2"
+            f"y has a single class, {classes.tolist()[0]!r:.80}: training needs at "
+            "least 2"
         )
 
 

@@ -142,7 +142,7 @@ def pair_columns(chosen, n_features, names):
             if str(name).startswith(chosen)
         ]
         if not columns:
-            raise ValueError(f"{argument}: no feature of X begins with {chosen!r}")
+            raise ValueError(f"{argument}: no feature of X begins with {chosen!r:.80}")
         return np.array(columns, dtype=np.intp)
     array = np.asarray(chosen)
     if array.ndim != 1:
@@ -165,12 +165,12 @@ def pair_columns(chosen, n_features, names):
     if array.size and not all(isinstance(name, str) for name in array.tolist()):
         raise TypeError(
             f"{argument} must hold names of features, column indices, or a mask, got "
-            f"{array.tolist()[0]!r}"
+            f"{array.tolist()[0]!r:.80}"
         )
     places = {name: j for j, name in enumerate(_names(names, array.tolist()))}
     for name in array.tolist():
         if name not in places:
-            raise ValueError(f"{argument} has {name!r}, which X has no feature of")
+            raise ValueError(f"{argument} has {name!r:.80}, which X has no feature of")
     return np.unique(np.array([places[name] for name in array.tolist()], dtype=np.intp))
 
 

@@ -207,7 +207,7 @@ class GraphModel(CompiledModel):
         # not of a part: others may have other labels, and cycles
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has 1 label, {self.classes_.tolist()[0]!r}: training needs 2"
+                f"y has 1 label, {self.classes_.tolist()[0]!r:.80}: training needs 2"
             )
         self.inference_ = self._choose()
         auto = self.normalize == "auto"
@@ -254,7 +254,9 @@ class GraphModel(CompiledModel):
         labels = LabelEncoder(self.classes_).encode(flat, default=-1)
         if (labels < 0).any():
             bad = flat[int(np.flatnonzero(labels < 0)[0])]
-            raise ValueError(f"{name} has the label {bad!r}, which is not in classes_")
+            raise ValueError(
+                f"{name} has the label {bad!r:.80}, which is not in classes_"
+            )
         return labels
 
     def _labeling(self, x, y):

@@ -156,7 +156,7 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         self.classes_ = LabelEncoder.from_labels(flat).classes_
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has 1 label, {self.classes_.tolist()[0]!r}: training needs 2"
+                f"y has 1 label, {self.classes_.tolist()[0]!r:.80}: training needs 2"
             )
         self._codes = {label: k for k, label in enumerate(self.classes_.tolist())}
         K = len(self.classes_)
@@ -253,7 +253,7 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         if (numbers == len(self.classes_)).any():
             p = int(np.argmax(numbers == len(self.classes_)))
             raise ValueError(
-                f"y[{p}] is {plain(in_a_row(y)[p])!r}, which is not a label of the "
+                f"y[{p}] is {plain(in_a_row(y)[p])!r:.80}, which is not a label of the "
                 "training data"
             )
         return numbers

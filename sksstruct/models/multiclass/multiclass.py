@@ -246,7 +246,9 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
     def _number(self, y):
         found = np.flatnonzero(self.classes_ == y)
         if not len(found):
-            raise ValueError(f"{shown(y)!r} is not one of the classes {self.classes_}")
+            raise ValueError(
+                f"{shown(y)!r:.80} is not one of the classes {self.classes_}"
+            )
         return int(found[0])
 
 

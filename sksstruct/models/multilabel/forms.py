@@ -78,7 +78,8 @@ def _sorted(labels):
     missing = [label for label in labels if label is None or label != label]
     if missing:
         raise ValueError(
-            f"y has the label {missing[0]!r}: a sample without labels has an empty set"
+            f"y has the label {missing[0]!r:.80}: a sample without labels has an "
+            "empty set"
         )
     try:
         return sorted(labels)
@@ -100,7 +101,9 @@ def _names_of_columns(columns):
     seen = set()
     for name in columns:
         if name in seen:
-            raise ValueError(f"y has two columns {name!r}: names of labels must differ")
+            raise ValueError(
+                f"y has two columns {name!r:.80}: names of labels must differ"
+            )
         seen.add(name)
     return _as_array(columns)
 
@@ -130,7 +133,7 @@ def in_columns(Y, names, classes):
     new = names[~known].tolist()
     if new:
         warnings.warn(
-            f"{len(new)} label(s) of y were not in training, such as {new[0]!r}: "
+            f"{len(new)} label(s) of y were not in training, such as {new[0]!r:.80}: "
             "predictions for samples that have them count as wrong",
             UserWarning,
             stacklevel=3,
@@ -214,5 +217,5 @@ def columns_of(y):
             "MultiLabelBinarizer makes it"
         )
     if len(values) < 2:
-        raise ValueError(f"y has 1 class, {values.tolist()[0]!r}: training needs 2")
+        raise ValueError(f"y has 1 class, {values.tolist()[0]!r:.80}: training needs 2")
     return codes.astype(np.int32).reshape(-1, 1), values

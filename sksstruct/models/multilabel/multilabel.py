@@ -390,8 +390,8 @@ def label_costs(class_weight, Y, weight, values, labels):
     for j, given in enumerate(class_weight):
         if not isinstance(given, dict) or not set(given) <= set(names):
             raise ValueError(
-                f"class_weight of label {labels[j]!r} must be a dict with the keys "
-                f"{names}, got {given!r}"
+                f"class_weight of label {labels[j]!r:.80} must be a dict with the keys "
+                f"{names}, got {given!r:.80}"
             )
         for row, name in enumerate(names):
             costs[row, j] = given.get(name, 1.0)

@@ -181,7 +181,7 @@ class PartsModel(CompiledModel):
         ):
             raise ValueError(
                 f"{name} must have a type below {self.n_types} for each of the "
-                f"{len(self.edges_)} edges, got {y[1]!r}"
+                f"{len(self.edges_)} edges, got {y[1]!r:.80}"
             )
         return z, types.astype(np.int32)
 

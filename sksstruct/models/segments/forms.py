@@ -256,27 +256,30 @@ def _check_label(label, name):
         hash(label)
     except TypeError:
         raise TypeError(
-            f"{name} has a label that is not hashable: {shown(label)!r}"
+            f"{name} has a label that is not hashable: {shown(label)!r:.80}"
         ) from None
     if isinstance(label, Set):
         raise TypeError(f"{name} has a segment with a set of labels: {label!r:.80}")
     # pandas' NA is neither equal nor unequal to anything
     if label is None or type(label).__name__ == "NAType" or label != label:
-        raise ValueError(f"{name} has a segment with a missing label: {shown(label)!r}")
+        raise ValueError(
+            f"{name} has a segment with a missing label: {shown(label)!r:.80}"
+        )
 
 
 def ordered(y, n_positions, name):
     """Checked segments of a list, in order."""
     if isinstance(y, (str, bytes)) or not isinstance(y, Sized):
         raise ValueError(
-            f"{name} must be a list of (start, stop, label), got {shown(y)!r}"
+            f"{name} must be a list of (start, stop, label), got {shown(y)!r:.80}"
         )
     found = []
     for entry in y:
         entry = entry.tolist() if isinstance(entry, np.ndarray) else entry
         if not _is_segment(entry):
             raise ValueError(
-                f"{name} must be a list of (start, stop, label), got {shown(entry)!r}"
+                f"{name} must be a list of (start, stop, label), got "
+                f"{shown(entry)!r:.80}"
             )
         found.append((int(entry[0]), int(entry[1]), entry[2]))
     found.sort(key=lambda segment: segment[:2])

@@ -124,7 +124,7 @@ def _number_of(model, label, name):
     if isinstance(label, Hashable):
         number = int(LabelEncoder(model.classes_).encode([label], default=-1)[0])
     if number < 0:
-        raise ValueError(f"{name} has the label {label!r}, not in classes_")
+        raise ValueError(f"{name} has the label {label!r:.80}, not in classes_")
     return number + model.outside_
 
 
@@ -162,6 +162,6 @@ def _row_of(model, label, name):
         number, letters = _number_of(model, tags.names[0], name), LETTERS[model.scheme_]
         roles = [k for k in range(4) if letters[k] == tags.letters[0]]
         if not roles:
-            raise ValueError(f"{name} has {label!r}, no tag of {model.scheme_}")
+            raise ValueError(f"{name} has {label!r:.80}, no tag of {model.scheme_}")
     row[roles, number] = 1
     return row

@@ -30,6 +30,7 @@ from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, row_squares
 from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.models.tables.completion import TableCompletion
+from sksstruct.utils._files import cut
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.observed import check_any_known, observed
@@ -277,7 +278,7 @@ class SegmentModel(CompiledModel):
         if (self.shortest_ > self.longest_).any():
             k = int(np.argmax(self.shortest_ > self.longest_))
             raise ValueError(
-                f"segments of {labels[k - self.outside_]!r} have at most "
+                f"segments of {labels[k - self.outside_]!r:.80} have at most "
                 f"{self.longest_[k]} positions, and min_length is {self.shortest_[k]}: "
                 "max_length must not be less"
             )
@@ -292,14 +293,14 @@ class SegmentModel(CompiledModel):
             # as with class_weight, a fold may lack a label
             if unknown and not set(labels) <= set(given):
                 raise ValueError(
-                    f"{name} names {unknown[0]!r}, which is not a label of y: these "
-                    f"are {', '.join(map(repr, labels[:20]))}"
+                    f"{name} names {unknown[0]!r:.80}, which is not a label of y: "
+                    f"these are {cut(', '.join(map(repr, labels[:20])))}"
                 )
             for label, length in given.items():
                 if not isinstance(length, Integral) or length < 1:
                     raise ValueError(
-                        f"{name}[{label!r}] must be an int of at least 1, got "
-                        f"{length!r}"
+                        f"{name}[{label!r:.80}] must be an int of at least 1, got "
+                        f"{length!r:.80}"
                     )
             default = [given.get(k, n) for k, n in zip(labels, default, strict=True)]
         elif given != "auto":
@@ -374,7 +375,7 @@ class SegmentModel(CompiledModel):
         numbers = index.encode(segments.labels, default=-1)
         if (numbers[segments.numbers] < 0).any():
             label = segments.labels[segments.numbers[numbers[segments.numbers] < 0][0]]
-            raise ValueError(f"{name} has the label {label!r}, not in classes_")
+            raise ValueError(f"{name} has the label {label!r:.80}, not in classes_")
         return numbers[segments.numbers] + self.outside_
 
     def _labelings(self, segments, lengths, name, sequences):
@@ -396,7 +397,7 @@ class SegmentModel(CompiledModel):
                     )
                     raise ValueError(
                         f"{name}[{sequences[i]}] has a segment of "
-                        f"{segments.labels[segments.numbers[k]]!r} from {start} to "
+                        f"{segments.labels[segments.numbers[k]]!r:.80} from {start} to "
                         f"{stop}, which has no pieces of {limits[0][k]} to "
                         f"{limits[1][k]} positions, min_length and max_length"
                     )
