@@ -32,6 +32,8 @@ class CRFsuiteWeights:
     ----------
     crf : ChainCRF
         A fitted tagger.
+    names : FeatureNames or None
+        Those of its features, with their spellings if these are known.
     first, last : str
         Names of the attributes of the first and of the last position.
 
@@ -42,7 +44,7 @@ class CRFsuiteWeights:
         they have any weight.
     """
 
-    def __init__(self, crf, first, last):
+    def __init__(self, crf, names, first, last):
         self.crf, fitted = crf, vars(crf)
         if "score_parameters_" in fitted:
             raise ValueError("CRFsuite has no score_function")
@@ -53,7 +55,7 @@ class CRFsuiteWeights:
             )
         if "triples_" in fitted and crf.triples_.nnz:
             raise ValueError("CRFsuite has no weights of triples: use order=1")
-        if crf._names_in is None:
+        if names is None:
             raise ValueError(
                 "CRFsuite needs names of the features, which X did not have in fit: "
                 "use a SequenceVectorizer, or PackedSequences with feature_names"
@@ -81,7 +83,23 @@ class CRFsuiteWeights:
         ends = (first, 0, rows[0]), (last, -1, rows[1])
         self.marks = [mark for mark in ends if mark[2].any()]
         self._labels, self._transitions = labels, rows[2:]
-        self._names = crf._names_in.to_list()
+        self._names = names.spelled()
+
+    def _owners(self, coef):
+        """Names of attributes, and the feature that each is of."""
+        if len(names := self.crf._names_in.to_list()) > len(set(names)):
+            raise ValueError("features of CRFsuite must have different names")
+        places, used = {}, np.diff(coef.indptr) > 0
+        for j, spelled in enumerate(self._names):
+            for name in spelled:
+                k = places.setdefault(name, j)
+                if k != j and (used[k] or used[j]):
+                    raise ValueError(
+                        f"the features {names[k]!r:.80} and {names[j]!r:.80} are one "
+                        f"attribute for CRFsuite, {name!r:.80}: train with "
+                        "SequenceVectorizer(separator=':')"
+                    )
+        return places
 
     def model(self):
         """The content of a file, with all attributes that have a weight."""
@@ -90,11 +108,12 @@ class CRFsuiteWeights:
                 raise ValueError(
                     f"labels of CRFsuite are strings, and not {label!r:.80}"
                 )
-        places = {name: j for j, name in enumerate(self._names)}
-        if len(places) < len(self._names):
-            raise ValueError("features of CRFsuite must have different names")
-        coef, n = sparse.coo_array(self.crf.coef_), len(self._labels)
-        entries = [(self._scale * coef.data.astype(np.float64), coef.col, coef.row)]
+        coef, n = sparse.csr_array(self.crf.coef_.T), len(self._labels)
+        coef.eliminate_zeros()
+        owners = self._owners(coef)
+        coef = coef[list(owners.values())].tocoo()
+        places = {name: k for k, name in enumerate(owners)}
+        entries = [(self._scale * coef.data.astype(np.float64), coef.row, coef.col)]
         for name, _, row in self.marks:
             j = places.setdefault(name, len(places))
             entries.append((row, np.full(n, j), np.arange(n)))
@@ -115,14 +134,15 @@ class CRFsuiteWeights:
         packed = check_sequences(X, n_features=crf.n_features_in_, all_empty=True)
         packed = packed.in_one_form()
         crf._check_feature_names(packed)
-        rows, names = sparse.csr_array(packed.values), crf._names_in.to_array()
+        rows = sparse.csr_array(packed.values)
+        names = np.array([spelled[0] for spelled in self._names], dtype=object)
         attributes, values = names[rows.indices].tolist(), rows.data.tolist()
         items = [
             dict(zip(attributes[a:b], values[a:b], strict=True))
             for a, b in _pairs(rows.indptr)
         ]
         sequences = [items[a:b] for a, b in _pairs(packed.offsets)]
-        features = set(self._names)
+        features = {name for spelled in self._names for name in spelled}
         for name, place, _ in self.marks:
             for i, sequence in enumerate(sequences):
                 if name in features:
@@ -149,16 +169,22 @@ def _check_mark(i, sequence, name, place):
         )
 
 
-def weights_of(model, n_bytes):
+def weights_of(model, n_bytes, first=None, last=None):
     """Fitted attributes of a tagger for a CRFsuite model from a file of so many bytes.
 
-    Labels stay in the order of the file, which decides between equal scores.
+    Labels stay in the order of the file, which decides between equal scores. The
+    attributes `first` and `last` become weights of the first and of the last label.
     """
+    model, (start, end) = _unmarked(model, (first, last))
     n_labels, n_features = len(model.labels), len(model.attributes)
     pairs, labels = model.transitions.tocoo(), model.labels
     is_forbidden = pairs.data <= FORBIDDEN
     places = pairs.row[is_forbidden].tolist(), pairs.col[is_forbidden].tolist()
     pairs.data[is_forbidden] = 0.0
+    forbidden = []
+    for row in (start, end):
+        forbidden.append([labels[k] for k in np.flatnonzero(row <= FORBIDDEN)])
+        row[row <= FORBIDDEN] = 0.0
     transitions, coef = pairs.tocsr(), model.states.T
     if is_small(n_labels, n_labels, n_bytes):
         transitions = transitions.toarray()
@@ -170,10 +196,25 @@ def weights_of(model, n_bytes):
         "_names_in": FeatureNames(model.attributes),
         "coef_": coef,
         "intercept_": np.zeros(n_labels),
-        "start_": np.zeros(n_labels),
-        "end_": np.zeros(n_labels),
+        "start_": start,
+        "end_": end,
         "transitions_": transitions,
         "forbidden_transitions_": [
-            (labels[a], labels[b]) for a, b in zip(*places, strict=True)
+            *((None, label) for label in forbidden[0]),
+            *((label, None) for label in forbidden[1]),
+            *((labels[a], labels[b]) for a, b in zip(*places, strict=True)),
         ],
     }
+
+
+def _unmarked(model, marks):
+    """A model without the attributes of some marks, and their weights."""
+    rows, kept = np.zeros((2, len(model.labels))), np.ones(len(model.attributes), bool)
+    for row, mark in zip(rows, marks, strict=True):
+        if mark in model.attributes:
+            j = model.attributes.index(mark)
+            row += model.states[[j]].toarray()[0]
+            kept[j] = False
+    attributes = [model.attributes[j] for j in np.flatnonzero(kept).tolist()]
+    states = model.states[kept]
+    return CRFsuiteModel(model.labels, attributes, states, model.transitions), rows

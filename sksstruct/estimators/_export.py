@@ -5,6 +5,7 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.typing import Items, PathLike
 
 _MARKS = """
@@ -31,7 +32,14 @@ class Exported:
         if "_names_in" not in dir(crf):
             raise ValueError(f"CRFsuite has no weights of a {type(crf).__name__}")
         check_is_fitted(crf, "coef_")
-        return CRFsuiteWeights(crf, first, last)
+        names = crf._names_in
+        # a tagger that was fitted to rows on disk has no more than the names
+        for _, step in self._steps():
+            found = getattr(step, "_names", None)
+            names = (
+                found if isinstance(found, FeatureNames) and found == names else names
+            )
+        return CRFsuiteWeights(crf, names, first, last)
 
     def to_crfsuite(
         self, path: PathLike, *, first: str = "__BOS__", last: str = "__EOS__"
@@ -45,6 +53,13 @@ class Exported:
         the last item the attribute `last`, both with the value 1; `crfsuite_items` adds
         them. A forbidden pair of labels has the weight -1e30.
 
+        The attributes have the names that python-crfsuite gives the features of the
+        same items, whatever the separator of the vectorizer: ``w:a`` for ``{"w":
+        "a"}``, and ``w=a`` for the string "w=a" in a list. A feature that items of the
+        training data may have in several of these forms has several attributes with
+        the same weights. Features of names alone, which no vectorizer learned, keep
+        their names.
+
         Parameters
         ----------
         path : path-like
@@ -54,9 +69,9 @@ class Exported:
         Raises
         ------
         ValueError
-            If the features have no names, labels are not strings, or the tagger has
-            `transition_features`, ``order=2`` or a `score_function`, which CRFsuite
-            does not have.
+            If the features have no names, two of them have the same name in CRFsuite,
+            labels are not strings, or the tagger has `transition_features`, ``order=2``
+            or a `score_function`, which CRFsuite does not have.
         """
         from sksstruct.estimators._crfsuite_format import write_model
 

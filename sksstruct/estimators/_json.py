@@ -119,10 +119,16 @@ def _fitted(step, names):
     if isinstance(step, ChainCRF):
         return _fitted_chain(step, names)
     if isinstance(step, SequenceVectorizer):
-        return {"features": step.feature_names_, "counts": step.counts_.tolist()}
+        return _names(step._names) | {"counts": step.counts_.tolist()}
     if isinstance(step, ColumnFeatures):
         return {"n_columns": step.n_columns_, "column_names": step.column_names_}
     return {}
+
+
+def _names(names):
+    """Names of features, and their spellings if there are any."""
+    spelled = {"spellings": list(map(list, names.spellings))} if names.spellings else {}
+    return {"features": names.to_list()} | spelled
 
 
 def _fitted_chain(crf, names):
@@ -133,8 +139,9 @@ def _fitted_chain(crf, names):
     for label in labels:
         if not isinstance(label, _LABEL):
             raise ValueError(f"JSON cannot hold the label {label!r:.80}")
+    named = {"features": own}
     if own is not None:
-        own = _BEFORE if own == names else own.to_list()
+        named = {"features": _BEFORE} if own == names else _names(own)
     stream = {key: crf._stream[key] for key in _STREAM if key in crf._stream}
     numbers = {key: fitted[key] for key in _TRAINING if key in fitted}
     if crf._temperature is not None:
@@ -142,7 +149,7 @@ def _fitted_chain(crf, names):
     pairs, triples = fitted.get("transition_coef_"), fitted.get("triples_")
     return {
         "labels": labels,
-        "features": own,
+        **named,
         "n_features": crf.n_features_in_,
         "loss": crf._loss if isinstance(crf._loss, str) else "smoothed_hinge",
         "dtype": crf.coef_.dtype.name,
@@ -293,8 +300,10 @@ class _Object:
     def __init__(self, value, where, *names):
         if type(value) is not dict:
             raise ValueError(f"{where} must be an object, got {value!r:.80}")
-        if value.keys() != set(names):
-            keys = sorted(value.keys() ^ set(names))
+        # only features have spellings, and not all of them
+        given = value.keys() - ({"spellings"} if "features" in names else set())
+        if given != set(names):
+            keys = sorted(given ^ set(names))
             raise ValueError(
                 f"{where} must have {list(names)}; it differs in {keys!r:.80}"
             )
@@ -324,11 +333,11 @@ class _Object:
         return self[key]
 
     def names(self, key):
-        """Names of features, each a string of its own."""
+        """Names, each a string of its own; those of features may have spellings."""
         names = self.of(list, key)
         if set(map(type, names)) - {str} or len(set(names)) < len(names):
             raise ValueError(f"{self.at(key)} must be different strings")
-        return FeatureNames(names)
+        return FeatureNames(names, self.value.get("spellings", ()))
 
     def integers(self, key, n=None):
         """A vector of integers that are not negative."""

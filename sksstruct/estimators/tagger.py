@@ -182,6 +182,8 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         path: PathLike,
         *,
         separator: str = ":",
+        first: str | None = None,
+        last: str | None = None,
         n_sequences: int | None = None,
         **params: Any,
     ) -> Self:
@@ -196,15 +198,21 @@ class Tagger(TaggerMethods, Exported, Pipeline):
             The file, written by CRFsuite or by `to_crfsuite`.
         separator : str, default=":"
             Of the `sksstruct.feature_extraction.SequenceVectorizer`, as in
-            python-crfsuite. Use "=" for a model that `to_crfsuite` wrote from a
-            vectorizer with its defaults.
+            python-crfsuite, whose names `to_crfsuite` writes. Use another one if the
+            names of the file were joined by another program. The tagger warns if it
+            knows nearly none of the attributes of what it is to label.
+        first, last : str, default=None
+            Attributes whose weights become those of the first and of the last label.
+            For a file that `to_crfsuite` wrote with weights of these, "__BOS__" and
+            "__EOS__": the items then do not need the attributes.
         n_sequences : int, default=None
             Number of sequences that the model was trained on, which files do not say;
             `ChainCRF.partial_fit` needs it, and ``loss="hinge"``.
         **params : dict
             Parameters of `ChainCRF` for further training. Defaults are those of
             CRFsuite: ``loss="log"``, ``solver="lbfgs"``, ``fit_intercept=False``,
-            ``boundary=False`` and ``intercept_scaling=1.0``.
+            ``boundary=False`` (without `first` and `last`) and
+            ``intercept_scaling=1.0``.
 
         Returns
         -------
@@ -225,8 +233,10 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         >>> X = [[{"w": "he"}, {"w": "ran"}], [{"w": "she"}, {"w": "ran"}]]
         >>> tagger = make_tagger(loss="log").fit(X, [["PRP", "VBD"], ["PRP", "VBD"]])
         >>> tagger.to_crfsuite("tagger.crfsuite")
-        >>> again = Tagger.from_crfsuite("tagger.crfsuite", separator="=")
-        >>> again.predict(tagger.crfsuite_items(X))[0].tolist()
+        >>> again = Tagger.from_crfsuite(
+        ...     "tagger.crfsuite", first="__BOS__", last="__EOS__"
+        ... )
+        >>> again.predict(X)[0].tolist()
         ['PRP', 'VBD']
         """
         if n_sequences is not None and (
@@ -234,13 +244,13 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         ):
             raise ValueError(f"n_sequences must be positive, got {n_sequences!r}")
         model = read_model(path)
-        attributes = weights_of(model, os.path.getsize(path))
+        attributes = weights_of(model, os.path.getsize(path), first, last)
         forbidden = attributes["forbidden_transitions_"] or None
         options = {
             "loss": "log",
             "solver": "lbfgs",
             "fit_intercept": False,
-            "boundary": False,
+            "boundary": first is not None or last is not None,
             "intercept_scaling": 1.0,
             "forbidden_transitions": forbidden,
         }
@@ -251,7 +261,8 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         if n_sequences is not None:
             attributes["n_seen_"] = float(n_sequences)
         set_fitted(crf, attributes | {"_loss": crf.loss})
-        names, counts = attributes["_names_in"], np.zeros(len(model.attributes), int)
+        names = attributes["_names_in"]
+        counts = np.zeros(len(names), int)
         vectorizer._restore({"counts_": counts, "_names": names})
         return cls(make_pipeline(vectorizer, crf).steps)
 

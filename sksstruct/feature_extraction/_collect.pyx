@@ -23,7 +23,7 @@ from libc.stdlib cimport free
 
 from sksstruct.feature_extraction._rows cimport Rows
 from sksstruct.feature_extraction._vocabulary cimport (
-    Columns, Feature, hash_text, shift,
+    Columns, Feature, Vocabulary, hash_text, shift,
 )
 from sksstruct.utils._memory cimport reserve
 from sksstruct.utils._simd cimport sks_prefetch
@@ -44,6 +44,10 @@ cdef enum:
     # names whose prefix is found by their address
     RECENT_BITS = 7
     RECENT = 128
+
+
+# CRFsuite's separator, of its bindings for Python
+cdef str CRFSUITE = ":"
 
 
 cdef inline int ask_for_strings(list positions, Py_ssize_t t) except -1:
@@ -93,6 +97,11 @@ cdef class Collector:
     cdef str separator
     # by name, so that each is joined with the separator once
     cdef dict prefixes
+    # while features are learned, what CRFsuite calls a name below a name: a set; and
+    # whether a feature that is not joined may have the separator
+    cdef dict below
+    cdef bint noting, plain
+    cdef int depth
     # of recent names, by the address of the name, which is most often the same object
     # in all dicts; `recent` keeps both alive, and holds each name before its prefix
     cdef list recent
@@ -104,10 +113,17 @@ cdef class Collector:
     cdef Py_ssize_t count, capacity, n_ends, end_capacity
     # kept here and not passed from call to call, as only errors need them
     cdef Py_ssize_t sequence, position
+    # of features that are not joined, and of others; of those with a column
+    cdef Py_ssize_t n_features[2]
+    cdef Py_ssize_t n_known[2]
 
     def __init__(self, Columns columns, bint grow, str separator, bint single):
+        cdef int k
         self.columns, self.grow, self.separator = columns, grow, separator
-        self.rows, self.prefixes = Rows(single), {}
+        self.rows, self.prefixes, self.below = Rows(single), {}, {}
+        self.noting, self.plain, self.depth = grow and separator != CRFSUITE, False, 0
+        for k in range(2):
+            self.n_features[k] = self.n_known[k] = 0
         self.recent = [None] * (2 * RECENT)
         # a sentence has as many, and arrays that grow from nothing are moved often
         reserve(<void**> &self.features, &self.capacity, ENOUGH, sizeof(Feature))
@@ -146,7 +162,12 @@ cdef class Collector:
     cdef int add_rows(self) except -1:
         """Append the rows of the positions that are listed, and forget these."""
         cdef Py_ssize_t k, first = 0, count = self.count
+        cdef bint joined
         self.columns.find(count, self.features, self.grow)
+        for k in range(count):
+            joined = self.features[k].head != NULL
+            self.n_features[joined] += 1
+            self.n_known[joined] += self.features[k].column >= 0
         self.release()
         for k in range(self.n_ends):
             self.rows.add(self.ends[k] - first, self.features + first)
@@ -207,7 +228,7 @@ cdef class Collector:
         if type(item) is str:
             self.list_feature(self.prefix(name), item, 1.0)
         elif type(item) is float and type(name) is str:
-            self.list_feature(None, name, self.check_value(name, item))
+            self.list_number(name, item)
         else:
             self.list_other(name, item)
         return 0
@@ -223,8 +244,14 @@ cdef class Collector:
             self.list_below(name, item)
         else:
             self.check_name(name)
-            self.list_feature(None, name, self.check_value(name, item))
+            self.list_number(name, item)
         return 0
+
+    cdef inline int list_number(self, name, item) except -1:
+        """List a feature that has a number."""
+        if self.noting and not self.plain and not self.depth:
+            self.plain = self.separator in name
+        return self.list_feature(None, name, self.check_value(name, item))
 
     cdef int list_below(self, name, features) except -1:
         """List the features of a dict under a name."""
@@ -234,13 +261,37 @@ cdef class Collector:
         try:
             for below, item in features.items():
                 self.check_name(below)
-                self.list_item(f"{name}{self.separator}{below}", item)
+                child = f"{name}{self.separator}{below}"
+                if self.noting:
+                    self.note_below(name, below, child, item)
+                self.depth += 1
+                self.list_item(child, item)
+                self.depth -= 1
         finally:
             Py_LeaveRecursiveCall()
         return 0
 
+    cdef int note_below(self, name, below, child, item) except -1:
+        """Note what CRFsuite calls a name below a name."""
+        if not self.depth and name in self.below:
+            self.below[name].add(name)
+        if isinstance(item, (int, float)) or not isinstance(
+                item, (str, list, tuple, set, frozenset, Mapping)):
+            # a number, to whose name nothing is joined: it is joined itself
+            self.prefix(name)
+            return 0
+        spelled = self.below.get(child)
+        if spelled is None:
+            # if there is a prefix already, it is that of a name as it is
+            spelled = self.below[child] = {child} if child in self.prefixes else set()
+        # a list first: with an empty separator both names may be the same
+        spelled.update([f"{other}{CRFSUITE}{below}"
+                        for other in self.below.get(name, (name,))])
+        return 0
+
     cdef int list_strings(self, Prefix prefix, strings) except -1:
         """List features that are strings, with value 1."""
+        self.plain |= prefix is None
         # a set has another order in each process, and columns would have, too
         if isinstance(strings, (set, frozenset)):
             strings = sorted(strings, key=str)
@@ -272,9 +323,18 @@ cdef class Collector:
             made = self.prefixes[name] = Prefix(f"{name}{self.separator}")
         else:
             made = <object> found
+        if self.below and not self.depth and name in self.below:
+            self.below[name].add(name)
         self.recent[2 * place], self.recent[2 * place + 1] = name, made
         self.recent_names[place] = <PyObject*> name
         return made
+
+    def spellings(self):
+        """Return the beginnings of features, and what CRFsuite makes of them."""
+        joined = {(f"{name}{self.separator}", f"{spelled}{CRFSUITE}")
+                  for name in self.prefixes
+                  for spelled in self.below.get(name, (name,))}
+        return sorted(joined | {("", "")} if self.plain else joined)
 
     cdef int check_name(self, name) except -1:
         """Refuse names that are not strings."""
@@ -309,6 +369,7 @@ def collect(X, Columns columns, bint grow, str separator, bint single):
     """Return CSR arrays (data, indices, indptr) and offsets of sequences of features.
 
     Features without a column get one if grow is true; otherwise they are left out.
+    At the end are numbers of features, `n_features` and `n_known` of `Collector`.
     """
     cdef Collector collector = Collector(columns, grow, separator, single)
     cdef list offsets = [0]
@@ -320,4 +381,7 @@ def collect(X, Columns columns, bint grow, str separator, bint single):
         n_rows += collector.position
         offsets.append(n_rows)
     collector.add_rows()
-    return *collector.rows.arrays(), np.array(offsets, dtype=np.intp)
+    if collector.noting:
+        (<Vocabulary?> columns).spellings = collector.spellings()
+    counts = collector.n_features, collector.n_known
+    return *collector.rows.arrays(), np.array(offsets, dtype=np.intp), counts

@@ -1,5 +1,6 @@
 """Sparse feature rows from sequences of dicts and strings."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -22,6 +23,9 @@ from sksstruct.utils.typing import FeatureSequences
 
 # Callbacks hear of so many sequences at a time.
 _BLOCK = 1000
+# Read from a file of CRFsuite, a vectorizer warns if it knows at most this part of the
+# features, and if there are so many or another separator would explain it.
+_FEW, _SURE = 0.05, 20
 # Entries of rows whose columns are counted at once.
 _COUNTED = 2**22
 
@@ -38,6 +42,9 @@ class SequenceFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
         tags.input_tags.dict = True
         return tags
 
+    # whether names are those of a file, and not learned here
+    _is_read = False
+
     def _check_parameters(self):
         validate_params(self)
         if self.dtype not in (np.float32, np.float64, "float32", "float64"):
@@ -49,7 +56,9 @@ class SequenceFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
         With grow, features without a column get one; else they are left out.
         """
         single = self.dtype is not np.float64 and np.dtype(self.dtype) == np.float32
-        *rows, offsets = collect(X, columns, grow, self.separator, single)
+        *rows, offsets, counts = collect(X, columns, grow, self.separator, single)
+        if self._is_read and not grow:
+            self._warn_if_unknown(X, *counts)
         return PackedSequences.of_stored(
             StoredRows(*rows), len(columns), offsets, names
         )
@@ -202,7 +211,7 @@ class SequenceVectorizer(
         ['b']
         """
         self._check_parameters()
-        counts = {}
+        counts, spellings = {}, set()
         number = -1
         for number, part in enumerate(parts):
             check_is_fitted(part, "counts_")
@@ -212,6 +221,7 @@ class SequenceVectorizer(
                     f"{part.separator!r}; parts need min_count=1 and the separator "
                     f"{self.separator!r} of the whole"
                 )
+            spellings |= set(part._names.spellings)
             for name, count in zip(
                 part.feature_names_, part.counts_.tolist(), strict=True
             ):
@@ -219,12 +229,14 @@ class SequenceVectorizer(
         if number < 0:
             raise ValueError("parts is empty: at least one is required")
         numbers = np.fromiter(counts.values(), np.int64, len(counts))
-        self._learn(Vocabulary(counts), numbers)
+        table = Vocabulary(counts)
+        table.spellings = sorted(spellings)
+        self._learn(table, numbers)
         return self
 
     def _learn(self, table, counts):
         """Keep the features that are frequent enough; return which, or None for all."""
-        keep = None
+        keep, spellings = None, table.spellings
         if self.min_count > 1:
             keep = np.flatnonzero(counts >= self.min_count)
             if not len(keep):
@@ -234,19 +246,20 @@ class SequenceVectorizer(
             counts, names = counts[keep], table.names
             table = Vocabulary([names[j] for j in keep])
         self.counts_ = counts
-        self._keep_names(FeatureNames(table.names), table)
+        self._keep_names(FeatureNames(table.names, spellings), table)
         return keep
 
     def _keep_columns(self, columns):
         """Drop all features but some; return their names."""
         names = [self.feature_names_[j] for j in columns.tolist()]
         self.counts_ = self.counts_[columns]
-        self._keep_names(FeatureNames(names), Vocabulary(names))
+        self._keep_names(FeatureNames(names, self._names.spellings), Vocabulary(names))
         return self._names
 
     def _keep_names(self, names, table):
         """Set the names of the columns, and the table in which they are looked up."""
         self._names, self._table = names, table
+        self._is_read = not self.counts_.any()
         self.feature_names_ = names.to_list()
         vars(self).pop("vocabulary_", None)
         # now, and not at the first prediction
@@ -296,6 +309,43 @@ class SequenceVectorizer(
         check_iterable(X)
         return self._packed(X, self._table, self._names)
 
+    def _warn_if_unknown(self, X, n_features, n_known):
+        """Warn of items whose names are not those of the file that was read.
+
+        `n_features` and `n_known` are pairs, of other features and of joined ones.
+        """
+        number, known = sum(n_features), sum(n_known)
+        few = number > 0 and known <= _FEW * number
+        few_joined = n_features[1] > 0 and n_known[1] <= _FEW * n_features[1]
+        if not few and not few_joined:
+            return
+        example, hint = self._other_name(X), "are the items those of this model?"
+        if example is not None:
+            hint = (
+                f"the items have {example[0]!r:.80}, and the model {example[1]!r:.80}: "
+                "does the separator of the vectorizer join names as the model does?"
+            )
+        elif not few or number < _SURE:
+            return
+        warnings.warn(
+            f"only {known} of {number} attributes of X are known to the model, "
+            f"{n_known[1]} of {n_features[1]} strings below a name; {hint}",
+            stacklevel=4,
+        )
+
+    def _other_name(self, X):
+        """A name in X, and that of the file which has another separator."""
+        table = Vocabulary()
+        collect(X, table, True, self.separator, False)
+        pairs = {(self.separator, ":"), (self.separator, "="), ("=", ":"), (":", "=")}
+        for name in table.names:
+            for before, after in sorted(pairs):
+                for count in (1, -1) if before else ():
+                    other = name.replace(before, after, count)
+                    if other != name and other in self.vocabulary_:
+                        return name, other
+        return None
+
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the columns.
 
@@ -314,7 +364,7 @@ class SequenceVectorizer(
 
     def _state(self):
         # the names are enough
-        left_out = "_table", "feature_names_", "vocabulary_"
+        left_out = "_table", "_is_read", "feature_names_", "vocabulary_"
         state = super()._state()
         return {name: value for name, value in state.items() if name not in left_out}
 

@@ -33,6 +33,7 @@ cdef class Columns:
 @cython.final
 cdef class Vocabulary(Columns):
     cdef readonly list names
+    cdef public list spellings
     cdef Slot* _slots
     cdef Py_ssize_t _capacity
 

@@ -171,11 +171,13 @@ cdef class Vocabulary(Columns):
     ----------
     names : list of str
         Features in the order of their columns.
+    spellings : list of (str, str)
+        See `sksstruct.utils._names.FeatureNames`.
     """
 
     def __cinit__(self, names=()):
         cdef Feature feature
-        self.names = []
+        self.names, self.spellings = [], []
         self._resize(16)
         feature.head = NULL
         for name in names:

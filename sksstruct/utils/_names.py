@@ -1,5 +1,6 @@
 """Names of features, as many as a vocabulary has: compared and written as one text."""
 
+import json
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -7,6 +8,19 @@ import numpy as np
 
 # The entries of packed names.
 _TEXT, _LENGTHS = "names_utf8", "names_lengths"
+# Only where there are any.
+_SPELLINGS = "names_spellings"
+
+
+def check_spellings(spellings):
+    """Spellings as a list of pairs of strings, which may come from a damaged file."""
+    pairs = isinstance(spellings, list | tuple) and all(
+        isinstance(pair, list | tuple) and list(map(type, pair)) == [str, str]
+        for pair in spellings
+    )
+    if not pairs:
+        raise ValueError(f"spellings must be pairs of strings, got {spellings!r:.80}")
+    return [tuple(pair) for pair in spellings]
 
 
 class FeatureNames(Sequence):
@@ -20,10 +34,13 @@ class FeatureNames(Sequence):
     ----------
     names : iterable of str
         The names.
+    spellings : sequence of (str, str), default=()
+        Beginnings of names, up to where a vectorizer joined them with its separator,
+        and what python-crfsuite makes of these. They do not count in comparisons.
     """
 
-    def __init__(self, names):
-        self._names = list(names)
+    def __init__(self, names, spellings=()):
+        self._names, self.spellings = list(names), check_spellings(spellings)
         self._packed = self._array = self._digest = self._joined = None
         for k, name in enumerate(self._names):
             if not isinstance(name, str):
@@ -48,21 +65,30 @@ class FeatureNames(Sequence):
         if with_names is None:
             return None
         if with_names._joined is None or with_names._joined[0] != parts:
-            names = {}
+            names, others, spellings = {}, [], set()
             for number, part in enumerate(parts):
+                found = set(getattr(part, "spellings", ()))
+                spellings |= found
                 if isinstance(part, int):
                     part = [f"x{len(names) + k}" for k in range(part)]
+                others += () if found else part
                 for name in part:
                     while name in names:
                         name = f"{number}__{name}"
                     names[name] = None
-            with_names._joined = parts, cls(names)
+            # names may begin as those that another part has joined
+            prefixes = tuple(prefix for prefix, _ in spellings)
+            if any(name.startswith(prefixes) for name in others):
+                spellings.add(("", ""))
+            with_names._joined = parts, cls(names, sorted(spellings))
         return with_names._joined[1]
 
     @staticmethod
     def is_packed(value):
         """Whether a value of a state is what `packed` returned."""
-        return isinstance(value, dict) and value.keys() == {_TEXT, _LENGTHS}
+        return isinstance(value, dict) and (
+            value.keys() - {_SPELLINGS} == {_TEXT, _LENGTHS}
+        )
 
     def packed(self):
         """The names as two arrays: one text, and the number of letters of each name."""
@@ -71,6 +97,9 @@ class FeatureNames(Sequence):
             text = "".join(self._names).encode("utf-8", "surrogatepass")
             lengths = np.fromiter(map(len, self._names), np.int32, len(self))
             self._packed = {_TEXT: np.frombuffer(text, np.uint8), _LENGTHS: lengths}
+            if self.spellings:
+                text = json.dumps(self.spellings).encode()
+                self._packed[_SPELLINGS] = np.frombuffer(text, np.uint8)
         return self._packed
 
     @classmethod
@@ -83,11 +112,32 @@ class FeatureNames(Sequence):
         size = len(text.tobytes().decode("utf-8", "surrogatepass"))
         if (lengths < 0).any() or lengths.sum(dtype=np.int64) != size:
             raise ValueError("packed names: the lengths are not those of the text")
-        names = cls(())
+        spellings = packed.get(_SPELLINGS)
+        if spellings is not None:
+            spellings = json.loads(np.asarray(spellings, dtype=np.uint8).tobytes())
+        names = cls((), spellings or ())
         # a tagger needs no more than the digest, and the list only when asked for it
         names._names, names._packed, names._length = None, dict(packed), len(lengths)
         names.digest()
         return names
+
+    def spelled(self):
+        """For each name, the different names that python-crfsuite has for it."""
+        if not self.spellings:
+            return [[name] for name in self.to_list()]
+        known, spelled = {}, []
+        for prefix, other in self.spellings:
+            known.setdefault(prefix, []).append(other)
+        lengths = sorted(set(map(len, known)))
+        for name in self.to_list():
+            found = dict.fromkeys(
+                other + name[n:]
+                for n in lengths
+                for other in known.get(name[:n], ())
+                if n <= len(name)
+            )
+            spelled.append(list(found) or [name])
+        return spelled
 
     def digest(self):
         """A few bytes that are equal if all names are; found once."""

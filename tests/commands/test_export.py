@@ -47,7 +47,7 @@ def test_other_taggers(kind, tmp_path):
     joblib.dump(model, tmp_path / "m")
     arguments = ["export", str(tmp_path / "m"), "--to", "crfsuite"]
     assert main(arguments) == 0
-    found = Tagger.from_crfsuite(tmp_path / "m.crfsuite", separator="=")
+    found = Tagger.from_crfsuite(tmp_path / "m.crfsuite")
     marked = make_tagger().fit(X, y).crfsuite_items(X)
     assert found.predict(marked)[0].tolist() == y[0]
 

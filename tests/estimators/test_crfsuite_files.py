@@ -102,7 +102,7 @@ def test_crfsuite_finds_the_same(parameters, first, tmp_path, peer):
     items = tagger.crfsuite_items(other)
     assert_same(tagger, other, peer(path), items)
     # and so does what is read again
-    again = Tagger.from_crfsuite(path, separator="=")
+    again = Tagger.from_crfsuite(path)
     assert again.predict(items)[1].tolist() == tagger.predict(other)[1].tolist()
     assert_same(again, items, peer(path), items)
 
@@ -267,7 +267,7 @@ def test_warm_start_is_by_name(tmp_path):
     parameters = crfsuite_parameters(80, c2=0.1) | {"tol": 1e-8}
     tagger = make_tagger(**parameters, solver="lbfgs").fit(X, y)
     tagger.to_crfsuite(tmp_path / "model")
-    options = {**parameters, "separator": "=", "warm_start": True}
+    options = {**parameters, "warm_start": True}
     again = Tagger.from_crfsuite(tmp_path / "model", **options)
     # the vectorizer sees features in another order
     again.fit(X[::-1], y[::-1])
@@ -300,7 +300,7 @@ def test_warm_start_is_not_from_what_is_forbidden(tmp_path):
 def test_partial_fit(tmp_path):
     X, y = sentences(60)
     make_tagger(random_state=0).fit(X, y).to_crfsuite(tmp_path / "model")
-    options = {"separator": "=", "loss": "hinge", "solver": "auto"}
+    options = {"loss": "hinge", "solver": "auto"}
     tagger = Tagger.from_crfsuite(tmp_path / "model", **options)
     with pytest.raises(ValueError, match="n_sequences"):
         tagger[-1].partial_fit(tagger[0].transform(X), y)

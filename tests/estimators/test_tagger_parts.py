@@ -70,7 +70,7 @@ def test_what_prune_cannot_do(tmp_path):
 def test_prune_of_what_was_read_or_copied(tmp_path):
     tagger = make_tagger(loss="log", random_state=0).fit(X, y)
     tagger.to_crfsuite(tmp_path / "model")
-    read = Tagger.from_crfsuite(tmp_path / "model", separator="=")
+    read = Tagger.from_crfsuite(tmp_path / "model")
     largest = abs(np.asarray(read[-1].coef_)).max()
     assert len(read.prune(0.9 * largest)[0].feature_names_) < 8
     calibrated = CalibratedTagger(FrozenEstimator(tagger)).fit(X, y)
