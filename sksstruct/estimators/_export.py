@@ -157,7 +157,7 @@ class Exported:
     def _of_steps(cls, steps: list[tuple[str, Any]], path: PathLike) -> Self:
         if len(steps) != 1 or type(steps[0][1]).__name__ != cls.__name__:
             raise ValueError(
-                f"{path} has the steps {[name for name, _ in steps]!r:.80}, and not "
-                f"only a {cls.__name__}: read it with Tagger.from_json"
+                f"{path} has the steps {[name for name, _ in steps]!r:.80}, not only "
+                f"a {cls.__name__}: read it with Tagger.from_json"
             )
         return steps[0][1]

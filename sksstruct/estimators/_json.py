@@ -271,11 +271,10 @@ def _check_finite(value, where):
         items = [(f"{where}, {key:.80}", each) for key, each in value.items()]
     elif isinstance(value, list):
         # most values are numbers in long lists, which this passes over fast
-        items = [
-            (f"{where}[{k}]", each)
-            for k, each in enumerate(value)
-            if type(each) in (dict, list) or each in (math.inf, -math.inf)
-        ]
+        is_flat = {dict, list}.isdisjoint(map(type, value))
+        if is_flat and math.inf not in value and -math.inf not in value:
+            return
+        items = [(f"{where}[{k}]", each) for k, each in enumerate(value)]
     elif value in (math.inf, -math.inf):
         raise ValueError(f"{where.removeprefix(', ')} is an infinite number")
     else:
