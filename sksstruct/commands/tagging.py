@@ -127,6 +127,10 @@ def _read(options, source, least=1, **parameters):
         encoding=options.encoding, advice="--{} {}", least=least, **parameters,
     )  # fmt: skip
     sentences = reader.read(source)
+    if not sentences:
+        if least > 1:
+            raise ValueError(f"{source}: no tokens")
+        return [], []
     if options.columns is None:
         return sentences, sentences
     if max(options.columns) >= reader.n_columns:
@@ -293,9 +297,11 @@ def run_tag(options):
     whole, sentences = _read(
         options,
         _standard_input(options.encoding) if options.file == "-" else options.file,
+        least=1 + options.test,
         keep_docstart=not options.test,
     )
-    found = len(sentences[0])
+    # a file without tokens has no labels to add
+    found = len(sentences[0]) if sentences else n_columns
     if options.test:
         if found != n_columns + 1:
             raise ValueError(
@@ -308,7 +314,7 @@ def run_tag(options):
             f"{found} columns; the model was trained on {n_columns}, and a label"
             f"{_CHOICE}"
         )
-    labels = tagger.predict([s[:n_columns] for s in sentences])
+    labels = tagger.predict([s[:n_columns] for s in sentences]) if sentences else []
     if options.output is None:
         _write(sys.stdout, whole, labels)
     else:

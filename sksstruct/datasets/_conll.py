@@ -63,14 +63,15 @@ def read_conll(
     Returns
     -------
     sentences : list of tuple of list of str
-        The columns of each sentence, each with one entry per token.
+        The columns of each sentence, each with one entry per token. A file without
+        tokens has no sentences.
 
     Raises
     ------
     ValueError
         If a line has a different number of columns or an empty column (the error gives
-        the line number); if a line ends with a carriage return alone; if there is no
-        token at all; if the file has another encoding, or is cut short.
+        the line number); if a line ends with a carriage return alone; if the file has
+        another encoding, or is cut short.
 
     Examples
     --------
@@ -120,8 +121,6 @@ class ConllReader:
             elif rows:
                 sentences.append(tuple(map(list, zip(*rows, strict=True))))
                 rows = []
-        if not sentences:
-            raise ValueError(f"{place.removesuffix(', line')}: no tokens")
         return sentences
 
     def _is_comment(self, line):

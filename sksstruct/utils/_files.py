@@ -13,7 +13,7 @@ _MOST = 300
 # Errors of contents, and what they mean. Other errors are of the program, or, as that
 # of a missing file, of the system.
 _MEANINGS = {
-    UnicodeDecodeError: "it is not {0.encoding} text",
+    UnicodeDecodeError: "it is not {} text",
     (EOFError, zlib.error, lzma.LZMAError, OSError): "it is truncated or damaged",
     MemoryError: "it is too large for the memory",
     RecursionError: "it is nested too deeply",
@@ -45,7 +45,8 @@ def reading(path, place=""):
         if isinstance(error, ValueError) and text.startswith(f"{path}"):
             raise
         meaning = next(m for kind, m in _MEANINGS.items() if isinstance(error, kind))
-        text = ": ".join(filter(None, (meaning.format(error), text)))
+        encoding = getattr(error, "encoding", "").upper()
+        text = ": ".join(filter(None, (meaning.format(encoding), text)))
         where = f"{path}{place() if callable(place) else place}"
         raise ValueError(f"{where}: {cut(text)}") from None
 

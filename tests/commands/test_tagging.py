@@ -144,6 +144,17 @@ def test_bad_files(files, tmp_path, capsys):
     (tmp_path / "one").write_text("a\nb\n")
     assert main(["train", str(tmp_path / "one"), "-m", model]) == 2
     assert "one, line 1: expected 2 columns at least, a word" in capsys.readouterr().err
+    late, empty = str(tmp_path / "late"), str(tmp_path / "empty")
+    (tmp_path / "late").write_text("-DOCSTART-\n\n \t\n D\r\nb\n")
+    (tmp_path / "empty").write_text("\n")
+    for file, message in (
+        (late, "late, line 4: expected"),
+        (empty, "empty: no tokens"),
+    ):
+        assert main(["train", data, file, "-m", model]) == 2
+        assert message in capsys.readouterr().err
+        assert main(["train", data, "-m", model, "--test", file]) == 2
+        assert message in capsys.readouterr().err
     assert main(["tag", data, "-m", data]) == 2
     assert "is not a model" in capsys.readouterr().err
     (tmp_path / "crfsuite").write_bytes(b"lCRF and more")
@@ -157,7 +168,12 @@ def test_bad_files(files, tmp_path, capsys):
     assert main(["tag", str(tmp_path / "one"), "-m", model]) == 2
     assert "1 columns; the model was trained on 2" in capsys.readouterr().err
     assert main(["tag", str(tmp_path / "one"), "-m", model, "--test"]) == 2
-    assert "expected 2 and a label" in capsys.readouterr().err
+    assert "one, line 1: expected 2 columns at least" in capsys.readouterr().err
+    assert main(["tag", empty, "-m", model, "--test"]) == 2
+    assert "empty: no tokens" in capsys.readouterr().err
+    for columns in ([], ["--columns", "1,2"]):
+        assert main(["tag", empty, "-m", model, *columns]) == 0
+        assert capsys.readouterr().out == ""
 
 
 def test_separators_comments_and_encodings(tmp_path, capsys):
@@ -175,7 +191,7 @@ def test_separators_comments_and_encodings(tmp_path, capsys):
     train = ["train", str(data), "-m", model]
     given = []
     for message, *options in (
-        ("is not utf-8 text", "--encoding", "latin-1"),
+        ("is not UTF-8 text", "--encoding", "latin-1"),
         ("pass --comment '#'", "--comment", "#"),
         ("pass --separator '\\t'", "--separator", "\\t"),
         ("such as --empty '_'", "--empty", "_"),

@@ -33,8 +33,9 @@ class TestReadConll:
             datasets.read_conll(path, n_columns=3)
         with pytest.raises(ValueError, match=r"line 1: column 2 is empty.*empty='_'"):
             datasets.read_conll(["a\t\tb"], separator="\t")
-        with pytest.raises(ValueError, match="no tokens"):
-            datasets.read_conll(["", " "])
+        assert datasets.read_conll(["", " "]) == datasets.read_conll([]) == []
+        path.write_text("# x\n-DOCSTART- O\n\n \t\n")
+        assert datasets.read_conll(path, comment="#") == []
         path.write_bytes(b"\xff\xfe a\n")
         with pytest.raises(ValueError, match="not UTF-8"):
             datasets.read_conll(path)
