@@ -430,8 +430,6 @@ def _columns(X):
             raise TypeError(
                 f"X[{i}] must be a list of (word, tag) pairs, got {sentence!r:.80}"
             )
-        if not sentence:
-            raise ValueError(f"X[{i}] has no words")
         for t, token in enumerate(sentence):
             if not _is_token(token):
                 raise TypeError(

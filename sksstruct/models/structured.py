@@ -269,6 +269,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     def _read(self, X, y, sample_weight, seen):
         X, y = self._pairs(X, y)
+        sample_weight = self._weights_of(X, y, sample_weight)
         keep, weight = check_example_weight(sample_weight, len(X))
         X, y = self._chosen(X, keep), self._chosen(y, keep)
         return *self._learn_from(X, y, weight), weight
@@ -276,6 +277,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
     def _pairs(self, X, y):
         """Inputs and outputs of equal number, as `_chosen` takes them."""
         return as_pairs(X, y)
+
+    def _weights_of(self, X, y, sample_weight):
+        """Weights as given; zero for examples without parts, where models take them."""
+        return sample_weight
 
     def _chosen(self, examples, numbers):
         """Inputs, or outputs, of these numbers."""
@@ -326,7 +331,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     def _part(self, X, y, sample_weight):
         """Examples of positive weight, and their weights as given."""
         X, y = self._pairs(X, y)
-        weight, keep = part_weight(sample_weight, len(X))
+        weight, keep = part_weight(self._weights_of(X, y, sample_weight), len(X))
         return self._chosen(X, keep), self._chosen(y, keep), weight[keep]
 
     def _check_input(self, X, estimator):
@@ -380,6 +385,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
         losses = [self._loss_at(*each) for each in zip(X, y, predicted, strict=True)]
+        sample_weight = self._weights_of(X, y, sample_weight)
         if sample_weight is not None and not np.sum(sample_weight) > 0:
             raise ValueError("sample_weight must have a sum above zero")
         return 1.0 - float(np.average(losses, weights=sample_weight))

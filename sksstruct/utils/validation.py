@@ -168,6 +168,8 @@ def check_example_weight(sample_weight, n_examples, factors=None):
 def check_heads(heads, n_words, name):
     """The heads of a sentence's words as an array of integers, which may be no tree."""
     heads = np.asarray(heads)
+    if heads.shape == (n_words,) == (0,):
+        return heads.astype(np.intp)
     if heads.dtype.kind in "iu" and heads.shape == (n_words,):
         return heads
     text = (

@@ -160,7 +160,6 @@ BAD = {
     "X is a single dict": ({"a": "DT"}, None),
     "X is a single int": (3, None),
     "X is empty": ([], None),
-    r"X\[1\] has no words": ([[("a", "DT")], []], None),
     r"X\[0\] must be a list of \(word, tag\) pairs, got 'cat'": (["cat"], None),
     r"X\[0\]\[1\] must be a pair .* got 'cat'": ([[("a", "DT"), "cat"]], None),
     r"X\[0\]\[0\] must be a pair .* got \('a',\)": ([[("a",)]], None),

@@ -191,7 +191,7 @@ def test_sums_and_trees_of_longer_sentences(n, seed, size, single_root):
         heads, score = dependency_tree(scores, **kind)
         assert score == pytest.approx(scores[heads, np.arange(n)].sum(), rel=1e-12)
         log_partition, marginals = dependency_marginals(scores, **kind)
-        np.testing.assert_allclose(marginals.sum(axis=0), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(marginals.sum(axis=0), 1.0, rtol=1e-11)
         assert log_partition >= score - 1e-9 * abs(score)
         if single_root:
             assert marginals[0].sum() == pytest.approx(1.0, rel=1e-9)

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from sksstruct import SSVMClassifier
+from sksstruct.feature_extraction import ArcVectorizer
 from sksstruct.inference import dependency_marginals, dependency_tree
 from sksstruct.metrics import token_accuracy_score
 from sksstruct.models import DependencyModel, check_model
@@ -143,7 +144,7 @@ def without_loops(x):
 
 BAD = {
     r"X\[1\] has 5 rows": ([np.ones((6, 1)), np.ones((5, 1))], [[0, 1], [0, 1]]),
-    r"X\[0\] has 0 rows": ([np.ones((0, 1))], [[]]),
+    "X has no words: every sentence is empty": ([np.ones((0, 1))], [[]]),
     r"X has arcs of \[1, 2\] features": (
         [np.ones((6, 1)), np.ones((6, 2))],
         [[0, 1], [0, 1]],
@@ -193,3 +194,52 @@ def test_weights_count_sentences():
     assert mean != pytest.approx(np.mean(sizes), rel=0.05)
     np.testing.assert_allclose(weighted.weights_, many.weights_, atol=1e-3)
     assert weighted.objective_ == pytest.approx(many.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize(
+    "form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"]
+)
+@pytest.mark.parametrize(
+    "model",
+    [
+        DependencyModel(),
+        DependencyModel(False, False, loss_normalization="example"),
+    ],
+    ids=str,
+)
+def test_sentences_without_words(model, form, loss):
+    """Training leaves them out, and they have one tree, which is empty."""
+    rng = np.random.RandomState(0)
+    y = [np.array(heads) for heads in ([2, 0, 2], [0], [0, 1])]
+    X = [form(rng.normal(size=((len(z) + 1) * len(z), 2))) for z in y]
+    weight = np.array([1.0, 2.0, 3.0])
+    alone = SSVMClassifier(model, loss=loss, random_state=0).fit(X, y, weight)
+    empty = form(np.zeros((0, 2)))
+    mixed, labels = [empty, *X[:2], [], X[2]], [[], *y[:2], np.zeros(0), y[2]]
+    weights = np.array([5.0, 1.0, 2.0, 7.0, 3.0])
+    classifier = SSVMClassifier(model, loss=loss, random_state=0)
+    classifier.fit(mixed, labels, weights)
+    assert weights.tolist() == [5, 1, 2, 7, 3]
+    np.testing.assert_array_equal(classifier.coef_, alone.coef_)
+    assert classifier.score(mixed, labels, weights) == alone.score(X, y, weight)
+    for some, found in ((mixed, [0, 3, 1, 0, 2]), ([empty, []], [0, 0])):
+        predicted = classifier.predict(some)
+        assert [len(heads) for heads in predicted] == found
+        if loss == "log":
+            shapes = [each.shape for each in classifier.predict_marginals(some)]
+            assert shapes == [(n + 1, n) for n in found]
+    best, scores = classifier.predict_topk([[]], 3)
+    assert [len(heads) for heads in best[0]] == [0] and scores[0].tolist() == [0.0]
+    with pytest.raises(ValueError, match="X has no words: every sentence is empty"):
+        classifier.fit([empty, []], [[], []])
+    with pytest.raises(ValueError, match=r"y\[0\] must be integers of shape \(0,\)"):
+        classifier.fit([[], *X], [[1], *y])
+
+
+def test_arcs_of_no_words():
+    X, y = [[("a", "D"), ("cat", "N")], []], [[2, 0], []]
+    arcs = ArcVectorizer().fit(X, y).transform(X)
+    assert [part.shape[0] for part in arcs] == [6, 0]
+    parser = SSVMClassifier("dependencies", random_state=0).fit(arcs, y)
+    assert [heads.tolist() for heads in parser.predict(arcs)] == [[2, 0], []]

@@ -160,6 +160,8 @@ cdef class DependencyTrees(Structure):
                     int32_t* y) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i]
         cdef double score
+        if n == 0:
+            return 0
         if self.projective:
             score = projective_max(n, self.single_root, at.theta, at.memory, y)
         else:
@@ -179,6 +181,9 @@ cdef class DependencyTrees(Structure):
             k_most *= n
         k = min(k, k_most)
         own.make_room(k, n)
+        if n == 0:
+            own.values[0] = 0.0
+            return 1
         if self.projective:
             return projective_topk(
                 n, self.single_root, at.theta, k, at.memory, &own.scratch,
@@ -191,8 +196,10 @@ cdef class DependencyTrees(Structure):
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
         cdef Py_ssize_t n = self._sizes[i]
-        cdef double total
-        if self.projective:
+        cdef double total = 0.0
+        if n == 0:
+            pass
+        elif self.projective:
             total = projective_sums(
                 n, self.single_root, at.theta, 1.0 / mu, at.memory, means)
         else:

@@ -1,7 +1,7 @@
 """Dependency trees: parsing of sentences by features of arcs."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import KW_ONLY, dataclass
 from math import isqrt
 from typing import Any, Literal
@@ -12,8 +12,9 @@ from sksstruct.models._compiled import CompiledModel
 from sksstruct.models.dependencies._dependencies import DependencyTrees, find_flaw
 from sksstruct.models.graph.inputs import feature_rows, stack
 from sksstruct.models.normalization import divisor
+from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
-from sksstruct.utils.validation import check_heads
+from sksstruct.utils.validation import check_heads, check_weight
 
 
 @dataclass(eq=False, repr=False)
@@ -36,6 +37,9 @@ class DependencyModel(CompiledModel):
     is whatever this function turns into such features.
 
     An output is an integer array of shape (n,): the head of each word, 0 for the root.
+
+    Sentences without words, also as ``[]``, have one output, which is empty. Training
+    and scores leave them out.
 
     Parameters
     ----------
@@ -102,15 +106,33 @@ class DependencyModel(CompiledModel):
     mean_size_ = None
     _n_columns = 1
 
+    def _read(self, X, y, sample_weight, seen):
+        if all(map(_is_empty, as_list("X", X))):
+            raise ValueError("X has no words: every sentence is empty")
+        return super()._read(X, y, sample_weight, seen)
+
+    def _weights_of(self, X, y, sample_weight):
+        empty = [i for i, x in enumerate(X) if _is_empty(x)]
+        for i in empty:
+            check_heads(y[i], 0, f"y[{i}]")
+        if not empty:
+            return sample_weight
+        # not in place, which may be that of the caller
+        weight = check_weight(sample_weight, len(X)).copy()
+        weight[empty] = 0.0
+        return weight
+
     def _input(self, x, name):
+        if _is_empty(x) and (self.arc_features is not None or np.ndim(x) < 2):
+            return np.zeros((0, self.n_features_ or 0))
         if self.arc_features is not None:
             x = self.arc_features(x)
         x = feature_rows(x, name, self.n_features_)
         n = _n_words(x)
-        if not n or n * (n + 1) != x.shape[0]:
+        if n * (n + 1) != x.shape[0]:
             raise ValueError(
                 f"{name} has {x.shape[0]} rows of features, and must have (n + 1) n: "
-                "a row for each arc to one of n >= 1 words, from the root or a word"
+                "a row for each arc to one of n words, from the root or a word"
             )
         return x
 
@@ -131,7 +153,7 @@ class DependencyModel(CompiledModel):
         heads = check_heads(y, n, name)
         # numbers that 32 bits cannot hold are no words either
         heads = np.clip(heads, -1, n + 1).astype(np.int32)
-        flaw = find_flaw(heads, self.projective, self.single_root)
+        flaw = find_flaw(heads, self.projective, self.single_root) if n else None
         if flaw is not None:
             raise ValueError(f"{name} {flaw}")
         return heads
@@ -158,7 +180,7 @@ class DependencyModel(CompiledModel):
 
     def _marginals_of(self, structure, i, means):
         """Probability of each arc, (n + 1, n)."""
-        return means.reshape(-1, structure.sizes[i])
+        return means.reshape(structure.sizes[i] + 1, structure.sizes[i])
 
     # ---- the methods of any model ----
 
@@ -166,6 +188,8 @@ class DependencyModel(CompiledModel):
         y, y_hat = np.asarray(y), np.asarray(y_hat)
         if y.shape != y_hat.shape:
             raise ValueError(f"y has {len(y)} heads, and y_hat has {len(y_hat)}")
+        if not len(y):
+            return 0.0
         size = divisor(self.loss_normalization, len(y), self.mean_size_)
         return float((y != y_hat).sum() / size)
 
@@ -183,6 +207,13 @@ class DependencyModel(CompiledModel):
 def _named(blocks, others):
     """The weights, of which the block has one column: they are a vector."""
     return {"coef": blocks[0][0][:, 0]}
+
+
+def _is_empty(x):
+    """Whether a sentence has no words."""
+    if hasattr(x, "shape"):
+        return bool(x.shape) and x.shape[0] == 0
+    return isinstance(x, Sized) and len(x) == 0
 
 
 def _n_words(x):
