@@ -30,6 +30,8 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         spec._learn_from_batch(X, y, weight, classes)
     elif classes is not None and set(classes) != set(spec.classes_.tolist()):
         raise ValueError("classes differ from those of the first call")
+    # features stay as they are: later mini-batches may be of any size
+    spec.follows_scale, spec.centers_ = False, None
     spec._warn_of_cuts(y, 4)  # past partial_fit
     labelings = spec._outputs(X, y)
     seen, total = (0.0 if fresh else spec._total), float(weight.sum())

@@ -122,7 +122,7 @@ class LinearSSVC(
     ['low', 'high']
     """
 
-    alpha: NonNegative | Literal["auto"] = 1e-4
+    alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
     solver: AnySolver = "auto"
     max_iter: Count = 10000

@@ -252,6 +252,7 @@ class SegmentCRF(
     def _model(self):
         model = SegmentModel(**taken(self, _OF_THE_MODEL))
         model.is_likelihood = self.loss == "log"
+        model.follows_scale = self.alpha == "auto"
         check_loss(self.loss, model)
         return model
 

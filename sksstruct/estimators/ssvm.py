@@ -181,7 +181,7 @@ class SSVMClassifier(
 
     model: str | StructuredModel = "multiclass"
     _: KW_ONLY
-    alpha: NonNegative | Literal["auto"] = 1e-3
+    alpha: NonNegative | Literal["auto"] = "auto"
     loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
     score_function: ScoreFunction | None = None
     solver: AnySolver = "auto"
@@ -248,9 +248,8 @@ class SSVMClassifier(
             self.score_function.check()
             model._set_score(clone(self.score_function))
         # a score function may do anything with the scale of features
-        model.follows_scale = (
-            self.alpha == "auto" and model.is_flat and self.score_function is None
-        )
+        model.is_likelihood = self.loss == "log"
+        model.follows_scale = self.alpha == "auto" and self.score_function is None
         return model
 
     # ---- prediction ----

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss, identity_rows, join_weights
 from sksstruct.models.structured import StructuredModel, as_list
@@ -42,12 +43,47 @@ class CompiledModel(Constrained, StructuredModel):
     def _learn_from(self, X, y, weight):
         X, y = self._learn_from_part(X, y, weight)
         self._settle()
-        return X, y
+        return self._at_scale(X), y
 
     def _learn_from_part(self, X, y, weight):
         self._forget()
         X = self._check_input(X, None)
-        return X, self._learn(X, y, weight)
+        y = self._learn(X, y, weight)
+        self._learn_moments(X, weight)
+        return X, y
+
+    # ---- the scale of features, which alpha="auto" follows ----
+
+    # ``_with_rows(X, rows)`` returns checked inputs with other rows of features; None
+    # where the scale is not followed.
+    _with_rows: Any = None
+
+    @property
+    def intercept_scaling_(self):
+        return super().intercept_scaling_ if self.follows_scale else 1.0
+
+    def _learn_moments(self, X, weight):
+        """Learn the moments of the rows of a part of the data."""
+        if self.follows_scale and self._with_rows is not None:
+            sizes = np.diff(self._offsets(X))
+            self.moments_ = ColumnMoments.of(self._rows(X), np.repeat(weight, sizes))
+
+    def _at_scale(self, X):
+        """Checked inputs as they are trained on, once all moments are known."""
+        if not self.follows_scale or self._with_rows is None:
+            return X
+        return self._with_rows(X, self._over_scale(self._rows(X)))
+
+    def _own_units(self, weights):
+        weights = weights.copy()
+        if self.follows_scale and self._with_rows is not None:
+            views = self._empty().views(weights)
+            views["coef"][...] /= self.intercept_scaling_
+            if self.centers_ is not None:
+                views["intercept"][...] -= self._off_centers(views["coef"])
+        return weights
+
+    # ---- what is bound ----
 
     def _empty(self):
         """The model bound to the smallest input there is, which tells the weights."""
@@ -63,13 +99,16 @@ class CompiledModel(Constrained, StructuredModel):
 
     def _settle(self):
         """Learn what follows from what all data have told, of which parts are some."""
+        moments = vars(self).pop("moments_", None)
+        if moments is not None:
+            self._learn_scale(moments)
         if self._score_function is None:
             self.n_weights_ = self._empty().n_weights
 
     def _read_part(self, X, y, sample_weight):
         X, y, weight = super()._read_part(X, y, sample_weight)
         X = self._check_input(X, None)
-        return X, self._outputs(X, y), weight
+        return self._at_scale(X), self._outputs(X, y), weight
 
     def _forget(self):
         """Drop what was learned from an earlier training set."""
@@ -110,7 +149,9 @@ class CompiledModel(Constrained, StructuredModel):
 
     def _bind(self, examples):
         if self._score_function is None:
-            return self._bound(*examples)
+            model = self._bound(*examples)
+            model.feature_scale = 1.0 / self.intercept_scaling_
+            return model
         X, y, weight = examples
 
         def bind(numbers, rows, example_weights):

@@ -28,8 +28,9 @@ class Facts:
         Total weight of the positions.
     learned : dict of str to tuple
         What a model has learned from the part: how it is merged, and the value. "sum"
-        adds, "max" takes the larger number, "labels" joins lists of labels, "equal"
-        must be the same in all parts. Numbers may be values of dicts.
+        adds, "max" takes the larger number, "labels" joins lists of labels, "moments"
+        merges `ColumnMoments`, "equal" must be the same in all parts. Numbers may be
+        values of dicts.
     """
 
     sizes: dict
@@ -89,6 +90,8 @@ class Facts:
         one, two = self.learned[name][1], other.learned.get(name, (rule, None))[1]
         if rule == "sum":
             return added(one, two) if isinstance(one, dict) else one + two
+        if rule == "moments":
+            return one.merge(two)
         if rule == "max" and isinstance(one, dict):
             return {k: max(one.get(k, 0), two.get(k, 0)) for k in {**one, **two}}
         if rule == "max":

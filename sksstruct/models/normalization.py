@@ -35,3 +35,29 @@ def divisor(normalization, size, mean):
     if normalization == "mean" and mean is None:
         raise ValueError("the mean size is not known before the model has seen data")
     return {"mean": mean, "example": size, None: 1.0}[normalization]
+
+
+# What alpha="auto" stands for where features are divided by the number of nodes, but for
+# their scale.
+NODE_ALPHA = 1e-3
+
+
+def size_alpha(model, n_nodes, is_normalized, is_sum):
+    """What alpha="auto" of outputs of many nodes stands for, but for the scale.
+
+    Scores, and losses that are not divided, grow with the number of nodes: outputs of
+    any size have the alpha of those whose features are divided by it.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        The model.
+    n_nodes : float
+        Mean number of nodes.
+    is_normalized, is_sum : bool
+        Whether features are divided by it, and losses are not.
+    """
+    size = 1.0 if is_normalized else n_nodes**2
+    if model.is_likelihood:
+        return NODE_ALPHA * size / n_nodes
+    return NODE_ALPHA * size * (n_nodes if is_sum else 1.0)

@@ -6,10 +6,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from sksstruct.models.facts import part_weight
+from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils.labels import refuse_missing
 from sksstruct.utils.sparse_input import sound_csr, validate_rows
-from sksstruct.utils.validation import check_example_weight, label_costs
+from sksstruct.utils.validation import check_example_weight, check_weight, label_costs
 
 # Options for scikit-learn's validation of a matrix of samples.
 ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
@@ -29,13 +30,19 @@ class RowsModel(ModelSpec):
         refuse_missing(y)
         X, y = validate_rows(seen, X, y, **self._options)
         X, Y = _canonical(X), self._learn(X, y)
+        n_samples = len(Y)
         keep, weight = check_example_weight(
-            sample_weight, len(Y), lambda weight: self._factors_of(Y, weight)
+            sample_weight, n_samples, lambda weight: self._factors_of(Y, weight)
         )
-        if len(keep) < len(Y):
+        if len(keep) < n_samples:
             X, Y = X[keep], Y[keep]
         self._weigh(Y, weight)
-        return self._over_scale(X, weight), Y, weight
+        if self.follows_scale:
+            # whatever errors of a class cost
+            given = check_weight(sample_weight, n_samples)[keep]
+            self._learn_scale(ColumnMoments.of(X, given))
+            X = self._over_scale(X)
+        return X, Y, weight
 
     def _learn(self, X, y):
         """Learn from checked data; return the outputs as numbers."""
@@ -61,7 +68,7 @@ class RowsModel(ModelSpec):
         if len(keep) < len(Y):
             X, Y = X[keep], Y[keep]
         if self.follows_scale:
-            X = X / self.intercept_scaling_
+            X = self._over_scale(X)
         return X, Y, weight[keep] / total
 
 

@@ -4,13 +4,12 @@ import math
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
-from sksstruct.utils._mixed import MixedRows
+from sksstruct.models.scale import ColumnMoments, centered
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
 
-# What alpha="auto" is multiplied by, in units of the mean squared norm of the rows of
+# What alpha="auto" is multiplied by, in units of the mean square of the centered rows of
 # features: about 1 for those of texts, for which the numbers were chosen.
 FACTOR_OF_SQUARE = 0.075
 # What alpha="auto" stands for with sequences, but for `alpha_factor`, which is about 1
@@ -19,45 +18,6 @@ FACTOR_OF_SQUARE = 0.075
 HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
 # Below this mean of squares, floating-point numbers cannot follow the scale.
 _LEAST_SQUARE = 1e-300
-# Entries that are squared together.
-_BATCH = 2**20
-
-
-def row_squares(rows):
-    """Squared norm of each row of features, in double precision.
-
-    Parameters
-    ----------
-    rows : ndarray, CSR or MixedRows of shape (n_rows, n_features)
-        The features, which may be on disk.
-
-    Returns
-    -------
-    squares : ndarray of shape (n_rows,)
-        The squared norms; inf where they overflow. If there are features and all
-        squares underflow, the least normal number.
-    """
-    if isinstance(rows, MixedRows):
-        return row_squares(rows.sparse) + row_squares(rows.dense)
-    n, out = rows.shape[0], np.zeros(rows.shape[0])
-    is_sparse = sparse.issparse(rows)
-    size = rows.indptr[-1] if is_sparse else rows.size
-    step = max(int(_BATCH * n / max(size, 1)), 1)
-    # `alpha_factor` says that they are too large
-    with np.errstate(over="ignore"):
-        for first in range(0, n, step):
-            last = min(first + step, n)
-            if not is_sparse:
-                part = rows[first:last]
-                out[first:last] = np.einsum("ij,ij->i", part, part, dtype=np.float64)
-                continue
-            places = rows.indptr[first : last + 1]
-            row = np.repeat(np.arange(last - first), np.diff(places))
-            values = np.square(rows.data[places[0] : places[-1]], dtype=np.float64)
-            out[first:last] = np.bincount(row, values, last - first)
-    if n and out.max() < _LEAST_SQUARE and (rows.data if is_sparse else rows).any():
-        out[:] = np.finfo(np.float64).tiny
-    return out
 
 
 def alpha_factor(mean_square):
@@ -69,7 +29,7 @@ def alpha_factor(mean_square):
     Parameters
     ----------
     mean_square : float
-        Mean squared norm of the rows of features.
+        As of `ColumnMoments.mean_square`.
     """
     if not np.isfinite(mean_square):
         raise ValueError(
@@ -222,9 +182,13 @@ class ModelSpec:
 
     # Whether alpha is "auto", so that the model learns how large features are.
     follows_scale = False
-    # Mean squared norm of the rows of features. Zero, which nothing follows, where they
-    # are no rows.
+    # Whether the loss is the likelihood, whose alpha is another.
+    is_likelihood = False
+    # How large the rows of features are, as `ColumnMoments.mean_square` tells. Zero,
+    # which nothing follows, where they are no rows.
     mean_square_ = 0.0
+    # What is subtracted from the columns of features in training, or None.
+    centers_ = None
     # What alpha="auto" stands for, but for that factor.
     auto_alpha = 1e-3
 
@@ -241,13 +205,23 @@ class ModelSpec:
         """
         return math.sqrt(alpha_factor(self.mean_square_))
 
-    def _over_scale(self, X, weight):
+    def _learn_scale(self, moments):
+        """Learn how large features are, and where their middle is."""
+        self.mean_square_ = moments.mean_square()
+        self.centers_ = moments.centers() if self._absorbs_centers else None
+
+    @property
+    def _absorbs_centers(self):
+        """Whether the bias makes up for a number that is subtracted from a column."""
+        return self.fit_intercept
+
+    def _over_scale(self, X):
         """Rows of features as they are trained on, once their scale is learned."""
-        if not self.follows_scale:
-            return X
-        # not by BLAS, whose bits may depend on its threads
-        self.mean_square_ = float((weight * row_squares(X)).sum() / weight.sum())
-        return X / self.intercept_scaling_
+        return centered(X, self.centers_) / self.intercept_scaling_
+
+    def _off_centers(self, coef):
+        """What the bias of features as given is less than that of centered ones."""
+        return 0.0 if self.centers_ is None else coef @ self.centers_
 
     def solver_alpha(self, alpha: float) -> float:
         """The regularization of the problem that solvers see, from that of the user."""

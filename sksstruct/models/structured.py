@@ -300,9 +300,12 @@ class StructuredModel(ModelSpec, BaseEstimator):
         if not len(X):
             return None
         part, total, learned = clone(self), float(weight.sum()), {}
+        part.follows_scale = self.follows_scale
         part._learn_from_part(X, y, weight)
         for name, value in vars(part).items():
             rule = self._from_parts.get(name, "equal")
+            if name == "moments_":
+                rule = "moments"
             if name.endswith("_"):
                 if rule == "mean":
                     rule, value = "sum", total * value

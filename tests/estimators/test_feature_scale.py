@@ -24,7 +24,7 @@ from sksstruct import (
 )
 from sksstruct.estimators._held_out import FACTORS
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models import ELUScore, GraphModel
+from sksstruct.models import ELUScore, StructuredModel
 from sksstruct.solvers import BCFW
 from sksstruct.utils.packed import PackedSequences
 
@@ -168,11 +168,11 @@ class TestChain:
                 assert limit < 1.0
 
     def test_units_of_the_user(self):
-        X, y = sequences(4)
+        X, y = sequences(4, is_sparse=True)
         auto = fitted(X, y)
-        squares = (X.values**2).sum(axis=1)
-        assert auto.alpha_ == pytest.approx(0.0015 * squares.mean())
-        assert auto.intercept_scaling_ == pytest.approx((0.075 * squares.mean()) ** 0.5)
+        square = variance(X.values)
+        assert auto.alpha_ == pytest.approx(0.0015 * square)
+        assert auto.intercept_scaling_ == pytest.approx((0.075 * square) ** 0.5)
         given = fitted(
             X, y, alpha=auto.alpha_, intercept_scaling=auto.intercept_scaling_
         )
@@ -227,8 +227,7 @@ class TestChain:
                 tagger.partial_fit(times(rows, c), labels, classes=[0, 1, 2])
         one, other = taggers
         # the first batch says for all
-        squares = (X[:6].values ** 2).sum(axis=1)
-        assert one.alpha_ == pytest.approx(0.0015 * squares.mean())
+        assert one.alpha_ == pytest.approx(0.0015 * variance(X[:6].values))
         for name in CONSTANT:
             np.testing.assert_array_equal(getattr(other, name), getattr(one, name))
         np.testing.assert_array_equal(16.0 * other.coef_, one.coef_)
@@ -285,6 +284,11 @@ class TestChain:
             fitted(X, y, score_function=score, intercept_scaling=2.0)
 
 
+def variance(rows):
+    """Mean squared distance of rows from their mean."""
+    return array(rows).var(axis=0).sum()
+
+
 def max_margin(tagger, x, labels, y):
     """The structured hinge of a sequence, by enumeration of its labelings."""
     mean_length = np.mean([len(each) for each in y])
@@ -335,8 +339,7 @@ class TestTables:
         X, y = samples(1, is_sparse)
         y = y if labels is None else labels[y]
         one = pickle.loads(pickle.dumps(fitted(X, y, estimator)))
-        squares = (X**2).sum(axis=1)
-        near = np.isclose(one.alpha_, factor * squares.mean(), rtol=1e-9)
+        near = np.isclose(one.alpha_, factor * variance(X), rtol=1e-9)
         assert np.count_nonzero(near) == 1
         scores = one.decision_function(X)
         for c in (2.0**-7, 2.0**5):
@@ -354,12 +357,13 @@ class TestTables:
             estimator.decision_function(X * 300.7), expected, rtol=0.02, atol=0.02
         )
 
-    def test_default_has_no_scale(self):
+    def test_a_number_has_no_scale(self):
         X, y = samples(2, False)
-        classifier = fitted(X, y, SSVMClassifier())
+        classifier = fitted(X, y, SSVMClassifier(alpha=1e-3))
         assert classifier.alpha_ == 1e-3
         assert not np.allclose(
-            fitted(X * 8, y, SSVMClassifier()).intercept_, classifier.intercept_
+            fitted(X * 8, y, SSVMClassifier(alpha=1e-3)).intercept_,
+            classifier.intercept_,
         )
 
     def test_interaction_scaling_is_in_units_of_x(self):
@@ -373,12 +377,27 @@ class TestTables:
         np.testing.assert_array_equal(one.interactions_, other.interactions_)
 
     def test_models_without_rows(self):
-        X = [(np.eye(2), [(0, 1)]), (np.eye(2)[::-1], [(0, 1)])]
-        y = [[0, 1], [1, 0]]
-        classifier = SSVMClassifier(GraphModel(), alpha="auto", random_state=0)
-        given = SSVMClassifier(GraphModel(), alpha=1e-3, random_state=0).fit(X, y)
-        assert classifier.fit(X, y).alpha_ == 1e-3
+        X, y = np.eye(2), [0, 1]
+        classifier = SSVMClassifier(ByHand(), random_state=0).fit(X, y)
+        given = SSVMClassifier(ByHand(), alpha=1e-3, random_state=0).fit(X, y)
+        assert classifier.alpha_ == 1e-3
         np.testing.assert_array_equal(classifier.weights_, given.weights_)
+
+
+class ByHand(StructuredModel):
+    """Two classes, of which nothing but the required methods is known."""
+
+    def joint_feature(self, x, y):
+        return x if y else -x
+
+    def loss(self, y, y_hat):
+        return float(y != y_hat)
+
+    def decode(self, x, w):
+        return int(x @ w > 0)
+
+    def loss_augmented_decode(self, x, y, w):
+        return int(x @ w + 0.5 - y > 0)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

@@ -52,8 +52,9 @@ class BinaryModel(ClassesModel):
     def _attributes(self, weights, views=None):
         if views is None:
             views = {"coef": weights[None, :-1], "intercept": weights[-1:]}
+        coef = views["coef"] / self.intercept_scaling_
         return {
             "classes_": self.classes_,
-            "coef_": views["coef"] / self.intercept_scaling_,
-            "intercept_": views["intercept"].copy(),
+            "coef_": coef,
+            "intercept_": views["intercept"] - self._off_centers(coef),
         }

@@ -30,6 +30,7 @@ from sksstruct.models.chain.pair_support import (
     seen_triples,
 )
 from sksstruct.models.facts import Facts
+from sksstruct.models.scale import centered
 from sksstruct.models.scores.score import ScoreFunction
 from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, ModelSpec
@@ -37,8 +38,6 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import LabelEncoder, label_costs
 
-# What parts of the data tell of the features: sum of squares, and weight of positions.
-_LEARNED = "squares", "positions"
 # Training with the hinge keeps transitions only where they have a weight from so many
 # labels on, unless the data have more than this share of all pairs, or too many are
 # forbidden: the more labels the larger their share may be, and all from FORBID_ALL on.
@@ -171,8 +170,10 @@ all_possible_transitions, all_possible_triples, class_weight
         self._learn_triples(seen_triples(data) if self._sees_triples else None)
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
-        self._learn_scale(*data.squares())
-        return data
+        # a score function may do anything with the scale of features
+        if self.score_function is None:
+            self._learn_scale(data.moments())
+        return self._around_centers(data)
 
     @property
     def _sees_triples(self):
@@ -184,10 +185,21 @@ all_possible_transitions, all_possible_triples, class_weight
         if self.order > 1 and self.all_possible_triples:
             self.triples_ = all_triples(len(self.classes_))
 
-    def _learn_scale(self, squares, positions):
-        # a score function may do anything with the scale of features
-        if self.score_function is None:
-            self.mean_square_ = squares / positions
+    @property
+    def _absorbs_centers(self):
+        return (
+            self.intercept_scaling == "auto"
+            and self.fit_intercept
+            and self.all_possible_states
+            and self.transition_features is None
+        )
+
+    def _around_centers(self, data):
+        """The data with centered features."""
+        if self.centers_ is None:
+            return data
+        values = centered(data.packed.values, self.centers_)
+        return replace(data, packed=PackedSequences(values, data.packed.offsets))
 
     def _learn_labels(self, classes, X, label_weights, forbidden):
         """Learn labels, features, costs and constraints; return labels' numbers.
@@ -247,10 +259,7 @@ all_possible_transitions, all_possible_triples, class_weight
             counts,
             float(weight.sum()),
             float(weight @ data.known_lengths()),
-            {
-                name: ("sum", value)
-                for name, value in zip(_LEARNED, data.squares(), strict=True)
-            },
+            {"moments": ("moments", data.moments())},
         )
 
     def _part(self, X, y, sample_weight):
@@ -272,7 +281,7 @@ all_possible_transitions, all_possible_triples, class_weight
         )
         self.n_seen_, self.n_sequences_ = facts.total, facts.n_examples
         self.mean_length_ = facts.length / facts.total
-        self._learn_scale(*(facts.learned[name][1] for name in _LEARNED))
+        self._learn_scale(facts.learned["moments"][1])
 
     def _read_part(self, X, y, sample_weight):
         data = self._part(X, y, sample_weight)
@@ -282,7 +291,7 @@ all_possible_transitions, all_possible_triples, class_weight
         rest = data.without_zeros()
         # the p_i of all data, and not of the part
         weight = data.weight[data.weight > 0.0] / self.n_seen_
-        return replace(rest, weight=weight)
+        return self._around_centers(replace(rest, weight=weight))
 
     @property
     def _every_weight(self):
@@ -472,6 +481,7 @@ all_possible_transitions, all_possible_triples, class_weight
         scaling = self.intercept_scaling_
         constant["intercept_scaling_"] = scaling
         found = view_attributes(views, self.pairs_, self.triples_, scaling)
+        found["intercept_"] -= self._off_centers(found["coef_"])
         return {**constant, **found}
 
     def _can_continue(self, previous, state):

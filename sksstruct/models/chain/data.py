@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from sksstruct.models.spec import row_squares
+from sksstruct.models.scale import ColumnMoments
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     check_sequence_weight,
@@ -130,14 +130,16 @@ class TrainingData:
         """Mean number of positions whose label was observed, by weight."""
         return float(np.average(self.known_lengths(), weights=self.weight))
 
-    def squares(self):
-        """Sum of the squares of all features, and number of positions, by weight."""
-        lengths, squares = self.packed.lengths, row_squares(self.packed.values)
-        if self.weight is None:
-            return float(squares.sum()), float(len(squares))
-        # not by BLAS, whose bits may depend on its threads
-        squares = (np.repeat(self.weight, lengths) * squares).sum()
-        return float(squares), float((self.weight * lengths).sum())
+    def moments(self):
+        """Moments of the features, by the weight of their sequences."""
+        weight = self.weight
+        if weight is not None:
+            weight = np.repeat(weight, self.packed.lengths)
+        moments = ColumnMoments.of(self.packed.values, weight)
+        if self.packed.is_mapped:
+            # rows on disk stay there, and as they are
+            moments.filled[:] = 0.0
+        return moments
 
     def label_weights(self):
         """Weight of the positions of each label."""

@@ -22,8 +22,9 @@ from sksstruct.models.graph.inputs import (
     shaped,
     stack,
     total_weight,
+    with_nodes,
 )
-from sksstruct.models.normalization import TEXTS, divisor
+from sksstruct.models.normalization import TEXTS, divisor, size_alpha
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Examples
@@ -120,11 +121,12 @@ class GraphModel(CompiledModel):
     _from_parts = {
         "classes_": "labels",
         "mean_size_": "mean",
+        "mean_nodes_": "mean",
         "_counts_": "sum",
         "_cycles_": "sum",
     }
     # what is known of the training data, once there are any
-    n_edges_ = inference_ = mean_size_ = None
+    n_edges_ = inference_ = mean_size_ = mean_nodes_ = None
 
     def check(self) -> None:
         super().check()
@@ -195,6 +197,7 @@ class GraphModel(CompiledModel):
         self._counts_ = dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
         self._cycles_ = self._find_cycle(X)
         self.mean_size_ = float(np.average(list(map(total_weight, X)), weights=weight))
+        self.mean_nodes_ = float(np.average(sizes, weights=weight))
         return np.split(labels, np.cumsum(sizes)[:-1])
 
     def _learn_from(self, X, y, weight):
@@ -274,6 +277,15 @@ class GraphModel(CompiledModel):
 
     def _rows(self, X):
         return stack([x.node_features for x in X])
+
+    def _with_rows(self, X, rows):
+        return with_nodes(X, rows, self._offsets(X))
+
+    @property
+    def auto_alpha(self) -> float:  # type: ignore[override]
+        return size_alpha(
+            self, self.mean_nodes_, self.normalize_, self.loss_normalization is None
+        )
 
     def _bound(self, X, y_true, example_weights, nodes=None):
         offsets = self._offsets(X)

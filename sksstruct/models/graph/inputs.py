@@ -1,5 +1,6 @@
 """What inputs and outputs of models of graphs are: `Graph`, and labels of its nodes."""
 
+import itertools
 from operator import index
 from typing import Any, NamedTuple
 
@@ -267,6 +268,25 @@ def stack(rows):
     if any(sparse.issparse(each) for each in rows):
         return sparse.vstack([sparse.csr_array(each) for each in rows], format="csr")
     return np.concatenate(rows)
+
+
+def with_nodes(graphs, rows, offsets):
+    """Graphs with other features of their nodes.
+
+    Parameters
+    ----------
+    graphs : list of Graph
+        Graphs.
+    rows : ndarray or CSR of shape (n_nodes, n_features)
+        Features of all nodes.
+    offsets : ndarray of shape (n_graphs + 1,)
+        Where the nodes of each graph begin.
+    """
+    parts = itertools.pairwise(offsets.tolist())
+    return [
+        x._replace(node_features=rows[a:b])
+        for x, (a, b) in zip(graphs, parts, strict=True)
+    ]
 
 
 def scaled(rows, factors, constant=False):

@@ -116,6 +116,9 @@ def forest_factors(model):
 class BoundRelaxedGraph(BoundPython):
     """A `RelaxedGraphModel` bound to data: an oracle in Python, and factors."""
 
+    # a pass of others solves a linear program for each graph
+    preferred_solver = "gdmm"
+
     @property
     def oracles(self):
         return (*super().oracles, "factors")

@@ -22,9 +22,11 @@ from sksstruct.models.graph.inputs import (
     plain,
     shaped,
     total_weight,
+    with_nodes,
 )
 from sksstruct.models.graph.labeled import BoundRelaxedGraph
-from sksstruct.models.normalization import TEXTS, divisor
+from sksstruct.models.normalization import TEXTS, divisor, size_alpha
+from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.structured import StructuredModel
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Constrained
@@ -109,7 +111,7 @@ class RelaxedGraphModel(Constrained, StructuredModel):
     )
 
     # what is known of the training data, once there are any
-    n_features_ = n_edges_ = orders_ = mean_size_ = cast(Any, None)
+    n_features_ = n_edges_ = orders_ = mean_size_ = mean_nodes_ = cast(Any, None)
 
     # ---- inputs ----
 
@@ -176,7 +178,28 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         self.prepare(X, y)
         sizes = [total_weight(self._parts(x)) for x in X]
         self.mean_size_ = float(np.average(sizes, weights=weight))
-        return X, y
+        graphs = [Graph(*x)._replace(node_features=self._parts(x)[0]) for x in X]
+        n_nodes = [len(x.node_features) for x in graphs]
+        self.mean_nodes_ = float(np.average(n_nodes, weights=weight))
+        if not self.follows_scale:
+            return X, y
+        rows = np.concatenate([x.node_features for x in graphs])
+        self._learn_scale(ColumnMoments.of(rows, np.repeat(weight, n_nodes)))
+        offsets = np.concatenate([[0], np.cumsum(n_nodes)])
+        return with_nodes(graphs, self._over_scale(rows), offsets), y
+
+    @property
+    def auto_alpha(self) -> float:  # type: ignore[override]
+        is_sum = self.loss_normalization is None
+        return size_alpha(self, self.mean_nodes_, self.normalize, is_sum)
+
+    def _own_units(self, weights):
+        weights = weights.copy()
+        coef, bias, _ = self._blocks(weights)
+        coef /= self.intercept_scaling_
+        if bias is not None:
+            bias -= self._off_centers(coef.T)
+        return weights
 
     def _bind(self, examples):
         return BoundRelaxedGraph(self, *examples)

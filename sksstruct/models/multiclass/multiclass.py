@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_array, check_X_y
 from sksstruct.models.facts import Facts
 from sksstruct.models.multiclass._multiclass import Classes
 from sksstruct.models.rows import ClassesModel
+from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss
-from sksstruct.models.spec import row_squares
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._single_row import BoundSingleRow
 from sksstruct.models.tables._table import block_ld
@@ -70,16 +70,12 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
         X, y, weight = self._checked_part(X, y, sample_weight)
         classes, labels = np.unique(y, return_inverse=True)
         counts = np.bincount(labels, weights=weight)
-        squares = np.bincount(labels, weights=weight * row_squares(X))
-        by_class = classes.tolist()
         return Facts(
             {number: int(np.count_nonzero(weight))},
             X.shape[1],
-            counts=dict(zip(by_class, counts.tolist(), strict=True)),
+            counts=dict(zip(classes.tolist(), counts.tolist(), strict=True)),
             total=float(weight.sum()),
-            learned={
-                "squares": ("sum", dict(zip(by_class, squares.tolist(), strict=True)))
-            },
+            learned={"moments": ("moments", ColumnMoments.of(X, weight))},
         )
 
     def _learn_facts(self, facts):
@@ -94,11 +90,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
         if not (np.isfinite(self._factors).all() and (self._factors > 0.0).all()):
             raise ValueError("class_weight must be finite, and positive with parts")
         if self.follows_scale:
-            counts, squares = (
-                np.array([each[label] for label in classes.tolist()])
-                for each in (facts.counts, facts.learned["squares"][1])
-            )
-            self.mean_square_ = (self._factors @ squares) / (self._factors @ counts)
+            self._learn_scale(facts.learned["moments"][1])
 
     def _read_part(self, X, y, sample_weight):
         X, y, weight = self._checked_part(X, y, sample_weight)
@@ -138,7 +130,9 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
     def _bind(self, examples):
         X, labels, weight = examples
         if self._score_function is None:
-            return self._bound(compact_rows(X), labels, weight, self.fit_intercept)
+            model = self._bound(compact_rows(X), labels, weight, self.fit_intercept)
+            model.feature_scale = 1.0 / self.intercept_scaling_
+            return model
 
         def bind(numbers, rows, example_weights):
             return self._bound(rows, labels[numbers], example_weights, False)
@@ -169,8 +163,9 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
     def _own_units(self, weights):
         weights = weights.copy()
         if self.follows_scale:
-            coef = self._blocks(weights)[0]
+            coef, intercept = self._blocks(weights)
             coef /= self.intercept_scaling_
+            intercept -= self._off_centers(coef)
         return weights
 
     def _attributes(self, weights, views=None):

@@ -21,7 +21,8 @@ from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.multilabel.forms import columns_of, read_labels
 from sksstruct.models.multilabel.targets import LEARNED
 from sksstruct.models.rows import ROWS, RowsModel
-from sksstruct.models.spec import FACTOR_OF_SQUARE, row_squares
+from sksstruct.models.scale import ColumnMoments
+from sksstruct.models.spec import FACTOR_OF_SQUARE
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between
@@ -157,7 +158,7 @@ class MultilabelModel(RowsModel):
             )
         X, Y, weight = self._checked_part(X, y, sample_weight)
         learned = {"the number of labels": ("equal", Y.shape[1])}
-        learned["squares"] = "sum", float((weight * row_squares(X)).sum())
+        learned["moments"] = "moments", ColumnMoments.of(X, weight)
         learned["without labels"] = (
             "sum",
             int(np.count_nonzero((weight > 0.0) & ~Y.any(axis=1))),
@@ -186,7 +187,7 @@ class MultilabelModel(RowsModel):
         self.fills = n_labels > 1 and learned["without labels"] == 0
         self._n_features, self._total = facts.n_features, facts.total
         if self.follows_scale:
-            self.mean_square_ = learned["squares"] / facts.total
+            self._learn_scale(learned["moments"])
 
     def _read_part(self, X, y, sample_weight):
         part = self._checked_part(X, y, sample_weight)
@@ -245,14 +246,15 @@ class MultilabelModel(RowsModel):
 
     def _attributes(self, weights, views=None):
         coef, intercept, table = self.tables(views, self.label_pairs_, self.scaling)
+        coef = coef / self.intercept_scaling_
         return {
             "classes_": self.classes_,
             "_values": self._values,
             "label_pairs_": self.label_pairs_,
             "_sparse_output": self._sparse_output,
             "_in_sets": self._in_sets,
-            "coef_": coef / self.intercept_scaling_,
-            "intercept_": intercept,
+            "coef_": coef,
+            "intercept_": intercept - self._off_centers(coef),
             "interactions_": table,
             "interaction_scaling_": float(self.scaling * self.intercept_scaling_),
             "_loss": self.loss,

@@ -26,7 +26,7 @@ from sksstruct.models.segments.forms import (
 )
 from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.models.segments.known import Partial, allowed_nodes, partial_labelings
-from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, row_squares
+from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2
 from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.models.tables.completion import TableCompletion
@@ -34,6 +34,7 @@ from sksstruct.utils._files import cut
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.observed import check_any_known, observed
+from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_weight
 
@@ -145,12 +146,9 @@ class SegmentModel(CompiledModel):
         "entries_": "labels",
         "lengths_": "max",
         "mean_size_": "mean",
-        "mean_squares_": "mean",
     }
     mean_size_ = None
     n_span_features_ = None
-    # whether the default of alpha is that of the likelihood
-    is_likelihood = False
 
     # ---- examples ----
 
@@ -205,6 +203,10 @@ class SegmentModel(CompiledModel):
     def _offsets(self, X):
         return X.packed.offsets
 
+    def _with_rows(self, X, rows):
+        packed = PackedSequences(rows, X.packed.offsets)
+        return SegmentInputs(packed, X.spans, X.first_span, X.features)
+
     # ---- what the data teach ----
 
     def _learn_from(self, X, y, weight):
@@ -212,7 +214,7 @@ class SegmentModel(CompiledModel):
         self._look(X, y, weight)
         self._settle()
         self._warn_of_cuts(y, 10)  # past fit and its decorator
-        return X, self._outputs(X, y)
+        return self._at_scale(X), self._outputs(X, y)
 
     def _learn_from_part(self, X, y, weight):
         self._forget()
@@ -257,8 +259,7 @@ class SegmentModel(CompiledModel):
         for label in y.labels_of_sets(form):
             self.lengths_[label] = max(self.lengths_.get(label, 0), 1)
         self.mean_size_ = float(np.average(X.packed.lengths, weights=weight))
-        squares = np.add.reduceat(row_squares(X.packed.values), X.packed.offsets[:-1])
-        self.mean_squares_ = float(np.average(squares, weights=weight))
+        self._learn_moments(X, weight)
 
     def _settle(self):
         self.form_ = form_of(None if self.entries_ is None else self.entries_.tolist())
@@ -282,7 +283,6 @@ class SegmentModel(CompiledModel):
                 f"{self.longest_[k]} positions, and min_length is {self.shortest_[k]}: "
                 "max_length must not be less"
             )
-        self.mean_square_ = self.mean_squares_ / self.mean_size_
         super()._settle()
 
     def _limits(self, name, default):
@@ -344,11 +344,6 @@ class SegmentModel(CompiledModel):
         if self.is_likelihood:
             return 2.0 * LIKELIHOOD_C2 / self._total
         return HINGE_ALPHA
-
-    @property
-    def intercept_scaling_(self) -> float:
-        # biases, lengths and transitions count as features of one
-        return 1.0
 
     # ---- outputs ----
 

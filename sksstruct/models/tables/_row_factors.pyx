@@ -15,7 +15,7 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._simd cimport sks_axpy, sks_max
 
 from sksstruct.models.protocols._factors import feature_weights
-from sksstruct.models.spec import row_squares
+from sksstruct.models.scale import row_squares
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 # The score of a label that is forbidden: finite, as its product with a probability of
