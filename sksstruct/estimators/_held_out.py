@@ -31,6 +31,8 @@ FACTORS = {
     "hinge": (2.0, 0.5, 0.1),
     "log": (0.5, 0.1, 0.02),
 }
+# How many smaller ones are tried at most, while the smallest is the best by far.
+MOST_SMALLER = 4
 # Tolerance of the solver while values are tried; a smaller one for the logistic loss,
 # which learns rare labels late. Later trials go on from earlier ones, and what is
 # gained by more passes only would seem to be gained by pairs.
@@ -157,14 +159,14 @@ class Trials:
         several += ["interaction_scaling"] * (len(scalings) > 1)
         self.what = " and ".join(several) or "the thresholds"
         best = None
-        for factor in factors:
+        for factor in self._descending(factors):
             if best is not None and self.left() == 0.0:
                 break
             found = self.outcome(factor, scalings[0])
             gain = 1.0 if best is None else gains(found.judged, best.judged).mean()
             best = found if gain > 0.0 else best
             # smaller ones take longer, and would be worse
-            if gain < HOPELESS:
+            if gain < (HOPELESS if factor > factors[-1] else LEAST_GAIN):
                 break
         outcomes = [best]
         self.states = best.states
@@ -181,6 +183,13 @@ class Trials:
         self.found = outcomes[best_of(self._compared(outcomes))]
         self.spec.factor = self.found.factor
         return self.found
+
+    def _descending(self, factors):
+        """The factors of alpha, and smaller ones for as long as they are asked for."""
+        yield from factors
+        if len(factors) > 1:
+            step = factors[-1] / factors[-2]
+            yield from (factors[-1] * step**k for k in range(1, MOST_SMALLER + 1))
 
     def _compared(self, outcomes):
         """What pairs are judged by: all measures, unless one was asked for."""

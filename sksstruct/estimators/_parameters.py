@@ -7,11 +7,13 @@ from sksstruct.solvers.core.base import Solver
 # The registry of solvers tells what else is none.
 AnySolver = Annotated[str | Solver, object]
 
-# What alpha="auto" is where X is one matrix, given its factor.
+# What alpha="auto" is where X is one matrix, given its factors.
 AUTO_ROWS = """
-"auto" is ``{} * m``, where m is the mean squared norm of a row of X. The
-feature of a bias that is regularized is then ``sqrt(0.075 * m)``, so that
-predictions stay the same if X is multiplied by a number.
+"auto" is {}, where n is the number, or total weight, of the samples, and m the sum of
+the variances of the columns of X. A column whose range is more than ten times the
+median range counts as if it had the median range. The feature of a bias that is
+regularized is then ``sqrt(0.1 * m)``, and columns with few zeros are centered in
+training: an offset or a factor of X changes no prediction.
 """
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {

@@ -95,10 +95,11 @@ class ChainCRF(
     alpha : float or "auto", default="auto"
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
         lambda of the papers, or 1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto"
-        is ``0.0015 * m`` for the hinge losses and ``0.0045 * m / n`` for the
-        likelihood. m is the mean over the positions of the squared norm of their
-        features, and n is the number, or total weight, of the sequences; see the user
-        guide. If X is multiplied by a number, predictions stay the same. With
+        is ``0.002 * m`` for the hinge losses and ``0.006 * m / n`` for the likelihood.
+        m is the sum of the variances of the features over all positions, and n is the
+        number, or total weight, of the sequences; see the user guide. If X is
+        multiplied by a number, predictions stay the same, and an offset changes little.
+        With
         `score_function`, "auto" is 0.02 or ``0.06 / n``. 0 means no regularization,
         which only solvers that use gradients support. They stop when the gradient is
         small, and `dual_gap_` is ``inf``.
@@ -167,7 +168,7 @@ class ChainCRF(
     intercept_scaling : float or "auto", default="auto"
         Value of the features that are constant: those of the biases, of the first and
         the last position, and of the transitions. Larger values regularize their
-        weights less, as in `sklearn.svm.LinearSVC`. "auto" is ``sqrt(0.075 * m)`` with
+        weights less, as in `sklearn.svm.LinearSVC`. "auto" is ``sqrt(0.1 * m)`` with
         ``alpha="auto"``, and 1 otherwise. Attributes contain the value as a factor:
         `intercept_`, `start_`, `end_` and `transitions_` are what is added to the
         score.

@@ -32,7 +32,7 @@ from sksstruct.utils.typing import MatrixLike
 @fill_doc(
     {
         **TEXTS,
-        "auto_rows": AUTO_ROWS.format("7.5e-6"),
+        "auto_rows": AUTO_ROWS.format("``0.5 * m / n``"),
         "solvers": listing(
             SOLVERS.names("max", "projection", "coordinates", losses=("hinge",))
         ),
@@ -50,7 +50,7 @@ class LinearSSVC(
 
     Parameters
     ----------
-    alpha : float or "auto", default=1e-4
+    alpha : float or "auto", default="auto"
         Regularization, as in `sklearn.linear_model.SGDClassifier`;
         ``1 / (n_samples * C)`` in terms of `sklearn.svm.LinearSVC`.
         %(auto_rows)s

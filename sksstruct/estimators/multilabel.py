@@ -102,15 +102,17 @@ class MultilabelPairwise(
     ----------
     alpha : float or "auto", default="auto"
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
-        "auto" is a factor times ``m / n``. m is the mean squared norm of a row of X,
-        and n is the number, or total weight, of the samples. The factor is 8, 2 or 0.5
+        "auto" is a factor times ``m / n``. m is the sum of the variances of the columns
+        of X, and n is the number, or total weight, of the samples. A column whose range
+        is more than ten times the median range counts as if it had the median range.
+        The factor is 8, 2 or 0.5
         with the squared hinge, 2, 0.5 or 0.1 with the hinge, and 0.5, 0.1 or 0.02 with
         ``loss="log"``: the best one on held-out samples for `target`, or for the mean
-        of micro, macro and sample F1 if that is "auto". It is 0.5 with
-        "structured_hinge", for a single label, and for fewer than ten samples (0.1 with
-        ``loss="log"``). The feature of a bias that is regularized is then
-        ``sqrt(0.075 * m)``, so that predictions stay the same if X is multiplied by a
-        number.
+        of micro, macro and sample F1 if that is "auto"; while the smallest is best,
+        smaller ones are tried. It is 0.5 with "structured_hinge", for a single label,
+        and for fewer than ten samples (0.1 with ``loss="log"``). The feature of a bias
+        that is regularized is then ``sqrt(0.1 * m)``, and columns with few zeros are
+        centered in training: an offset or a factor of X changes no prediction.
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
             default="squared_hinge"
         Loss of a label given the others. "structured_hinge" is for sets of labels: the

@@ -79,9 +79,9 @@ class SegmentCRF(
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Regularization strength, as of `ChainCRF`. "auto" is ``0.0015 * m`` for the
-        hinge losses and ``0.0045 * m / n`` for the likelihood. m is the mean over the
-        positions of the squared norm of their features, and n the number of sequences.
+        Regularization strength, as of `ChainCRF`. "auto" is ``0.002 * m`` for the
+        hinge losses and ``0.006 * m / n`` for the likelihood. m is the sum of the
+        variances of the features over all positions, and n the number of sequences.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "hinge": the structured hinge. "log": the negative conditional
         log-likelihood, which gives probabilities. "smoothed_hinge":

@@ -32,7 +32,9 @@ from sksstruct.utils.typing import Examples
 @fill_doc(
     {
         **TEXTS,
-        "auto_rows": AUTO_ROWS.format("7.5e-5"),
+        "auto_rows": AUTO_ROWS.format(
+            "``0.5 * m / n``, with ``loss='log'`` ``0.1 * m / n``"
+        ),
         "models": listing(sorted(MODELS)),
         "solvers": listing(SOLVERS.names("max", "topk", losses=("hinge",))),
         "smooth_solvers": listing(SOLVERS.names("exp", "topk", losses=("smooth",))),
@@ -65,11 +67,14 @@ class SSVMClassifier(
         %(models)s.
         The model also defines the loss, for example by the cost matrix of
         `sksstruct.models.MulticlassModel`.
-    alpha : float or "auto", default=1e-3
+    alpha : float or "auto", default="auto"
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
         lambda of the papers, or 1 / (n C). For multiclass models,
         %(auto_rows)s
-        For other models, and with `score_function`, "auto" is 1e-3.
+        For graphs it is ``1e-4 * m``, with m of the features of the nodes, times the
+        square of the mean number of nodes if features are not divided by it; for
+        segments, that of `SegmentCRF`. For other models, and with `score_function`,
+        "auto" is 1e-3.
         0 means no regularization, which only solvers that use gradients support. They
         stop when the gradient is small, and `dual_gap_` is ``inf``.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"

@@ -37,8 +37,8 @@ def divisor(normalization, size, mean):
     return {"mean": mean, "example": size, None: 1.0}[normalization]
 
 
-# What alpha="auto" stands for where features are divided by the number of nodes, but for
-# their scale.
+# What alpha="auto" stands for where features are divided by the number of nodes, but
+# for their scale.
 NODE_ALPHA = 1e-3
 
 

@@ -7,7 +7,12 @@ from sklearn.utils.validation import check_X_y
 
 from sksstruct.models.facts import part_weight
 from sksstruct.models.scale import ColumnMoments
-from sksstruct.models.spec import ModelSpec
+from sksstruct.models.spec import (
+    FACTOR_OF_SQUARE,
+    ROW_ALPHA,
+    ROW_LOG_ALPHA,
+    ModelSpec,
+)
 from sksstruct.utils.labels import refuse_missing
 from sksstruct.utils.sparse_input import sound_csr, validate_rows
 from sksstruct.utils.validation import check_example_weight, check_weight, label_costs
@@ -37,12 +42,20 @@ class RowsModel(ModelSpec):
         if len(keep) < n_samples:
             X, Y = X[keep], Y[keep]
         self._weigh(Y, weight)
+        # whatever errors of a class cost; a sample of weight two counts as two
+        given = check_weight(sample_weight, n_samples)[keep]
+        self._total = float(given.sum())
         if self.follows_scale:
-            # whatever errors of a class cost
-            given = check_weight(sample_weight, n_samples)[keep]
             self._learn_scale(ColumnMoments.of(X, given))
             X = self._over_scale(X)
         return X, Y, weight
+
+    @property
+    def auto_alpha(self):
+        if not self.follows_scale:
+            return super().auto_alpha
+        factor = ROW_LOG_ALPHA if self.is_likelihood else ROW_ALPHA
+        return factor / FACTOR_OF_SQUARE / self._total
 
     def _learn(self, X, y):
         """Learn from checked data; return the outputs as numbers."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from sksstruct.utils._mixed import MixedRows
+from sksstruct.utils._mixed import SPARSE_BELOW, MixedRows
 
 # Entries that are looked at together.
 _BATCH = 2**20
@@ -88,25 +88,20 @@ class ColumnMoments:
         step = max(_BATCH // max(rows.shape[1], 1), 1)
         for first in range(0, rows.shape[0], step):
             part = np.asarray(rows[first : first + step], dtype=np.float64)
-            share = weight[first : first + step, None]
+            share = weight[first : first + step]
             total = float(share.sum())
-            # about the first row, so that a constant column has no variance at all; not
-            # by BLAS, whose bits may depend on its threads
-            shift = part[0]
-            mean = (share * (part - shift)).sum(axis=0) / total
-            squares = (share * (part - shift - mean) ** 2).sum(axis=0)
-            out = out.merge(
-                cls(
-                    len(part),
-                    total,
-                    mean + shift,
-                    squares,
-                    part.min(axis=0),
-                    part.max(axis=0),
-                    (share * (part != 0.0)).sum(axis=0),
-                    out.is_dense,
-                )
+            low, high = part.min(axis=0), part.max(axis=0)
+            filled = _sum(share, part != 0.0)
+            # about the first row, so that a constant column has no variance at all
+            shift = part[0].copy()
+            part = part - shift
+            mean = _sum(share, part) / total
+            part -= mean
+            squares = _sum(share, np.square(part, out=part))
+            found = cls(
+                len(part), total, mean + shift, squares, low, high, filled, out.is_dense
             )
+            out = out.merge(found)
         return out
 
     @classmethod
@@ -137,7 +132,7 @@ class ColumnMoments:
         out.low[some] = np.minimum(out.low[some], 0.0)
         out.high[some] = np.maximum(out.high[some], 0.0)
         out.mean = sums / out.total
-        squares -= out.mean * sums
+        squares = squares - out.mean * sums
         # without a range there is none, and rounding could give a negative one
         out.squares = np.where(out.high > out.low, np.maximum(squares, 0.0), 0.0)
         return out
@@ -148,7 +143,8 @@ class ColumnMoments:
             return self if self.n_rows else other
         total = self.total + other.total
         change = other.mean - self.mean
-        between = change**2 * (self.total * other.total / total)
+        with np.errstate(over="ignore", invalid="ignore"):
+            between = change**2 * (self.total * other.total / total)
         return ColumnMoments(
             self.n_rows + other.n_rows,
             total,
@@ -174,7 +170,8 @@ class ColumnMoments:
         """
         if not self.n_rows:
             return 0.0
-        ranges = self.high - self.low
+        with np.errstate(over="ignore"):
+            ranges = self.high - self.low
         some = ranges > 0.0
         if not some.any():
             return 0.0
@@ -184,19 +181,28 @@ class ColumnMoments:
         large = ranges > MOST_RANGE * typical
         variances[large] *= (typical / ranges[large]) ** 2
         found = float(variances.sum())
-        return max(found, np.finfo(np.float64).tiny)
+        # where squares overflow, differences of them are no numbers
+        return max(found, np.finfo(np.float64).tiny) if np.isfinite(found) else np.inf
 
     def centers(self):
         """What is subtracted from columns that have few zeros; None if none has.
 
-        A column of an array of which half is not zero, and a sparse column that has an
-        entry in each row, have their means; others have zero, so that no zero has to
-        be stored.
+        A column of an array of which half is not zero, and any column that has an entry
+        in each row, have their means. Others have zero, so that no zero has to be
+        stored: as in kernels, arrays of few nonzeros count as sparse.
         """
+        dense = self.is_dense
+        if dense.any() and self.filled[dense].mean() < SPARSE_BELOW * self.total:
+            dense = np.zeros_like(dense)
         # sums of weights in another order round differently
-        least = np.where(self.is_dense, _FILLED, 1.0 - 1e-9) * self.total
+        least = np.where(dense, _FILLED, 1.0 - 1e-9) * self.total
         centers = np.where(self.filled >= least, self.mean, 0.0)
         return centers if centers.any() else None
+
+
+def _sum(weight, rows):
+    """Weighted sum of rows; not by BLAS, whose bits may depend on its threads."""
+    return np.einsum("i,ij->j", weight, rows)
 
 
 def centered(rows, centers):

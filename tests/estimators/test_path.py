@@ -507,7 +507,7 @@ class TestCV:
     def test_scores_are_those_of_the_estimators(self, method):
         X, y = load_digits(return_X_y=True)
         X, y = X[:200] / 16.0, y[:200]
-        estimator = SSVMClassifier(random_state=0)
+        estimator = SSVMClassifier(alpha=1e-3, random_state=0)
         search = SSVMPathCV(estimator, method=method, cv=2).fit(X, y)
         assert search.score_at(search.alpha_) == search.best_score_
         assert search.best_score_ == search.scores_.mean(axis=1).max()

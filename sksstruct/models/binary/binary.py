@@ -28,8 +28,6 @@ class BinaryModel(ClassesModel):
     penalize_intercept: bool = True
     class_weight: dict | str | None = None
 
-    auto_alpha = 1e-4
-
     @property
     def _class_weight(self):
         return self.class_weight

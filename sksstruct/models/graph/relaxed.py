@@ -45,11 +45,10 @@ class RelaxedGraphModel(Constrained, StructuredModel):
     labeling. The objective is therefore an upper bound on the structured hinge, and the
     duality gap is a certificate for this bound. Predictions are labelings.
 
-    `sksstruct.solvers.GDMM` trains the model without maximizing over a whole graph. Use
-    it for graphs with more than some hundred nodes or more than a few labels. The
-    oracle of the other solvers is a Python function that solves a linear program if
-    message passing does not find the maximum. For trees, and for two labels that
-    attract each other, use `GraphModel`.
+    With ``solver="auto"``, `sksstruct.solvers.GDMM` trains the model without maximizing
+    over a whole graph. The oracle of the other solvers is a Python function that solves
+    a linear program if message passing does not find the maximum. For trees, and for
+    two labels that attract each other, use `GraphModel`.
 
     Parameters
     ----------

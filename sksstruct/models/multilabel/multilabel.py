@@ -22,14 +22,11 @@ from sksstruct.models.multilabel.forms import columns_of, read_labels
 from sksstruct.models.multilabel.targets import LEARNED
 from sksstruct.models.rows import ROWS, RowsModel
 from sksstruct.models.scale import ColumnMoments
-from sksstruct.models.spec import FACTOR_OF_SQUARE
+from sksstruct.models.spec import FACTOR_OF_SQUARE, ROW_ALPHA, ROW_LOG_ALPHA
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between
 
-# What alpha="auto" is where no samples are held out, times the mean squared norm of the
-# rows over the samples.
-ALPHA, LOG_ALPHA = 0.5, 0.1
 # Largest number of labels left open by the relaxation that are enumerated.
 MOST_OPEN = 16
 
@@ -80,18 +77,13 @@ class MultilabelModel(RowsModel):
         self.pairs, self.interaction_scaling = pairs, interaction_scaling
         self.fit_intercept, self.enumerates = fit_intercept, enumerates
         self.asked_target, self.choose = target, choose
-        self.factor = LOG_ALPHA if loss == "log" else ALPHA
+        self.factor = ROW_LOG_ALPHA if loss == "log" else ROW_ALPHA
 
     def _read(self, X, y, sample_weight, seen):
         y, self._names, self._in_sets = read_labels(y)
         if self._in_sets and not len(self._names):
             raise ValueError("y has no label: all of its sets are empty")
-        examples = super()._read(X, y, sample_weight, seen)
-        # a sample of weight two counts as two
-        self._total = float(len(examples[1]))
-        if sample_weight is not None:
-            self._total = float(np.asarray(sample_weight, dtype=np.float64).sum())
-        return examples
+        return super()._read(X, y, sample_weight, seen)
 
     @property
     def auto_alpha(self):
