@@ -32,7 +32,7 @@ FACTORS = {
     "log": (0.5, 0.1, 0.02),
 }
 # How many smaller ones are tried at most, while the smallest is the best by far.
-MOST_SMALLER = 4
+MOST_SMALLER = 2
 # Tolerance of the solver while values are tried; a smaller one for the logistic loss,
 # which learns rare labels late. Later trials go on from earlier ones, and what is
 # gained by more passes only would seem to be gained by pairs.

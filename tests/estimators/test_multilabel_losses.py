@@ -16,7 +16,14 @@ from sklearn.metrics import f1_score, hamming_loss
 from sklearn.svm import LinearSVC
 
 from sksstruct import MultilabelPairwise
-from sksstruct.estimators._held_out import FACTORS, Trials, best_of, gains, measures
+from sksstruct.estimators._held_out import (
+    FACTORS,
+    MOST_SMALLER,
+    Trials,
+    best_of,
+    gains,
+    measures,
+)
 from sksstruct.models.multilabel._pairs import (
     check_pairs,
     independence,
@@ -519,21 +526,28 @@ def test_weights_that_are_nearly_zero(weight):
     assert classifier.predict([[0.0]]).item() == 1
 
 
+def tried(loss):
+    """Factors of alpha, and those that are tried while the smallest is best."""
+    factors = FACTORS[loss]
+    step = factors[-1] / factors[-2]
+    return [*factors, *(factors[-1] * step**k for k in range(1, MOST_SMALLER + 1))]
+
+
 def test_default_alpha_follows_the_number_of_samples():
     X, Y = data(80)
     weight = np.random.RandomState(0).uniform(0.5, 2.0, 80)
-    squares = (X**2).sum(axis=1)
     for n in (40, 80):
         fitted = MultilabelPairwise(interaction_scaling=0, random_state=0)
         fitted.fit(X[:n], Y[:n])
-        factor = fitted.alpha_ / (squares[:n].mean() / n)
-        assert np.isclose(FACTORS["squared_hinge"], factor).any()
+        factor = fitted.alpha_ / (X[:n].var(axis=0).sum() / n)
+        assert np.isclose(tried("squared_hinge"), factor).any()
     fitted.fit(X, Y, weight)
-    factor = fitted.alpha_ / (np.average(squares, weights=weight) / weight.sum())
-    assert np.isclose(FACTORS["squared_hinge"], factor).any()
+    variance = np.trace(np.cov(X.T, aweights=weight, ddof=0))
+    factor = fitted.alpha_ / (variance / weight.sum())
+    assert np.isclose(tried("squared_hinge"), factor).any()
     # one label has no held-out samples
     fitted.fit(X, Y[:, 0])
-    assert fitted.alpha_ == pytest.approx(0.5 * squares.mean() / 80)
+    assert fitted.alpha_ == pytest.approx(0.5 * X.var(axis=0).sum() / 80)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -557,8 +571,20 @@ def test_alpha_is_chosen_by_held_out_samples(loss):
         fitted = MultilabelPairwise(
             loss=loss, interaction_scaling=0, target=target, random_state=0
         ).fit(X, clean)
-        n_over_m = len(X) / (X**2).sum(axis=1).mean()
-        assert np.isclose(FACTORS[loss], fitted.alpha_ * n_over_m).any()
+        n_over_m = len(X) / X.var(axis=0).sum()
+        assert np.isclose(tried(loss), fitted.alpha_ * n_over_m).any()
+
+
+def test_smaller_alphas_are_tried_while_the_smallest_is_best():
+    """Labels that hang on a column of small variance need little regularization."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1.0, 1.0, (600, 12))
+    X[:, :2] *= 0.03
+    Y = (X[:, :2] > 0).astype(int)
+    fitted = MultilabelPairwise(interaction_scaling=0, random_state=0).fit(X, Y)
+    factor = fitted.alpha_ * len(X) / X.var(axis=0).sum()
+    assert factor < 0.9 * FACTORS["squared_hinge"][-1]
+    assert np.isclose(tried("squared_hinge"), factor).any()
 
 
 @pytest.mark.parametrize("loss", ["log", "squared_hinge"])

@@ -4,14 +4,12 @@ Samples of unseen data are scored, and passes are counted, before and after a ch
 all features.
 """
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.base import clone
 
 from sksstruct import (

@@ -265,7 +265,7 @@ def test_a_call_costs_the_same_with_any_vocabulary(how, tmp_path, monkeypatch):
     def look(*args):
         raise AssertionError("a prediction looked at all names")
 
-    peaks, sentence = [], [{"w": "w1"}, {"w": "unseen"}, {"w": "w2"}]
+    peaks, sentence = [], [{"w": "w1"}, {"w": "w2"}, {"w": "unseen"}]
     for size in (500, 20_000):
         words = [[{"w": f"w{k}"} for k in range(size)]]
         tagger = make_tagger(tol=1.0).fit(words, [["a", "b"] * (size // 2)])
