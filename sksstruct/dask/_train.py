@@ -157,7 +157,7 @@ def _train(estimator, X, y, sample_weight, noun):
         raise
     set_attributes(estimator, problem, result, validation)
     callbacks.close()
-    report_result(result, noun, solver.remedy)
+    report_result(estimator, problem, result, noun)
     return estimator
 
 

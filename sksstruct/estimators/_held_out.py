@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
+from sksstruct.estimators._advice import columns
 from sksstruct.models.multilabel._pairs import FEW_LABELS
 from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.models.multilabel.targets import LEARNED, Target, fill, label_scores
@@ -179,7 +180,7 @@ class Trials:
             # find
             if gains(measured[-1], measured[best_of(measured)]).mean() < HOPELESS:
                 break
-        _warn(self.what, self.unfinished)
+        _warn(self.what, self.unfinished, self.parts[0][0][0])
         self.found = outcomes[best_of(self._compared(outcomes))]
         self.spec.factor = self.found.factor
         return self.found
@@ -372,17 +373,17 @@ def _coordinates(state, model):
     return {"coordinates": model.coordinates_at(state["weights"])}
 
 
-def _warn(what, trials):
+def _warn(what, trials, X):
     """Warn once if trials ended before the gap was small enough."""
     if not trials:
         return
     alpha, scaling, result = max(trials, key=lambda trial: trial[2].dual_gap)
     warnings.warn(
-        f"{len(trials)} trial(s) of {what} did not converge, so others may be better: "
-        f"with alpha={alpha:.3g} and interaction_scaling={scaling:.3g}, after "
-        f"{result.n_iter} passes, the duality gap is {result.dual_gap:.3g}, the "
-        f"tolerance {result.target:.3g}. "
-        f"{Status(result.status).remedy}",
+        f"{len(trials)} trial(s) of {what} did not converge (MultilabelPairwise), so "
+        f"others may be better: with alpha={alpha:.3g} and "
+        f"interaction_scaling={scaling:.3g}, after {result.n_iter} passes, the duality "
+        f"gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
+        f"{columns(X) or Status(result.status).remedy}",
         ConvergenceWarning,
         stacklevel=9,  # past fit and its decorator
     )

@@ -52,7 +52,9 @@ KeyboardInterrupt
 Warns
 -----
 ConvergenceWarning
-    If training does not reach the tolerance in `max_iter` passes.
+    If training does not reach the tolerance in `max_iter` passes, or ends by
+    `max_seconds` with a gap of more than a quarter of the objective. It says what will
+    help on these data.
 """,
     "matrix": """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)

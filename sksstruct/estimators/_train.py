@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from sksstruct.estimators._advice import advice
 from sksstruct.estimators._callbacks import PassCallbacks
 from sksstruct.estimators._carried import FROM_ATTRIBUTES, weights_by_name
 from sksstruct.estimators._validation import Validation
@@ -27,6 +28,8 @@ from sksstruct.utils.progress import Status
 # Tolerances with tol=None, where predictions are those of the optimum: of the hinge,
 # and of losses with a gradient. A smaller one takes longer and predicts the same.
 HINGE_TOL, SMOOTH_TOL = 3e-3, 1e-2
+# Where time has run out, gaps of this part of the objective say that little is done.
+_FAR = 0.25
 
 
 @dataclass
@@ -184,8 +187,7 @@ def train(estimator, X, y, sample_weight, noun):
         raise
     set_attributes(estimator, problem, result, validation)
     callbacks.close()
-    remedy, regularized = problem.solver.remedy, problem.alpha > 0
-    report_result(result, noun, remedy, regularized=regularized)
+    report_result(estimator, problem, result, noun, (X, y, sample_weight))
     return estimator
 
 
@@ -248,10 +250,25 @@ def _warm_state(estimator, problem):
     return None
 
 
-def report_result(result, noun, remedy="", regularized=True, stacklevel=5):
+def report_result(estimator, problem, result, noun, data=None, stacklevel=5):
     """Raise or warn if a run was interrupted or did not converge.
 
     The level of the stack is that of who called fit, past train, fit and its decorator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What was trained.
+    problem : Problem
+        Its problem.
+    result : SolverResult
+        What the solver returned.
+    noun : str
+        What messages call the estimator.
+    data : tuple, default=None
+        X, y and sample weights; None if they are in parts.
+    stacklevel : int, default=5
+        As of `warnings.warn`.
     """
     status = Status(result.status)
     if status is Status.INTERRUPTED:
@@ -259,20 +276,40 @@ def report_result(result, noun, remedy="", regularized=True, stacklevel=5):
             f"training was interrupted after {result.n_iter} passes; the {noun} can "
             "be used"
         )
+    gap, objective = result.dual_gap, result.objective
+    who = f"{type(estimator).__name__}, {type(problem.solver).__name__}"
     if status.remedy is not None:
-        hint = ""
-        if status is Status.MAX_ITER:
-            hint = " Scaled features or a larger alpha take fewer passes."
-            hint = f"{hint} {remedy}".rstrip()
-        distance = (
-            f"the duality gap is {result.dual_gap:.3g}, the tolerance "
-            f"{result.target:.3g}"
-        )
-        if not regularized:
+        distance = f"the duality gap is {gap:.3g}, the tolerance {result.target:.3g}"
+        if not problem.alpha > 0:
             distance = "the gradient is not small, and alpha=0 leaves no duality gap"
-        warnings.warn(
-            f"training did not converge in {result.n_iter} passes: {distance}. "
-            f"{status.remedy}{hint}",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
+        what = f"did not converge in {result.n_iter} passes ({who}): {distance}"
+    elif status is Status.TIME_LIMIT and _FAR * objective <= gap < np.inf:
+        what = (
+            f"was ended by max_seconds after {result.n_iter} passes ({who}): the "
+            f"duality gap is {gap:.3g}, and the objective {objective:.3g}, so the "
+            f"{noun} may be far from trained"
         )
+    else:
+        return
+    remedies = _remedies(estimator, problem, result, data)
+    warnings.warn(
+        f"training {what}. {' '.join(remedies)}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _remedies(estimator, problem, result, data):
+    """What can be done about a run that did not converge, in sentences."""
+    status = Status(result.status)
+    if status not in (Status.MAX_ITER, Status.STALLED, Status.TIME_LIMIT):
+        return [status.remedy]
+    found = advice(estimator, problem, result, data)
+    if status is Status.STALLED:
+        return [status.remedy, *found[:1]]
+    if found:
+        return found
+    if status is Status.TIME_LIMIT:
+        return ["Increase max_seconds."]
+    general = "Scaled features or a larger alpha take fewer passes."
+    return [hint for hint in (status.remedy, general, problem.solver.remedy) if hint]

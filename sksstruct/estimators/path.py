@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
+from sksstruct.estimators._advice import advice
 from sksstruct.estimators._train import prepare, tolerance
 from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.solvers import BCFW, SOLVERS
@@ -133,6 +134,7 @@ class SSVMPath:
     ) -> None:
         self.method = method
         self._template, self._attributes = template, attributes
+        self._name, self._remedies = type(template).__name__, []
         self._weights, self._segments = [], []
         self.interrupted = False
 
@@ -537,6 +539,10 @@ def follow(estimator, X, y, parameters, sample_weight, verbose):
     for segment in segments:
         if segment.result is not None and segment.result.status == Status.INTERRUPTED:
             raise KeyboardInterrupt
+        if not (segment.converged or out._remedies):
+            # of the first one, of which the warning tells
+            there, data = replace(problem, alpha=segment.alpha), (X, y, sample_weight)
+            out._remedies = advice(template, there, segment.result, data)
         if verbose:
             print(
                 f"alpha {segment.alpha:10.4g}  for {segment.lower:10.4g} .. "
@@ -552,13 +558,15 @@ def warn_path(path, stacklevel=3):
     """Warn if a breakpoint of a path did not converge."""
     if not path.converged.all():
         j = int((~path.converged).argmax())
+        remedy = " ".join(path._remedies) or (
+            "Scale the features, or increase max_iter of the estimator or its solver, "
+            f"{'tol' if path.method == 'grid' else 'epsilon'}, or the smallest alpha."
+        )
         warnings.warn(
             f"the path did not converge at alpha = {path.alphas[j]:.3g}"
-            f"{'' if path.method == 'grid' else ', where it ends'}: the duality gap is "
-            f"{path.gaps[j]:.3g} after {path._passes(j)} passes, the tolerance "
-            f"{path.targets[j]:.3g}. Scale the features, or increase max_iter of the "
-            "estimator or its solver, "
-            f"{'tol' if path.method == 'grid' else 'epsilon'}, or the smallest alpha.",
+            f"{'' if path.method == 'grid' else ', where it ends'} ({path._name}): the "
+            f"duality gap is {path.gaps[j]:.3g} after {path._passes(j)} passes, the "
+            f"tolerance {path.targets[j]:.3g}. {remedy}",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

@@ -151,7 +151,8 @@ def _refit(last, X, y, sample_weight, parameters):
     template, problem = start(last, X, y, sample_weight, parameters.method)
     result = exact_result(template, problem, parameters, last.alpha)
     set_attributes(last, problem, result)
-    report_result(result, "best estimator", stacklevel=6)
+    data = X, y, sample_weight
+    report_result(last, problem, result, "best estimator", data, stacklevel=6)
 
 
 def _of_best(best):

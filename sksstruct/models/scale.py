@@ -15,6 +15,8 @@ _BATCH = 2**20
 # A column whose range is above the median by more than this factor is in other units
 # than the rest, and counts as if it had the median range.
 MOST_RANGE = 10.0
+# Binary digits that are kept of what is learned.
+_DIGITS = 32
 # Columns of arrays with a larger share of nonzeros are centered.
 _FILLED = 0.5
 
@@ -182,7 +184,9 @@ class ColumnMoments:
         variances[large] *= (typical / ranges[large]) ** 2
         found = float(variances.sum())
         # where squares overflow, differences of them are no numbers
-        return max(found, np.finfo(np.float64).tiny) if np.isfinite(found) else np.inf
+        if not np.isfinite(found):
+            return np.inf
+        return max(float(_rounded(found)), np.finfo(np.float64).tiny)
 
     def centers(self):
         """What is subtracted from columns that have few zeros; None if none has.
@@ -197,7 +201,16 @@ class ColumnMoments:
         # sums of weights in another order round differently
         least = np.where(dense, _FILLED, 1.0 - 1e-9) * self.total
         centers = np.where(self.filled >= least, self.mean, 0.0)
-        return centers if centers.any() else None
+        return _rounded(centers) if centers.any() else None
+
+
+def _rounded(values):
+    """Values without their last digits, which the order of the parts decides.
+
+    Models of the same data are then the same, to the last bit, however they are cut.
+    """
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(np.ldexp(mantissa, _DIGITS)), exponent - _DIGITS)
 
 
 def _sum(weight, rows):

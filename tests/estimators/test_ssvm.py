@@ -167,7 +167,7 @@ def test_callbacks_and_pipeline(digits, callbacks):
 
 
 def test_features_that_are_not_scaled():
-    with pytest.warns(ConvergenceWarning, match="Scaled features or a larger alpha"):
+    with pytest.warns(ConvergenceWarning, match="column 12 vary .* scale the columns"):
         SSVMClassifier(max_iter=5, random_state=0).fit(*load_wine(return_X_y=True))
 
 

@@ -13,6 +13,10 @@ PERIOD, FALL = 10, 0.1
 # With check_every="auto" the next check comes after so many times the passes so far.
 _GROWTH = 1.25
 
+# A gap of `tol` times the objective at w = 0 says little where nearly all of that is
+# gone, as where entities are rare: it counts as at most so many times the objective.
+MOST_SCALE = 100.0
+
 # Objectives below this are zero but for rounding errors of losses.
 LEAST_SCALE = 1e-12
 
@@ -45,7 +49,8 @@ class Loop(Progress):
     options : Options
         Its `verbose` and `callback` are read.
     scale : float or None
-        Value that `tol` is relative to; None for the objective reached.
+        Value that `tol` is relative to, unless the objective reached is less than a
+        `MOST_SCALE`-th of it; None for the objective reached.
     extra : tuple of str, default=()
         More columns of the trace; ``elements`` holds integers.
     keep_best : bool, default=True
@@ -62,6 +67,7 @@ class Loop(Progress):
         )
         self.solver, self.alpha, self.scale = solver, alpha, scale
         self.callback, self.keep_best = options.callback, keep_best
+        self.most_scale = MOST_SCALE
         self.max_seconds = options.max_seconds
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
         self.dual_loss = None
@@ -83,7 +89,9 @@ class Loop(Progress):
     @property
     def target(self):
         """The gap asked for."""
-        scale = abs(self.primal) if self.scale is None else self.scale
+        scale = abs(self.primal)
+        if self.scale is not None:
+            scale = min(self.scale, self.most_scale * scale)
         return self.solver.tol * max(scale, LEAST_SCALE)
 
     def report(

@@ -142,7 +142,8 @@ class GDMM(FactorSolver):
     max_iter : int, default=1000
         Maximum number of passes over the factors.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0.
+        Stop at a duality gap of ``tol`` times the objective at w = 0, or ``100 * tol``
+        times the objective reached if this is less.
     update : {"auto", "bcfw", "afw", "bgcd"}, default="auto"
         How a pass over the factors is made.
 
@@ -429,10 +430,11 @@ class GDMMRun:
         loss = self.maxima(weights)
         primal = loss + self.alpha / 2 * float(weights @ weights)
         dual = self.dual_value()
-        ignored = min(_IGNORE_GAP * (primal - dual) / self.loop.scale, _IGNORE_FIRST)
-        self.state.ignore = max(_IGNORE * self.solver.tol, ignored)
+        loop = self.loop
         extra = (self.state.infeasibility, self.model.visited)
-        self.loop.report(primal, weights, dual, extra=extra)
+        loop.report(primal, weights, dual, extra=extra)
+        ignored = min(_IGNORE_GAP * (primal - dual) / loop.scale, _IGNORE_FIRST)
+        self.state.ignore = max(_IGNORE * loop.target / loop.scale, ignored)
         self.visited_before = self.model.visited
 
     def dual_value(self):
