@@ -80,7 +80,7 @@ class SegmentCRF(
     ----------
     alpha : float or "auto", default="auto"
         Regularization strength, as of `ChainCRF`. "auto" is ``0.002 * m`` for the
-        hinge losses and ``0.006 * m / n`` for the likelihood. m is the sum of the
+        hinge losses and ``0.0015 * m / n`` for the likelihood. m is the sum of the
         variances of the features over all positions, and n the number of sequences.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "hinge": the structured hinge. "log": the negative conditional

@@ -15,7 +15,7 @@ FACTOR_OF_SQUARE = 0.1
 # What alpha="auto" stands for with sequences, but for `alpha_factor`, which is about 1
 # for texts: alpha with the hinge losses, and CRFsuite's c2, which is alpha n / 2, with
 # the likelihood.
-HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
+HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.0075
 # The same where X is one matrix: what is multiplied by the mean square of the rows over
 # their number, for hinge losses and the likelihood.
 ROW_ALPHA, ROW_LOG_ALPHA = 0.5, 0.1
