@@ -13,6 +13,7 @@ from sklearn import datasets
 from sklearn.datasets import load_svmlight_file
 
 from sksstruct.datasets import (
+    fetch_conll2000,
     fetch_ocr_letters,
     load_digit_strings,
     load_multilabel,
@@ -61,8 +62,9 @@ class Reader:
     # ---- text ----
 
     def entities(self, name, folder="ner"):
-        X, y = entity_data(name, "train", self.home, folder)
-        return X, y, *entity_data(name, "test", self.home, folder)
+        n = self.limit
+        X, y = entity_data(name, "train", self.home, folder, n)
+        return X, y, *entity_data(name, "test", self.home, folder, 2 * n)
 
     def biology(self, name):
         X, y, X_test, y_test = self.entities(f"{name}_iobes", "bio")
@@ -70,13 +72,20 @@ class Reader:
         return X, y, X_test, y_test
 
     def chunks(self):
-        from _chunking import chunking_data
+        from _chunking import chunking_features
 
-        parts = (chunking_data(part, self.home) for part in ("train", "test"))
-        return [each for part in parts for each in part]
+        out = []
+        for part, n in (("train", self.limit), ("test", 2 * self.limit)):
+            data = fetch_conll2000(part, data_home=self.home)
+            rows = zip(data.words[:n], data.tags[:n], strict=True)
+            out += [[chunking_features(*row) for row in rows], data.labels[:n]]
+        return out
 
     def _columns(self, name, *wanted):
+        n = self.limit * (1 if "_train" in name else 2)
         sentences = read_conll(self.home / name, separator="\t")
+        if "_t" in name:
+            sentences = sentences[:n]
         return [[sentence[k] for sentence in sentences] for k in wanted]
 
     def addresses(self):
@@ -95,9 +104,10 @@ class Reader:
 
     def treebank_tags(self):
         rows = read_conll(self.home / "treebank/treebank_pos.txt.gz", n_columns=2)
+        rows = rows[: self.limit] + rows[3100 : 3100 + 2 * self.limit]
         X = ColumnFeatures().fit_transform([words for words, _ in rows])
-        y = [tags for _, tags in rows]
-        return X[:3100], y[:3100], X[3100:], y[3100:]
+        y, n = [tags for _, tags in rows], self.limit
+        return X[:n], y[:n], X[n:], y[n:]
 
     def characters(self):
         X, y = self._columns("ud/th_pud_characters.txt.gz", 0, 1)
@@ -114,7 +124,7 @@ class Reader:
     # ---- dependencies, after the limit: features of arcs take memory ----
 
     def treebank(self):
-        rows = [self._columns("treebank/dependencies.txt.gz", k)[0] for k in range(3)]
+        rows = self._columns("treebank/dependencies.txt.gz", 0, 1, 2)
         X = [list(zip(*pair, strict=True)) for pair in zip(*rows[:2], strict=True)]
         y = [list(map(int, heads)) for heads in rows[2]]
         return X[:3100], y[:3100], X[3100:], y[3100:]

@@ -43,8 +43,8 @@ def entity_features(words):
     return rows
 
 
-def entity_data(name, subset, data_home, folder="ner"):
-    """Attributes and labels of the sentences of a set."""
+def entity_data(name, subset, data_home, folder="ner", n=None):
+    """Attributes and labels of the (first n) sentences of a set."""
     home = Path(data_home or os.environ.get("SKSSTRUCT_DATA", "."))
     path = home / folder / f"{name}_{subset}.txt.gz"
     # words may be empty where columns are separated by tabs, and stay so
@@ -58,5 +58,5 @@ def entity_data(name, subset, data_home, folder="ner"):
                 continue
             words[-1].append(columns[0])
             labels[-1].append(columns[-1])
-    features = [entity_features(row) for row in words if row]
-    return features, [row for row in labels if row]
+    features = [entity_features(row) for row in list(filter(None, words))[:n]]
+    return features, list(filter(None, labels))[:n]
