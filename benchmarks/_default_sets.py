@@ -48,6 +48,8 @@ class Reader:
 
     def __init__(self, home, limit):
         self.home, self.limit = get_data_home(home), limit
+        # what is not made into features at all
+        self._parts = ("train", limit), ("test", 2 * limit)
 
     def load(self, name):
         """X, y, X_test, y_test of a set."""
@@ -62,9 +64,9 @@ class Reader:
     # ---- text ----
 
     def entities(self, name, folder="ner"):
-        n = self.limit
-        X, y = entity_data(name, "train", self.home, folder, n)
-        return X, y, *entity_data(name, "test", self.home, folder, 2 * n)
+        parts = (entity_data(name, part, self.home, folder, n)
+                 for part, n in self._parts)  # fmt: skip
+        return [each for part in parts for each in part]
 
     def biology(self, name):
         X, y, X_test, y_test = self.entities(f"{name}_iobes", "bio")
@@ -75,29 +77,26 @@ class Reader:
         from _chunking import chunking_features
 
         out = []
-        for part, n in (("train", self.limit), ("test", 2 * self.limit)):
+        for part, n in self._parts:
             data = fetch_conll2000(part, data_home=self.home)
             rows = zip(data.words[:n], data.tags[:n], strict=True)
             out += [[chunking_features(*row) for row in rows], data.labels[:n]]
         return out
 
-    def _columns(self, name, *wanted):
-        n = self.limit * (1 if "_train" in name else 2)
-        sentences = read_conll(self.home / name, separator="\t")
-        if "_t" in name:
-            sentences = sentences[:n]
+    def _columns(self, name, *wanted, n=None):
+        sentences = read_conll(self.home / name, separator="\t")[:n]
         return [[sentence[k] for sentence in sentences] for k in wanted]
 
     def addresses(self):
-        parts = (self._columns(f"addresses/us_{part}.txt.gz", 0, 1)
-                 for part in ("train", "test"))  # fmt: skip
+        parts = (self._columns(f"addresses/us_{part}.txt.gz", 0, 1, n=n)
+                 for part, n in self._parts)  # fmt: skip
         (X, y), (X_test, y_test) = parts
         X, X_test = (list(map(entity_features, words)) for words in (X, X_test))
         return X, y, X_test, y_test
 
     def greek_tags(self):
-        parts = (self._columns(f"ud/el_gdt_{part}.txt.gz", 0, 1)
-                 for part in ("train", "test"))  # fmt: skip
+        parts = (self._columns(f"ud/el_gdt_{part}.txt.gz", 0, 1, n=n)
+                 for part, n in self._parts)  # fmt: skip
         (X, y), (X_test, y_test) = parts
         usual = ColumnFeatures()
         return usual.fit_transform(X), y, usual.transform(X_test), y_test
@@ -124,29 +123,26 @@ class Reader:
     # ---- dependencies, after the limit: features of arcs take memory ----
 
     def treebank(self):
-        rows = self._columns("treebank/dependencies.txt.gz", 0, 1, 2)
-        X = [list(zip(*pair, strict=True)) for pair in zip(*rows[:2], strict=True)]
-        y = [list(map(int, heads)) for heads in rows[2]]
+        from bench_parsing import read
+
+        X, y = read(self.home / "treebank/dependencies.txt.gz", 0, 1, 2)
         return X[:3100], y[:3100], X[3100:], y[3100:]
 
     def greek_trees(self):
-        out = []
-        for part in ("train", "test"):
-            words, tags, heads = self._columns(f"ud/el_gdt_{part}.txt.gz", 0, 1, 3)
-            pairs = zip(words, tags, strict=True)
-            out.append([list(zip(*pair, strict=True)) for pair in pairs])
-            out.append([list(map(int, row)) for row in heads])
-        return out
+        from bench_parsing import read
+
+        parts = (read(self.home / f"ud/el_gdt_{part}.txt.gz", 0, 1, 3)
+                 for part in ("train", "test"))  # fmt: skip
+        return [each for part in parts for each in part]
 
     def _arcs(self, X, y, X_test, y_test):
         from bench_parsing import is_projective
 
-        kept = [i for i, heads in enumerate(y) if is_projective(np.array(heads))]
+        kept = [i for i, heads in enumerate(y) if is_projective(heads)]
         kept, n = kept[: self.limit], 2 * self.limit
-        X, y = [X[i] for i in kept], [np.array(y[i]) for i in kept]
+        X, y = [X[i] for i in kept], [y[i] for i in kept]
         vectorizer = ArcVectorizer().fit(X, y)
-        y_test = [np.array(heads) for heads in y_test[:n]]
-        return vectorizer.transform(X), y, vectorizer.transform(X_test[:n]), y_test
+        return vectorizer.transform(X), y, vectorizer.transform(X_test[:n]), y_test[:n]
 
     # ---- letters, series ----
 

@@ -5,10 +5,12 @@ first 3100 sentences train. "words/s" is prediction from features that are there
 "with features" is from words and tags. Sentences are predicted in one call.
 
     python benchmarks/bench_parsing.py [--losses hinge] [--alphas 0.01 0.001]
+
+With ``--greek``, they are the train and test parts of the Greek treebank GDT, and
+``--morphology`` uses its column of morphological features.
 """
 
 import argparse
-import gzip
 import os
 import time
 import warnings
@@ -21,6 +23,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import SSVMClassifier
+from sksstruct.datasets import read_conll
 from sksstruct.datasets._fetch import get_data_home
 from sksstruct.feature_extraction import ArcVectorizer
 from sksstruct.metrics import token_accuracy_score
@@ -29,13 +32,23 @@ from sksstruct.models import DependencyModel
 N_TRAIN = 3100
 
 
-def read(path):
-    """Sentences of (word, tag) pairs, and heads."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        blocks = file.read().strip().split("\n\n")
-    rows = [[line.split("\t") for line in block.split("\n")] for block in blocks]
-    X = [[(word, tag) for word, tag, _ in sentence] for sentence in rows]
-    return X, [np.array([int(head) for *_, head in sentence]) for sentence in rows]
+def read(path, *columns):
+    """Sentences of tuples of these columns, and heads, which are the last of them."""
+    rows = read_conll(path, separator="\t")
+    parts = [[sentence[k] for k in columns] for sentence in rows]
+    X = [list(zip(*part[:-1], strict=True)) for part in parts]
+    return X, [np.array(list(map(int, part[-1]))) for part in parts]
+
+
+def parts_of(given):
+    """Sentences and heads to train on, and to test."""
+    home = get_data_home(given.data_home)
+    if given.greek:
+        columns = (0, 1, 2, 3) if given.morphology else (0, 1, 3)
+        return [read(home / "ud" / f"el_gdt_{part}.txt.gz", *columns)
+                for part in ("train", "test")]  # fmt: skip
+    X, y = read(home / "treebank" / "dependencies.txt.gz", 0, 1, 2)
+    return (X[:N_TRAIN], y[:N_TRAIN]), (X[N_TRAIN:], y[N_TRAIN:])
 
 
 def is_projective(heads):
@@ -75,20 +88,22 @@ def main():
     parser.add_argument(
         "--all-arcs", action="store_true", help="features of all arcs in training"
     )
+    parser.add_argument("--affixes", nargs="*", type=int, default=[])
+    parser.add_argument("--greek", action="store_true", help="the Greek treebank")
+    parser.add_argument("--morphology", action="store_true", help="of the Greek one")
     given = parser.parse_args()
-    X, y = read(get_data_home(given.data_home) / "treebank" / "dependencies.txt.gz")
-    n_crossing = sum(not is_projective(heads) for heads in y)
-    print(f"{len(X)} sentences, of which {n_crossing} are not projective")
-    # a projective model cannot learn from them
-    kept = [i for i in range(N_TRAIN) if is_projective(y[i])]
+    (X, y), (X_test, y_test) = parts_of(given)
+    # a projective model cannot learn from the others
+    kept = [i for i, heads in enumerate(y) if is_projective(heads)]
+    print(f"{len(y) - len(kept)} of {len(y)} trees to train on are not projective")
     sentences, heads = [X[i] for i in kept], [y[i] for i in kept]
-    vectorizer = ArcVectorizer(min_count=given.min_count)
+    vectorizer = ArcVectorizer(min_count=given.min_count, affixes=given.affixes)
     start = time.process_time()
     vectorizer.fit(sentences, None if given.all_arcs else heads)
     learned = time.process_time()
     train = vectorizer.transform(sentences), heads
     done = time.process_time()
-    test = vectorizer.transform(X[N_TRAIN:]), y[N_TRAIN:]
+    test = vectorizer.transform(X_test), y_test
     features = time.process_time() - done
     print(
         f"{len(kept)} sentences to train on, {sum(map(len, heads))} words, "

@@ -7,6 +7,7 @@ from sksstruct.feature_extraction._gazetteers import GazetteerFeatures
 from sksstruct.feature_extraction._hasher import SequenceHasher
 from sksstruct.feature_extraction._helpers import (
     affix_features,
+    morphology_features,
     shape_features,
     window_features,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "WordClusters",
     "WordVectors",
     "affix_features",
+    "morphology_features",
     "read_word_vectors",
     "sequences_from_table",
     "shape_features",

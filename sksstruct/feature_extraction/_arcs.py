@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from math import prod
+from numbers import Integral
 from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.feature_extraction._helpers import affixes_of, morphology_of
 from sksstruct.utils._layout import StoredRows
 from sksstruct.utils._param_validation import Constrained, Count, validate_params
 from sksstruct.utils.packed import PackedSequences
@@ -18,7 +21,8 @@ from sksstruct.utils.validation import check_heads
 
 # What features are of: word and tag of the head and of the modifier, tags of their
 # neighbors, and a tag between them. The templates are those of McDonald, Crammer and
-# Pereira (2005), without prefixes of long words.
+# Pereira (2005), without prefixes of long words. Those at the end have attributes of
+# the words, which may have several: morphological features ("f"), and affixes ("a").
 _TEMPLATES = (
     (),
     ("hw",),
@@ -39,7 +43,14 @@ _TEMPLATES = (
     ("ht", "ht+1", "mt", "mt+1"),
     ("ht-1", "ht", "mt", "mt+1"),
     ("ht", "bt", "mt"),
+    ("ht", "mt", "hf"),
+    ("ht", "mt", "mf"),
+    ("ht", "mt", "hf", "mf"),
+    ("ht", "mt", "ha"),
+    ("ht", "mt", "ma"),
 )
+# Kinds of which a word has any number.
+_SEVERAL = ("f", "a")
 
 
 def _part_of(k):
@@ -49,6 +60,8 @@ def _part_of(k):
     fewest arcs.
     """
     parts = [t for t in _TEMPLATES[:k] if set(t) < set(_TEMPLATES[k])]
+    # of a word with several attributes, an arc would come several times
+    parts = [t for t in parts if not any(p[1] in _SEVERAL for p in t)]
     return max(parts, key=lambda t: (sum(p[1] == "w" for p in t), len(t)), default=None)
 
 
@@ -61,7 +74,7 @@ _BINS = [f"{sign}{distance}" for sign in "+-" for distance in _DISTANCES]
 _N_BINS = np.array([k.bit_count() for k in range(1 << len(_BINS))], dtype=np.int32)
 # Numbers 0 are for words and tags that were not seen in fit: no key that is known has
 # them. Then come the names of what is not a word of the sentence.
-_SPECIAL = {"w": ["", "<root>"], "t": ["", "<root>", "<end>"]}
+_SPECIAL = {"w": ["", "<root>"], "t": ["", "<root>", "<end>"], "f": [""], "a": [""]}
 _ROOT, _END = 1, 2
 _MOST = 2**63 - 1
 
@@ -77,13 +90,17 @@ class ArcVectorizer(
     """Turn sentences of words and tags into sparse features of their arcs.
 
     The result is the input of `sksstruct.models.DependencyModel`. A sentence is a list
-    of (word, tag) pairs. A sentence of n words has (n + 1) n rows, one for each arc:
+    of (word, tag) pairs, or of triples of which the last is a column of morphological
+    features as CoNLL-U has it, such as ``"Case=Nom|Number=Sing"``, or ``"_"`` for none.
+    A sentence of n words has (n + 1) n rows, one for each arc:
     row ``head * n + modifier - 1``, where head 0 is the root and words are 1 to n. Rows
     of arcs from a word to itself are empty.
 
     All features have the value 1. They are combinations of the words and the tags of
     the head and of the modifier, of the tags of their neighbors, and of the tags of the
-    words between them, as in [1]_. There is a feature for each combination, and another
+    words between them, as in [1]_; and of each morphological feature, and each affix,
+    of the head or the modifier with both tags, and of each pair of morphological
+    features with both tags. There is a feature for each combination, and another
     one for the combination with direction and distance. Distances are 1, 2, 3, 4, 5 to
     9, and 10 or more.
 
@@ -92,6 +109,9 @@ class ArcVectorizer(
     min_count : int, default=1
         Minimum number of arcs in the training data that must have a feature. Other
         features are dropped. With trees, only arcs of the trees count.
+    affixes : list or tuple of int, default=()
+        Lengths of prefixes and suffixes of words that are used, such as ``(2, 3)``, as
+        in `affix_features`.
 
     Attributes
     ----------
@@ -101,6 +121,8 @@ class ArcVectorizer(
         Number of each word, from 2 on, in the order of first appearance.
     tags_ : dict of {str: int}
         Number of each tag, from 3 on.
+    morphology_, affixes_ : dict of {str: int}
+        Number of each morphological feature and of each affix, from 1 on.
 
     See Also
     --------
@@ -116,7 +138,8 @@ class ArcVectorizer(
     therefore used only with direction and distance.
 
     In the names of features, "hw", "ht", "mw" and "mt" are words and tags of head and
-    modifier, "ht-1" to "mt+1" are tags of neighbors, and "bt" is a tag between.
+    modifier, "ht-1" to "mt+1" are tags of neighbors, and "bt" is a tag between. "hf"
+    and "mf" are morphological features, "ha" and "ma" affixes.
     "arc" is the signed lower end of the bin of the distance, which is positive if the
     modifier is to the right of its head.
 
@@ -145,6 +168,7 @@ class ArcVectorizer(
 
     _: KW_ONLY
     min_count: Count = 1
+    affixes: list | tuple = ()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -153,14 +177,14 @@ class ArcVectorizer(
         return tags
 
     def fit(
-        self, X: Iterable[Sequence[tuple[str, str]]], y: Labelings | None = None
+        self, X: Iterable[Sequence[tuple[str, ...]]], y: Labelings | None = None
     ) -> Self:
         """Learn the features that occur.
 
         Parameters
         ----------
-        X : iterable of list of (str, str)
-            Sentences, as pairs of a word and its tag.
+        X : iterable of list of tuple of str
+            Sentences, as words with their tag and, if wanted, morphological features.
         y : list of array-like of shape (n_words,), default=None
             Their trees, as heads of words, 0 for the root. Only features of arcs of
             these trees are learned. None: features of all arcs.
@@ -171,11 +195,18 @@ class ArcVectorizer(
             The fitted transformer.
         """
         validate_params(self)
-        sentences = _columns(X)
+        for length in self.affixes:
+            if not isinstance(length, Integral) or length < 1:
+                raise ValueError(
+                    f"affixes must be lengths, integers from 1 on, got {length!r:.80}"
+                )
+        sentences = self._columns(X)
         if not sentences:
             raise ValueError("X is empty: at least one sentence is required")
-        self.words_ = _numbers((words for words, _ in sentences), "w")
-        self.tags_ = _numbers((tags for _, tags in sentences), "t")
+        words, tags, features, affixes = zip(*sentences, strict=True)
+        self.words_, self.tags_ = _numbers(words, "w"), _numbers(tags, "t")
+        self.morphology_ = _numbers(chain.from_iterable(features), "f")
+        self.affixes_ = _numbers(chain.from_iterable(affixes), "a")
         sizes = self._sizes()
         if max(_n_keys(names, sizes) for names in _TEMPLATES) > _MOST:
             raise ValueError(
@@ -225,13 +256,13 @@ class ArcVectorizer(
         self.counts_ = np.concatenate(counts).astype(np.int64)
         return self
 
-    def transform(self, X: Iterable[Sequence[tuple[str, str]]]) -> PackedSequences:
+    def transform(self, X: Iterable[Sequence[tuple[str, ...]]]) -> PackedSequences:
         """Transform sentences; features not seen in fit are left out.
 
         Parameters
         ----------
-        X : iterable of list of (str, str)
-            Sentences, as pairs of a word and its tag.
+        X : iterable of list of tuple of str
+            Sentences, as words with their tag and, if wanted, morphological features.
 
         Returns
         -------
@@ -240,9 +271,9 @@ class ArcVectorizer(
         """
         check_is_fitted(self, "counts_")
         indices, lengths, sizes = [np.zeros(0, np.int32)], [], []
-        for words, tags in _columns(X):
-            n = len(words)
-            rows, columns = self._find(_Arcs(*self._encode(words, tags)))
+        for sentence in self._columns(X):
+            n = len(sentence[0])
+            rows, columns = self._find(_Arcs(*self._encode(*sentence)))
             # columns ascend from template to template
             indices.append(columns[np.argsort(rows, kind="stable")])
             lengths.append(np.bincount(rows, minlength=(n + 1) * n))
@@ -274,7 +305,7 @@ class ArcVectorizer(
         sizes, out = self._sizes(), []
         texts = {
             kind: np.array([*_SPECIAL[kind], *known], dtype=object)
-            for kind, known in (("w", self.words_), ("t", self.tags_))
+            for kind, known in self._known().items()
         }
         for names, keys, sets in zip(_TEMPLATES, self._keys, self._sets, strict=True):
             parts = []
@@ -294,18 +325,43 @@ class ArcVectorizer(
                         out.append(f"{title}{text}{end}{distance}")
         return np.array(out, dtype=object)
 
+    def _known(self):
+        """Numbers of what was seen in fit, by the letter of each kind."""
+        return {
+            "w": self.words_,
+            "t": self.tags_,
+            "f": self.morphology_,
+            "a": self.affixes_,
+        }
+
     def _sizes(self):
-        """Numbers that words and tags have, by the letter of each."""
-        known = {"w": self.words_, "t": self.tags_}
+        """How many numbers each kind has."""
+        known = self._known()
         return {kind: len(_SPECIAL[kind]) + len(known[kind]) for kind in known}
 
-    def _encode(self, words, tags):
-        """Numbers of the words and tags of a sentence, with root and ends."""
+    def _columns(self, X):
+        """Columns of the sentences: words, tags, morphological features, affixes."""
+        out = []
+        for words, tags, features in _columns(X):
+            affixes = [affixes_of(word, self.affixes, "w") for word in words]
+            out.append((words, tags, features, affixes))
+        return out
+
+    def _encode(self, words, tags, features, affixes):
+        """Numbers of all that words of a sentence have, with root and ends."""
         words = [self.words_.get(word, 0) for word in words]
         tags = [self.tags_.get(tag, 0) for tag in tags]
         # so that the root, and each word, has a neighbor on both sides
         words, tags = [0, _ROOT, *words, 0], [_END, _ROOT, *tags, _END]
-        return np.array(words, dtype=np.int64), np.array(tags, dtype=np.int64)
+        words, tags = np.array(words, dtype=np.int64), np.array(tags, dtype=np.int64)
+        several = (
+            _Several([[], [], *column, []], known)
+            for column, known in (
+                (features, self.morphology_),
+                (affixes, self.affixes_),
+            )
+        )
+        return words, tags, *several
 
     def _find(self, arcs):
         """Rows and columns of the features of a sentence."""
@@ -337,6 +393,32 @@ class ArcVectorizer(
         return arcs.rows[np.concatenate(rows)], columns
 
 
+class _Several:
+    """Numbers of the known attributes of positions, which may have several.
+
+    Parameters
+    ----------
+    rows : list of list of str
+        Attributes of each position.
+    known : dict of {str: int}
+        Their numbers.
+    """
+
+    def __init__(self, rows, known):
+        # numbers ascend, as columns must do
+        rows = [sorted({known[x] for x in row if x in known}) for row in rows]
+        self.values = np.array([k for row in rows for k in row], dtype=np.int64)
+        self.sizes = np.array(list(map(len, rows)))
+        self.starts = np.cumsum(self.sizes) - self.sizes
+
+    def at(self, places):
+        """Which places, each as often as it has attributes, and their numbers."""
+        sizes = self.sizes[places]
+        which = np.repeat(np.arange(len(places)), sizes)
+        first = self.starts[places] - (np.cumsum(sizes) - sizes)
+        return which, self.values[np.arange(len(which)) + first[which]]
+
+
 class _Arcs:
     """The arcs of a sentence, less those from a word to itself.
 
@@ -344,15 +426,17 @@ class _Arcs:
     ----------
     words, tags : ndarray of shape (n + 3,), int64
         Numbers of the root and the words, between two positions that are neither.
+    features, affixes : _Several
+        Numbers of the attributes of the same positions.
     """
 
-    def __init__(self, words, tags):
+    def __init__(self, words, tags, features, affixes):
         self.n = n = len(words) - 3
         heads, modifiers = np.divmod(np.arange((n + 1) * n), n)
         modifiers += 1
         self.rows = np.flatnonzero(heads != modifiers)
         self.heads, self.modifiers = heads[self.rows], modifiers[self.rows]
-        self._given = {"w": words, "t": tags}
+        self._given = {"w": words, "t": tags, "f": features, "a": affixes}
         distances = self.modifiers - self.heads
         bins = np.searchsorted(_DISTANCES, np.abs(distances), side="right") - 1
         self.bins = bins + len(_DISTANCES) * (distances < 0)
@@ -360,7 +444,8 @@ class _Arcs:
     def keys(self, names, sizes, keep=slice(None)):
         """The arcs that have features of a template, and their keys.
 
-        An arc has one feature, or one for each tag that is between its words.
+        An arc has one feature, or one for each tag that is between its words, or for
+        each attribute of a word.
         """
         chosen = np.arange(len(self.rows))[keep]
         between = None
@@ -374,7 +459,12 @@ class _Arcs:
                 ends = self.heads if name[0] == "h" else self.modifiers
                 # behind the position before the root
                 places = ends[chosen] + 1 + int(name[2:] or 0)
-                part = self._given[name[1]][places]
+                given = self._given[name[1]]
+                if name[1] in _SEVERAL:
+                    which, part = given.at(places)
+                    chosen, keys = chosen[which], keys[which]
+                else:
+                    part = given[places]
             keys = keys * sizes[name[1]] + part
         return chosen, keys
 
@@ -418,7 +508,7 @@ def _numbers(columns, kind):
 
 
 def _columns(X):
-    """Words and tags of each sentence, which are checked."""
+    """Words, tags and morphological features of each sentence, which are checked."""
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
         raise TypeError(
             f"X is a single {type(X).__name__}: pass a list of sentences, each a list "
@@ -433,19 +523,20 @@ def _columns(X):
         for t, token in enumerate(sentence):
             if not _is_token(token):
                 raise TypeError(
-                    f"X[{i}][{t}] must be a pair (word, tag) of strings, got "
-                    f"{token!r:.80}"
+                    f"X[{i}][{t}] must be a pair (word, tag) of strings, or "
+                    f"(word, tag, features), got {token!r:.80}"
                 )
-        columns.append(([w for w, _ in sentence], [tag for _, tag in sentence]))
+        features = [morphology_of(token[2]) if token[2:] else [] for token in sentence]
+        words, tags = [token[0] for token in sentence], [token[1] for token in sentence]
+        columns.append((words, tags, features))
     return columns
 
 
 def _is_token(token):
     return (
         isinstance(token, list | tuple)
-        and len(token) == 2
-        and isinstance(token[0], str)
-        and isinstance(token[1], str)
+        and len(token) in (2, 3)
+        and all(isinstance(part, str) for part in token)
     )
 
 

@@ -182,6 +182,42 @@ def affixes_of(token, lengths, name):
     return row
 
 
+def morphology_features(column: Strings, *, name: str = "m") -> list[list[str]]:
+    """Morphological features of each token, from a column as CoNLL-U has it.
+
+    Parameters
+    ----------
+    column : sequence of str
+        The column of one sequence: features of a token are joined by ``|``, and ``_``
+        stands for none.
+    name : str, default="m"
+        Name of the column in the attributes.
+
+    Returns
+    -------
+    features : list of list of str
+        Attributes of each position.
+
+    Raises
+    ------
+    TypeError
+        If an entry is not a string; the error names its position.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import morphology_features
+    >>> morphology_features(["Case=Nom|Number=Sing", "_"])
+    [['m:Case=Nom', 'm:Number=Sing'], []]
+    """
+    _check_tokens("column", column)
+    return [[f"{name}:{part}" for part in morphology_of(text)] for text in column]
+
+
+def morphology_of(text):
+    """The features of a word in a column of CoNLL-U; ``_`` stands for none."""
+    return [] if text == "_" else text.split("|")
+
+
 def shape_features(tokens: Strings, *, name: str = "w") -> list[list[str]]:
     """Word shape of each token: X, x and 9 for letters and digits, runs collapsed.
 

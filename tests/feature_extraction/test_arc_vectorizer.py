@@ -1,5 +1,6 @@
 """What `ArcVectorizer` makes of sentences, against a reference in plain Python."""
 
+import itertools
 import pickle
 import re
 from collections import Counter
@@ -37,10 +38,26 @@ def random_sentences(n_sentences, seed, longest=7, n_words=4):
     return X, y
 
 
-def features_of_arc(sentence, head, modifier):
+def with_morphology(X, seed=0):
+    """The sentences with up to three morphological features of each word."""
+    rng = np.random.RandomState(seed)
+
+    def some():
+        return "|".join(f"F{k}=x" for k in rng.permutation(4)[: rng.randint(4)]) or "_"
+
+    return [[(*token, some()) for token in sentence] for sentence in X]
+
+
+def features_of_arc(sentence, head, modifier, affixes=()):
     """Names of the features of one arc."""
-    words = ["<root>", *(word for word, _ in sentence)]
-    tags = ["<root>", *(tag for _, tag in sentence), "<end>"]
+    words = ["<root>", *(token[0] for token in sentence)]
+    tags = ["<root>", *(token[1] for token in sentence), "<end>"]
+    given = {"f": [set()], "a": [set()]}
+    for word, _, *more in sentence:
+        given["f"].append(set("".join(more).split("|")) - {"_", ""})
+        given["a"].append({f"w:prefix={word[:k]}" for k in affixes if k <= len(word)}
+                          | {f"w:suffix={word[-k:]}" for k in affixes
+                             if k <= len(word)})  # fmt: skip
 
     def value(name):
         at = (head if name[0] == "h" else modifier) + int(name[2:] or 0)
@@ -61,6 +78,13 @@ def features_of_arc(sentence, head, modifier):
         values = [tags[head], tag, tags[modifier]]
         found.append("ht|bt|mt=" + "|".join(values))
         found.append("ht|bt|mt|arc=" + "|".join([*values, arc]))
+    for kinds in ("hf", "mf", "hf,mf", "ha", "ma"):
+        kinds = kinds.split(",")
+        rows = [given[k[1]][head if k[0] == "h" else modifier] for k in kinds]
+        names = "|".join(["ht", "mt", *kinds])
+        for values in itertools.product([tags[head]], [tags[modifier]], *rows):
+            found.append(f"{names}={'|'.join(values)}")
+            found.append(f"{names}|arc={'|'.join([*values, arc])}")
     return found
 
 
@@ -69,17 +93,17 @@ def arcs_of(sentence):
     return [(h, m) for h in range(n + 1) for m in range(1, n + 1)]
 
 
-def counts_of(X, y=None):
+def counts_of(X, y=None, affixes=()):
     """Numbers of arcs that have each feature."""
     counts = Counter()
     for i, sentence in enumerate(X):
         for head, modifier in arcs_of(sentence):
             if head != modifier and (y is None or y[i][modifier - 1] == head):
-                counts.update(features_of_arc(sentence, head, modifier))
+                counts.update(features_of_arc(sentence, head, modifier, affixes))
     return counts
 
 
-def check_rows(vectorizer, X, known):
+def check_rows(vectorizer, X, known, affixes=()):
     names = vectorizer.get_feature_names_out()
     packed = vectorizer.transform(X)
     assert packed.values.shape[1] == len(names)
@@ -91,28 +115,36 @@ def check_rows(vectorizer, X, known):
             assert (np.diff(columns) > 0).all()
             expected = set()
             if head != modifier:
-                expected = known & set(features_of_arc(sentence, head, modifier))
+                found = features_of_arc(sentence, head, modifier, affixes)
+                expected = known & set(found)
             assert set(names[columns]) == expected
 
 
 @pytest.mark.parametrize("min_count", [1, 2, 5])
 @pytest.mark.parametrize("with_trees", [True, False])
-def test_agrees_with_the_reference(min_count, with_trees):
+@pytest.mark.parametrize("more", [False, True])
+def test_agrees_with_the_reference(min_count, with_trees, more):
     X, y = random_sentences(8, seed=0)
     X.append([(f"w{k % 3}", f"t{k % 2}") for k in range(14)])  # distances beyond 10
     y.append([0, *range(1, 13), 1])
     y = y if with_trees else None
-    vectorizer = ArcVectorizer(min_count=min_count).fit(X, y)
-    counts = counts_of(X, y)
+    new = [[(word, tag.replace("2", "new")) for word, tag in x] for x in X]
+    new += random_sentences(5, seed=1, n_words=6)[0]
+    affixes = (1, 2, 3) if more else ()
+    if more:
+        X, new = with_morphology(X), with_morphology(new, seed=1)
+        # of some sentences alone, and in vain
+        new[0] = [(*token[:2], "F9=x") for token in new[0]]
+        X[1] = [token[:2] for token in X[1]]
+    vectorizer = ArcVectorizer(min_count=min_count, affixes=affixes).fit(X, y)
+    counts = counts_of(X, y, affixes)
     known = {name for name, count in counts.items() if count >= min_count}
     names = vectorizer.get_feature_names_out()
     assert len(names) == len(known) and set(names) == known
     assert vectorizer.counts_.tolist() == [counts[name] for name in names]
     # words and tags that were not seen, too
-    new = [[(word, tag.replace("2", "new")) for word, tag in x] for x in X]
-    new += random_sentences(5, seed=1, n_words=6)[0]
-    check_rows(vectorizer, X, known)
-    check_rows(vectorizer, new, known)
+    check_rows(vectorizer, X, known, affixes)
+    check_rows(vectorizer, new, known, affixes)
 
 
 def test_sentences_of_one_word():
@@ -164,6 +196,10 @@ BAD = {
     r"X\[0\]\[1\] must be a pair .* got 'cat'": ([[("a", "DT"), "cat"]], None),
     r"X\[0\]\[0\] must be a pair .* got \('a',\)": ([[("a",)]], None),
     r"X\[0\]\[0\] must be a pair .* got \('a', 1\)": ([[("a", 1)]], None),
+    r"X\[0\]\[0\] must be a pair .* got \('a', 'X', None\)": (
+        [[("a", "X", None)]],
+        None,
+    ),
     "X has 1 sentences, and y has 2": ([[("a", "DT")]], [[0], [0]]),
     r"y\[0\] must be integers of shape \(1,\)": ([[("a", "DT")]], [[0, 1]]),
     r"y\[0\] must be integers .* got float64": ([[("a", "DT")]], [[0.0]]),
@@ -190,6 +226,10 @@ def test_bad_parameters():
     X = [[("a", "DT")]]
     with pytest.raises(ValueError, match="min_count"):
         ArcVectorizer(min_count=0).fit(X)
+    with pytest.raises(ValueError, match=r"affixes .* got 0"):
+        ArcVectorizer(affixes=(2, 0)).fit(X)
+    with pytest.raises(ValueError, match=r"affixes .* got '3'"):
+        ArcVectorizer(affixes=["3"]).fit(X)
     with pytest.raises(ValueError, match="no feature occurs on min_count=9"):
         ArcVectorizer(min_count=9).fit(X)
 

@@ -13,6 +13,7 @@ from sksstruct.feature_extraction import (
     SequenceHasher,
     SequenceVectorizer,
     affix_features,
+    morphology_features,
     shape_features,
     window_features,
 )
@@ -171,6 +172,7 @@ def test_window_features_skip_what_leaves_the_sequence():
         (lambda: shape_features("word"), "tokens must be a list of strings"),
         (lambda: shape_features(["a", 3]), r"tokens\[1\] must be a string, got 3"),
         (lambda: affix_features([None]), r"tokens\[0\] must be a string, got None"),
+        (lambda: morphology_features([3]), r"column\[0\] must be a string, got 3"),
         (lambda: window_features(["a"], [[("w", 0)]]), "columns must be a dict"),
         (lambda: window_features({"w": [1]}, [[("w", 0)]]), r"columns\['w'\]\[0\]"),
         (lambda: window_features({"w": "ab"}, [[("w", 0)]]), r"columns\['w'\] must be"),
@@ -184,7 +186,11 @@ def test_helpers_refuse_what_is_not_text(call, message):
         call()
 
 
-def test_affixes_and_shapes():
+def test_affixes_shapes_and_morphology():
+    assert morphology_features(["_", "Case=Acc|Number=Plur"], name="feats") == [
+        [],
+        ["feats:Case=Acc", "feats:Number=Plur"],
+    ]
     assert affix_features(["ab"], lengths=[1, 2, 3]) == [
         ["w:prefix=a", "w:suffix=b", "w:prefix=ab", "w:suffix=ab"]
     ]
