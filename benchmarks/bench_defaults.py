@@ -12,7 +12,8 @@ of some penalties. Seconds are CPU seconds of training from prepared features, a
 ratio is that of the defaults.
 
 Sets of the data folder are left out if they are missing. QUICK=1 takes few examples of
-each set.
+each set. A fit is stopped after some wall seconds: other work on the machine changes
+what it finds by then, unless ``--seconds`` is larger.
 
     QUICK=1 python benchmarks/bench_defaults.py [--sets BTC digits] [--no-peers]
 """
@@ -253,7 +254,7 @@ def main():
     parser.add_argument("--limit", type=int, default=120 if quick else 600,
                         help="examples of a set, to train on")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=2.0 if quick else 8.0,
-                        help="of a fit, at most")  # fmt: skip
+                        help="of a fit, at most, by the wall")  # fmt: skip
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     with Clock() as clock:

@@ -11,6 +11,7 @@ from sksstruct.feature_extraction import ArcVectorizer
 from sksstruct.inference import dependency_marginals, dependency_tree
 from sksstruct.metrics import token_accuracy_score
 from sksstruct.models import DependencyModel, check_model
+from sksstruct.models.spec import FACTOR_OF_SQUARE
 from sksstruct.utils.entries import Entries
 
 KINDS = list(itertools.product([True, False], repeat=2))
@@ -243,3 +244,42 @@ def test_arcs_of_no_words():
     assert [part.shape[0] for part in arcs] == [6, 0]
     parser = SSVMClassifier("dependencies", random_state=0).fit(arcs, y)
     assert [heads.tolist() for heads in parser.predict(arcs)] == [[2, 0], []]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+def test_auto_alpha_follows_the_features_of_the_trees(loss):
+    X, y = sentences(30, True, True, seed=3)
+    rng = np.random.RandomState(0)
+    # what other arcs have does not count
+    for x, heads in zip(X, y, strict=True):
+        others = np.ones(len(x), dtype=bool)
+        others[heads * len(heads) + np.arange(len(heads))] = False
+        x[others] *= 0.5
+    arcs = [x[h * len(h) + np.arange(len(h))] for x, h in zip(X, y, strict=True)]
+    square = (np.concatenate(arcs) ** 2).sum(axis=1).mean()
+    constant = 0.02 if loss == "hinge" else 2 * 0.3 / len(X)
+
+    def fitted(X, y, sample_weight=None):
+        parser = SSVMClassifier("dependencies", alpha="auto", loss=loss, random_state=0)
+        return parser.fit(X, y, sample_weight)
+
+    plain = fitted(X, y)
+    assert plain.alpha_ == pytest.approx(constant * FACTOR_OF_SQUARE * square)
+    assert plain.model_.mean_square_ == pytest.approx(square)
+    # units of the features, sparse features, sentences without words, and weights
+    more = fitted([*X, []], [*y, []])
+    assert more.alpha_ == pytest.approx(plain.alpha_)
+    assert fitted(list(map(sparse.csr_array, X)), y).alpha_ == pytest.approx(
+        plain.alpha_
+    )
+    # a power of two, so that rounding is the same
+    large = fitted([1024 * x for x in X], y)
+    assert large.alpha_ == pytest.approx(2.0**20 * plain.alpha_)
+    new = [rng.normal(size=(x.shape)) for x in X]
+    for a, b in zip(
+        plain.predict(new), large.predict([1024 * x for x in new]), strict=True
+    ):
+        assert a.tolist() == b.tolist()
+    twice = fitted([*X, *X[:10]], [*y, *y[:10]])
+    weights = np.where(np.arange(len(X)) < 10, 2.0, 1.0)
+    assert fitted(X, y, weights).alpha_ == pytest.approx(twice.alpha_)
