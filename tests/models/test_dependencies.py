@@ -257,7 +257,7 @@ def test_auto_alpha_follows_the_features_of_the_trees(loss):
         x[others] *= 0.5
     arcs = [x[h * len(h) + np.arange(len(h))] for x, h in zip(X, y, strict=True)]
     square = (np.concatenate(arcs) ** 2).sum(axis=1).mean()
-    constant = 0.02 if loss == "hinge" else 2 * 0.3 / len(X)
+    constant = 0.02 if loss == "hinge" else 2 * 0.9 / len(X)
 
     def fitted(X, y, sample_weight=None):
         parser = SSVMClassifier("dependencies", alpha="auto", loss=loss, random_state=0)

@@ -20,7 +20,7 @@ from sksstruct.utils.validation import check_heads, check_weight
 # As `LIKELIHOOD_C2` of chains. Of all trees, that of training alone has arcs whose
 # features are all known, so that larger weights tell less of new sentences; chosen by
 # held-back sentences of two treebanks.
-_LIKELIHOOD_C2 = 0.3
+_LIKELIHOOD_C2 = 0.9
 
 
 @dataclass(eq=False, repr=False)
@@ -80,7 +80,7 @@ class DependencyModel(CompiledModel):
     ``predict_marginals`` returns the probability of each arc, (n + 1, n), head by head.
     `sksstruct.metrics.token_accuracy_score` of heads is the unlabeled attachment score.
 
-    ``alpha="auto"`` is 0.0015 times ``mean_square_``. With ``loss="log"``, it is 0.045
+    ``alpha="auto"`` is 0.0015 times ``mean_square_``. With ``loss="log"``, it is 0.135
     times ``mean_square_``, divided by the number of sentences, or their total weight.
 
     References
