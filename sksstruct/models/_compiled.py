@@ -60,7 +60,8 @@ class CompiledModel(Constrained, StructuredModel):
 
     @property
     def intercept_scaling_(self):
-        return super().intercept_scaling_ if self.follows_scale else 1.0
+        is_scaled = self.follows_scale and self._with_rows is not None
+        return super().intercept_scaling_ if is_scaled else 1.0
 
     def _learn_moments(self, X, weight):
         """Learn the moments of the rows of a part of the data."""

@@ -202,7 +202,7 @@ def test_graphs(rows):
         edges = np.array([[k, (k + 1) % size] for k in range(size)])
         X = [(rng.standard_normal((size, 3)), edges) for _ in range(6)]
         y = [x[0].argmax(axis=1) for x in X]
-        classifier = SSVMClassifier(model, alpha=1e-3, max_iter=1, random_state=0)
+        classifier = SSVMClassifier(model, alpha=0.01, max_iter=1, random_state=0)
         return warning_of(lambda: classifier.fit(X, y))
 
     check(text(20, RelaxedGraphModel(normalize=False)), NODES)

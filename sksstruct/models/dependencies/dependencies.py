@@ -12,14 +12,15 @@ from sksstruct.models._compiled import CompiledModel
 from sksstruct.models.dependencies._dependencies import DependencyTrees, find_flaw
 from sksstruct.models.graph.inputs import feature_rows, stack
 from sksstruct.models.normalization import divisor
+from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.spec import HINGE_ALPHA
 from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils.validation import check_heads, check_weight
 
 # As `LIKELIHOOD_C2` of chains. Of all trees, that of training alone has arcs whose
-# features are all known, so that larger weights tell less of new sentences; chosen by
-# held-back sentences of two treebanks.
+# features are all known, so that larger weights tell less of new sentences; chosen from
+# a few values on two treebanks.
 _LIKELIHOOD_C2 = 0.9
 
 
@@ -65,9 +66,6 @@ class DependencyModel(CompiledModel):
     ----------
     mean_size_ : float
         Mean number of words of the training data.
-    mean_square_ : float
-        Mean squared norm of the features of the arcs in the training trees, which
-        ``alpha="auto"`` follows.
 
     See Also
     --------
@@ -80,8 +78,9 @@ class DependencyModel(CompiledModel):
     ``predict_marginals`` returns the probability of each arc, (n + 1, n), head by head.
     `sksstruct.metrics.token_accuracy_score` of heads is the unlabeled attachment score.
 
-    ``alpha="auto"`` is 0.0015 times ``mean_square_``. With ``loss="log"``, it is 0.135
-    times ``mean_square_``, divided by the number of sentences, or their total weight.
+    ``alpha="auto"`` is 0.002 times m, the sum of the variances of the features over the
+    arcs of the training trees. With ``loss="log"``, it is 0.18 times m, divided by the
+    number of sentences, or their total weight.
 
     References
     ----------
@@ -114,13 +113,11 @@ class DependencyModel(CompiledModel):
     arc_features: Callable[[Any], Any] | None = None
     loss_normalization: Literal["mean", "example"] | None = "mean"
 
-    _from_parts = {"mean_size_": "mean", "mean_squares_": "mean"}
+    _from_parts = {"mean_size_": "mean"}
     mean_size_ = None
-    # of the arcs of a tree together
-    mean_squares_ = None
-    # whether the default of alpha is that of the likelihood
-    is_likelihood = False
     _n_columns = 1
+    # every tree has as many arcs: an offset of features changes no difference
+    _absorbs_centers = False
 
     def _read(self, X, y, sample_weight, seen):
         if all(map(_is_empty, as_list("X", X))):
@@ -136,16 +133,6 @@ class DependencyModel(CompiledModel):
         if self.is_likelihood:
             return 2.0 * _LIKELIHOOD_C2 / self._total
         return HINGE_ALPHA
-
-    @property
-    def mean_square_(self) -> float:  # type: ignore[override]
-        # Not of all arcs: of the most, features were not seen in a tree.
-        return self.mean_squares_ / self.mean_size_
-
-    @property
-    def intercept_scaling_(self) -> float:
-        # features are trained on as they are given
-        return 1.0
 
     def _weights_of(self, X, y, sample_weight):
         empty = [i for i, x in enumerate(X) if _is_empty(x)]
@@ -183,8 +170,10 @@ class DependencyModel(CompiledModel):
         sizes = [_n_words(x) for x in X]
         self.mean_size_ = float(np.average(sizes, weights=weight))
         trees = self._outputs(X, y)
-        squares = map(_squares, X, trees)
-        self.mean_squares_ = float(np.average(list(squares), weights=weight))
+        if self.follows_scale:
+            # Not of all arcs: of the most, features were not seen in a tree.
+            arcs = stack(list(map(_arcs, X, trees)))
+            self.moments_ = ColumnMoments.of(arcs, np.repeat(weight, sizes))
         return trees
 
     def _output(self, x, y, name):
@@ -243,13 +232,10 @@ class DependencyModel(CompiledModel):
         return np.zeros((2, self.n_features_))
 
 
-def _squares(x, heads):
-    """Squared norms of the features of all arcs of a tree, summed."""
+def _arcs(x, heads):
+    """Features of the arcs of a tree."""
     n = len(heads)
-    rows = x[heads.astype(np.intp) * n + np.arange(n)]
-    # `alpha_factor` says that they are too large
-    with np.errstate(over="ignore"):
-        return (rows * rows if isinstance(rows, np.ndarray) else rows.power(2)).sum()
+    return x[heads.astype(np.intp) * n + np.arange(n)]
 
 
 def _named(blocks, others):
