@@ -140,9 +140,11 @@ class ChainCRF(
         %(hinge_solvers)s;
         "auto" is "bcfw", also with thousands of labels. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
-        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
-        with missing labels. With `score_function`
+        "auto" is "sdca" with an l1 penalty, and where its passes are expected to take
+        less time, as with text. It is "lbfgs" for few features or for many labels of
+        short sequences, where the dual variables of "sdca" would take more than 512
+        MiB, for an l2-smoothed hinge, and for a likelihood with missing labels. With
+        `score_function`
         %(nonlinear_solvers)s;
         "auto" is "prox_linear".
     max_iter : int, default=1000

@@ -93,7 +93,8 @@ class SegmentCRF(
         %(hinge_solvers)s;
         "auto" is "bcfw". For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 sequences and 20,000 weights or more, and else "lbfgs".
+        "auto" is "sdca" where its passes are expected to take less time, as with text,
+        and else "lbfgs".
     max_iter : int, default=1000
         Maximum number of passes over the data, or of iterations. Used only if `solver`
         is a name.

@@ -96,8 +96,8 @@ class SSVMClassifier(
         "auto" is "bcfw", or where the model has no such oracle the solver for the one
         that it has. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 examples or more, if there are 20,000 weights, or
-        outputs are classes and the features are not large, and else "lbfgs".
+        "auto" is "sdca" where its passes are expected to take less time, as with
+        classes whose features are many, or not large, and else "lbfgs".
         Casimir needs a model with sums over all outputs, or with the k best. With
         `score_function`
         %(nonlinear_solvers)s;

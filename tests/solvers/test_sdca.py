@@ -17,12 +17,13 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
 
-from sksstruct import ChainCRF
+from sksstruct import ChainCRF, make_tagger
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers import LBFGS, SDCA, SGD
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.stochastic.sdca import Ascent
+from sksstruct.utils._free_memory import free_bytes
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -285,20 +286,68 @@ def test_choice_of_the_solver(monkeypatch):
             warnings.simplefilter("ignore")
             return type(ChainCRF(0.1, **parameters).fit(data.X, y).solver_)
 
-    # few sequences, and few weights
+    # the features are few beside the tables of pairs of labels
+    assert chosen(loss="log") is LBFGS
     module = "sksstruct.solvers.stochastic.sdca"
-    assert chosen(loss="log") is LBFGS
-    monkeypatch.setattr(f"{module}.LEAST_EXAMPLES", 20)
-    assert chosen(loss="log") is LBFGS
-    monkeypatch.setattr(f"{module}.LEAST_WEIGHTS", 20)
+    monkeypatch.setattr(f"{module}.COST_OF_WEIGHT", 1e6)
     assert chosen(loss="log") is SDCA
     assert chosen(loss="smoothed_hinge") is SDCA
     assert chosen(loss=SmoothedHinge("l2")) is LBFGS
     assert chosen(partial, loss="log") is LBFGS
     assert chosen(partial, loss="smoothed_hinge") is SDCA
-    monkeypatch.setattr("sksstruct.solvers.stochastic.sdca.MOST_BYTES", 1)
+    monkeypatch.setattr(f"{module}.free_bytes", lambda: 1000)
+    assert chosen(loss="log") is LBFGS
+    monkeypatch.undo()
+    monkeypatch.setattr(f"{module}.COST_OF_WEIGHT", 1e6)
+    monkeypatch.setattr(f"{module}.ENOUGH_BYTES", 1)
+    assert chosen(loss="log") is SDCA
+    # hundreds of labels
+    monkeypatch.setattr(f"{module}.BYTES_OF_POSITION", 1)
     assert chosen(loss="log") is LBFGS
     assert chosen(loss="log", l1_ratio=0.5) is SDCA
+
+
+@pytest.mark.parametrize("n", [50, 499, 500])
+def test_the_number_of_sentences_does_not_decide(n):
+    """Text, with a word at most positions that few others have."""
+    rng = np.random.RandomState(0)
+    words = rng.randint(1000, size=(n, 20))
+    X = [[[f"w={word}", f"s={word % 100}"] for word in row] for row in words]
+    tagger = make_tagger(loss="log", max_iter=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tagger.fit(X, [list(row % 12) for row in words])
+    assert type(tagger[-1].solver_) is SDCA
+
+
+def test_many_labels_in_short_sequences():
+    """A visit forms a table of all pairs, which L-BFGS does once in a sweep."""
+    rng = np.random.RandomState(0)
+    for n in (50, 500):
+        y = rng.randint(60, size=(n, 5))
+        X = [[[f"w{label}"] for label in row] for row in y]
+        tagger = make_tagger(loss="log", max_iter=1, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tagger.fit(X, y.tolist())
+        assert type(tagger[-1].solver_) is LBFGS
+
+
+@pytest.mark.parametrize("parameters", [{"l1_ratio": 0.5}, {"solver": "sdca"}])
+def test_no_memory_for_dual_variables(monkeypatch, parameters):
+    """An error before the run, with what is needed and what helps."""
+    data = make_chain(20, n_classes=3, random_state=0)
+    tagger = ChainCRF(0.1, loss="log", **parameters)
+    monkeypatch.setattr("sksstruct.solvers.stochastic.sdca.free_bytes", lambda: 1000)
+    size = 16 * 4 * (sum(map(len, data.y)) + 20 * 3)
+    message = f"{size} bytes for 20 examples with 3 labels, and 1000 bytes.*lbfgs"
+    with pytest.raises(MemoryError, match=message):
+        tagger.fit(data.X, data.y)
+    assert not hasattr(tagger, "coef_")
+
+
+def test_free_memory():
+    assert 2**20 < free_bytes() < 2**50
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,9 @@ class IncompleteChain(Trainable):
         self.surrogate = self.segments.surrogate
         # by which "auto" chooses among them
         self.n_examples, self.n_weights = len(data.packed), self.segments.n_weights
-        self.entropy_dual_bytes = self.segments.entropy_dual_bytes
+        for name in ("entropy_dual_bytes", "visit_work", "ld", "starts", "on_disk"):
+            setattr(self, name, getattr(self.segments, name))
+        self.quick_ascent = self.segments.quick_ascent
         self.oracles = ("completion", *self.segments.oracles)
         self.oracle_note = self.segments.oracle_note
         self.latest, self.by_factors = self.segments, False

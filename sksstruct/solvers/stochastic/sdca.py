@@ -21,6 +21,7 @@ below whatever w is. The block gaps at w sum up to the gap of the inner problem.
 is only a part of P - D, kappa is what holds the ascent up, and is halved.
 """
 
+import contextlib
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
@@ -32,7 +33,9 @@ from sksstruct.models.roles import entropy_dual, fits_entropy_dual
 from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.loop import Loop, later_check
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
+from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._free_memory import free_bytes
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
@@ -40,13 +43,23 @@ from sksstruct.utils.parallel import run_in_chunks
 # Passes in order before examples are drawn by gap: the second visit of an example is
 # the first whose gain says how far it is from its optimum.
 IN_ORDER = 2
-# "auto" stands for another solver where the dual variables would take more than this.
-MOST_BYTES = 2 * 2**30
-# and where there are fewer examples or weights than this. Passes over few examples cost
-# little, and where the examples share few weights, as with pixels, steps for the one
-# spoil what the others have gained: then a quasi-Newton method needs fewer sweeps. With
-# classes these cost more than visits do, whatever the number of weights.
-LEAST_EXAMPLES, LEAST_WEIGHTS = 500, 20_000
+# "auto" stands for another solver where the dual variables would take more than this:
+# but for as much as is common for each position of text, if that is more, up to a
+# second limit. And where they would take more than a part of the memory that is free,
+# which matters only where memory is short.
+ENOUGH_BYTES, BYTES_OF_POSITION, MOST_BYTES = 2**29, 2**12, 2**31
+PART_OF_FREE = 0.5
+# What visits cost in entries of tables, beyond those that a sweep decodes, for each
+# entry of the dual variables, of single labels and of pairs; and what an iteration of
+# L-BFGS costs for each weight. As measured on texts, images and series.
+COST_OF_NODE, COST_OF_PAIR, COST_OF_WEIGHT = 4.0, 23.0, 55.0
+BYTES_OF_ENTRY = 16
+# Below so much work of an iteration both take a few hundredths of a second, and
+# L-BFGS reaches any tolerance.
+LITTLE = 5e5
+# L-BFGS needs more iterations than SDCA needs passes where there are many examples: so
+# many times as many is the cube root of their number over this, within limits.
+EXAMPLES_ROOT, FEWEST, MOST = 4.0, 1.0, 2.5
 # alpha + kappa is the steepness over this at first, found on so many examples. What is
 # best depends little on it, as kappa falls: by half where the gap of the inner problem
 # is less than this part of the gap.
@@ -88,7 +101,8 @@ class SDCA(GradientSolver):
     Notes
     -----
     The solver stores two numbers for each score of each example: for each position and
-    label, and for each pair of labels.
+    label, and for each pair of labels. If less memory is free, it raises a
+    `MemoryError` before it begins.
 
     If `alpha` is small against the features, the ascent is on the objective plus a
     proximal term ``kappa/2 |w - c|^2``, where c is w at the end of the pass before, as
@@ -129,14 +143,9 @@ class SDCA(GradientSolver):
         if model.entropy_dual_bytes is None:
             return False
         # others cannot have the penalty, whatever the costs
-        return bool(l1) or (
-            model.n_examples >= LEAST_EXAMPLES
-            and (
-                model.n_weights >= LEAST_WEIGHTS
-                or (alpha is not None and model.quick_ascent(alpha))
-            )
-            and model.entropy_dual_bytes <= MOST_BYTES
-        )
+        if l1:
+            return True
+        return _costs_less(model, alpha) and _fits_memory(model)
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         return self.required_oracles
@@ -167,6 +176,50 @@ class SDCA(GradientSolver):
         return Ascent(self, model, alpha, options).run()
 
 
+def _costs_less(model, alpha):
+    """Whether visits are expected to take less time than L-BFGS.
+
+    By what one and the other reads and writes. The number of examples alone decides
+    little: no data set is to take longer than one that contains it.
+    """
+    sweep = model.n_examples * model.visit_work
+    entries = model.entropy_dual_bytes / BYTES_OF_ENTRY
+    nodes = min(float(model.starts[-1]) * model.ld, entries)
+    visits = sweep + COST_OF_NODE * nodes + COST_OF_PAIR * (entries - nodes)
+    iteration = sweep + COST_OF_WEIGHT * model.n_weights
+    if iteration < LITTLE:
+        return False
+    if alpha is not None and model.quick_ascent(alpha):
+        return True
+    ratio = np.clip(np.cbrt(model.n_examples) / EXAMPLES_ROOT, FEWEST, MOST)
+    return bool(visits <= ratio * iteration)
+
+
+def _fits_memory(model):
+    """Whether the dual variables are not too large for a default."""
+    taken = model.entropy_dual_bytes
+    usual = BYTES_OF_POSITION * int(model.starts[-1])
+    most = max(ENOUGH_BYTES, min(usual, MOST_BYTES))
+    return taken <= most and (model.on_disk or taken <= PART_OF_FREE * free_bytes())
+
+
+def _check_memory(model, l1):
+    """Raise an error, before the run, if there is no memory for dual variables."""
+    taken, free = model.entropy_dual_bytes, free_bytes()
+    if model.on_disk or taken <= free:
+        return
+    labels = getattr(model, "n_labels", None)
+    of_labels = "" if labels is None else f" with {labels} labels"
+    remedy = "use solver='lbfgs'"
+    if l1:
+        remedy = "use l1_ratio=0 with solver='lbfgs', or fewer labels or examples"
+    raise MemoryError(
+        f"SDCA keeps two numbers for each score of each example: {taken} bytes for "
+        f"{model.n_examples} examples{of_labels}, and {free} bytes of memory are free; "
+        f"{remedy}"
+    )
+
+
 def _observed(model):
     """Whether all labels of the training data were observed."""
     return model.unknown is None
@@ -177,11 +230,13 @@ class Ascent(SolverRun):
 
     def __init__(self, solver, model, alpha, options):
         super().__init__(solver, model, alpha, options)
+        _check_memory(model, options.l1)
         self.l1 = options.l1
         state = options.dual_state and options.dual_state["entropy_dual"]
         if state and not fits_entropy_dual(model, state, model.surrogate):
             raise ValueError("dual variables of another problem")
         self.dual = entropy_dual(model, model.surrogate, state)
+        self.loop = Loop(solver, alpha, options)
         self.kappa = self.next_kappa = self.most_kappa = self.first_kappa()
         self.lowest = np.inf
         total = alpha + self.kappa
@@ -195,7 +250,6 @@ class Ascent(SolverRun):
             if self.kappa:
                 self.center[:] = options.start(model.n_weights)
                 self.weights.set(self.weights.v + self.kappa / total * self.center)
-        self.loop = Loop(solver, alpha, options)
         self.losses, self.gaps = np.empty((2, model.n_examples))
         self.next_check = 0
         # whether the gaps that examples are drawn by are exact
@@ -205,13 +259,15 @@ class Ascent(SolverRun):
         """The strength of the proximal term at first."""
         n = self.model.n_examples
         some = np.linspace(0, n - 1, min(n, STEEPNESS_EXAMPLES)).astype(np.intp)
-        kappa = steepness(self.dual, some) / STEEP - self.alpha
+        with self.loop.at_start():
+            kappa = steepness(self.dual, some) / STEEP - self.alpha
         # a weak one changes little
         return kappa if kappa > self.alpha else 0.0
 
     def run(self):
         """Take passes until the gap is small enough."""
-        self.look()
+        with contextlib.suppress(OutOfTime), self.loop.at_start():
+            self.look()
         return self.loop.run(
             self.one_pass, self.look, self.state, lambda: self.weights.w.copy()
         )
