@@ -23,8 +23,9 @@ verbose : int, default=0
 """,
     "max_seconds": """
 max_seconds : float, default=None
-    Time limit in seconds. Training stops after the first pass that ends past the
-    limit, counted from the start of the first pass.
+    Time limit in seconds, counted from when the data have been read. Training stops
+    within a pass, in time for a last certificate. If the limit leaves no time for any,
+    `objective_` and `dual_gap_` are inf. `n_iter_` counts whole passes.
 """,
     "features_seen": """
 n_features_in_ : int

@@ -186,10 +186,11 @@ class MultilabelPairwise(
         a gap of ``tol`` times the objective. With "structured_hinge", it stops at a gap
         of ``tol`` times the number of labels.
     max_seconds : float, default=None
-        Time limit in seconds. Training stops after the first pass that ends past the
-        limit, counted from the start of the first pass. The choice of
-        `interaction_scaling`, which comes first, has a limit of the same length: values
-        that it leaves no time for are not tried.
+        Time limit in seconds. Training stops within a pass, in time for a last
+        certificate. If the limit leaves no time for any, `objective_` and `dual_gap_`
+        are inf. `n_iter_` counts whole passes. The choice of `interaction_scaling`,
+        which comes first, has a limit of the same length: values that it leaves no time
+        for are not tried.
     fit_intercept : bool, default=True
         Whether labels have a bias. As in the classifiers of scikit-learn, it is
         regularized like the other weights, except with ``loss="log"``. Labels that all

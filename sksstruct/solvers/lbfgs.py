@@ -16,7 +16,7 @@ from sksstruct.models.protocols.duals import ROUNDING
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
-from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
+from sksstruct.solvers.core.loop import FALL, PERIOD, Loop, ended_by
 from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
@@ -47,9 +47,10 @@ class LBFGS(GradientSolver):
         Maximum number of iterations. An iteration is one sweep of the oracles over all
         examples, sometimes two.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective. If there is no gap, stop
-        when ten iterations have reduced the objective by less than ``tol / 10`` times
-        its value.
+        Stop at a duality gap of ``tol`` times the objective, or when the objective is
+        flat: ten iterations have reduced it by less than ``tol / 10`` times its value,
+        and by so much less than the ten before that all later ones would not reduce it
+        by ``tol`` times its value. The gap may be large then, if `alpha` is small.
     memory : int, default=10
         Number of pairs of vectors that form the approximation of the Hessian.
 
@@ -125,20 +126,24 @@ def run_lbfgs(objective, loop, memory):
             raise _Stop(status)
 
     try:
-        first = objective.at(objective.start)
-        objective.keep(objective.start)
-        objective.report(loop)
-        if loop.converged:
-            raise _Stop(Status.CONVERGED)
-        method = descend if objective.bounds is None else _descend_in_box
-        method(objective, *first, memory, after_iteration)
-        loop.status = Status.STALLED
+        with loop.in_time():
+            first = objective.at(objective.start)
+            objective.keep(objective.start)
+            objective.report(loop)
+            if loop.converged:
+                raise _Stop(Status.CONVERGED)
+            method = descend if objective.bounds is None else _descend_in_box
+            method(objective, *first, memory, after_iteration)
+            loop.status = Status.STALLED
     except _Stop as stop:
         loop.status = stop.status
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        loop.status = ended_by(interrupt)
         if objective.best is None:
-            raise
-        loop.status = Status.INTERRUPTED
+            if loop.status is Status.INTERRUPTED:
+                raise
+            # no time for one sweep, which alone is no help
+            objective.best = np.inf, objective.start, 1.0, np.inf
     # an interrupt may come between an iterate and its report
     objective.take_best(loop)
     return loop.result()
@@ -197,6 +202,25 @@ class LBFGSLoop(Loop):
             self.exact < 1.0
             and len(self.values) > PERIOD
             and self.values[-1 - PERIOD] - self.primal <= FALL * self.target
+        )
+
+    def reason(self, stalled=None):
+        return super().reason(stalled) or (Status.FLAT if self.is_flat else None)
+
+    @property
+    def is_flat(self):
+        """Whether the objective is as close to its optimum as its falls can tell.
+
+        If alpha is small, the gap is large long after that. The last iterations have
+        gained little, and would not gain the tolerance if they went on for ever, each
+        period gaining the same part of the one before.
+        """
+        if len(self.values) <= 2 * PERIOD:
+            return False
+        first, middle, last = self.values[-1 - 2 * PERIOD :: PERIOD]
+        before, now = first - middle, middle - last
+        return now <= FALL * self.target and (
+            now * now <= self.target * (before - now) or before == now == 0.0
         )
 
 
@@ -352,7 +376,8 @@ class Objective:
     def take_best(self, loop):
         """Make the loop return the lowest objective, whether reported or not."""
         loop.primal, x, loop.exact, _ = self.best
-        if self._free is not None and self.best_dual == -np.inf:
+        late = loop.status is Status.TIME_LIMIT
+        if self._free is not None and self.best_dual == -np.inf and not late:
             self.best_dual = self.loss.dual_value(x, self.alpha)
         loop.weights, loop.dual = x, self.best_dual
         if self._all is not None:

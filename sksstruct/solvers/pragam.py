@@ -18,10 +18,9 @@ import numpy as np
 
 from sksstruct.models.roles import dual_space
 from sksstruct.solvers.core.base import SCALING, Solver, example
-from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.loop import Loop, ended_by
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
-from sksstruct.utils.progress import Status
 
 # Dual variables at a bound are fixed until the next restart if their slope exceeds this
 # times the root of the relative gap. Then, the largest number of iterations of a round.
@@ -107,11 +106,12 @@ class Pragam(Solver):
         loop = Loop(self, alpha, options)
         run = ExcessiveGap(self, space, alpha)
         try:
-            run.first_step()
-        except KeyboardInterrupt:
+            with loop.in_time():
+                run.first_step()
+        except KeyboardInterrupt as interrupt:
             # the first projections take longest: before them there is the center
             loop.report(space.risk(run.w, run.slopes), run.w, 0.0)
-            loop.status = Status.INTERRUPTED
+            loop.status = ended_by(interrupt)
             return loop.result()
         # all dual variables; those that move in this round, or None for all of them
         x, index, in_round, products = run.x, None, 0, 0

@@ -1,15 +1,37 @@
 """Threads over examples, and none in BLAS: results do not depend on their number."""
 
 import os
+import time
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, local
 
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+from sksstruct.utils._clock import Clock, OutOfTime
+
 # Work that takes less time than the threads, and the memory of each chunk, would.
 LITTLE = 2**18
+
+
+# What each thread knows of its last sweep.
+_LAST = local()
+
+
+@contextmanager
+def timed_sweeps():
+    """Context whose sweeps `seconds_of_sweep` tells of."""
+    before, _LAST.seconds = seconds_of_sweep(), 0.0
+    try:
+        yield
+    finally:
+        _LAST.seconds = before
+
+
+def seconds_of_sweep():
+    """Seconds that the last call of `run_in_chunks` by this thread took, or zero."""
+    return getattr(_LAST, "seconds", 0.0)
 
 
 def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
@@ -17,7 +39,7 @@ def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
 
     The function writes the results of each example into arrays and releases the GIL.
     The caller forms sums, always in the same order. `work` is the number of operations
-    in all, roughly: little work is one chunk.
+    in all, roughly: little work is one chunk. Between chunks the time may be over.
     """
     if work < LITTLE:
         function(0, n)
@@ -27,13 +49,27 @@ def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
     # interrupt between them.
     pieces = min(n, max(4 * workers, 16))
     bounds = [n * k // pieces for k in range(pieces + 1)]
-    if workers <= 1:
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+    # of this thread, and not of those that it starts
+    clock, left_out = Clock(), []
+    started = time.perf_counter()
+
+    def run(a, b):
+        if clock.is_late():
+            left_out.append(a)
+        else:
             function(a, b)
-        return
-    Parallel(n_jobs=workers, require="sharedmem")(
-        delayed(function)(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)
-    )
+
+    chunks = zip(bounds[:-1], bounds[1:], strict=True)
+    if workers <= 1:
+        for a, b in chunks:
+            run(a, b)
+    else:
+        Parallel(n_jobs=workers, require="sharedmem")(
+            delayed(run)(a, b) for a, b in chunks
+        )
+    if left_out:
+        raise OutOfTime
+    _LAST.seconds = time.perf_counter() - started
 
 
 class _SharedLimit:

@@ -54,6 +54,7 @@ class Status(StrEnum):
         "the softened problem is solved",
         "The softened problem is solved; increase rho.",
     )
+    FLAT = "flat", "the objective no longer falls, and the gap is open"
     SETTLED = "settled", "the messages no longer change"
     ROUNDS = (
         "rounds",

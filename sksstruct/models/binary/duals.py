@@ -8,10 +8,11 @@ from sksstruct.models.binary._binary import best_bias
 from sksstruct.models.binary._coordinates import Coordinates
 from sksstruct.models.protocols.duals import CoordinateDual, DualSpace
 from sksstruct.projections import project_box_equality
+from sksstruct.utils._clock import check_clock
 from sksstruct.utils._layout import aligned_zeros
 
 # Features read between two checks for signals, a fraction of a second.
-_WORK_OF_A_CALL = 1e8
+_WORK_OF_A_CALL = 2e7
 
 
 class BinaryDual(DualSpace):
@@ -130,6 +131,7 @@ class BinaryCoordinates(CoordinateDual):
         self.steps.begin_pass()
         n_changed = None
         while n_changed is None:
+            check_clock()
             n_changed = self.steps.visit(self.w, self._visits_of_a_call)
         self._n_changed = n_changed
         return n_changed

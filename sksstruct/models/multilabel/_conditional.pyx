@@ -29,6 +29,7 @@ from libc.math cimport exp, fabs, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.models.tables._feature_rows cimport FeatureRows
+from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._simd cimport sks_exp_row
 
 from sksstruct.utils._layout import padded_length
@@ -348,10 +349,13 @@ cdef class ConditionalRows:
         cdef double* scores = &scratch[0, 0]
         cdef double* norms = &scratch[1, 0]
         cdef double* change = &scratch[2, 0]
+        cdef Clock clock = Clock()
         # the padding takes part in products, and must stay zero
         scratch[2, :] = 0.0
         with nogil:
             for k in range(order.shape[0]):
+                if clock.late():
+                    break
                 i = order[k]
                 # examples come in random order: the next row would be waited for
                 if k + 1 < order.shape[0]:
@@ -362,6 +366,7 @@ cdef class ConditionalRows:
                 if n_changed:
                     self._add(i, change, n_changed, &w[0])
                 total += n_changed
+        clock.check()
         return total
 
     def sums(self, const double[:, ::1] duals):

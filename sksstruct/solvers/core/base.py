@@ -1,10 +1,12 @@
 """The base of all solvers: parameters, required oracles, and one call."""
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -12,7 +14,9 @@ from sklearn.utils import check_random_state
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel, WeightsFull
 from sksstruct.models.roles import smooth_loss
+from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.result import SolverResult
+from sksstruct.utils._clock import OutOfTime, until
 from sksstruct.utils._param_validation import (
     Constrained,
     Count,
@@ -20,7 +24,12 @@ from sksstruct.utils._param_validation import (
     validate_params,
 )
 from sksstruct.utils.entries import Entries
-from sksstruct.utils.parallel import one_blas_thread
+from sksstruct.utils.parallel import one_blas_thread, timed_sweeps
+from sksstruct.utils.progress import Progress, Status
+
+COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
+# those of them that hold integers
+COUNTS = ("pass", "oracle_calls", "elements")
 
 SCALING = (
     "The features, or 1 / alpha, are too large for floating-point arithmetic: scale "
@@ -69,6 +78,10 @@ def example(parameters, imports=""):
     return {"example": text, "passes": _PASSES}
 
 
+# Time to begin, however short the limit is.
+_LEAST_SECONDS = 0.5
+
+
 @dataclass
 class Options:
     """How a problem is to be solved, apart from the solver's own parameters."""
@@ -80,6 +93,18 @@ class Options:
     dual_state: dict | None = None
     l1: float = 0.0
     max_seconds: float | None = None
+    # when the run began, whose time includes the memory that solvers prepare
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def deadline(self):
+        """When the time is over."""
+        return math.inf if self.max_seconds is None else self.started + self.max_seconds
+
+    @property
+    def latest_start(self):
+        """When a run ends that has made no pass, not even of a little data."""
+        return max(self.deadline, self.started + _LEAST_SECONDS)
 
     def start(self, n_weights):
         """Weights of an earlier result to start from, or None."""
@@ -310,7 +335,8 @@ class Solver(Constrained, BaseEstimator):
         l1 : float, default=0.0
             Strength of a further penalty ``l1 |w|_1``.
         max_seconds : float, default=None
-            The run ends after the first pass that ends later.
+            Time limit. It cuts passes, and leaves time for the last certificate. If
+            there is none for that, the gap is that of an earlier pass, or inf.
 
         Returns
         -------
@@ -324,20 +350,41 @@ class Solver(Constrained, BaseEstimator):
         options = Options(
             random_state, n_jobs, verbose, callback, dual_state, l1, max_seconds
         )
-        with one_blas_thread():
-            started = time.perf_counter()
+        with one_blas_thread(), until(options.latest_start), timed_sweeps():
             while True:
                 try:
                     return self._solve(model, alpha, options)
                 except WeightsFull:
                     # rare: there is room for many more than are met as a rule
                     model.grow()
-                if max_seconds is not None:
-                    left = max_seconds - (time.perf_counter() - started)
-                    options.max_seconds = max(left, 0.0)
+                except OutOfTime:
+                    return self._not_begun(model, options)
 
     def _solve(self, model, alpha, options):
         raise NotImplementedError
+
+    def _not_begun(self, model, options):
+        """The result of a run without time for what comes before its first pass."""
+        layout = self.layout(model)
+        size = (model if layout is None else layout).n_weights
+        weights = np.zeros(size)
+        if options.dual_state is not None and "weights" in options.dual_state:
+            weights[:] = options.start(size)
+        box = Box.of(model)
+        if box is not None:
+            box.clip(weights)
+        name = type(self).__name__
+        return SolverResult(
+            weights=weights,
+            objective=np.inf,
+            dual_gap=np.inf,
+            dual_loss=-np.inf,
+            n_iter=0,
+            status=Status.TIME_LIMIT,
+            history=Progress(name, COLUMNS, COUNTS).trace.as_dict(),
+            target=0.0,
+            dual_state={"weights": weights},
+        )
 
 
 def _missing(name, asked, offered):

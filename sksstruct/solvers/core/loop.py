@@ -1,9 +1,14 @@
 """Common to the passes of all solvers: certificate, stopping rule, result."""
 
+import math
+import time
+
 import numpy as np
 
-from sksstruct.solvers.core.base import SCALING
+from sksstruct.solvers.core.base import COLUMNS, COUNTS, SCALING
 from sksstruct.solvers.core.result import SolverResult
+from sksstruct.utils._clock import OutOfTime, until
+from sksstruct.utils.parallel import seconds_of_sweep
 from sksstruct.utils.progress import Progress, Status
 
 # Without a certificate: number of reports that are compared with as many before, and
@@ -16,11 +21,15 @@ _GROWTH = 1.25
 # A gap of `tol` times the objective at w = 0 says little where nearly all of that is
 # gone, as where entities are rare: it counts as at most so many times the objective.
 MOST_SCALE = 100.0
+# Time that a pass has at least, and by what part of a time limit a certificate may
+# exceed it. Passes leave time for one, of so many sweeps, but not more than this part.
+_LEAST_SECONDS, _EXCESS = 0.1, 0.1
+_SWEEPS, _MOST_RESERVED = 1.5, 0.5
+# Part of a limit after which passes begin, whatever would be good to know before.
+_MOST_FOR_START = 0.4
 
 # Objectives below this are zero but for rounding errors of losses.
 LEAST_SCALE = 1e-12
-
-COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
 
 INEXACT = (
     "the objective can be below a dual value only if an oracle does not find the "
@@ -62,13 +71,16 @@ class Loop(Progress):
         super().__init__(
             type(solver).__name__,
             (*COLUMNS, *extra),
-            ("pass", "oracle_calls", "elements"),
+            COUNTS,
             options.verbose,
         )
         self.solver, self.alpha, self.scale = solver, alpha, scale
         self.callback, self.keep_best = options.callback, keep_best
         self.most_scale = MOST_SCALE
-        self.max_seconds = options.max_seconds
+        self.limit = math.inf if options.max_seconds is None else options.max_seconds
+        self.deadline = options.deadline
+        # seconds that passes leave for the last certificate
+        self.reserved = 0.0
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
         self.dual_loss = None
         self.exact = 1.0
@@ -164,6 +176,8 @@ class Loop(Progress):
     @property
     def converged(self):
         """Whether the gap is small enough, or the objective no longer falls."""
+        if self.primal == np.inf:
+            return False
         if min(self.gap, self.residual) <= self.target:
             return True
         return self.gap == np.inf and self.has_settled()
@@ -199,13 +213,32 @@ class Loop(Progress):
         """Why the run ends after a pass, whatever the callback says, or None."""
         if self.converged:
             return Status.CONVERGED
-        if self.max_seconds is not None and self.seconds() >= self.max_seconds:
+        if time.perf_counter() >= self.deadline - self.reserved:
             return Status.TIME_LIMIT
         if stalled:
             return Status(stalled) if isinstance(stalled, str) else Status.STALLED
         if self.n_iter >= self.solver.max_iter:
             return Status.MAX_ITER
         return None
+
+    def in_time(self):
+        """Context of a pass, or of what comes before it, that the limit cuts."""
+        least = time.perf_counter() + _LEAST_SECONDS
+        return until(max(self.deadline - self.reserved, least))
+
+    def has_time(self):
+        """Whether the last certificate may be had, going by that before."""
+        if self.status is not Status.TIME_LIMIT or self.limit < _LEAST_SECONDS:
+            return True
+        latest = self.deadline + _EXCESS * self.limit
+        return time.perf_counter() + (seconds_of_sweep() or self.limit) <= latest
+
+    def at_start(self):
+        """Context of work that passes can do without, where it takes long."""
+        least = time.perf_counter() + _LEAST_SECONDS
+        rest = (1.0 - _MOST_FOR_START) * self.limit
+        soon = math.inf if self.limit == math.inf else self.deadline - rest
+        return until(max(soon, least))
 
     def run(self, one_pass, look=None, dual_state=None, weights=None):
         """Call ``one_pass()`` until the run converges or makes no more progress.
@@ -220,21 +253,25 @@ class Loop(Progress):
             Forms the state that another run can start from. None: the weights.
         weights : callable, default=None
             Forms the weights that would be returned now. None: the weights reported.
+            Needed where the first report may be missing.
 
         Returns
         -------
         result : SolverResult
             Weights, certificate and trace.
         """
-        if weights is None:
-            weights = self._reported_weights
         try:
             if self.status is None and self.reported is not None and self.converged:
                 self.status = Status.CONVERGED
             while self.status is None:
-                self.status = self.end(weights, self._pass(one_pass))
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
+                if look is not None and self.limit < math.inf:
+                    self.reserved = min(
+                        _SWEEPS * seconds_of_sweep(), _MOST_RESERVED * self.limit
+                    )
+                now = self._reported_weights if weights is None else weights
+                self.status = self.end(now, self._pass(one_pass))
+        except KeyboardInterrupt as interrupt:
+            self.status = ended_by(interrupt)
         self.finish(look, weights)
         return self.result(dual_state)
 
@@ -242,7 +279,8 @@ class Loop(Progress):
         """Make one pass, which counts if it ends or reports before an interrupt."""
         self.n_iter += 1
         try:
-            return one_pass()
+            with self.in_time():
+                return one_pass()
         except KeyboardInterrupt:
             if self.reported != self.n_iter:
                 self.n_iter -= 1
@@ -253,15 +291,19 @@ class Loop(Progress):
     def finish(self, look, weights):
         """Report passes not reported yet; an interrupt meanwhile sets the status."""
         try:
-            if look is not None and self.reported != self.n_iter:
-                look()
+            if look is not None and self.reported != self.n_iter and self.has_time():
+                self.reserved = -_EXCESS * self.limit
+                with self.in_time():
+                    look()
                 if self.status is Status.MAX_ITER and self.converged:
                     self.status = Status.CONVERGED
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
-        if self.weights is None:
-            # interrupted before any weights were reported
-            self.weights = weights()
+        except KeyboardInterrupt as interrupt:
+            self.status = ended_by(interrupt)
+        if self.trace.last(1) and self.trace.last(1)[0][0] > 0:
+            return
+        if self.weights is None or (self.reported != self.n_iter and weights):
+            # no pass was reported: the start is worse, whose objective is known
+            self.primal, self.weights = np.inf, weights()
 
     def result(self, dual_state=None):
         """The result of the run that ended."""
@@ -283,6 +325,12 @@ class Loop(Progress):
 
     def _reported_weights(self):
         return self.weights.copy()
+
+
+def ended_by(interrupt):
+    """The status of a run that an interrupt has ended."""
+    late = isinstance(interrupt, OutOfTime)
+    return Status.TIME_LIMIT if late else Status.INTERRUPTED
 
 
 def later_check(loop, every):

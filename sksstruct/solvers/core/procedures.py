@@ -1,5 +1,6 @@
 """Training that calls a solver more than once: in rounds, or from a smoother loss."""
 
+import math
 import time
 
 import numpy as np
@@ -8,7 +9,9 @@ from sklearn.base import clone
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.roles import smooth_loss
 from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.loop import ended_by
 from sksstruct.solvers.lbfgs import LBFGS
+from sksstruct.utils._clock import until
 from sksstruct.utils.progress import Status
 
 # Largest number of rounds of completing missing labels, and training.
@@ -123,9 +126,9 @@ class FromEntropy(Procedure):
         rest, state = clone(solver).set_params(max_iter=left), result.dual_state
         try:
             return self._call(rest, model, alpha, options, result.n_iter, state)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             # before its first pass: later ones have results
-            result.status = Status.INTERRUPTED
+            result.status = ended_by(interrupt)
             return self._unfinished(model, alpha, result)
 
     def _unfinished(self, model, alpha, result):
@@ -135,8 +138,9 @@ class FromEntropy(Procedure):
         weights, loss = result.weights, smooth_loss(model, model.surrogate)
         value, gradient = [], np.zeros_like(weights)
         # at zero too: the tolerance is relative to it
-        for w in (np.zeros_like(weights), weights):
-            value.append(loss.value_and_gradient(w, gradient))
+        with until(math.inf):
+            for w in (np.zeros_like(weights), weights):
+                value.append(loss.value_and_gradient(w, gradient))
         result.objective = value[1] + alpha / 2 * float(weights @ weights)
         result.exact = float(np.mean(loss.exact))
         result.target = self.solver.tol * value[0]
@@ -222,9 +226,9 @@ class CompletionRounds(Procedure):
                 )
             else:
                 changed = (complete() != labels).any()
-                if result.status is Status.CONVERGED and changed:
+                if changed and result.status in (Status.CONVERGED, Status.FLAT):
                     result.status = Status.ROUNDS
-        except KeyboardInterrupt:
-            result.status = Status.INTERRUPTED
+        except KeyboardInterrupt as interrupt:
+            result.status = ended_by(interrupt)
         result.dual_gap = np.inf
         return result

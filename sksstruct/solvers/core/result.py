@@ -26,9 +26,9 @@ class SolverResult:
     n_iter : int
         Number of passes.
     status : Status
-        Why the run ended: "converged", "max_iter", "time_limit", "callback", "early",
-        "interrupted", "stalled", "diverged", "softened" or "rounds". Its `message` says
-        so in a sentence.
+        Why the run ended: "converged", "flat", "max_iter", "time_limit", "callback",
+        "early", "interrupted", "stalled", "diverged", "softened" or "rounds". Its
+        `message` says so in a sentence.
     history : dict of ndarray
         Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
         and columns of the solver's own.

@@ -39,6 +39,7 @@ from libc.stdlib cimport calloc, free
 from sksstruct.models.protocols._factors cimport BinaryFactorModel, pair_score
 from sksstruct.solvers.dual_decomposition._pair_step cimport step_pair
 from sksstruct.solvers.dual_decomposition._residuals cimport Residuals, add_residual
+from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport reserve
 
 # Least curvature of a label, in units of C_i: one without features and pairs goes all
@@ -118,11 +119,15 @@ cdef class BinaryBlocks:
             Examples.
         """
         cdef Py_ssize_t k
+        cdef Clock clock = Clock()
         self.block_gap = 0.0
         with nogil:
             for k in range(order.shape[0]):
+                if clock.late():
+                    break
                 self._begin_example(order[k])
                 self._step_labels_alone()
+        clock.check()
 
     cdef int _step_labels_alone(self) except -1 nogil:
         """Move all labels of the example by their scores and losses."""

@@ -25,6 +25,7 @@ from sksstruct.solvers.dual_decomposition._binary_blocks cimport (
     VECTOR, ActivePair, BinaryBlocks, change_weight, is_active, label_gain,
 )
 from sksstruct.solvers.dual_decomposition._residuals cimport Residuals, relative_norm
+from sksstruct.utils._clock cimport Clock
 
 
 @cython.final
@@ -169,6 +170,7 @@ cdef class BinaryGDMMState(BinaryBlocks):
         """
         cdef Py_ssize_t k, i, L = self.model.n_labels, width, low
         cdef Residuals sums
+        cdef Clock clock = Clock()
         memset(&sums, 0, sizeof(Residuals))
         self._sort_pairs()
         self._square_moved = self.block_gap = 0.0
@@ -178,6 +180,8 @@ cdef class BinaryGDMMState(BinaryBlocks):
         width = min((width + VECTOR - 1) // VECTOR * VECTOR if n_parts > 1 else L, L)
         with nogil:
             for k in range(order.shape[0]):
+                if clock.late():
+                    break
                 i = order[k]
                 low = <Py_ssize_t> (parts[i] * ((L + width - 1) // width)) * width
                 self._begin_example(i)
@@ -186,6 +190,7 @@ cdef class BinaryGDMMState(BinaryBlocks):
             for i in range(self.model.n_examples):
                 self._begin_example(i)
                 self._move_multipliers(eta, &sums)
+        clock.check()
         self.infeasibility = sums.distance / max(2 * self.n_active, 1)
         self.primal_residual = relative_norm(sums.square, sums.size)
         self.dual_residual = relative_norm(self._square_moved, sums.multipliers)

@@ -47,6 +47,7 @@ from sksstruct.solvers.dual_decomposition._residuals cimport (
     Residuals, move_multipliers, relative_norm,
 )
 from sksstruct.utils._arena cimport Arena
+from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport resize
 
 # Projections of one visit to a pair: its Q is an upper bound, so that one is not the
@@ -172,11 +173,14 @@ cdef class GDMMState:
         """
         cdef Py_ssize_t k, i, variable, pair, n = self.model.n_variables
         cdef double C
+        cdef Clock clock = Clock()
         self._asks = oracles
         self._square_moved = self.block_gap = 0.0
         with nogil:
             # all factors of an example in a row, as messages are between them
             for k in range(order.shape[0]):
+                if clock.late():
+                    break
                 i = order[k]
                 C = self.model._example_weights[i] / self.alpha
                 if greedy:
@@ -193,6 +197,7 @@ cdef class GDMMState:
                     if self._active_factors[n + pair]:
                         self._visit_pair(pair, C, linear)
                 self._visit_cliques(i, C, greedy)
+        clock.check()
 
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
                             bint linear, Py_ssize_t inner_steps,

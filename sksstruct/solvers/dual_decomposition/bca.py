@@ -11,6 +11,7 @@ from sksstruct.models.roles import factor_model
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
+from sksstruct.utils._clock import check_clock
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -115,7 +116,9 @@ class BCARun:
     def run(self):
         """Make passes until the gap is small enough; return the result."""
         self.loop.report(self.loop.scale, np.zeros_like(self.model.weights()), 0.0)
-        return self.loop.run(self.one_pass, self.evaluate, dual_state=dict)
+        return self.loop.run(
+            self.one_pass, self.evaluate, dual_state=dict, weights=self.model.weights
+        )
 
     def one_pass(self):
         """Visit all examples in a random order, and evaluate if it is time."""
@@ -123,6 +126,7 @@ class BCARun:
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
         state.gap = 0.0
         for first in range(0, len(order), self.visits_of_a_call):
+            check_clock()
             part = order[first : first + self.visits_of_a_call]
             state.visit_alone(part) if alone else state.visit(part)
         if alone and self.are_labels_settled():

@@ -332,7 +332,8 @@ class GDMMRun:
         else:
             zero = np.zeros_like(self.model.weights())
             self.loop.report(self.loop.scale, zero, 0.0, extra=(0.0, 0))
-        return self.loop.run(self.one_pass, self.evaluate, dual_state=self.export)
+        weights = self.model.weights
+        return self.loop.run(self.one_pass, self.evaluate, self.export, weights)
 
     def export(self):
         """Return the state that another run can start from, if there is one."""

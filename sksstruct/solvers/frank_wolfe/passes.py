@@ -2,9 +2,11 @@
 
 import numpy as np
 
-# Table entries decoded between two checks for signals, some tenths of a second: an
-# interrupt waits that long.
-_WORK_OF_A_CALL = 2e8
+from sksstruct.utils._clock import check_clock
+
+# Table entries decoded between two checks for signals and of the time, some hundredths
+# of a second: an interrupt waits that long.
+_WORK_OF_A_CALL = 2e7
 # Maximum number of passes over known labelings between two passes with the oracle.
 _MOST_KNOWN = 100
 # Such a pass leaves out blocks that promise less than this share of the mean.
@@ -66,15 +68,14 @@ class Passes:
     def in_order(self, order):
         """Visit examples, and check for signals now and then."""
         order = order.astype(np.intp)
-        for k in range(0, len(order), self.visits_of_a_call):
-            self.kernel.visit_in_order(order[k : k + self.visits_of_a_call])
+        for part in self._calls(len(order)):
+            self.kernel.visit_in_order(order[part])
 
     def by_gap(self, n):
         """Visit n examples in proportion to the estimates of their gaps."""
         uniforms = self.rng.uniform(size=n)
         visits = sum(
-            self.kernel.visit_by_gap(uniforms[k : k + self.visits_of_a_call])
-            for k in range(0, n, self.visits_of_a_call)
+            self.kernel.visit_by_gap(uniforms[part]) for part in self._calls(n)
         )
         self.needs_gaps = visits < n
 
@@ -84,9 +85,15 @@ class Passes:
         order = order.astype(np.intp)
         least = _LEAST_PROMISE * promises.mean() if len(promises) else 0.0
         return sum(
-            self.kernel.visit_known(order[k : k + self.visits_of_a_call], least)
-            for k in range(0, len(order), self.visits_of_a_call)
+            self.kernel.visit_known(order[part], least)
+            for part in self._calls(len(order))
         )
+
+    def _calls(self, visits):
+        """The visits of each call, while there is time."""
+        for k in range(0, visits, self.visits_of_a_call):
+            check_clock()
+            yield slice(k, k + self.visits_of_a_call)
 
 
 def known_passes(solver, gain, model, one_pass):

@@ -4,6 +4,8 @@ A round sends v to the blocks, and adds the changes that come back. The duality 
 exact: it is the sum of what the blocks find at the same weights w.
 """
 
+import math
+
 import numpy as np
 
 from sksstruct.solvers.core.dual_value import dual_value
@@ -12,6 +14,7 @@ from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Block, Turn
 from sksstruct.solvers.partitioned.changes import Places, TreeSum, add_sum
 from sksstruct.solvers.partitioned.scaling import Scaling
+from sksstruct.utils._clock import check_clock, until
 from sksstruct.utils.entries import taken
 
 # A round of a pass is so many visits of a block, or all of them where there are fewer.
@@ -113,6 +116,7 @@ class Rounds:
         n_parts = max(1, min(wanted, most))
         gain = visits = 0
         for part in range(n_parts):
+            check_clock()
             self.n_rounds += 1
             turn = Turn(self.seed, self.n_rounds, number, part, n_parts, known)
             steps = self._one_round(turn)
@@ -124,9 +128,11 @@ class Rounds:
         """Let all blocks make their visits, and add up what they change."""
         total = TreeSum(self.executor.n_blocks, halves=True)
         v = self._snapshot()
-        steps = self._change(
-            "advance", v, self.scaling.value, turn, self._changed, total=total
-        )
+        # whether blocks are in this thread or not: none is to stop before the others
+        with until(math.inf):
+            steps = self._change(
+                "advance", v, self.scaling.value, turn, self._changed, total=total
+            )
         loss = float(sum(step.loss for step in steps))
         # an interrupt before both have changed leaves no bound, and not a wrong one
         self.loss = -np.inf

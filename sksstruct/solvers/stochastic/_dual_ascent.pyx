@@ -36,6 +36,7 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
+from sksstruct.utils._clock cimport Clock
 
 from sksstruct.solvers.core.base import SCALING
 from sksstruct.utils.entries import Entries
@@ -77,8 +78,12 @@ def steepness(EntropyDual dual, const Py_ssize_t[::1] order):
     cdef double norm, p_i, squares = 0.0, gains = 0.0
     cdef DualStep step
     cdef Py_ssize_t k, i
+    cdef Clock clock = Clock()
     with nogil:
         for k in range(order.shape[0]):
+            # a few examples say as much where time is short
+            if clock.late():
+                break
             i = order[k]
             p_i = model._example_weights[i]
             dual.load(workspace, i)
@@ -145,14 +150,18 @@ cdef class DualAscentKernel:
     def visit_in_order(self, const Py_ssize_t[::1] order):
         """Visit the given examples."""
         cdef Py_ssize_t k
+        cdef Clock clock = Clock()
         with nogil:
             for k in range(order.shape[0]):
+                if clock.late():
+                    break
                 # what says where memory is comes a few visits before the memory
                 if k + FAR_AHEAD < order.shape[0]:
                     self.model.prefetch(order[k + FAR_AHEAD], False)
                 if k + 1 < order.shape[0]:
                     self.model.prefetch(order[k + 1], True)
                 self._visit(order[k])
+        clock.check()
 
     def visit_by_gap(self, const double[::1] uniforms):
         """Visit examples drawn in proportion to their gap estimates.
@@ -163,17 +172,21 @@ cdef class DualAscentKernel:
         cdef Py_ssize_t k, i
         cdef bint enough = True
         cdef double least = 0.0
+        cdef Clock clock = Clock()
         if self.gap_total != INFINITY:
             least = LEAST_ESTIMATES * self.gap_total
         self.tree.fill(self.gaps)
         with nogil:
             for k in range(uniforms.shape[0]):
+                if clock.late():
+                    break
                 if self.tree.total() <= least:
                     enough = False
                     break
                 i = self.tree.find(uniforms[k])
                 self._visit(i)
                 self.tree.set(i, self._gaps[i])
+        clock.check()
         return enough
 
     def set_gaps(self, gaps):

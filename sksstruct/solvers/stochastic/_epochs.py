@@ -4,6 +4,7 @@ import numpy as np
 
 from sksstruct.models.protocols._weights import LazyWeights
 from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
+from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._layout import aligned_zeros
 
 # Smallest number of visits of an epoch; visits to try a step length, as a share of all.
@@ -183,6 +184,8 @@ def calibrate(epochs, ridge, at_zero=True):
 def try_rates(value, rate, most, factors, trials):
     """The step length with the lowest value, going up and down while that helps.
 
+    Where the time for trials is over, those so far decide.
+
     Parameters
     ----------
     value : callable
@@ -208,7 +211,10 @@ def try_rates(value, rate, most, factors, trials):
             other = min(rate * factor, most)
             if other == rate:
                 break
-            now = value(other)
+            try:
+                now = value(other)
+            except OutOfTime:
+                return rate, best
             if now >= best and np.isfinite(best):
                 break
             best, rate = now, other

@@ -19,6 +19,7 @@ from libc.stdint cimport int32_t
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
+from sksstruct.utils._clock cimport Clock
 
 # Below this the factor s goes into v: changes of v grow as 1 / s, and without an end.
 cdef double SMALL = 1e-8
@@ -136,10 +137,14 @@ cdef class AveragedIterate:
     def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
         """Take a step of the given rate on each of the given examples."""
         cdef Py_ssize_t k
+        cdef Clock clock = Clock()
         with nogil:
             for k in range(order.shape[0]):
+                if clock.late():
+                    break
                 prefetch(self.model, order, k)
                 self._visit(order[k], rates[k])
+        clock.check()
 
     cdef int _shrink(self, double factor) except -1 nogil:
         """Multiply the weights by a factor, if it is positive, and else by zero."""
@@ -344,6 +349,7 @@ cdef class VarianceReducedKernel:
         or with the average of the iterates with the weights 1, 2, 3, ...
         """
         cdef Py_ssize_t k
+        cdef Clock clock = Clock()
         cdef double shrink = 1.0 - rate * ridge
         # changes of v are divided by products of this factor
         if not 0.0 < shrink <= 1.0:
@@ -356,6 +362,8 @@ cdef class VarianceReducedKernel:
         self.smooth.start_visits(anchored)
         with nogil:
             for k in range(order.shape[0]):
+                if clock.late():
+                    break
                 prefetch(self.model, order, k)
                 self._visit(order[k], ratios[k], rate, shrink, anchored)
         self._fold(average)
@@ -363,6 +371,7 @@ cdef class VarianceReducedKernel:
             np.divide(self._put_aside, self._weight_sum, out=self.weights.v)
             if self._exists is not None:
                 self.weights.v *= self._exists
+        clock.check()
 
     cdef int _visit(self, Py_ssize_t i, double ratio, double rate, double shrink,
                     bint anchored) except -1 nogil:

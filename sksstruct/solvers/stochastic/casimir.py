@@ -15,8 +15,10 @@ from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kapp
 from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, calibrate
 from sksstruct.solvers.stochastic._epochs_run import EpochsRun
 from sksstruct.solvers.stochastic._steps import StepLength, first_length
+from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
+from sksstruct.utils.progress import Status
 
 # A decreasing smoothing starts where it may change the objective by this share of it:
 # as much only where all labelings are equal, which is no matter for few labelings.
@@ -166,7 +168,12 @@ class CasimirRun(EpochsRun):
             return
         self.first = self.loop.primal
         self.fixed = solver.lipschitz is not None
-        self._first_steps(mu)
+        try:
+            with self.loop.at_start():
+                self._first_steps(mu)
+        except OutOfTime:
+            self.loop.status = Status.TIME_LIMIT
+            return
         self._accelerate(mu)
         self.catalyst.known = self.hinge
 
@@ -235,7 +242,9 @@ class CasimirRun(EpochsRun):
 
     def _look_last(self):
         """Report the weights that the last pass reached."""
-        self.w[:] = self.catalyst.w
+        # of a first step that was cut, as far as it came
+        if self.catalyst.k > 1:
+            self.w[:] = self.catalyst.w
         if not np.isfinite(self.w @ self.w):
             return
         if self.hinge:

@@ -20,13 +20,14 @@ from sksstruct.models.roles import nonlinear_loss
 from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
-from sksstruct.solvers.core.loop import PERIOD, Loop
+from sksstruct.solvers.core.loop import PERIOD, Loop, ended_by
 from sksstruct.solvers.stochastic._epochs import (
     LEAST_VISITS,
     check_convex,
     missing_weights,
 )
 from sksstruct.solvers.stochastic._stochastic import GradientKernel
+from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Positive
@@ -182,12 +183,13 @@ class Descent(SolverRun):
         eta0 = self.solver.eta0
         if eta0 == "auto":
             try:
-                eta0 = self.best_length()
-            except KeyboardInterrupt:
-                self.loop.status = Status.INTERRUPTED
+                with self.loop.at_start():
+                    eta0 = self.best_length()
+            except KeyboardInterrupt as interrupt:
+                self.loop.status = ended_by(interrupt)
                 return self.loop.result()
         self.eta0 = min(eta0, self.longest)
-        return self.loop.run(self.one_pass, weights=self.weights)
+        return self.loop.run(self.one_pass, self.last_look, weights=self.weights)
 
     def visit(self, order, eta0):
         """Take a step on each of some examples."""
@@ -225,6 +227,11 @@ class Descent(SolverRun):
         dual, residual = self.certificate.at(primal, w, gradient, exact)
         self.loop.report(primal, w, dual, exact, residual=residual)
 
+    def last_look(self):
+        """Report the weights of a pass that was cut, if they are finite."""
+        if np.isfinite(self.kernel.weights()).all():
+            self.look()
+
     def best_length(self):
         """The first step length with which a part of a pass comes furthest."""
         visits = min(self.n, max(int(TRIAL * self.n), LEAST_VISITS))
@@ -247,8 +254,12 @@ class Descent(SolverRun):
         best, power = value(-1), -1
         for step in (-1, 1):
             first = power
-            while abs(power) < POWERS and (now := value(power + step)) < best:
-                best, power = now, power + step
+            try:
+                while abs(power) < POWERS and (now := value(power + step)) < best:
+                    best, power = now, power + step
+            except OutOfTime:
+                # those so far decide
+                break
             if power != first:
                 break
         self.kernel = self.new_kernel()

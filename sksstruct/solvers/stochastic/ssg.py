@@ -111,15 +111,17 @@ class SSG(Solver):
         # a projected iterate is not the mean of the oracle's answers
         has_dual = has_dual and box is None
 
+        def weights_now():
+            w = kernel.average() if self.averaging else kernel.weights()
+            return w if box is None else box.clip(w)  # products round
+
         def look():
             dual = 0.0
             if has_dual and kernel.steps:
                 iterate = kernel.weights()
                 dual = kernel.loss / kernel.steps
                 dual -= alpha / 2 * float(iterate @ iterate)
-            w = kernel.average() if self.averaging else kernel.weights()
-            if box is not None:
-                box.clip(w)  # products round
+            w = weights_now()
             loop.calls += n
             value = risk.decode(w)[0]
             # w = 0 has the dual value 0, which alone says nothing
@@ -140,4 +142,4 @@ class SSG(Solver):
 
         look()
         loop.scale = loop.primal
-        return loop.run(one_pass, look)
+        return loop.run(one_pass, look, weights=weights_now)

@@ -14,8 +14,10 @@ import numpy as np
 from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, calibrate
 from sksstruct.solvers.stochastic._epochs_run import EpochsRun
+from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
+from sksstruct.utils.progress import Status
 
 
 @fill_doc(example('loss="log", solver="svrg"'))
@@ -113,10 +115,14 @@ class SVRGRun(EpochsRun):
         self._look()
         self.rate = solver.learning_rate
         if self.rate == "auto":
-            self.rate = calibrate(epochs, alpha)
-            if self.anchored:
-                epochs.value_and_gradient()
-        return self.loop.run(self._one_pass)
+            try:
+                with self.loop.at_start():
+                    self.rate = calibrate(epochs, alpha)
+                    if self.anchored:
+                        epochs.value_and_gradient()
+            except OutOfTime:
+                self.loop.status = Status.TIME_LIMIT
+        return self.loop.run(self._one_pass, self._look)
 
     def _look(self):
         """Report the weights, and make steps shorter where the objective rose."""

@@ -1,0 +1,4 @@
+cdef class Clock:
+    cdef readonly double deadline
+
+    cdef bint late(self) noexcept nogil
