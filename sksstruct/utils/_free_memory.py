@@ -7,7 +7,7 @@ from pathlib import Path
 try:
     import resource
 except ImportError:  # not on Windows
-    resource = None
+    resource = None  # type: ignore[assignment]
 
 _PROC, _GROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
