@@ -102,7 +102,8 @@ def train(estimator, X, y, sample_weight, noun):
 
 def _train(estimator, X, y, sample_weight, noun):
     spec = checked_model(estimator)
-    solver = partitioned(estimator)
+    # an error now, and not after all parts were read
+    partitioned(estimator)
     client = estimator._client()
     parts = as_parts(X, y, sample_weight, client)
     validation = None
@@ -110,6 +111,7 @@ def _train(estimator, X, y, sample_weight, noun):
         validation = PartsValidation(estimator, client, parts)
         parts = validation.rest
     facts = learn(client, spec, parts)
+    solver = partitioned(estimator, spec)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     l1_ratio = estimator.l1_ratio
     solver_alpha = spec.solver_alpha(alpha)
@@ -161,11 +163,11 @@ def _train(estimator, X, y, sample_weight, noun):
     return estimator
 
 
-def partitioned(estimator):
+def partitioned(estimator, spec=None):
     """The solver of an estimator as `Partitioned`."""
-    solver = named_solver(estimator)
+    solver = named_solver(estimator, spec)
     if estimator.solver == "auto":
-        solver = Partitioned(estimator.max_iter, tolerance(estimator))
+        solver = Partitioned(estimator.max_iter, tolerance(estimator, spec))
     elif isinstance(solver, BCFW | SDCA | LBFGS):
         solver = Partitioned(solver.max_iter, solver.tol, solver=solver)
     elif not isinstance(solver, Partitioned):

@@ -28,6 +28,8 @@ from sksstruct.utils.progress import Status
 # Tolerances with tol=None, where predictions are those of the optimum: of the hinge,
 # and of losses with a gradient. A smaller one takes longer and predicts the same.
 HINGE_TOL, SMOOTH_TOL = 3e-3, 1e-2
+# Labels of positions other than the commonest are rare below this share.
+RARE = 0.03
 # Where time has run out, gaps of this part of the objective say that little is done.
 _FAR = 0.25
 
@@ -69,17 +71,24 @@ class Problem:
         return self.spec.solver_alpha(self.alpha)
 
 
-def tolerance(estimator):
-    """The tolerance of a solver that an estimator names, which may follow its loss."""
+def tolerance(estimator, spec=None):
+    """The tolerance of a solver that an estimator names, which may follow its loss.
+
+    And the data, once the model has seen them: always the same label would be at a
+    small objective where others are rare.
+    """
     if estimator.tol is not None:
         return estimator.tol
-    return HINGE_TOL if estimator.loss == "hinge" else SMOOTH_TOL
+    if estimator.loss != "hinge":
+        return SMOOTH_TOL
+    share = 1.0 if spec is None else spec.share_of_others_
+    return HINGE_TOL * min(share / RARE, 1.0)
 
 
-def named_solver(estimator):
+def named_solver(estimator, spec=None):
     """The solver that an estimator names or has, for any model."""
     return SOLVERS.resolve(
-        estimator.solver, max_iter=estimator.max_iter, tol=tolerance(estimator)
+        estimator.solver, max_iter=estimator.max_iter, tol=tolerance(estimator, spec)
     )
 
 
@@ -112,7 +121,7 @@ def prepare(estimator, X, y, sample_weight=None):
     solver = SOLVERS.resolve(
         estimator.solver,
         max_iter=estimator.max_iter,
-        tol=tolerance(estimator),
+        tol=tolerance(estimator, spec),
         model=model,
         l1=l1,
         alpha=spec.solver_alpha(alpha),

@@ -153,9 +153,9 @@ class ChainCRF(
     tol : float or None, default=None
         Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
         training stops at a gap of ``tol`` times the objective at w = 0, which is 1
-        without class weights, or ``100 * tol`` times the current objective if this is
-        less, as where nearly all labels are the same; None is 3e-3. With other losses,
-        it stops at a gap of ``tol`` times the current objective; None is 1e-2.
+        without class weights; None is 3e-3, or a tenth of the share of the labels other
+        than the commonest if this is less, as where entities are rare. With other
+        losses, it stops at a gap of ``tol`` times the current objective; None is 1e-2.
     %(max_seconds)s
     early_stopping : bool, default=False
         Whether to hold out a part of the sequences and stop training when their `score`

@@ -66,8 +66,7 @@ class LinearSSVC(
     tol : float, default=1e-3
         Tolerance of the duality gap, used only if `solver` is a name. Training stops at
         a gap of ``tol`` times the objective at w = 0, which is 1 without weights of
-        classes or samples, or ``100 * tol`` times the current objective if this is
-        less. With DCD, it stops at a gap of ``tol`` times the current
+        classes or samples. With DCD, it stops at a gap of ``tol`` times the current
         objective.
     %(max_seconds)s
     fit_intercept : bool, default=True

@@ -406,7 +406,8 @@ def start(estimator, X, y, sample_weight, method):
         return template, problem
     if template.solver == "auto" and "max" in problem.model.oracles:
         # the path moves along the duals of this one, whatever is fastest at one alpha
-        options = {"max_iter": template.max_iter, "tol": tolerance(template)}
+        tol = tolerance(template, problem.spec)
+        options = {"max_iter": template.max_iter, "tol": tol}
         problem.solver = SOLVERS.resolve("auto", **options)
     if problem.model.surrogate is not None:
         raise ValueError(

@@ -107,10 +107,9 @@ class SSVMClassifier(
         is a name.
     tol : float or None, default=None
         Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
-        training stops at a gap of ``tol`` times the objective at w = 0, or
-        ``100 * tol`` times the current objective if this is less; None is 3e-3. With
-        other losses, it stops at a gap of ``tol`` times the current objective; None is
-        1e-2.
+        training stops at a gap of ``tol`` times the objective at w = 0; None is 3e-3.
+        With other losses, it stops at a gap of ``tol`` times the current objective;
+        None is 1e-2.
     %(max_seconds)s
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn. Only for multiclass

@@ -187,6 +187,8 @@ class ModelSpec:
     follows_scale = False
     # Whether the loss is the likelihood, whose alpha is another.
     is_likelihood = False
+    # Share of the positions whose label is not the commonest.
+    share_of_others_ = 1.0
     # How large the rows of features are, as `ColumnMoments.mean_square` tells. Zero,
     # which nothing follows, where they are no rows.
     mean_square_ = 0.0

@@ -43,8 +43,7 @@ class Pragam(Solver):
     max_iter : int, default=10000
         Maximum number of iterations, each of one product of features and weights.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0, or ``100 * tol``
-        times the objective reached if this is less.
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
     lipschitz : float or "adaptive", default="adaptive"
         Upper bound on the Lipschitz constant of the gradient of the dual. "adaptive"
         estimates the constant during training.

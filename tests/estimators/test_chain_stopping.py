@@ -11,10 +11,12 @@ from sksstruct import (
     ChainCRF,
     LinearSSVC,
     MultilabelPairwise,
+    SegmentCRF,
     SSVMClassifier,
     crfsuite_parameters,
 )
 from sksstruct.datasets import make_chain
+from sksstruct.estimators._train import tolerance
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -236,3 +238,36 @@ def test_the_smallest_weights_of_sequences(data, class_weight):
         for size in (1.0, 5e-324)
     )
     np.testing.assert_allclose(tiny.coef_, unit.coef_, rtol=1e-9, atol=1e-12)
+
+
+class TestRareLabels:
+    """Always the same label would be near the optimum where others are rare."""
+
+    @staticmethod
+    def data(share):
+        rng = np.random.RandomState(0)
+        words, y = rng.randint(40, size=(400, 20)), np.zeros((400, 20), dtype=int)
+        where = rng.choice(8000, int(share * 8000), replace=False)
+        y.flat[where], words.flat[where] = 1, rng.randint(35, 45, size=len(where))
+        return list(np.eye(45)[words]), y
+
+    @pytest.mark.parametrize("kind", [ChainCRF, SegmentCRF])
+    def test_tolerance(self, kind):
+        X, y = self.data(0.001)
+        if kind is SegmentCRF:
+            y = np.array(["O", "B-x"])[y]
+        tagger = kind(random_state=0).fit(X, list(y))
+        assert tagger.solver_.tol == pytest.approx(1e-4)
+        assert tagger.dual_gap_ <= 1e-4
+        assert kind(tol=0.02).fit(X, list(y)).solver_.tol == 0.02
+        X, y = self.data(0.05)
+        assert ChainCRF().fit(X, list(y)).solver_.tol == 3e-3
+
+    def test_in_parts(self):
+        X, y = self.data(0.001)
+        spec = ChainCRF()._model()
+        spec.check()
+        halves = slice(200), slice(200, None)
+        facts = [spec._facts(X[k], y[k], None, i) for i, k in enumerate(halves)]
+        spec._learn_facts(facts[0].merge(facts[1]))
+        assert tolerance(ChainCRF(), spec) == pytest.approx(1e-4)

@@ -121,4 +121,5 @@ def test_what_tells_nothing(case, seed, change, is_binary, c):
     assert score > 0.6
     # 640 rows of unseen data: a hundredth are six of them
     assert abs(other - score) <= 0.02
-    assert taken <= 3 * passes + 2
+    # a few passes are not counted as a factor
+    assert taken <= 3 * max(passes, 5)

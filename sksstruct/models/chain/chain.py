@@ -170,6 +170,7 @@ all_possible_transitions, all_possible_triples, class_weight
         self._learn_triples(seen_triples(data) if self._sees_triples else None)
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
+        self._learn_share(data.label_weights())
         # a score function may do anything with the scale of features
         if self.score_function is None:
             self._learn_scale(data.moments())
@@ -184,6 +185,11 @@ all_possible_transitions, all_possible_triples, class_weight
         self.triples_ = seen
         if self.order > 1 and self.all_possible_triples:
             self.triples_ = all_triples(len(self.classes_))
+
+    def _learn_share(self, counts):
+        # of sets, none or only one may be known
+        if np.count_nonzero(counts) > 1:
+            self.share_of_others_ = float(1.0 - counts.max() / counts.sum())
 
     @property
     def _absorbs_centers(self):
@@ -281,6 +287,7 @@ all_possible_transitions, all_possible_triples, class_weight
         )
         self.n_seen_, self.n_sequences_ = facts.total, facts.n_examples
         self.mean_length_ = facts.length / facts.total
+        self._learn_share(counts)
         self._learn_scale(facts.learned["moments"][1])
 
     def _read_part(self, X, y, sample_weight):

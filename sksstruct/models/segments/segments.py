@@ -146,8 +146,9 @@ class SegmentModel(CompiledModel):
         "entries_": "labels",
         "lengths_": "max",
         "mean_size_": "mean",
+        "mean_inside_": "mean",
     }
-    mean_size_ = None
+    mean_size_ = mean_inside_ = None
     n_span_features_ = None
 
     # ---- examples ----
@@ -259,6 +260,9 @@ class SegmentModel(CompiledModel):
         for label in y.labels_of_sets(form):
             self.lengths_[label] = max(self.lengths_.get(label, 0), 1)
         self.mean_size_ = float(np.average(X.packed.lengths, weights=weight))
+        which = np.searchsorted(X.packed.offsets, segments.starts, "right") - 1
+        inside = (weight[which] * (segments.stops - segments.starts)).sum()
+        self.mean_inside_ = float(inside / np.sum(weight))
         self._learn_moments(X, weight)
 
     def _settle(self):
@@ -273,6 +277,9 @@ class SegmentModel(CompiledModel):
         self.classes_ = LabelEncoder.from_labels(lengths).classes_
         if not self.outside_:
             check_classes(self.classes_)
+        # those of sets are not known
+        if self.outside_ and self.mean_inside_:
+            self.share_of_others_ = self.mean_inside_ / self.mean_size_
         labels = self.classes_.tolist()
         self.longest_ = self._limits("max_length", [lengths[k] for k in labels])
         self.shortest_ = self._limits("min_length", [1] * len(labels))

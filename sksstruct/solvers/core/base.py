@@ -42,8 +42,7 @@ _PASSES = """
 max_iter : int, default=1000
     Maximum number of passes, each of one oracle call per example.
 tol : float, default=3e-3
-    Stop at a duality gap of ``tol`` times the objective at w = 0, or ``100 * tol``
-    times the objective reached if this is less.
+    Stop at a duality gap of ``tol`` times the objective at w = 0.
 """
 _EXAMPLE = """
 Examples

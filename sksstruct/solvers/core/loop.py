@@ -18,9 +18,6 @@ PERIOD, FALL = 10, 0.1
 # With check_every="auto" the next check comes after so many times the passes so far.
 _GROWTH = 1.25
 
-# A gap of `tol` times the objective at w = 0 says little where nearly all of that is
-# gone, as where entities are rare: it counts as at most so many times the objective.
-MOST_SCALE = 100.0
 # Time that a pass has at least, and by what part of a time limit a certificate may
 # exceed it. Passes leave time for one, of so many sweeps, but not more than this part.
 _LEAST_SECONDS, _EXCESS = 0.1, 0.1
@@ -58,8 +55,7 @@ class Loop(Progress):
     options : Options
         Its `verbose` and `callback` are read.
     scale : float or None
-        Value that `tol` is relative to, unless the objective reached is less than a
-        `MOST_SCALE`-th of it; None for the objective reached.
+        Value that `tol` is relative to; None for the objective reached.
     extra : tuple of str, default=()
         More columns of the trace; ``elements`` holds integers.
     keep_best : bool, default=True
@@ -76,7 +72,6 @@ class Loop(Progress):
         )
         self.solver, self.alpha, self.scale = solver, alpha, scale
         self.callback, self.keep_best = options.callback, keep_best
-        self.most_scale = MOST_SCALE
         self.limit = math.inf if options.max_seconds is None else options.max_seconds
         self.deadline = options.deadline
         # seconds that passes leave for the last certificate
@@ -101,9 +96,7 @@ class Loop(Progress):
     @property
     def target(self):
         """The gap asked for."""
-        scale = abs(self.primal)
-        if self.scale is not None:
-            scale = min(self.scale, self.most_scale * scale)
+        scale = abs(self.primal) if self.scale is None else self.scale
         return self.solver.tol * max(scale, LEAST_SCALE)
 
     def report(

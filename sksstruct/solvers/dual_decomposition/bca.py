@@ -45,7 +45,7 @@ class BCA(Solver):
         Maximum number of passes over the data.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0, which is the
-        number of labels, or ``100 * tol`` times the objective reached if this is less.
+        number of labels.
     check_every : int or "auto", default="auto"
         Number of passes between two computations of the objective. "auto" computes it
         when the gaps measured during a pass have become clearly smaller, and after at

@@ -142,8 +142,7 @@ class GDMM(FactorSolver):
     max_iter : int, default=1000
         Maximum number of passes over the factors.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0, or ``100 * tol``
-        times the objective reached if this is less.
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
     update : {"auto", "bcfw", "afw", "bgcd"}, default="auto"
         How a pass over the factors is made.
 
@@ -431,11 +430,10 @@ class GDMMRun:
         loss = self.maxima(weights)
         primal = loss + self.alpha / 2 * float(weights @ weights)
         dual = self.dual_value()
-        loop = self.loop
+        ignored = min(_IGNORE_GAP * (primal - dual) / self.loop.scale, _IGNORE_FIRST)
+        self.state.ignore = max(_IGNORE * self.solver.tol, ignored)
         extra = (self.state.infeasibility, self.model.visited)
-        loop.report(primal, weights, dual, extra=extra)
-        ignored = min(_IGNORE_GAP * (primal - dual) / loop.scale, _IGNORE_FIRST)
-        self.state.ignore = max(_IGNORE * loop.target / loop.scale, ignored)
+        self.loop.report(primal, weights, dual, extra=extra)
         self.visited_before = self.model.visited
 
     def dual_value(self):

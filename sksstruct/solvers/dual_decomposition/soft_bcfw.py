@@ -36,8 +36,7 @@ class SoftBCFW(FactorSolver):
         Maximum number of passes over the factors.
     tol : float, default=3e-3
         Stop when the gap of the softened problem, added up over the visits of a pass,
-        is at most ``tol`` times the objective at w = 0, and ``100 * tol`` times the
-        objective reached.
+        is at most ``tol`` times the objective at w = 0.
     update : {"auto", "bcfw", "bgcd"}, default="auto"
         See `GDMM`.
     oracle : {"sublinear", "scan"}, default="scan"
@@ -100,7 +99,7 @@ class _WithoutMultipliers:
 
     def final_status(self):
         gap = self.state.block_gap * self.alpha
-        if gap <= self.loop.target:
+        if gap <= self.solver.tol * self.loop.scale:
             return "softened"
         return None
 

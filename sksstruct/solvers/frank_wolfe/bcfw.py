@@ -50,8 +50,7 @@ class BCFW(Solver):
     max_iter : int, default=1000
         Maximum number of passes. A pass makes as many visits as there are examples.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0, or ``100 * tol``
-        times the objective reached if this is less.
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
     sampling : {"permutation", "gap", "uniform"}, default="permutation"
         Order of the visits. "permutation": in a new random order every pass. "gap": in
         proportion to the estimates of the block gaps (Algorithm 2). "uniform": with

@@ -67,9 +67,8 @@ class Partitioned(Solver):
     max_iter : int, default=1000
         Maximum number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0, or ``100 * tol``
-        times the objective reached if this is less; for losses with a gradient,
-        ``tol`` times the objective reached.
+        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
+        gradient, times the objective.
     solver : BCFW, SDCA, LBFGS or None, default=None
         The solver that each block uses for its visits, and for `BCFW`, for averaging.
         Its `max_iter`, `tol` and `check_every` have no effect. None: `BCFW` or `SDCA`,

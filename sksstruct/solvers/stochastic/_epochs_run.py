@@ -57,8 +57,6 @@ class EpochsRun(SolverRun):
             self.risk = Risk(model, self.n_jobs)
             self.epochs.calls += model.n_examples
             self.loop.scale = self.risk.value(np.zeros_like(self.w))
-            # the smoothing is relative to it, and leaves a gap
-            self.loop.most_scale = np.inf
             if self.loop.scale < LEAST_SCALE:
                 # no output has a loss, say as there is no other: zeros are optimal
                 self.loop.scale = self.loop.dual = 0.0

@@ -38,10 +38,9 @@ class SSG(Solver):
     max_iter : int, default=1000
         Maximum number of passes, each of one oracle call per example.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0, or ``100 * tol``
-        times the objective reached if this is less. If there is no gap, stop when the
-        lowest of ten computed objectives is less than a tenth of that amount below the
-        lowest of the ten before.
+        Stop at a duality gap of ``tol`` times the objective at w = 0. If there is no
+        gap, stop when the lowest of ten computed objectives is less than a tenth of
+        that amount below the lowest of the ten before.
     step_size : {"pegasos", "constant_then_decay"}, default="pegasos"
         Step t has length ``1 / (alpha t)`` [1]_, or
         ``eta0 / (1 + floor(t / t0))`` [2]_ (Section 7.2).
