@@ -59,7 +59,7 @@ class CompiledModel(Constrained, StructuredModel):
     _with_rows: Any = None
 
     @property
-    def intercept_scaling_(self):
+    def intercept_scaling_(self) -> float:
         is_scaled = self.follows_scale and self._with_rows is not None
         return super().intercept_scaling_ if is_scaled else 1.0
 

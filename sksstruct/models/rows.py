@@ -51,7 +51,7 @@ class RowsModel(ModelSpec):
         return X, Y, weight
 
     @property
-    def auto_alpha(self):
+    def auto_alpha(self) -> float:  # type: ignore[override]
         if not self.follows_scale:
             return super().auto_alpha
         factor = ROW_LOG_ALPHA if self.is_likelihood else ROW_ALPHA

@@ -26,6 +26,9 @@ from sksstruct.utils.progress import Status
 # The first step, as a share of the one that would take a line to zero: a parabola that
 # touches zero has its minimum there.
 _FIRST = 0.5
+# The objective is flat if the later half of at least so many iterations has gained less
+# than this share of the tolerance.
+LEAST_ITERATIONS, FLAT_SHARE = 60, 0.5
 
 
 @fill_doc(
@@ -48,9 +51,8 @@ class LBFGS(GradientSolver):
         examples, sometimes two.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective, or when the objective is
-        flat: ten iterations have reduced it by less than ``tol / 10`` times its value,
-        and by so much less than the ten before that all later ones would not reduce it
-        by ``tol`` times its value. The gap may be large then, if `alpha` is small.
+        flat: the later half of at least 60 iterations has reduced it by less than
+        ``tol / 2`` times its value. The gap may be large then, if `alpha` is small.
     memory : int, default=10
         Number of pairs of vectors that form the approximation of the Hessian.
 
@@ -209,19 +211,15 @@ class LBFGSLoop(Loop):
 
     @property
     def is_flat(self):
-        """Whether the objective is as close to its optimum as its falls can tell.
+        """Whether half of the iterations have gained little.
 
-        If alpha is small, the gap is large long after that. The last iterations have
-        gained little, and would not gain the tolerance if they went on for ever, each
-        period gaining the same part of the one before.
+        If alpha is small, the gap is large long after that. Where columns have units of
+        their own there are plateaus, which are as long as what came before at most.
         """
-        if len(self.values) <= 2 * PERIOD:
+        n = len(self.values)
+        if n < LEAST_ITERATIONS:
             return False
-        first, middle, last = self.values[-1 - 2 * PERIOD :: PERIOD]
-        before, now = first - middle, middle - last
-        return now <= FALL * self.target and (
-            now * now <= self.target * (before - now) or before == now == 0.0
-        )
+        return self.values[n // 2] - self.values[-1] <= FLAT_SHARE * self.target
 
 
 class Objective:

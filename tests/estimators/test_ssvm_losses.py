@@ -16,6 +16,7 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sksstruct import ChainCRF, SSVMClassifier, ssvm_path
+from sksstruct.estimators._train import prepare
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import GraphModel, MulticlassModel, RelaxedGraphModel
 from sksstruct.solvers import LBFGS, SDCA, SGD, SVRG, Casimir
@@ -330,15 +331,14 @@ def test_auto_minds_the_size_of_features(loss):
     """Dual ascent would take thousands of passes over features in the hundreds."""
     X, y = load_breast_cancer(return_X_y=True)
     # with less work it is L-BFGS in any case
-    X, y = np.tile(X, (20, 1)), np.tile(y, 20)
+    rows, labels = np.tile(X, (400, 1)), np.tile(y, 400)
+    classifier = SSVMClassifier(alpha=1e-3, loss=loss, random_state=0)
+    assert type(prepare(classifier, rows, labels).solver) is LBFGS
+    classifier.set_params(loss="log")
+    assert type(prepare(classifier, scale(rows), labels).solver) is SDCA
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        rough = SSVMClassifier(alpha=1e-3, loss=loss, random_state=0).fit(X, y)
-    assert type(rough.solver_) is LBFGS
-    assert rough.score(X, y) > 0.95
-    smooth = SSVMClassifier(alpha=1e-3, loss="log", random_state=0)
-    smooth.fit(scale(X), y)
-    assert type(smooth.solver_) is SDCA
+        assert classifier.set_params(loss=loss).fit(X, y).score(X, y) > 0.95
 
 
 def test_score_needs_a_weight():

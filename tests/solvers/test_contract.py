@@ -60,7 +60,7 @@ def data():
     [
         ChainCRF(solver="cutting_plane"),
         ChainCRF(solver=BMRM(500)),
-        ChainCRF(loss="log", solver="svrg"),
+        ChainCRF(0.01, loss="log", solver="svrg"),
     ],
     ids=str,
 )
