@@ -32,8 +32,9 @@ FACTORS = {
     "hinge": (2.0, 0.5, 0.1),
     "log": (0.5, 0.1, 0.02),
 }
-# How many smaller ones are tried at most, while the smallest is the best by far.
-MOST_SMALLER = 2
+# How many smaller ones are tried at most, while the smallest is the best by far: by so
+# many standard errors on average.
+MOST_SMALLER, BY_FAR = 2, 1.5
 # Tolerance of the solver while values are tried; a smaller one for the logistic loss,
 # which learns rare labels late. Later trials go on from earlier ones, and what is
 # gained by more passes only would seem to be gained by pairs.
@@ -167,7 +168,7 @@ class Trials:
             gain = 1.0 if best is None else gains(found.judged, best.judged).mean()
             best = found if gain > 0.0 else best
             # smaller ones take longer, and would be worse
-            if gain < (HOPELESS if factor > factors[-1] else LEAST_GAIN):
+            if gain < (HOPELESS if factor > factors[-1] else BY_FAR):
                 break
         outcomes = [best]
         self.states = best.states
