@@ -15,7 +15,7 @@ _BATCH = 2**20
 # A column whose range is above the median by more than this factor is in other units
 # than the rest, and counts as if it had the median range.
 MOST_RANGE = 10.0
-# Binary digits that are kept of what is learned.
+# Number of binary digits that learned scales and centers keep.
 _DIGITS = 32
 # Columns of arrays with a larger share of nonzeros are centered.
 _FILLED = 0.5
@@ -129,7 +129,7 @@ class ColumnMoments:
             squares = np.bincount(columns, shares * data**2, n_features)
             np.minimum.at(out.low, columns, data)
             np.maximum.at(out.high, columns, data)
-        # what is not stored is zero
+        # entries that are not stored are zero
         some = counts < n_rows
         out.low[some] = np.minimum(out.low[some], 0.0)
         out.high[some] = np.maximum(out.high[some], 0.0)
@@ -189,7 +189,7 @@ class ColumnMoments:
         return max(float(_rounded(found)), np.finfo(np.float64).tiny)
 
     def centers(self):
-        """What is subtracted from columns that have few zeros; None if none has.
+        """The number that each column is centered by, or None if no column is centered.
 
         A column of an array of which half is not zero, and any column that has an entry
         in each row, have their means. Others have zero, so that no zero has to be
@@ -214,7 +214,7 @@ def _rounded(values):
 
 
 def _sum(weight, rows):
-    """Weighted sum of rows; not by BLAS, whose bits may depend on its threads."""
+    """Weighted sum of rows, without BLAS, whose last bits may depend on its threads."""
     return np.einsum("i,ij->j", weight, rows)
 
 
