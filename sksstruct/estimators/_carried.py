@@ -56,6 +56,8 @@ def weights_by_name(tagger, problem):
     views["transitions"][np.ix_(new, new)] = _dense(tagger.transitions_[old][:, old])
     for name in ("intercept", "start", "end"):
         views[name][new] = vars(tagger)[f"{name}_"][old]
+    if spec.centers_ is not None:
+        views["intercept"][new] += _dense(coef) @ spec.centers_[rows]
     # what stands for a forbidden label in files of CRFsuite is no start
     flat[flat <= FORBIDDEN] = 0.0
     return {"weights": flat}

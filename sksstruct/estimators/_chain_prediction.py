@@ -157,6 +157,8 @@ class ChainPrediction(TrainedChain):
             self._keep_padded(coef)
         self._warm = None
         kept = {key: x for key, x in dict(self._stream).items() if key != "iterate"}
+        if kept.get("centers") is not None:
+            kept["centers"] = kept["centers"][columns]
         self._stream = kept
 
     def densify(self) -> Self:

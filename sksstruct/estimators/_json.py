@@ -143,6 +143,9 @@ def _fitted_chain(crf, names):
     if own is not None:
         named = {"features": _BEFORE} if own == names else _names(own)
     stream = {key: crf._stream[key] for key in _STREAM if key in crf._stream}
+    centers = dict(crf._stream).get("centers")
+    if centers is not None:
+        named["centers"] = _table(sparse.csr_array(centers[None]))
     numbers = {key: fitted[key] for key in _TRAINING if key in fitted}
     if crf._temperature is not None:
         numbers["temperature"] = crf._temperature
@@ -301,6 +304,8 @@ class _Object:
             raise ValueError(f"{where} must be an object, got {value!r:.80}")
         # only features have spellings, and not all of them
         given = value.keys() - ({"spellings"} if "features" in names else set())
+        # and only features with few zeros have centers
+        given -= {"centers"} if "stream" in names else set()
         if given != set(names):
             keys = sorted(given ^ set(names))
             raise ValueError(
@@ -499,6 +504,9 @@ def _read_chain(fitted, names, n_bytes):
         "_loss": fitted.one_of(("hinge", "log", "smoothed_hinge"), "loss"),
         "_stream": fitted.scalars(_STREAM, "stream"),
     }
+    if "centers" in fitted.value:
+        centers = fitted.table("centers", 1, m).toarray()
+        attributes["_stream"] |= {"centers": centers[0]}
     numbers = fitted.scalars((*_TRAINING, "temperature"), "training")
     if "temperature" in numbers:
         # of a calibrated tagger

@@ -41,6 +41,8 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     if isinstance(forbidden, str) and forbidden.lower() == "auto":
         # what the first call has found: the labels of the stream do not change
         forbidden = fitted.get("forbidden_transitions_", forbidden)
+    if "coef_" in fitted:
+        spec.kept_centers = (dict(tagger._stream).get("centers"),)
     data = spec._learn(data, forbidden)
     earlier = _join_supports(tagger, spec)
     total, n = data.total, len(data.packed)
@@ -81,9 +83,11 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     )
     stream["iterate"], stream["alpha"] = iterate, alpha
     stream["visits"] += n
+    found = view_attributes(model.views(weights), spec.pairs_, spec.triples_, scaling)
+    found["intercept_"] -= spec._off_centers(found["coef_"])
     attributes = {
         **_inputs(tagger, spec, names),
-        **view_attributes(model.views(weights), spec.pairs_, spec.triples_, scaling),
+        **found,
         "forbidden_transitions_": spec.forbidden_,
         "solver_": solver,
         "alpha_": alpha,
@@ -99,12 +103,14 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
 def _start(tagger, spec, seen):
     """What is kept of earlier mini-batches, and alpha.
 
-    The first mini-batch says for all of them how large features are.
+    The first mini-batch says for all of them how large features are, and where their
+    middle is.
     """
     # a tagger from a file of CRFsuite does not know the lengths it has seen
     lengths, squares = spec.mean_length_, spec.mean_square_
     stream = {"visits": seen, "mean_length": lengths, "mean_square": squares}
     stream["intercept_scaling"] = spec.intercept_scaling_
+    stream["centers"] = spec.centers_
     stream.update(tagger._stream)
     kept = stream["intercept_scaling"]
     if tagger.intercept_scaling not in ("auto", kept):
@@ -206,7 +212,7 @@ def _join_supports(tagger, spec):
 def _write_weights(tagger, views, spec, earlier, scaling):
     """Copy the weights of a fitted tagger into named blocks of flat weights.
 
-    Those of features become weights of features over `scaling`.
+    Those of features become weights of centered features over `scaling`.
     """
     if "coef_" not in vars(tagger):
         return
@@ -222,6 +228,8 @@ def _write_weights(tagger, views, spec, earlier, scaling):
         block[...] = value.toarray() if sparse.issparse(value) else value
         if name == "coef":
             block *= scaling
+        if name == "intercept":
+            block += spec._off_centers(tagger.coef_)
 
 
 def _in_layout(iterate, model, earlier):

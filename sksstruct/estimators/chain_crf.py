@@ -425,6 +425,7 @@ class ChainCRF(
         stream["mean_length"] = spec.mean_length_
         stream["mean_square"] = spec.mean_square_
         stream["intercept_scaling"] = spec.intercept_scaling_
+        stream["centers"] = spec.centers_
         return {
             **super()._further(problem, result),
             "dual_loss_": result.dual_loss,
@@ -444,9 +445,10 @@ class ChainCRF(
         of all sequences seen so far. The dual variables of earlier sequences do not
         change any more, and are not stored. If the solver averages, the fitted
         attributes hold the average of the iterates. You can call `partial_fit` after
-        `fit`. The first mini-batch, or `fit`, says for all how large features are.
-        Missing labels of a mini-batch are completed once: by the tagger so far, or in
-        the first mini-batch by a short training on its runs of known labels.
+        `fit`. The first mini-batch, or `fit`, says for all how large features are, and
+        what they are centered by. Missing labels of a mini-batch are completed once: by
+        the tagger so far, or in the first mini-batch by a short training on its runs of
+        known labels.
 
         Parameters
         ----------

@@ -4,6 +4,7 @@ Samples of unseen data are scored, and passes are counted, before and after a ch
 all features.
 """
 
+import pickle
 import warnings
 
 import numpy as np
@@ -130,3 +131,38 @@ def test_what_tells_nothing(case, seed, change, is_binary, c):
     assert abs(other - score) <= 0.02
     # a few passes are not counted as a factor
     assert taken <= 3 * max(passes, 5)
+
+
+def test_mini_batches(tmp_path):
+    rng = np.random.default_rng(0)
+    X, labels = real_rows(rng, 960)
+    scores, chain = {}, Case(None, "chain")
+    for offset in (0.0, 300.0):
+        rows, y = chain.data(X + offset, labels)
+        stream, tagger = ChainCRF(random_state=0), ChainCRF(random_state=0)
+        tagger.fit(rows[:40], y[:40])
+        for k in range(40, 80, 10):
+            stream.partial_fit(rows[k - 40 : k - 30], y[k - 40 : k - 30], [0, 1, 2])
+        path = tmp_path / "tagger.json"
+        tagger.to_json(path)
+        others = [pickle.loads(pickle.dumps(tagger)), ChainCRF.from_json(path)]
+        for each in (tagger, *others):
+            each.set_params(random_state=0).partial_fit(rows[40:60], y[40:60])
+            for name in ("coef_", "intercept_", "transitions_"):
+                np.testing.assert_array_equal(
+                    getattr(each, name), getattr(tagger, name)
+                )
+        scores[offset] = [each.score(rows[80:], y[80:]) for each in (tagger, stream)]
+    np.testing.assert_allclose(scores[300.0], scores[0.0], atol=0.02)
+    assert min(scores[0.0]) > 0.7
+
+
+def test_warm_start_from_a_file(tmp_path):
+    X, labels = real_rows(np.random.default_rng(0), 320)
+    rows, y = Case(None, "chain").data(X + 300.0, labels)
+    tagger = ChainCRF(loss="log", solver="lbfgs", warm_start=True).fit(rows, y)
+    path = tmp_path / "tagger.json"
+    tagger.to_json(path)
+    again = ChainCRF.from_json(path).set_params(**tagger.get_params()).fit(rows, y)
+    assert again.history_["primal"][0] <= 1.02 * tagger.objective_
+    assert tagger.history_["primal"][0] > 2.0 * tagger.objective_

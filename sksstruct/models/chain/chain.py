@@ -104,6 +104,8 @@ all_possible_transitions, all_possible_triples, class_weight
 
     # Whether transitions are a table of all pairs even of many labels.
     tables_only = False
+    # What earlier mini-batches were centered by, in a tuple; None if there were none.
+    kept_centers = None
     # Weights that exist without those of `pairs_`, where parts were asked for them.
     _support = None
 
@@ -174,6 +176,8 @@ all_possible_transitions, all_possible_triples, class_weight
         # a score function may do anything with the scale of features
         if self.score_function is None:
             self._learn_scale(data.moments())
+        if self.kept_centers is not None:
+            (self.centers_,) = self.kept_centers
         return self._around_centers(data)
 
     @property
