@@ -84,7 +84,7 @@ CASES = [
     Case(ChainCRF(random_state=0), "chain"),
     Case(ChainCRF(loss="log", random_state=0), "chain"),
     Case(ChainCRF(loss="log", solver="sdca", random_state=0), "chain"),
-    Case(ChainCRF(solver="gdmm", random_state=0), "chain"),
+    Case(ChainCRF(solver="gdmm", tol=0.01, random_state=0), "chain"),
     Case(SegmentCRF(random_state=0), "chain"),
     Case(SegmentCRF(loss="log", random_state=0), "chain"),
     Case(SSVMClassifier(random_state=0), "classes"),
@@ -127,8 +127,8 @@ def test_what_tells_nothing(case, seed, change, is_binary, c):
         # begins with what trials found
         assert abs(other - score) <= 0.03
         return
-    # 640 rows of unseen data: a hundredth are six of them
-    assert abs(other - score) <= 0.02
+    # 640 rows of unseen data: a hundredth are six of them; a rough tolerance adds some
+    assert abs(other - score) <= (0.03 if case.form == "cycle" else 0.02)
     # a few passes are not counted as a factor
     assert taken <= 3 * max(passes, 5)
 
