@@ -35,15 +35,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         )
     seen = fitted.get("n_seen_", 0.0)
     names = data.packed.feature_names
-    # weights of one mini-batch are those of the next: none may come up in between
-    spec.tables_only = True
-    forbidden = spec.forbidden_transitions
-    if isinstance(forbidden, str) and forbidden.lower() == "auto":
-        # what the first call has found: the labels of the stream do not change
-        forbidden = fitted.get("forbidden_transitions_", forbidden)
-    if "coef_" in fitted:
-        spec.kept_centers = (dict(tagger._stream).get("centers"),)
-    data = spec._learn(data, forbidden)
+    data = _learned(tagger, spec, data)
     earlier = _join_supports(tagger, spec)
     total, n = data.total, len(data.packed)
     # the mean over more sequences gives each of the earlier ones less weight
@@ -98,6 +90,23 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     }
     replace_attributes(tagger, attributes)
     return tagger
+
+
+def _learned(tagger, spec, data):
+    """The mini-batch once the model has learned from it what the first one leaves open.
+
+    The model keeps what earlier mini-batches decided: centers, and forbidden pairs.
+    """
+    fitted = vars(tagger)
+    # weights of one mini-batch are those of the next: none may come up in between
+    spec.tables_only = True
+    forbidden = spec.forbidden_transitions
+    if isinstance(forbidden, str) and forbidden.lower() == "auto":
+        # what the first call has found: the labels of the stream do not change
+        forbidden = fitted.get("forbidden_transitions_", forbidden)
+    if "coef_" in fitted:
+        spec.kept_centers = (dict(tagger._stream).get("centers"),)
+    return spec._learn(data, forbidden)
 
 
 def _start(tagger, spec, seen):
