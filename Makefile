@@ -46,7 +46,7 @@ test-all: test
 	  --ignore=tests/solvers/test_claims.py --ignore=tests/solvers/test_partitioned.py \
 	  --ignore=tests/models/test_relaxed_graph.py --ignore=tests/models/test_score.py \
 	  --ignore=tests/models/test_scored_models.py --ignore=tests/solvers/test_bca.py \
-	  --ignore=tests/solvers/test_gdmm_graphs.py --ignore=tests/inference/lp/test_time.py \
+	  --ignore=tests/solvers/test_gdmm_graphs.py --ignore=tests/inference/map/test_time.py \
 	  --ignore=tests/solvers/test_contract.py --ignore=tests/utils/test_simd.py \
 	  tests/estimators/test_chain_constraints.py \
 	  tests/estimators/test_chain_many_labels.py tests/estimators/test_multilabel_losses.py \
@@ -115,7 +115,7 @@ SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-
   PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1
 # one test looks at the clock
 SANITIZED_TESTS := tests/inference tests/projections tests/models tests/utils \
-  --deselect tests/inference/lp/test_belief_propagation.py::test_large_budgets
+  --deselect tests/inference/map/test_belief_propagation.py::test_large_budgets
 ifeq ($(SANITIZE),thread)
 # the threads of OpenBLAS are not built with it, so that it cannot see when they wait
 SANITIZED := LD_PRELOAD=$$(gcc -print-file-name=libtsan.so) TSAN_OPTIONS=suppressions=tsan.txt

@@ -9,9 +9,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.protocols._weights import Weights
-
 from sksstruct.utils.validation import LabelEncoder, check_labels, check_sequences
 
 

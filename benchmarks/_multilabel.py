@@ -32,10 +32,10 @@ from sklearn.model_selection import KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.svm import LinearSVC
-from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 
 from sksstruct import MultilabelPairwise
 from sksstruct.estimators._held_out import measures
+from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 
 MEASURES = (
     "micro-F1", "macro-F1", "sample-F1", "subset", "1 - Hamming", "P@1", "P@3", "P@5",

@@ -37,7 +37,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
 from sksstruct.estimators._train import prepare
-from sksstruct.inference.lp import TRWS
+from sksstruct.inference.map import TRWS
 from sksstruct.models import RelaxedGraphModel, grid_graph
 from sksstruct.models.chain import chain as chain_module
 from sksstruct.models.roles import factor_model

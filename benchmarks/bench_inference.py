@@ -10,8 +10,6 @@ from pathlib import Path
 from _common import arguments, table
 from scipy.optimize import linear_sum_assignment
 from sklearn.linear_model import LogisticRegression
-from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._means import write_marginals
 
 from sksstruct.datasets._fetch import get_data_home
 from sksstruct.inference import (
@@ -28,6 +26,8 @@ from sksstruct.inference import (
     parts_max_product,
     viterbi,
 )
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._means import write_marginals
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.packed import PackedSequences
 

@@ -21,7 +21,7 @@ from _map_peers import PEERS
 
 from sksstruct.commands.map import load
 from sksstruct.datasets._fetch import get_data_home
-from sksstruct.inference.lp import resolve_map_solver
+from sksstruct.inference.map import resolve_map_solver
 
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "papers"))
 from _map_graphs import known_values, many_labels, matching, random_domain, uai
@@ -318,7 +318,7 @@ def larger(home, seconds):
     rows = []
     for name in LARGER:
         row = [name]
-        for solver in ("trws", "mplp", "gdmm", "max_product"):
+        for solver in ("trws", "mplp", "gdmm"):
             found = measure(uai, (name, home), solver, seconds)
             row += [shown(found[0], 3), shown(found[3], 3), shown(found[2], 2)]
         rows.append(row)

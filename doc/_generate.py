@@ -11,7 +11,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 
 import sksstruct.inference
-from sksstruct.inference import lp
+from sksstruct.inference.map import MAP_SOLVERS
 from sksstruct.models import MODELS, StructuredModel
 from sksstruct.solvers import SOLVERS
 
@@ -29,7 +29,7 @@ _API = (
     ("Clusters", "sksstruct.dask", ()),
     ("Inference", "sksstruct.inference", ()),
     ("Factor graphs", "sksstruct.factor_graphs", ()),
-    ("MAP solvers", "sksstruct.inference.lp", ()),
+    ("MAP solvers", "sksstruct.inference.map", ()),
     ("Projections", "sksstruct.projections", ()),
     (
         "Utilities",
@@ -170,11 +170,11 @@ def _oracles():
 def _map_solvers():
     rows = [
         (
-            f":class:`~sksstruct.inference.lp.{cls.__name__}`",
+            f":class:`~sksstruct.inference.map.{cls.__name__}`",
             ", ".join(names),
             _summary(cls),
         )
-        for cls, names in _by_class(lp.MAP_SOLVERS).items()
+        for cls, names in _by_class(MAP_SOLVERS).items()
     ]
     return _table(("solver", "names", "description"), rows)
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_sample_image
 
 from sksstruct import LPMAPPredictor
 from sksstruct.factor_graphs import FactorGraph, TruncatedQuadratic
-from sksstruct.inference.lp import MPLP, TRWS
+from sksstruct.inference.map import MPLP, TRWS
 
 LEVELS = 24
 photo = load_sample_image("china.jpg").mean(axis=2)[40:424:4, 100:612:4]

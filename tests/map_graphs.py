@@ -11,7 +11,7 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
-from sksstruct.inference.lp.exact._terms import FORBIDDEN
+from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN
 
 
 def random_graph(

@@ -161,7 +161,7 @@ def test_map_solver(build):
         for _ in range(5)
     ]
     found = LPMAPPredictor(build("icm").ICM(), random_state=0)
-    best = LPMAPPredictor("enumeration")
+    best = LPMAPPredictor("branch_and_bound")
     with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
         found.predict(graphs)
     best.predict(graphs)

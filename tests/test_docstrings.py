@@ -22,7 +22,7 @@ PUBLIC = (
     "sksstruct",
     "sksstruct.solvers",
     "sksstruct.inference",
-    "sksstruct.inference.lp",
+    "sksstruct.inference.map",
     "sksstruct.factor_graphs",
     "sksstruct.losses",
     "sksstruct.models",
@@ -38,7 +38,7 @@ PUBLIC = (
 # Public names without an example, and why.
 WITHOUT_EXAMPLE = {
     "sksstruct.dask.DaskExecutor": "the estimators of sksstruct.dask make it",
-    "sksstruct.inference.lp.MAPSolver": "doc/developers/map_solver.rst derives from it",
+    "sksstruct.inference.map.MAPSolver": "doc/developers/map_solver.rst has one",
     "sksstruct.solvers.SolverResult": "solvers return it to estimators",
 }
 # Their examples print nothing where all is well.
@@ -169,7 +169,7 @@ def modules():
 
 # What examples need besides the hard dependencies.
 NEEDED = {
-    "sksstruct.inference.lp.toulbar2": "pytoulbar2",
+    "sksstruct.inference.map.toulbar2": "pytoulbar2",
     "sksstruct.models.scores.jax_score": "jax",
     "sksstruct.models.scores.torch_score": "torch",
 }

@@ -24,7 +24,7 @@ from sksstruct.datasets import load_uai, read_conll
 from sksstruct.factor_graphs import FactorGraphBuilder, Potts
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.inference import Placement, bmmf, parts_max_product, viterbi
-from sksstruct.inference.lp import MAP_SOLVERS, TRWS, MAPResult, MAPSolver
+from sksstruct.inference.map import MAP_SOLVERS, TRWS, MAPResult, MAPSolver
 from sksstruct.metrics import chunk_f1_score
 from sksstruct.models import Graph, StructuredModel
 from sksstruct.plotting import MAPDisplay, PathDisplay

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sksstruct import FactorGraph
-from sksstruct.inference.lp import MPLP, TRWS, BranchAndBound, HiGHS, Tightened
+from sksstruct.inference.map import MPLP, TRWS, BranchAndBound, HiGHS, Tightened
 
 SIDE = 12
 rng = np.random.default_rng(0)
@@ -19,7 +19,7 @@ graph = FactorGraph(
     np.eye(2),
     edge_weights=rng.normal(scale=2.0, size=len(edges)),
 )
-relaxed, exact = HiGHS().solve(graph), BranchAndBound().solve(graph)
+relaxed, exact = HiGHS(relaxed=True).solve(graph), BranchAndBound().solve(graph)
 
 figure, ax = plt.subplots()
 solvers = {

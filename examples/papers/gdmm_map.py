@@ -11,19 +11,19 @@ import time
 import numpy as np
 from _claims import Outcome, Paper
 from _map_graphs import known_values, many_labels, matching, random_domain, uai
-from sksstruct.inference.lp.core._problem import MAPProblem
-from sksstruct.inference.lp.gdmm._binary_state import MAPBinaryGDMMState
-from sksstruct.inference.lp.gdmm._state import MAPGDMMState
-from sksstruct.inference.lp.gdmm._toplists import Lists
+from _subgradient import Subgradient
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import (
+from sksstruct.inference.map import (
     MAPGDMM,
     MPLP,
     TRWS,
     MAPBinaryGDMM,
-    Subgradient,
 )
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.gdmm._binary_state import MAPBinaryGDMMState
+from sksstruct.inference.map.gdmm._state import MAPGDMMState
+from sksstruct.inference.map.gdmm._toplists import Lists
 
 PAPER = Paper("gdmm_map", "Huang et al. (2017), GDMM for MAP inference")
 ALIGNMENT = "image_alignment/ImageAlignment_13"

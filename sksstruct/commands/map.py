@@ -16,7 +16,7 @@ from sksstruct.datasets import (
     load_wcsp,
 )
 from sksstruct.datasets._text import plain_name
-from sksstruct.inference.lp import MAP_SOLVERS, Interrupted, resolve_map_solver
+from sksstruct.inference.map import MAP_SOLVERS, Interrupted, resolve_map_solver
 
 
 def add_parsers(commands):

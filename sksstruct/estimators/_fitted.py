@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sksstruct.estimators.path import SSVMPath
-from sksstruct.inference.lp import MAPResult, MarginalResult
+from sksstruct.inference.map import MAPResult, MarginalResult
 from sksstruct.models import ScoreFunction, StructuredModel
 from sksstruct.models.spec import ModelSpec
 from sksstruct.solvers.core.base import Solver

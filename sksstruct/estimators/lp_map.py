@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sksstruct.estimators._fitted import Solved
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import (
+from sksstruct.inference.map import (
     MAP_SOLVERS,
     BeliefPropagation,
     Interrupted,
@@ -58,11 +58,11 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     Parameters
     ----------
     solver : str or MAPSolver, default="auto"
-        An object of `sksstruct.inference.lp` or the name of one with its defaults:
+        An object of `sksstruct.inference.map` or the name of one with its defaults:
         %(map_solvers)s.
         "auto" chooses and combines solvers by the size and the shape of the graph.
         "mplp" takes factors of any size; "gdmm" [1]_ is for large domains,
-        "gdmm_binary" for many binary factors; "lp" and "exact" are SciPy's HiGHS.
+        "gdmm_binary" for many binary factors; "lp" and "highs" are SciPy's HiGHS.
     tol : float, default=1e-6
         Tolerance, used only if `solver` is a name. A labeling is reported as optimal if
         its score is within ``tol * max(1, |score|)`` of the upper bound. If all scores
@@ -74,7 +74,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     marginals : {"lp", "bethe", "trw"} or BeliefPropagation, default="lp"
         What `predict_marginals` returns. "lp": the fractional solution of the
         relaxation. "bethe", "trw" or an object: probabilities computed by
-        `sksstruct.inference.lp.BeliefPropagation`. With a name, `max_iter` and `tol`
+        `sksstruct.inference.map.BeliefPropagation`. With a name, `max_iter` and `tol`
         apply to its messages.
     time_limit : float, default=None
         Time limit in seconds for each graph. If "auto" finds no proof, it runs until
@@ -98,7 +98,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     bounds_ : ndarray of shape (n_graphs,)
         Upper bounds on the scores of all labelings; inf if the solver has no bound.
     status_ : list of str
-        How each run ended; see `sksstruct.inference.lp.MAPResult`.
+        How each run ended; see `sksstruct.inference.map.MAPResult`.
     results_ : list of MAPResult
         The full results of the solver, including traces. If `predict` is interrupted,
         it raises KeyboardInterrupt, and the attributes have the best labelings and
@@ -287,7 +287,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
             For each graph, a distribution over the states of each variable. For
             ``marginals="lp"`` and with "gdmm", "ad3" and "lp" these solve the
             relaxation if the status is "optimal" or "fractional". Message passing gives
-            only an approximate solution (see `sksstruct.inference.lp.TRWS`). With
+            only an approximate solution (see `sksstruct.inference.map.TRWS`). With
             belief propagation they are probabilities, or nan if no labeling is allowed.
         """
         graphs, marginals = _check_graphs(X), []

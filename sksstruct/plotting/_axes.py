@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from sksstruct.estimators.path import SSVMPath
-    from sksstruct.inference.lp.core.result import MAPResult
+    from sksstruct.inference.map.core.result import MAPResult
 else:
     # imported only when something is drawn
     Axes = Colormap = Figure = SSVMPath = MAPResult = Any

@@ -106,7 +106,7 @@ class MAPDisplay(Display):
         Parameters
         ----------
         result : MAPResult
-            What `sksstruct.inference.lp` returned, or one of the ``results_`` of
+            What `sksstruct.inference.map` returned, or one of the ``results_`` of
             `sksstruct.LPMAPPredictor`.
         x : {"seconds", "iteration"}, default="seconds"
             Quantity on the horizontal axis.

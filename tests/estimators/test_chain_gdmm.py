@@ -8,12 +8,12 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.models.chain._factors import ChainFactors
-from sksstruct.solvers.dual_decomposition._state import GDMMState
 
 from sksstruct import ChainCRF, ssvm_path
 from sksstruct.models.chain import chain
+from sksstruct.models.chain._factors import ChainFactors
 from sksstruct.solvers import BCFW, GDMM
+from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils.packed import PackedSequences
 

@@ -11,10 +11,10 @@ from scipy.optimize import approx_fprime, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from sksstruct.models.chain._chain import BoundChain
 
 from sksstruct import ChainCRF
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.data import TrainingData, existing_weights
 from sksstruct.models.roles import smooth_loss
 from sksstruct.solvers import BCFW, LBFGS, SOLVERS

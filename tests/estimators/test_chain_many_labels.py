@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.inference.chains._pair_index import PairIndex
-from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._sparse_training import SparseBoundChain
-from sksstruct.models.protocols._weights import Weights
 
 from sksstruct import ChainCRF, ssvm_path
 from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.inference.chains._pair_index import PairIndex
 from sksstruct.models.chain import chain as chain_module
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._sparse_training import SparseBoundChain
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers import BCFW, BMRM, SSG, CuttingPlane, FrankWolfe
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences

@@ -14,10 +14,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.datasets import load_multilabel
+from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.solvers import BCA, DCD, GDMM
 from sksstruct.utils.estimator_checks import check_ragged_estimator

@@ -19,8 +19,6 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sksstruct.models.chain._sparse_training import SparseBoundChain
-from sksstruct.models.protocols._bound_model import WeightsFull
 from threadpoolctl import threadpool_limits
 
 from sksstruct import (
@@ -36,6 +34,8 @@ from sksstruct.estimators._train import prepare
 from sksstruct.estimators.path_cv import _Fold
 from sksstruct.metrics import chunk_f1_scorer
 from sksstruct.models import RelaxedGraphModel
+from sksstruct.models.chain._sparse_training import SparseBoundChain
+from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.solvers import BCFW, GDMM
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.core.risk import Risk

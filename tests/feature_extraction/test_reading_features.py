@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
-from sksstruct.feature_extraction._vocabulary import Vocabulary
 
 from sksstruct import ChainCRF
 from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.feature_extraction._vocabulary import Vocabulary
 
 # one, two and four bytes a character, strings that are long, and parts of each other
 EDGE = "x" * 63

@@ -17,7 +17,7 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
-from sksstruct.inference.lp import MAP_SOLVERS, resolve_map_solver
+from sksstruct.inference.map import MAP_SOLVERS, resolve_map_solver
 from tests.fuzz._draws import decoded, table_of
 
 NUMBERS = table_of([0.0, 1.0, -1.0, 2.0, -3.0], -4, 4)
@@ -27,7 +27,7 @@ CONDITIONS = ("xor", "atmostone", "or", "xorout", "orout", "budget")
 # a program that is not there is none to compare with
 SOLVERS = sorted(MAP_SOLVERS.keys() - {"toulbar2"})
 # those that solve the problem, and no relaxation of it
-EXACT = {"exact", "enumeration", "branch_and_bound"}
+EXACT = {"highs", "branch_and_bound"}
 STEPS = ("variable", "factor", "factor", "observe", "solve", "solve", "again", "pickle",
          "uai", "wcsp", "mutate", "evidence")  # fmt: skip
 # of labelings, which are all tried
@@ -252,7 +252,7 @@ class Life:
         other = graph.with_evidence({v: state})
         assert other.evidence[v] == state
         assert graph.evidence.tolist() == before
-        result = resolve_map_solver("enumeration").solve(other)
+        result = resolve_map_solver("branch_and_bound").solve(other)
         best = max(score for x, score in self.scores.items() if x[v] == state)
         assert abs(result.score - best) < 1e-9 or result.score == best
         assert result.labeling[v] == state or best == -np.inf

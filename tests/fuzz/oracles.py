@@ -127,7 +127,7 @@ def _cut(unary, edges, tables, *enumerated):
 def _map(unary, edges, tables, *enumerated):
     tables = [_table(tables, e) for e in range(len(edges))]
     graph = FactorGraph(unary, edges or None, tables or None)
-    (labeling,) = LPMAPPredictor("exact").predict([graph])
+    (labeling,) = LPMAPPredictor("highs").predict([graph])
     _best((labeling, graph.score(labeling)), *enumerated)
 
 

@@ -8,17 +8,22 @@ from contextlib import ExitStack
 from unittest.mock import patch
 
 import numpy as np
-from sksstruct.inference.lp.core._problem import MAPProblem
-from sksstruct.inference.lp.message_passing._trws import TreeReweighted
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import Auto, BranchAndBound, auto
-from sksstruct.inference.lp.core._reduce import Reduced
-from sksstruct.inference.lp.core.run import MAPRun
-from sksstruct.inference.lp.exact import _best_first, _clusters, _simplify, _terms
-from sksstruct.inference.lp.exact._terms import sweep_until_stalled
-from sksstruct.inference.lp.exact.search import ExactSearch
-from sksstruct.inference.lp.tightening.tighten import Tightening
+from sksstruct.inference.map import Auto, BranchAndBound, auto
+from sksstruct.inference.map.branch_and_bound import (
+    _best_first,
+    _cluster_tree,
+    _simplify,
+    _terms,
+)
+from sksstruct.inference.map.branch_and_bound._terms import sweep_until_stalled
+from sksstruct.inference.map.branch_and_bound.exact_search import ExactSearch
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core._reduce import Reduced
+from sksstruct.inference.map.core.run import MAPRun
+from sksstruct.inference.map.message_passing._trws import TreeReweighted
+from sksstruct.inference.map.tightening.tighten import Tightening
 from sksstruct.utils.progress import Status
 from tests.fuzz._draws import decoded
 
@@ -142,10 +147,10 @@ def _settled(settings):
         (_simplify, "_NEIGHBORS", settings["neighbors"]),
         (_terms, "sweep_until_stalled", settings["stalled"]),
         (_best_first, "sweep_until_stalled", settings["stalled"]),
-        (_clusters, "_LEAST_VARIABLES", settings["variables"]),
-        (_clusters, "_MOST_SEPARATOR", settings["separator"]),
-        (_clusters, "_LARGEST_SHARE", settings["largest"]),
-        (_clusters, "_ALONE", settings["alone"]),
+        (_cluster_tree, "_LEAST_VARIABLES", settings["variables"]),
+        (_cluster_tree, "_MOST_SEPARATOR", settings["separator"]),
+        (_cluster_tree, "_LARGEST_SHARE", settings["largest"]),
+        (_cluster_tree, "_ALONE", settings["alone"]),
     ):
         stack.enter_context(patch.object(module, name, value))
     return stack

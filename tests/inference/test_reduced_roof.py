@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 
+from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from tests.inference.test_roof_dual import (
     by_enumeration,
     by_linear_program,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 
 SCORES = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5])

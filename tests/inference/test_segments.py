@@ -9,11 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from reference import SCORES, enumerate_chain
 from scipy.special import logsumexp
-from sksstruct.inference.segments._potentials import (
-    SegmentPotentials,
-    labeling_segments,
-    segments_labeling,
-)
 
 from sksstruct.inference import (
     forward_backward,
@@ -21,6 +16,11 @@ from sksstruct.inference import (
     segment_topk,
     segment_viterbi,
     viterbi,
+)
+from sksstruct.inference.segments._potentials import (
+    SegmentPotentials,
+    labeling_segments,
+    segments_labeling,
 )
 
 NAMES = ("nodes", "lengths", "transitions", "first", "last", "span_scores")

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sksstruct.inference.chains._pair_index import PairIndex
-from sksstruct.inference.chains._sparse_viterbi import SparseTransitions
 
 from sksstruct.inference import viterbi
+from sksstruct.inference.chains._pair_index import PairIndex
+from sksstruct.inference.chains._sparse_viterbi import SparseTransitions
 
 SCORES = st.sampled_from([-np.inf, -1.0, -0.5, 0.0, 0.5, 1.0])
 

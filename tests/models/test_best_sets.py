@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 
+from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.models.multilabel.best_sets import best_sets
 
 find = partial(best_sets, most_open=16, n_jobs=None)

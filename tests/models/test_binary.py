@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy import sparse
+
 from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.models.chain._chain import BoundChain
-
 from sksstruct.models.roles import coordinate_dual, dual_space, fits_coordinate_dual
 from sksstruct.solvers import DCD
 from sksstruct.solvers.core.risk import Risk

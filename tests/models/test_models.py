@@ -10,8 +10,6 @@ from problems import PROBLEMS, SEGMENTS, TYPED, WEIGHTED
 from reference import optimum_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.models.protocols._topk_hinge import TopKHinge
-from sksstruct.models.python._python import BoundPython
 
 from sksstruct import SSVMClassifier
 from sksstruct.losses import SmoothedHinge
@@ -23,6 +21,8 @@ from sksstruct.models import (
     PartsModel,
     check_model,
 )
+from sksstruct.models.protocols._topk_hinge import TopKHinge
+from sksstruct.models.python._python import BoundPython
 from sksstruct.projections import project_simplex
 from sksstruct.solvers import BCFW, SSG, Casimir
 

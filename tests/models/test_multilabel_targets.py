@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 from sklearn.metrics import f1_score
-from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 
 from sksstruct import MultilabelPairwise
 from sksstruct.estimators._held_out import _parts, f1_values, measures
+from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 from sksstruct.models.multilabel.targets import Target, best_threshold, label_scores
 
 

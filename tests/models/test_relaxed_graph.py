@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from enumeration import Enumeration
 
 from sksstruct import SSVMClassifier
 from sksstruct.inference import Exhaustive
-from sksstruct.inference.lp import Enumeration
 from sksstruct.models import Graph, GraphModel, RelaxedGraphModel, check_model
 from sksstruct.solvers import GDMM
 

@@ -5,13 +5,13 @@ import pytest
 from problems import PROBLEMS as OTHERS
 from problems import SEGMENTS, random_tree
 from sklearn.base import clone
-from sksstruct.models.protocols._weights import LazyWeights
-from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
 
 from sksstruct import SSVMClassifier
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import GraphModel, MulticlassModel
+from sksstruct.models.protocols._weights import LazyWeights
 from sksstruct.models.roles import smooth_loss
+from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
 
 # instances of each kind
 N_INSTANCES = 120

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
 
 from sksstruct.estimators._train import prepare
 from sksstruct.models.roles import factor_model
 from sksstruct.solvers import BCA, GDMM
+from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
 from tests.solvers.test_gdmm import label_sets, structured, written_out
 
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import Chain
 from scipy import sparse
-from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.protocols._weights import Weights
 
 from sksstruct import ChainCRF, ssvm_path
 from sksstruct.datasets import make_chain
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers import BCFW, Partitioned
 from sksstruct.utils.packed import PackedSequences
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 from scipy.optimize import brentq, linprog
-from sksstruct.models.binary._binary import BoundBinary
-from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._smooth import ChainSmoothLoss
 
 from sksstruct import LinearSSVC
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.binary._binary import BoundBinary
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._smooth import ChainSmoothLoss
 from sksstruct.models.roles import dual_space
 from sksstruct.solvers import BMRM, CuttingPlane, Pragam
 from sksstruct.solvers.core.base import Options

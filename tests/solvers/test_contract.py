@@ -12,8 +12,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.models.binary._binary import BoundBinary
-from sksstruct.models.chain._chain import BoundChain
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sksstruct import (
@@ -26,6 +24,8 @@ from sksstruct import (
 )
 from sksstruct.datasets import load_digit_strings, make_chain, make_segments
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.binary._binary import BoundBinary
+from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.polytope_dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex

@@ -10,16 +10,16 @@ from scipy.optimize import linprog, minimize
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+
+from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
+from sksstruct.estimators._train import prepare
 from sksstruct.models.chain._factors import ChainFactors
+from sksstruct.models.roles import factor_model
+from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.solvers.dual_decomposition._away_state import AwayGDMMState
 from sksstruct.solvers.dual_decomposition._feasible import expected_loss
 from sksstruct.solvers.dual_decomposition._pair_step import solve_pair
 from sksstruct.solvers.dual_decomposition._state import GDMMState
-
-from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
-from sksstruct.estimators._train import prepare
-from sksstruct.models.roles import factor_model
-from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.utils.packed import PackedSequences
 
 UPDATES = ["bcfw", "afw", "bgcd"]

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+
+from sksstruct import SSVMClassifier
+from sksstruct.estimators._train import prepare
+from sksstruct.inference.map.highs import solve_relaxation
+from sksstruct.models import Graph, GraphModel, RelaxedGraphModel
+from sksstruct.models.graph import labeled
 from sksstruct.models.graph._factors import EdgeRowFactors, TableFactors
 from sksstruct.models.graph._potts_factors import PottsFactors
 from sksstruct.models.protocols._cliques import Cliques
+from sksstruct.models.roles import factor_model
+from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.solvers.dual_decomposition._clique_state import CliqueGDMMState
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._restart import export_cliques
 from sksstruct.solvers.dual_decomposition._state import GDMMState
-
-from sksstruct import SSVMClassifier
-from sksstruct.estimators._train import prepare
-from sksstruct.inference.lp.highs import solve_relaxation
-from sksstruct.models import Graph, GraphModel, RelaxedGraphModel
-from sksstruct.models.graph import labeled
-from sksstruct.models.roles import factor_model
-from sksstruct.solvers import GDMM, SoftBCFW
 
 # kinds of features of edges: none, one of several, any
 KINDS = [None, "types", "any"]

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from sksstruct.models.protocols._weights import Weights
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain import chain
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers import BCFW, LBFGS, SDCA, Partitioned
 from sksstruct.solvers.partitioned import blocks
 from sksstruct.solvers.partitioned.average import Average

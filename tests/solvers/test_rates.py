@@ -7,18 +7,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.inference.lp.core._problem import MAPProblem
-from sksstruct.inference.lp.gdmm._binary_state import MAPBinaryGDMMState
-from sksstruct.inference.lp.gdmm._state import MAPGDMMState
-from sksstruct.inference.lp.gdmm._toplists import Lists
-from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._smooth import ChainSmoothLoss
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import TRWS
+from sksstruct.inference.map import TRWS
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.gdmm._binary_state import MAPBinaryGDMMState
+from sksstruct.inference.map.gdmm._state import MAPGDMMState
+from sksstruct.inference.map.gdmm._toplists import Lists
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._smooth import ChainSmoothLoss
 from sksstruct.solvers import BCFW, GDMM, CuttingPlane, ProxLinear
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.core.risk import Risk

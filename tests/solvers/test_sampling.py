@@ -1,6 +1,7 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sksstruct.solvers.frank_wolfe._sampling import SumTree
 
 

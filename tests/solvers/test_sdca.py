@@ -13,15 +13,15 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from scipy.stats import entropy
 from sklearn.base import clone
-from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.protocols._weights import Weights
-from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
 
 from sksstruct import ChainCRF, make_tagger
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers import LBFGS, SDCA, SGD
 from sksstruct.solvers.core.base import Options
+from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
 from sksstruct.solvers.stochastic.sdca import Ascent
 from sksstruct.utils._free_memory import free_bytes
 from sksstruct.utils.packed import PackedSequences

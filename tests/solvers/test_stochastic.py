@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from reference import Chain
 from scipy import sparse
+
+from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._smooth import ChainSmoothLoss
 from sksstruct.models.protocols._weights import LazyWeights, Weights
@@ -11,8 +13,6 @@ from sksstruct.solvers.stochastic._stochastic import (
     SubgradientKernel,
     VarianceReducedKernel,
 )
-
-from sksstruct.losses import SmoothedHinge
 from sksstruct.utils.packed import PackedSequences
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from sksstruct.models.tables._feature_rows import FeatureRows
 
 from sksstruct import ChainCRF
 from sksstruct.models.chain.data import TrainingData
+from sksstruct.models.tables._feature_rows import FeatureRows
 from sksstruct.utils import shards
 from sksstruct.utils._layout import is_mapped
 from sksstruct.utils._mixed import MixedRows

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sksstruct.inference.lp import MAPSolver
+from sksstruct.inference.map import MAPSolver
 
 
 @dataclass(eq=False, repr=False)

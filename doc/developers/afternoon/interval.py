@@ -3,10 +3,10 @@
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from sksstruct.models.tables._table import BoundTable
 
 from afternoon._interval_model import Intervals
 from sksstruct.models._compiled import CompiledModel, check_features
+from sksstruct.models.tables._table import BoundTable
 
 
 @dataclass(eq=False, repr=False)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sksstruct.models.protocols._weights import Weights
 
 from afternoon._pegasos import visit
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk

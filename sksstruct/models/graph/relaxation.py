@@ -11,8 +11,8 @@ it is the relaxation itself, also where message passing alone would be stuck abo
 import numpy as np
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp.core._problem import MAPProblem
-from sksstruct.inference.lp.message_passing._trws import TreeReweighted
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.message_passing._trws import TreeReweighted
 from sksstruct.utils.parallel import run_in_chunks
 
 # Graphs are taken together as long as they have fewer scores than this in all.

@@ -10,8 +10,8 @@ from scipy import sparse
 from sksstruct.factor_graphs import FactorGraph, Potts
 from sksstruct.inference import max_product_topk
 from sksstruct.inference._checks import check_k
-from sksstruct.inference.lp import MAPSolver, resolve_map_solver
-from sksstruct.inference.lp.highs import solve_relaxation
+from sksstruct.inference.map import MAPSolver, resolve_map_solver
+from sksstruct.inference.map.highs import solve_relaxation
 from sksstruct.inference.search._partition import topk_by_partition
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models.graph.inputs import (

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
-from sksstruct.inference.lp import resolve_map_solver
+from sksstruct.inference.map import resolve_map_solver
 from sksstruct.models.facts import Facts
 from sksstruct.models.multilabel._factors import MultilabelFactors
 from sksstruct.models.multilabel._multilabel import LabelSets, count_words

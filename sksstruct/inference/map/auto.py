@@ -1,0 +1,238 @@
+"""The default solver, which combines others that fit the graph."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from sksstruct.inference.map.branch_and_bound.exact_search import (
+    ExactSearch,
+    build_seconds,
+)
+from sksstruct.inference.map.core._decode import set_marginals
+from sksstruct.inference.map.core.solver import MAPSolver
+from sksstruct.inference.map.gdmm.binary import MAPBinaryGDMM
+from sksstruct.inference.map.gdmm.gdmm import MAPGDMM
+from sksstruct.inference.map.local_search._rounds import RoundSearch
+from sksstruct.inference.map.local_search._search import LocalSearch
+from sksstruct.inference.map.local_search._violations import ViolationsFirst
+from sksstruct.inference.map.message_passing.trws import TRWS
+from sksstruct.inference.map.tightening.tighten import Tightening
+from sksstruct.utils.progress import Status
+
+# Graphs are solved by eliminating all variables if the tables have at most this many
+# entries in all, which takes a fraction of a second.
+_ELIMINATE = 2e6
+# Edges of binary graphs beyond which most are better left out.
+_MANY_EDGES = 200_000
+# Number of states from which on a few iterations of GDMM precede TRW-S.
+_MANY_STATES = 128
+# Entries of tables that branch and bound looks at before any local search.
+_FIRST_WORK = 20_000_000
+# The same for the search that avoids violations, for each kind of it.
+_FIRST_VIOLATIONS = 2e6
+# Entries between two looks at whether the local search keeps up.
+_STEP = 2_000_000
+# Seconds that setting it up may take, and their share of what is left.
+_BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
+# Entries that it looks at in addition before tightening, which may not help.
+_BEFORE_TIGHTENING = 40_000_000
+# Work of tightening, in entries of tables, and its share of the time that is left. It
+# ends where so much work closes less than a share of the gap.
+_TIGHTEN_WORK, _TIGHTEN_SHARE = 4e9, 0.25
+_TIGHTEN_STEP, _TIGHTEN_LEAST = 1e8, 0.03
+# Branch and bound uses the clusters where they leave such a share of the gap at most:
+# factors of three variables make every step slower.
+_TIGHT = 0.1
+# Statuses of solvers that leave the labeling open.
+_OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
+
+
+@dataclass(eq=False, repr=False)
+class Auto(MAPSolver):
+    """The default: a combination of solvers chosen by the size and shape of the graph.
+
+    Graphs of small width are solved exactly by elimination. Others get an upper bound
+    and labelings from `TRWS`; binary graphs with very many edges use `MAPBinaryGDMM`,
+    and graphs with large domains start with a few iterations of `MAPGDMM`, if all
+    factors have two variables. If the labeling is not optimal, branch and bound runs
+    next, and then triplets of variables tighten the relaxation, as in `Tightened`. If a
+    gap remains, branch and bound alternates with a local search with exact moves in
+    windows, which combines the best parts of its labelings [2]_. Entries that are so
+    low that one of them decides the score are constraints. Another local search avoids
+    them first, with growing weights on violated constraints [1]_. Edges that only
+    exclude two states of binary variables are joined to cliques, and conditions
+    "xor" and "atmostone" of eight or more variables are taken for such.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of sweeps of `TRWS`.
+    tol : float, default=1e-6
+        A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
+        bound; if all scores are far below 1, any labeling is.
+    effort : float, default=1.0
+        How long to search if the bound is not reached. The search ends after `effort`
+        times as much work without an improvement as was done before it, and after at
+        least `effort` times some thousand visits of each variable. With a time limit,
+        it continues until the limit. With 0, there is no search beyond that of the
+        solvers.
+
+    References
+    ----------
+    .. [1] P. Morris, "The breakout method for escaping from local minima", AAAI 1993.
+    .. [2] J. Houdayer and O. Martin, "Hierarchical approach for computing spin glass
+       ground states", Physical Review E 64, 2001.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.map import Auto
+    >>> ring = FactorGraph([[0, 1.0], [0, 0], [0.5, 0]], [(0, 1), (1, 2), (2, 0)],
+    ...                    Potts(2, 0.0, 1.0))
+    >>> result = Auto().solve(ring, random_state=0)
+    >>> result.labeling.tolist(), result.score, result.status
+    ([1, 0, 0], 3.5, 'optimal')
+    >>> result.plan_
+    ['elimination of all variables: the graph is narrow']
+    """
+
+    max_iter: int = 1000
+    tol: float = 1e-6
+    _: KW_ONLY
+    effort: float = 1.0
+
+    _pairwise, _joins = False, True
+    _parameter_constraints = {
+        **MAPSolver._parameter_constraints,
+        "effort": MAPSolver._parameter_constraints["tol"],
+    }
+
+    def _run(self, run):
+        problem = run.problem
+        run.offer(problem.best_states())
+        many = problem.max_states == 2 and problem.n_edges > _MANY_EDGES
+        if not many and self._eliminate(run):
+            return
+        beliefs = self._bound(run, many)
+        if run.status in _OPEN and self.effort > 0:
+            # the search changes the labeling, not the status of the bound
+            status, run.status = run.status, None
+            searched = run.without_cliques()
+            rounds = RoundSearch(searched, self._violations(searched))
+            exact = self._tightened(run, self._exact(run, rounds), rounds)
+            if run.status is None:
+                run.note("local search" + (" in turns with it" if exact else ""))
+                rounds.search(self.effort, exact)
+            run.status = run.status or status
+        if run.status is Status.OPTIMAL or run.marginals is None:
+            set_marginals(run, np.array(beliefs))
+
+    def _eliminate(self, run):
+        """Solve a graph of small width; False where the width is large."""
+        search = LocalSearch(run.problem, run.labeling, run.seed())
+        if not search.solve(_ELIMINATE):
+            return False
+        run.note("elimination of all variables: the graph is narrow")
+        run.offer(search.labeling)
+        run.report(bound=run.score)
+        set_marginals(run)
+        return True
+
+    def _violations(self, run):
+        """A search that avoids violations first, with a turn done of each kind."""
+        violations = ViolationsFirst(run)
+        if not violations.limits:
+            return None
+        text = ", ".join(f"{limit:.3g}" for limit, _ in violations.limits)
+        run.note(
+            f"violations first: entries that miss more than {text} are constraints"
+        )
+        for _ in range(violations.n_kinds):
+            violations.take(_FIRST_VIOLATIONS)
+        return violations
+
+    def _exact(self, run, rounds):
+        """A branch and bound with some work done; None where it takes too long."""
+        seconds = build_seconds(run.problem.graph)
+        if seconds <= _BUILD_SECONDS and rounds.keep_up(seconds):
+            return None
+        # where the rounds come first, a later limit must not be what puts them off
+        share = 1.0 if rounds.begun else _BUILD_SHARE
+        if seconds > min(_BUILD_SECONDS, share * run.left()):
+            run.note(f"no branch and bound, which would take {seconds:.1f} s to set up")
+            return None
+        run.note("branch and bound")
+        exact = ExactSearch(run)
+        self._advance(run, exact, _FIRST_WORK, rounds)
+        return exact
+
+    def _advance(self, run, exact, work, rounds):
+        """Search exactly while the rounds keep up; whether to stop."""
+        end = exact.work + work
+        while exact.work < end:
+            if exact.advance(min(_STEP, end - exact.work)):
+                return True
+            score = run.score
+            if rounds.keep_up():
+                return True
+            if run.score > score:
+                exact.prefer(run.labeling)
+        return exact.closed
+
+    def _tightened(self, run, exact, rounds):
+        """Lower the bound by clusters; the branch and bound to go on with."""
+        if run.status is not None or exact is None or exact.closed:
+            return exact
+        if run.messages is None or run.score < run.lowest:
+            return exact
+        if self._advance(run, exact, _BEFORE_TIGHTENING, rounds):
+            return exact
+        before = run.bound - run.score
+        tightening = self._tighten(run, rounds)
+        after = run.bound - run.score
+        run.note(
+            f"tightening by {tightening.n_triplets} triplets of variables: "
+            f"the gap is {after:.4g} instead of {before:.4g}"
+        )
+        if run.status is not None or after > _TIGHT * before:
+            return exact
+        if rounds.keep_up(build_seconds(run.problem.graph)):
+            return exact
+        run.messages = tightening
+        run.note("branch and bound from the tightened relaxation")
+        return ExactSearch(run)
+
+    def _tighten(self, run, rounds):
+        """Rounds of clusters while they close enough of the gap."""
+        tightening = Tightening(run)
+        end = run.seconds() + _TIGHTEN_SHARE * run.left()
+        gap, step = np.inf, 0.0
+        while tightening.work < _TIGHTEN_WORK and run.seconds() < end:
+            if tightening.advance() or rounds.keep_up():
+                break
+            if tightening.work >= step:
+                now = run.bound - run.score
+                if now > (1.0 - _TIGHTEN_LEAST) * gap:
+                    break
+                gap, step = now, tightening.work + _TIGHTEN_STEP
+        return tightening
+
+    def _bound(self, run, many_edges):
+        """Run the solvers that fit the graph; return the final scores of the states."""
+        problem = run.problem
+        if many_edges and not problem.n_higher:
+            run.note("GDMM of binary variables: very many edges")
+            MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
+            return problem.graph.unaries
+        # the states of cliques are no such
+        has_many = problem.max_states >= _MANY_STATES and not run.n_cliques
+        if has_many and not problem.n_higher:
+            run.note("GDMM: many states")
+            MAPGDMM(20, self.tol)._run(run)
+            unfinished = run.status in ("max_iter", "fractional")
+            if unfinished and run.n_iter < run.max_iter:
+                run.status = None
+        if run.status is None:
+            run.note("TRW-S")
+            return TRWS(self.max_iter, self.tol)._run(run)
+        return problem.graph.unaries

@@ -1,0 +1,304 @@
+"""A network of costs: integers that move between tables, variables and a constant.
+
+The cost of a labeling is c0 plus the costs of its values plus those of its factors, all
+of them at least 0, so that c0 is a lower bound. Costs move without changing that sum
+(equivalence-preserving transformations; Cooper et al., Soft arc consistency revisited,
+Artificial Intelligence 174, 2010). Tables are never written to: what was moved from a
+factor to the value of one of its variables is its delta, and the cost of a tuple is its
+entry minus the deltas of its values. Integers make that exact.
+
+What changes is saved first, and undone by going back to a mark. Values that are alive
+come first in a list of all, so that only their number is saved.
+"""
+
+import numpy as np
+
+from libc.stdlib cimport free, malloc
+
+from sksstruct.inference.map.core._index import offsets, places_by
+from sksstruct.utils._memory cimport reserve
+
+
+cdef class CostNetwork:
+    """Costs of variables and factors.
+
+    Parameters
+    ----------
+    unaries : list of ndarrays of shape (n_values,), int64
+        Costs of the values of each variable, at least 0.
+    scopes : list of tuples of int
+        The variables of each factor, in increasing order.
+    tables : list of ndarrays, int64
+        Costs of the factors, at least 0.
+    limit : int
+        Labelings that cost this much or more do not matter.
+    c0 : int, default=0
+        Cost that all labelings share.
+
+    Attributes
+    ----------
+    c0 : int
+        Lower bound on the costs.
+    limit : int
+        As above.
+    work : int
+        Number of table entries read so far.
+    """
+
+    def __cinit__(self, unaries, scopes, tables, limit, c0=0):
+        cdef Py_ssize_t factor
+        cdef const int64_t[::1] flat
+        sizes = np.array([len(row) for row in unaries], dtype=np.intp)
+        self.n_variables, self.n_factors = len(sizes), len(scopes)
+        self.c0, self.limit = c0, limit
+        self.begin, self.own_end, self.end = 0, len(sizes), len(sizes)
+        self.top = 0
+        self.first = offsets(sizes)
+        self.unary = np.concatenate([*unaries, []]).astype(np.int64)
+        self.values = np.concatenate([np.arange(k) for k in sizes] + [[]]).astype(
+            np.int32)
+        # at first every value has the seat of its own number
+        self.place = np.array(self.values)
+        self.size = sizes.astype(np.int64)
+        self.settled = np.zeros(len(sizes), dtype=np.int64)
+        self.highest = np.array([row.max() for row in unaries], dtype=np.int64)
+        # pointers into arrays, which are kept
+        self._owners = []
+        # one pointer for each factor, which kernels follow without the GIL
+        self.tables = <const int64_t**>malloc(
+            max(1, self.n_factors) * sizeof(int64_t*))
+        if not self.tables:
+            raise MemoryError
+        for factor in range(self.n_factors):
+            flat = np.ascontiguousarray(tables[factor], dtype=np.int64).reshape(-1)
+            self._owners.append(flat)
+            self.tables[factor] = &flat[0]
+        self._index(scopes, sizes)
+
+    def _index(self, scopes, sizes):
+        """Flatten the scopes, and find the factors of each variable."""
+        arity = np.array([len(scope) for scope in scopes], dtype=np.intp)
+        self.scope_first = offsets(arity)
+        flat = np.array([v for scope in scopes for v in scope], dtype=np.intp)
+        self.scope = flat.astype(np.int32)
+        self.delta_first = offsets(sizes[flat])
+        self.delta = np.zeros(self.delta_first[len(flat)], dtype=np.int64)
+        self.residue = np.zeros(self.delta_first[len(flat)], dtype=np.int32)
+        self.in_first, places = places_by(flat, self.n_variables)
+        factors = np.repeat(np.arange(len(arity), dtype=np.int32), arity)
+        self.in_place, self.in_factor = places, factors[places]
+        # scratch for one variable at a time
+        most = int(sizes.max(initial=1))
+        self.least, self.extra = np.zeros(most, np.int64), np.zeros(most, np.int64)
+        self.digit = np.zeros(max(1, int(arity.max(initial=1))), dtype=np.int32)
+
+    def __dealloc__(self):
+        free(self.tables)
+        free(self._trail)
+
+    # ---- going back ----
+
+    cdef int save(self, int64_t* where) except -1 nogil:
+        """Remember a number that is about to change."""
+        reserve(<void**>&self._trail, &self._trail_capacity, self.n_saved + 1,
+                sizeof(Saved))
+        # where it is and what it was: enough for any kind of number
+        self._trail[self.n_saved].where = where
+        self._trail[self.n_saved].value = where[0]
+        self.n_saved += 1
+        return 0
+
+    cdef void undo(self, Py_ssize_t mark) noexcept nogil:
+        """Give all numbers the values they had when `n_saved` was `mark`."""
+        # the last change first: a number may have changed several times
+        while self.n_saved > mark:
+            self.n_saved -= 1
+            self._trail[self.n_saved].where[0] = self._trail[self.n_saved].value
+
+    # ---- values ----
+
+    cdef bint alive(self, Py_ssize_t variable, Py_ssize_t value) noexcept nogil:
+        """Whether a variable can still take a value."""
+        return self.place[self.first[variable] + value] < self.size[variable]
+
+    cdef int remove(self, Py_ssize_t variable, Py_ssize_t value) except -1 nogil:
+        """Take away a value that is alive."""
+        self.save(&self.size[variable])
+        # behind the last seat, from where going back restores it
+        self.size[variable] -= 1
+        self._seat(variable, value, self.size[variable])
+        return 0
+
+    cdef int restrict(self, Py_ssize_t variable, const int32_t* chosen,
+                      Py_ssize_t n_chosen, bint keep) except -1 nogil:
+        """Take away all values but the chosen ones, or those."""
+        cdef Py_ssize_t k, n_kept = 0
+        self.save(&self.size[variable])
+        # seats in front for those that stay, or behind for those that go
+        for k in range(n_chosen):
+            if not self.alive(variable, chosen[k]):
+                continue
+            if keep:
+                self._seat(variable, chosen[k], n_kept)
+                n_kept += 1
+            else:
+                self.size[variable] -= 1
+                self._seat(variable, chosen[k], self.size[variable])
+        if keep:
+            self.size[variable] = n_kept
+        return 0
+
+    cdef void _seat(self, Py_ssize_t variable, Py_ssize_t value,
+                    Py_ssize_t seat) noexcept nogil:
+        """Let a value change places with the one at a seat."""
+        cdef Py_ssize_t first = self.first[variable]
+        cdef int32_t other = self.values[first + seat]
+        cdef Py_ssize_t now = self.place[first + value]
+        # list and places, both ways round
+        self.values[first + seat], self.values[first + now] = value, other
+        self.place[first + value], self.place[first + other] = seat, now
+
+    # ---- moving costs ----
+
+    cdef int take(self, Py_ssize_t place, Py_ssize_t value,
+                  int64_t cost) except -1 nogil:
+        """Move a cost from a factor to a value of a variable of its scope, or back."""
+        cdef int64_t* delta = &self.delta[self.delta_first[place] + value]
+        cdef int64_t* unary = &self.unary[self.first[self.scope[place]] + value]
+        # both sides of the move, so that the sum is what it was
+        self.save(delta)
+        self.save(unary)
+        delta[0] += cost
+        unary[0] += cost
+        return 0
+
+    cdef bint settle(self, Py_ssize_t variable) except -1 nogil:
+        """Move the least cost of a variable to c0, remove values; False: a dead end."""
+        cdef Py_ssize_t first = self.first[variable], k
+        cdef int64_t least, high = 0, most
+        if self.size[variable] == 0:
+            return False
+        # one value costs nothing after this
+        least = self.unary[first + self.values[first]]
+        for k in range(1, self.size[variable]):
+            least = min(least, self.unary[first + self.values[first + k]])
+        if least > 0:
+            # it counts whatever the variable is
+            self.save(&self.c0)
+            self.save(&self.settled[variable])
+            self.c0 += least
+            self.settled[variable] += least
+            if self.c0 >= self.limit:
+                return False
+            for k in range(self.size[variable]):
+                self.save(&self.unary[first + self.values[first + k]])
+                self.unary[first + self.values[first + k]] -= least
+        # from the last one on, whose seat is taken by one that was looked at
+        most = self.too_much(variable)
+        for k in range(self.size[variable] - 1, -1, -1):
+            least = self.unary[first + self.values[first + k]]
+            # a value that brings the costs to the limit is in no better labeling
+            if least >= most:
+                self.remove(variable, self.values[first + k])
+            elif least > high:
+                high = least
+        if high != self.highest[variable]:
+            self.save(&self.highest[variable])
+            self.highest[variable] = high
+        return True
+
+    cdef int64_t too_much(self, Py_ssize_t variable) noexcept nogil:
+        """What a value of a variable must cost to be removed."""
+        # in a part that is searched later, another limit may hold
+        return self.limit - self.c0 if variable < self.own_end else self.top
+
+    # ---- factors of any number of variables ----
+
+    cdef Py_ssize_t n_tuples(self, Py_ssize_t factor) noexcept nogil:
+        """Number of tuples of values that are alive; one million if there are more."""
+        cdef Py_ssize_t i, n = 1
+        for i in range(self.scope_first[factor], self.scope_first[factor + 1]):
+            n *= self.size[self.scope[i]]
+            if n >= 1_000_000:
+                return 1_000_000
+        return n
+
+    cdef void minimize(self, Py_ssize_t factor, Py_ssize_t target,
+                       bint full) noexcept nogil:
+        """Least cost of a factor for each value of the variable at a place of its
+        scope, in `least`; with `full` plus the costs of its other variables."""
+        cdef Py_ssize_t begin = self.scope_first[factor], i, at, value, own
+        cdef Py_ssize_t arity = self.scope_first[factor + 1] - begin
+        cdef Py_ssize_t variable = self.scope[target]
+        cdef int64_t cost
+        # more than the limit is as good as the limit
+        for i in range(self.size[variable]):
+            self.least[self.values[self.first[variable] + i]] = max(
+                self.limit, self.top)
+        # from the first value of every variable on
+        for i in range(arity):
+            self.digit[i] = 0
+        while True:
+            # an entry has its values as digits, the last variable fastest
+            at, cost, own = 0, 0, 0
+            for i in range(begin, begin + arity):
+                variable = self.scope[i]
+                value = self.values[self.first[variable] + self.digit[i - begin]]
+                at = at * (self.first[variable + 1] - self.first[variable]) + value
+                cost -= self.delta[self.delta_first[i] + value]
+                # what the target costs itself stays out
+                if i == target:
+                    own = value
+                elif full:
+                    cost += self.unary[self.first[variable] + value]
+            self.work += 1
+            cost += self.tables[factor][at]
+            if cost < self.least[own]:
+                self.least[own] = cost
+            # on to the next tuple, like a number with one digit for each variable
+            i = arity - 1
+            while i >= 0:
+                self.digit[i] += 1
+                if self.digit[i] < self.size[self.scope[begin + i]]:
+                    break
+                self.digit[i] = 0
+                i -= 1
+            if i < 0:
+                return
+
+    # ---- what is left ----
+
+    def export(self):
+        """Return the values that remain, their costs, and the costs of factors.
+
+        Returns
+        -------
+        values : list of ndarrays
+            The remaining values of each variable, in increasing order.
+        unaries : list of ndarrays
+            Their costs.
+        tables : list of ndarrays
+            Costs of the factors, for these values.
+        """
+        first, scope = np.asarray(self.first), np.asarray(self.scope)
+        unary, delta = np.asarray(self.unary), np.asarray(self.delta)
+        first_place = np.asarray(self.scope_first)
+        first_cost = np.asarray(self.delta_first)
+        values = [
+            np.sort(np.asarray(self.values)[first[v]:first[v] + self.size[v]])
+            for v in range(self.n_variables)
+        ]
+        unaries = [unary[first[v] + keep] for v, keep in enumerate(values)]
+        tables = []
+        for factor in range(self.n_factors):
+            places = range(first_place[factor], first_place[factor + 1])
+            shape = [first[scope[i] + 1] - first[scope[i]] for i in places]
+            table = np.asarray(self._owners[factor]).reshape(shape)
+            table = table[np.ix_(*(values[scope[i]] for i in places))]
+            for axis, i in enumerate(places):
+                taken = delta[first_cost[i] + values[scope[i]]]
+                side = [1] * len(shape)
+                side[axis] = -1
+                table -= taken.reshape(side)
+            tables.append(np.minimum(table, self.limit))
+        return values, unaries, tables

@@ -1,0 +1,114 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._tables cimport Scratch, TableSpec, entry_of
+
+
+@cython.final
+cdef class MAPProblem:
+    cdef readonly object graph
+    # "higher" are factors of three or more variables
+    cdef readonly Py_ssize_t n_variables, n_edges, n_higher, n_factors, max_states
+    cdef readonly double penalty
+    # variables: number of states, first state in flat vectors, scores of all states
+    cdef const int32_t[::1] states
+    cdef const Py_ssize_t[::1] first
+    cdef double[::1] unary
+    # factors, edges before larger ones: variables from scope_first[f] to
+    # scope_first[f + 1], and a table; edges have two ends and a weight as well
+    cdef Py_ssize_t[::1] scope_first
+    cdef int32_t[::1] scope, table_of
+    cdef const int32_t[:, ::1] ends
+    cdef const double[::1] weights
+    cdef bint weighted
+    # what a variable takes part in (parallel edges stay apart), and its places there in
+    # `scope`: edges from in_first[v] to in_larger[v], larger factors to in_first[v + 1]
+    cdef Py_ssize_t[::1] in_first, in_larger
+    cdef int32_t[::1] in_factor, in_place
+    # one for each table of the graph, whoever shares it, and what keeps their arrays
+    cdef TableSpec* specs
+    cdef list _owners
+    # of the message that is under way: one thread at a time
+    cdef Scratch scratch
+    # work until the next look at the clock, when time is over, and when to look for
+    # signals again
+    cdef double _credit, _deadline, _next_signals
+    cdef readonly bint is_late
+
+    cdef inline bint late(self, double work) except -1 nogil:
+        """Whether time is over, after so much work (in entries of tables, about).
+
+        Kernels that may take long ask now and then, and stop. A signal that waits, such
+        as an interrupt, is answered here.
+        """
+        self._credit -= work
+        return self.is_late if self._credit > 0.0 else self._look()
+
+    cdef bint _look(self) except -1 nogil
+
+    cdef inline double weight(self, Py_ssize_t edge) noexcept nogil:
+        """Weight of an edge, 1 in a graph without weights."""
+        return self.weights[edge] if self.weighted else 1.0
+
+    cdef inline double entry(self, Py_ssize_t edge, Py_ssize_t row,
+                             Py_ssize_t col) noexcept nogil:
+        """Score of an edge with its first end in state `row`, its second in `col`."""
+        cdef double score = entry_of(&self.specs[self.table_of[edge]], row, col)
+        return score * self.weights[edge] if self.weighted else score
+
+    cdef void add_states(self, Py_ssize_t edge, bint backward, Py_ssize_t state,
+                         double* out) noexcept nogil
+    cdef void message(self, Py_ssize_t edge, bint backward, const double* incoming,
+                      double* out) noexcept nogil
+    cdef double higher_entry(self, Py_ssize_t factor,
+                             const int32_t* labeling) noexcept nogil
+
+    cdef inline double entry_at(self, Py_ssize_t factor,
+                                const int32_t* labeling) noexcept nogil:
+        """Score of a factor of any size."""
+        if factor < self.n_edges:
+            return self.entry(factor, labeling[self.ends[factor, 0]],
+                              labeling[self.ends[factor, 1]])
+        return self.higher_entry(factor, labeling)
+
+
+cdef inline Py_ssize_t other_end(MAPProblem problem, Py_ssize_t edge,
+                                 Py_ssize_t variable) noexcept nogil:
+    """The end of an edge that is not `variable`."""
+    if problem.ends[edge, 0] == variable:
+        return problem.ends[edge, 1]
+    return problem.ends[edge, 0]
+
+
+cdef inline double entry_from(MAPProblem problem, Py_ssize_t edge, Py_ssize_t variable,
+                              Py_ssize_t state, Py_ssize_t other) noexcept nogil:
+    """Score of an edge where `variable` is in `state` and its other end in `other`."""
+    if problem.ends[edge, 0] == variable:
+        return problem.entry(edge, state, other)
+    return problem.entry(edge, other, state)
+
+
+cdef inline Py_ssize_t arity_of(MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    """Number of variables of a factor."""
+    return problem.scope_first[factor + 1] - problem.scope_first[factor]
+
+
+cdef inline Py_ssize_t variable_at(MAPProblem problem, Py_ssize_t factor,
+                                   Py_ssize_t place) noexcept nogil:
+    """The variable at a place of the scope of a factor."""
+    return problem.scope[problem.scope_first[factor] + place]
+
+
+cdef inline bint next_states(MAPProblem problem, Py_ssize_t first, Py_ssize_t n,
+                             Py_ssize_t* states) noexcept nogil:
+    """Go on to the next states of n variables of a scope; False: these were the last.
+
+    They count like digits, the last variable fastest, as entries of tables do.
+    """
+    cdef Py_ssize_t i
+    for i in range(n - 1, -1, -1):
+        states[i] += 1
+        if states[i] < problem.states[problem.scope[first + i]]:
+            return True
+        states[i] = 0
+    return False

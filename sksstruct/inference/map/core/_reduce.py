@@ -1,0 +1,254 @@
+"""An equivalent graph without evidence, forced states or -inf."""
+
+import numpy as np
+
+from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic, Potts
+from sksstruct.inference.map.core._cliques import Cliques
+from sksstruct.inference.map.core._forced import Forced
+
+
+class Reduced:
+    """The part of a graph that is left to solve, and the way back.
+
+    Variables that can have one state only are removed; their scores are added to their
+    neighbors. Scores of -inf become finite, and so low that a labeling with one of them
+    is below every other: minus the sum of the ranges of all scores, and a margin. So
+    upper bounds hold, and labelings are right wherever the graph has an allowed one.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Any graph.
+    margin : float, default=1.0
+        By how much at least the best labeling with a score of -inf is below the worst
+        without.
+    joins : bool, default=False
+        Whether constraints that states exclude each other become cliques, which have
+        variables at the end of the reduced graph.
+
+    Attributes
+    ----------
+    graph : FactorGraph
+        The reduced graph; the given one if there was nothing to do.
+    offset : float
+        Number to add to scores of the reduced graph to get scores of the given one.
+    penalty : float
+        The number that replaces -inf; 0 where there was no -inf.
+    plain : FactorGraph
+        The reduced graph with its -inf, and without the variables of cliques.
+    lowest : float
+        Where there was -inf: a threshold that, by the scores of the reduced graph,
+        separates the allowed labelings of the given graph, above it, from all others.
+    feasible : bool
+        False if some variable has no state left, or some table no finite score.
+    cliques : Cliques or None
+        The cliques, if there are any.
+    """
+
+    def __init__(self, graph, margin=1.0, joins=False):
+        self.given, self._margin = graph, margin
+        self.penalty, self.cliques = 0.0, None
+        # sums of what is forced could overflow as well
+        _check_sums(graph)
+        forced = Forced(graph)
+        self.states, self.offset = forced.states, forced.offset
+        self.feasible = forced.feasible
+        if not self.feasible:
+            return
+        self.free = np.flatnonzero(self.states < 0)
+        # of each edge and factor: its number in the reduced graph, -1 where it is gone
+        self.places = np.arange(graph.n_edges + graph.n_factors)
+        if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
+            graph = forced.rest()
+            self.places = forced.places
+        self.plain = graph
+        if joins and (cliques := Cliques(graph)).n:
+            self.cliques, graph = cliques, cliques.graph
+        self.graph = self._penalize(graph)
+
+    def without_cliques(self):
+        """The reduced graph without the variables of cliques."""
+        return self._penalize(self.plain)
+
+    def _penalize(self, graph):
+        """The graph with finite scores."""
+        infinite = [_has_inf(table) for table in graph.tables]
+        used = np.union1d(graph.edge_tables, graph.factor_tables).astype(np.intp)
+        if any(infinite[t] and graph.tables[t].values.max() == -np.inf for t in used):
+            self.feasible = False
+            return graph
+        logic = any(isinstance(table, Logic) for table in graph.tables)
+        if not any(infinite) and not logic and graph.unaries.min(initial=0.0) > -np.inf:
+            return graph
+        spread = self._choose_penalty(graph)
+        # a penalty is multiplied by the weight of its edge, which may be below 1
+        smallest = np.ones(len(graph.tables))
+        weights = _weights(graph)
+        np.minimum.at(smallest, graph.edge_tables, np.where(weights > 0, weights, 1.0))
+        tables = [
+            _penalized(table, spread, least) if has_inf else table
+            for table, has_inf, least in zip(
+                graph.tables, infinite, smallest, strict=True
+            )
+        ]
+        scores = np.array(graph.unaries)
+        high = np.maximum.reduceat(scores, graph.first_state[:-1]) - spread
+        low = scores == -np.inf
+        scores[low] = np.repeat(high, graph.n_states)[low]
+        return FactorGraph._assemble(
+            graph.n_states, scores, graph.edges, graph.edge_tables, tables,
+            graph.factor_scopes, graph.factor_tables, 0.0, None,
+            edge_weights=graph.edge_weights,
+        )  # fmt: skip
+
+    def _choose_penalty(self, graph):
+        """Set the penalty and the lowest score; return minus the penalty."""
+        low, high = score_range(graph)
+        spread = high - low
+        # beyond rounding, where scores are large
+        margin = max(self._margin, 1e-9 * spread)
+        spread += margin
+        self.penalty = -spread
+        self.lowest = low + self.offset - 0.5 * margin
+        return spread
+
+    def labeling(self, x):
+        """A labeling of the given graph for one of the reduced graph.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_free + n_cliques,)
+            States of the free variables, and of the cliques.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), intp
+            States of all variables.
+        """
+        full = np.array(self.states, dtype=np.intp)
+        full[self.free] = x[: len(self.free)]
+        return full
+
+    def marginals(self, parts):
+        """Marginals of all variables.
+
+        Parameters
+        ----------
+        parts : list of ndarrays
+            Marginals of the free variables, and of the cliques.
+
+        Returns
+        -------
+        marginals : list of ndarrays of shape (n_states[i],)
+            Distributions over the states of all variables.
+        """
+        graph = self.given
+        full = np.zeros(graph.first_state[-1])
+        fixed = np.flatnonzero(self.states >= 0)
+        full[graph.first_state[fixed] + self.states[fixed]] = 1.0
+        if parts:
+            free = np.repeat(self.states < 0, graph.n_states)
+            full[free] = np.concatenate(parts[: len(self.free)])
+        return np.split(full, graph.first_state[1:-1])
+
+
+def _weights(graph):
+    """Weights of the edges, 1 where there are none."""
+    return np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
+
+
+def _has_inf(table):
+    return isinstance(table, DenseTable) and table.values.min() == -np.inf
+
+
+def _penalized(table, spread, smallest_weight):
+    """A table with finite numbers in the place of -inf."""
+    values = table.dense()
+    # below every finite score of the table, as well
+    high = values.max()
+    if high == -np.inf:
+        high = 0.0
+    low = high - spread / smallest_weight
+    if not low > -np.inf:
+        raise ValueError("a weight is too small for a table with -inf")
+    return DenseTable._own(np.where(values > -np.inf, values, low))
+
+
+def _check_sums(graph):
+    """Refuse scores whose sums could overflow."""
+    uses = np.zeros(len(graph.tables))
+    np.add.at(uses, graph.edge_tables, np.abs(_weights(graph)))
+    np.add.at(uses, graph.factor_tables, 1.0)
+    scores = graph.unaries
+    # what overflows here, or is infinite minus infinite, is refused
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.abs(scores[scores > -np.inf]).sum()
+        for table, count in zip(graph.tables, uses, strict=True):
+            low, high = table_range(table)
+            total += count * max(-low, high)
+    if not total < 1e299:
+        raise ValueError("the scores are too large for floating-point sums")
+
+
+def score_range(graph):
+    """Lower and upper bound of the scores of allowed labelings, from finite scores.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+
+    Returns
+    -------
+    low, high : float
+        Sums of the lowest and of the highest scores of all variables and factors.
+    """
+    weights = _weights(graph)
+    # how often each table counts, and with negative weights, which swap low and high
+    uses = np.zeros((2, len(graph.tables)))
+    np.add.at(uses[0], graph.edge_tables, np.maximum(weights, 0.0))
+    np.add.at(uses[1], graph.edge_tables, np.minimum(weights, 0.0))
+    np.add.at(uses[0], graph.factor_tables, 1.0)
+    first, scores = graph.first_state[:-1], graph.unaries
+    highest = np.maximum.reduceat(scores, first).sum()
+    finite = np.where(scores > -np.inf, scores, np.inf)
+    lowest = np.minimum.reduceat(finite, first).sum()
+    for table, (plus, minus) in zip(graph.tables, uses.T, strict=True):
+        low, high = table_range(table)
+        lowest += plus * low + minus * high
+        highest += plus * high + minus * low
+    return lowest, highest
+
+
+def _range(values):
+    """Smallest and largest of the scores that are finite; zeros where none is."""
+    low = values.min()
+    if low == -np.inf:
+        values = values[values > -np.inf]
+        if not values.size:
+            return 0.0, 0.0
+        low = values.min()
+    return low, values.max()
+
+
+def table_range(table):
+    """Smallest and largest finite score of a table.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+
+    Returns
+    -------
+    low, high : float
+        The scores; zeros where none is finite.
+    """
+    if isinstance(table, Logic):
+        return 0.0, 0.0
+    if isinstance(table, Potts):
+        return min(table.parameters), max(table.parameters)
+    if isinstance(table, DenseTable):
+        return _range(table.values)
+    # the first row of a table of distances has all of its scores
+    return _range(np.asarray(table.scores(0, np.arange(table.shape[1]))))

@@ -1,0 +1,207 @@
+"""One run of a solver: clock, best labeling, bound, trace, and when to stop."""
+
+import numpy as np
+
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.result import MAPResult
+from sksstruct.utils.progress import Progress, Status
+
+# Seconds until the second line of progress is printed.
+_FIRST_LINE = 0.5
+COLUMNS = ("iteration", "seconds", "score", "bound")
+
+
+class MAPRun(Progress):
+    """Progress on a reduced graph.
+
+    Parameters
+    ----------
+    problem : Problem
+        The reduced graph.
+    tol : float
+        Relative difference of bound and score that counts as optimal.
+    max_iter : int
+        Maximum number of iterations.
+    time_limit : float or None
+        Seconds.
+    rng : RandomState
+        Random choices.
+    offset : float, default=0.0
+        Number that is added to scores when they are shown.
+    verbose : int, default=0
+        1: print progress from time to time, less and less often; 2: print every report.
+    callback : callable, default=None
+        ``callback(iteration, score, bound)`` after every report; true: stop.
+    name : str, default=""
+        Name of the solver.
+    started : float, default=None
+        Reading of `time.perf_counter` from which seconds count; None: now.
+    lowest : float, default=-inf
+        Where there are penalties: labelings of a lower score are not allowed.
+    """
+
+    def __init__(
+        self, problem, tol, max_iter, time_limit, rng, *, offset=0.0, verbose=0,
+        callback=None, name="", started=None, lowest=-np.inf,
+    ):  # fmt: skip
+        super().__init__(name, COLUMNS, ("iteration",), verbose)
+        if started is not None:
+            self.started = started
+        self.problem, self.tol, self.max_iter = problem, tol, max_iter
+        self.time_limit, self.rng, self.offset = time_limit, rng, offset
+        self.callback, self.lowest = callback, lowest
+        self.labeling, self.score, self.bound = None, -np.inf, np.inf
+        self.marginals = None
+        self.stopped = False
+        problem.limit_time(self.left())
+        self.plan = []
+        # the kernel of message passing, for those who go on from there
+        self.messages = None
+        # makes the run that a local search sees, which moves faster without cliques
+        self.without_cliques, self.n_cliques = lambda: self, 0
+        self._next_line = 0.0
+
+    def note(self, step):
+        """Add a step to the plan: what is run, and why."""
+        self.plan.append(step)
+
+    def seed(self):
+        """A seed for a compiled generator."""
+        return int(self.rng.randint(2**31 - 1))
+
+    def left(self):
+        """Seconds that are left; inf without a limit."""
+        return np.inf if self.time_limit is None else self.time_limit - self.seconds()
+
+    def late(self):
+        """Whether the time limit has passed."""
+        if self.time_limit is not None and self.seconds() >= self.time_limit:
+            self.status = self.status or Status.TIME_LIMIT
+            return True
+        return False
+
+    def offer(self, labeling, score=None):
+        """Keep a labeling if it is better than the best so far."""
+        if score is None:
+            score = self.problem.labeling_score(labeling)
+        if self.labeling is None or score > self.score:
+            self.labeling, self.score = np.array(labeling, dtype=np.int32), score
+
+    def interrupt(self):
+        """Note an interrupt, which may have come between any two steps."""
+        problem = self.problem
+        # the labeling may be there, and its score not yet
+        kept = problem.best_states() if self.labeling is None else self.labeling
+        self.labeling, self.score = None, -np.inf
+        self.offer(kept)
+        self.bound, self.marginals = max(self.bound, self.score), None
+        self.status = Status.INTERRUPTED
+
+    def is_optimal(self):
+        """Whether the best labeling reaches the bound."""
+        if self.score == -np.inf:  # nothing was offered so far
+            return False
+        # a penalty is no small difference, whatever the tolerance
+        if self.score < self.lowest <= self.bound:
+            return False
+        scale = max(1.0, abs(self.score + self.offset))
+        return self.bound - self.score <= self.tol * scale
+
+    def report(self, *, bound=None, step=1):
+        """Note an iteration.
+
+        Parameters
+        ----------
+        bound : float, default=None
+            An upper bound.
+        step : int, default=1
+            Number of iterations since the last report.
+
+        Returns
+        -------
+        stop : bool
+            Whether to stop.
+        """
+        self.n_iter += step
+        if bound is not None:
+            self.bound = min(self.bound, bound)
+        # a score is above the bound by rounding errors only
+        self.bound = max(self.bound, self.score)
+        shift = self.offset
+        row = self.n_iter, self.seconds(), self.score, self.bound
+        self.trace.add(*row)
+        if self.callback is not None and self.callback(
+            self.n_iter, self.score + shift, self.bound + shift
+        ):
+            self.stopped = True
+        if self.is_optimal():
+            self.status = Status.OPTIMAL
+        elif self.stopped:
+            self.status = Status.STOPPED
+        elif not self.late() and self.n_iter >= self.max_iter:
+            self.status = Status.MAX_ITER
+        if self._is_line_due(row[1]):
+            self.show((*row[:2], self.score + shift, self.bound + shift))
+        return self.status is not None
+
+    def report_between(self, bound=None):
+        """Note progress between iterations, whose largest number does not matter.
+
+        Parameters
+        ----------
+        bound : float, default=None
+            An upper bound.
+
+        Returns
+        -------
+        stop : bool
+            Whether to stop.
+        """
+        most, self.max_iter = self.max_iter, np.inf
+        stop = self.report(bound=bound, step=0)
+        self.max_iter = most
+        return stop
+
+    def _is_line_due(self, seconds):
+        """Whether to print: at first and last, and each time half as late again."""
+        if self.verbose == 1 and self.status is None and seconds < self._next_line:
+            return False
+        self._next_line = max(_FIRST_LINE, 1.5 * seconds)
+        return bool(self.verbose)
+
+    def result(self):
+        """The result, for the reduced graph."""
+        return MAPResult(
+            self.labeling, self.score, self.bound, self.marginals,
+            Status(self.status or Status.MAX_ITER), self.n_iter, self.trace.as_dict(),
+            self.name, self.plan,
+        )  # fmt: skip
+
+
+class WithoutCliques:
+    """A run on a graph with cliques, for those who search on the graph without them.
+
+    Parameters
+    ----------
+    run : MAPRun
+        The run; all that is not named here is its own.
+    reduced : Reduced
+        The graph, with cliques.
+    """
+
+    def __init__(self, run, reduced):
+        self._run, self._cliques = run, reduced.cliques
+        self.problem = MAPProblem(reduced.without_cliques(), reduced.penalty)
+        self.problem.limit_time(run.left())
+
+    def __getattr__(self, name):
+        return getattr(self._run, name)
+
+    @property
+    def labeling(self):
+        """The best labeling so far."""
+        return self._run.labeling[: self.problem.n_variables]
+
+    def offer(self, labeling):
+        """Keep a labeling if it is better than the best so far."""
+        self._run.offer(self._cliques.extend(labeling))

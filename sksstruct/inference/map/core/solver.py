@@ -1,0 +1,190 @@
+"""The base class of MAP solvers: parameters, and one call."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core._reduce import Reduced, score_range
+from sksstruct.inference.map.core.result import Interrupted, MAPResult
+from sksstruct.inference.map.core.run import COLUMNS, MAPRun, WithoutCliques
+from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils.progress import Status, Trace
+
+# Relative error of a sum of scores, in whatever order they are added.
+_ROUNDING = 1e-13
+_TOL = """
+tol : float, default=1e-6
+    A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
+    bound. If all scores are far below 1, any labeling satisfies this condition."""
+# Texts for `sksstruct.utils._doc.fill_doc`.
+TEXTS = {
+    "tol": _TOL,
+    "tol_relaxed": f"""{_TOL} The
+    relaxation is solved if the residuals of its constraints and the distance of its
+    value to the bound are below `tol`.""",
+}
+
+
+class MAPSolver(BaseEstimator):
+    """Base class of the solvers of MAP problems; subclasses implement ``_run(run)``."""
+
+    # Whether factors of three or more variables are refused.
+    _pairwise = True
+    # Whether states that exclude each other become cliques, which tightens the
+    # relaxation.
+    _joins = False
+    _parameter_constraints = {
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def check(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        validate_params(self)
+
+    def solve(
+        self,
+        graph: FactorGraph,
+        *,
+        time_limit: float | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[..., Any] | None = None,
+    ) -> MAPResult:
+        """Find a labeling with a high score.
+
+        Parameters
+        ----------
+        graph : FactorGraph
+            The graph.
+        time_limit : float, default=None
+            Time limit in seconds, counted from this call. None: no limit.
+        random_state : int, RandomState instance or None, default=None
+            Source of random choices. With an int, results are reproducible unless the
+            time limit ends the run.
+        verbose : int, default=0
+            1: print progress occasionally. 2: print every iteration.
+        callback : callable, default=None
+            ``callback(iteration, score, bound)``; if it returns true the run stops.
+
+        Returns
+        -------
+        result : MAPResult
+            Labeling, score, bound, fractional solution, trace and status.
+
+        Raises
+        ------
+        ValueError
+            If the solver does not support the graph.
+        Interrupted
+            A KeyboardInterrupt, after an interrupt; its `result` has the best labeling
+            and bound so far.
+        """
+        started = time.perf_counter()
+        self.check()
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        reduced = Reduced(graph, joins=self._joins)
+        name = type(self).__name__
+        if not reduced.feasible:
+            return _infeasible(graph, name)
+        if self._pairwise and reduced.graph.n_factors:
+            raise ValueError(
+                f"{name} is for factors of two variables; this graph has "
+                f"{reduced.graph.n_factors} of three or more that evidence does not "
+                "cut down: use TRWS, MPLP, MAPGDMM or 'auto'"
+            )
+        self._check_graph(reduced.graph)
+        lowest = reduced.lowest if reduced.penalty else -np.inf
+        if graph.must_exceed > -np.inf:
+            lowest = max(lowest, np.nextafter(graph.must_exceed, np.inf))
+        run = MAPRun(
+            MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
+            time_limit, check_random_state(random_state), offset=reduced.offset,
+            verbose=verbose, callback=callback, name=name, started=started,
+            lowest=lowest - reduced.offset,
+        )  # fmt: skip
+        if reduced.cliques is not None:
+            run.n_cliques = reduced.cliques.n
+            run.note(f"cliques instead of constraints: {run.n_cliques}")
+            run.without_cliques = partial(WithoutCliques, run, reduced)
+        try:
+            if reduced.graph.n_variables:
+                self._run(run)
+            else:
+                run.offer(np.zeros(0, dtype=np.int32))
+                run.report(bound=0.0)
+        except KeyboardInterrupt:
+            run.interrupt()
+            raise Interrupted(_complete(run, reduced)) from None
+        return _complete(run, reduced)
+
+    def _check_graph(self, graph):
+        """Raise an error if the solver does not support the graph."""
+
+    def _run(self, run):
+        raise NotImplementedError
+
+
+def _complete(run, reduced):
+    """The result for the graph that was given."""
+    result = run.result()
+    graph = reduced.given
+    result.labeling = reduced.labeling(result.labeling)
+    result.score += reduced.offset
+    result.bound += reduced.offset
+    result.trace["score"] += reduced.offset
+    result.trace["bound"] += reduced.offset
+    if result.marginals is not None:
+        result.marginals = reduced.marginals(result.marginals)
+    if run.lowest > -np.inf:
+        # penalties have replaced -inf, and the total may be too low
+        result.score = graph.score(result.labeling)
+        lowest = run.lowest + reduced.offset
+        result.trace["score"][result.trace["score"] < lowest] = -np.inf
+        if result.score > -np.inf:
+            # the run, with sums in another order, may have refused this labeling
+            gap = result.bound - result.score
+            if gap <= run.tol * max(1.0, abs(result.score)):
+                result.status = Status.OPTIMAL
+        elif (
+            result.status is Status.INFEASIBLE
+            or result.bound < lowest
+            or result.bound <= graph.must_exceed + _rounding(reduced)
+        ):
+            result.status, result.bound = Status.INFEASIBLE, -np.inf
+        elif result.status is not Status.INTERRUPTED:
+            result.status = Status.NOT_FOUND
+    # Python's numbers, which print as numbers
+    result.score = float(result.score)
+    result.bound = max(float(result.bound), result.score)
+    return result
+
+
+def _rounding(reduced):
+    """The error of a total score, or of a bound, that comes from rounding."""
+    sizes = *score_range(reduced.plain), reduced.offset, reduced.given.must_exceed
+    return _ROUNDING * max(map(abs, sizes))
+
+
+def _infeasible(graph, name):
+    labeling = np.array(
+        [int(np.argmax(graph.unary(v))) for v in range(len(graph.n_states))]
+    )
+    observed = graph.evidence >= 0
+    labeling[observed] = graph.evidence[observed]
+    return MAPResult(
+        labeling.astype(np.intp), -np.inf, -np.inf, None, Status.INFEASIBLE, 0,
+        Trace(COLUMNS, COLUMNS[:1]).as_dict(), name,
+    )  # fmt: skip

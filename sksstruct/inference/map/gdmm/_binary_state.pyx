@@ -1,0 +1,495 @@
+"""Greedy direction method of multipliers for many binary factors: Algorithm 2.
+
+X. Huang et al. (2017), Section 3.3. With binary variables the scores of an edge are c_f
+y_f(1, 1) plus what its ends score by themselves, and the augmented Lagrangian is
+
+    sum_i -c_i x_i + sum_f -c_f y_f(1, 1)
+        + sum_(f,i) mu_if (y_if - x_i) + rho / 2 (y_if - x_i)^2
+
+with x_i = x_i(1) and y_if = y_f(x_i = 1), under (12). Variables and edges are left out
+while they are zero: those are consistent and have no multipliers. Every iteration
+activates the variables of steepest descent (10), all edges between active variables,
+and the edges with the largest c_f > 0 (11), which come from a list that is sorted as
+deep as it is read. The problem of one edge is solved exactly (Martins et al., AD3, JMLR
+16, 2015, Proposition 5.1 and its sequel, for c_f >= 0; else one variable is flipped),
+or by the step (6) over its four entries. The paper has the constraints of both states:
+with half of rho and of the multipliers, that is the same. Then |M|^2 = 4 is twice rho.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._problem cimport MAPProblem, other_end
+from sksstruct.projections._simplex cimport threshold_by_dropping
+
+# Active edges that there is room for at first.
+cdef Py_ssize_t FIRST_CAPACITY = 256
+# Edges that are sorted by c_f at first; four times as many each time they are used up.
+cdef Py_ssize_t FIRST_DEPTH = 1024
+# Flips have to gain more than this, so that rounding does not make them go on for ever.
+cdef double NEGLIGIBLE = 1e-12
+
+
+@cython.final
+cdef class MAPBinaryGDMMState:
+    """State of Algorithm 2 on a graph of binary variables and edges.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    rho : float
+        Weight of the quadratic terms.
+    eta : float, default=1.0
+        Step of the multipliers, in units of rho.
+    exact : bool, default=True
+        Whether the problem of an edge is solved exactly, or takes a step (6).
+
+    Attributes
+    ----------
+    unary, pair : ndarrays of shape (n_variables,) and (n_edges,)
+        The c_i and c_f.
+    constant : float
+        Score of all variables at 0.
+    x : ndarray of shape (n_variables,)
+        The x_i.
+    n_active, n_variables : int
+        Number of active edges and variables.
+    primal_residual, dual_residual : float
+        As in Algorithm 1.
+    """
+
+    cdef MAPProblem problem
+    cdef public double rho
+    cdef double _eta
+    cdef bint _exact
+    cdef readonly double constant, primal_residual, dual_residual
+    cdef readonly Py_ssize_t n_active, n_variables
+    cdef double[::1] _unary, _pair, _x, _sum
+    cdef signed char[::1] _is_active, _edge_is_active
+    cdef int32_t[::1] _degree           # of each variable: active edges
+    # the active edges: which, and their y_if, mu_if and y_f(1, 1)
+    cdef int32_t[::1] _edges
+    cdef double[:, ::1] _y, _mu
+    cdef double[::1] _joint
+    # the edges with the largest c_f: how many are listed, read, and positive at all
+    cdef object _listed
+    cdef Py_ssize_t _depth, _read, _n_positive
+
+    def __init__(self, MAPProblem problem, double rho, double eta=1.0,
+                 bint exact=True):
+        cdef Py_ssize_t n = problem.n_variables, m = problem.n_edges, variable
+        self._eta, self._exact = eta, exact
+        self.problem, self.rho = problem, rho
+        self._unary, self._x, self._sum = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._pair = np.empty(m)
+        self._degree = np.zeros(n, dtype=np.int32)
+        self._is_active = np.zeros(n, dtype=np.int8)
+        self._edge_is_active = np.zeros(m, dtype=np.int8)
+        self._edges = np.empty(0, dtype=np.int32)
+        self._y, self._mu = np.empty((0, 2)), np.empty((0, 2))
+        self._joint = np.empty(0)
+        with nogil:
+            self._reduce(problem)
+            # what is best without edges: the multipliers of all others are zero
+            for variable in range(n):
+                if self._unary[variable] > 0.0:
+                    self._is_active[variable] = 1
+                    self._x[variable] = 1.0
+        self._n_positive = np.count_nonzero(np.asarray(self._pair) > 0.0)
+        # nothing is sorted before somebody asks for it
+        self._listed, self._read, self._depth = np.empty(0, dtype=np.intp), 0, 0
+        for variable in np.flatnonzero(self._is_active):
+            self._activate_variable(variable)
+
+    cdef void _reduce(self, MAPProblem problem) noexcept nogil:
+        """Write the scores as constant + sum_i c_i x_i + sum_f c_f x_u x_v."""
+        cdef Py_ssize_t variable, edge, first, second
+        cdef double both_off, second_on, first_on
+        self.constant = 0.0
+        for variable in range(problem.n_variables):
+            self.constant += problem.unary[2 * variable]
+            self._unary[variable] = (problem.unary[2 * variable + 1]
+                                     - problem.unary[2 * variable])
+        for edge in range(problem.n_edges):
+            first, second = problem.ends[edge, 0], problem.ends[edge, 1]
+            # a table of four entries is t00 + (t10 - t00) x_u + (t01 - t00) x_v
+            # + (t11 + t00 - t01 - t10) x_u x_v
+            both_off = problem.entry(edge, 0, 0)
+            second_on = problem.entry(edge, 0, 1)
+            first_on = problem.entry(edge, 1, 0)
+            self.constant += both_off
+            self._unary[first] += first_on - both_off
+            self._unary[second] += second_on - both_off
+            self._pair[edge] = (problem.entry(edge, 1, 1) + both_off - second_on
+                                - first_on)
+
+    @property
+    def unary(self):
+        return np.asarray(self._unary)
+
+    @property
+    def pair(self):
+        return np.asarray(self._pair)
+
+    @property
+    def x(self):
+        return np.asarray(self._x)
+
+    # ---- steps 1, 2 and 4: what becomes active ----
+
+    cdef _activate_variable(self, Py_ssize_t variable):
+        """Activate a variable, and its edges to active ones."""
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t i, edge
+        self._is_active[variable] = 1
+        self.n_variables += 1
+        # so that an edge is left out only while one of its ends is
+        found = []
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
+            if (self._is_active[other_end(problem, edge, variable)]
+                    and not self._edge_is_active[edge]):
+                found.append(edge)
+                self._edge_is_active[edge] = 1
+        self._activate_edges(found)
+
+    cdef _activate_edges(self, found):
+        """Activate edges, at the marginals that fit their ends best."""
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, side, k, size = self.n_active + len(found)
+        # at least twice as many as before, so that copying stays cheap
+        if size > len(self._edges):
+            size = max(2 * len(self._edges), size, FIRST_CAPACITY)
+            self._edges = _grown(self._edges, size)
+            self._joint = _grown(self._joint, size)
+            self._y, self._mu = _grown(self._y, size), _grown(self._mu, size)
+        for edge in found:
+            k = self.n_active
+            self._edges[k] = edge
+            # consistent with its ends, and without multipliers: nothing else changes
+            for side in range(2):
+                self._y[k, side] = self._x[problem.ends[edge, side]]
+                self._mu[k, side] = 0.0
+                self._degree[problem.ends[edge, side]] += 1
+            # as near to zero as marginals of both ends allow
+            self._joint[k] = max(0.0, self._y[k, 0] + self._y[k, 1] - 1.0)
+            self.n_active += 1
+
+    cdef _activate_best_edges(self, Py_ssize_t count):
+        """Activate the edges with the largest positive c_f, so many at most."""
+        cdef Py_ssize_t edge
+        found = []
+        while len(found) < count:
+            # an edge with c_f <= 0 descends nowhere while its y_f(1, 1) is zero
+            if self._read == self._depth:
+                if self._depth >= self._n_positive:
+                    break
+                self._list_more()
+            # some came in with their ends, without having been read here
+            edge = self._listed[self._read]
+            self._read += 1
+            if not self._edge_is_active[edge]:
+                self._edge_is_active[edge] = 1
+                found.append(edge)
+        self._activate_edges(found)
+
+    cdef _list_more(self):
+        """List the edges with the largest c_f deeper than before."""
+        # partitioned before it is sorted: most edges never get on the list
+        self._depth = min(max(FIRST_DEPTH, 4 * self._depth), self._n_positive)
+        pair = self.pair
+        if self._depth < len(pair):
+            top = np.argpartition(-pair, self._depth - 1)[:self._depth]
+        else:
+            top = np.arange(len(pair))
+        # by c_f, and equal ones in the order of the edges
+        self._listed = top[np.lexsort((top, -pair[top]))]
+        # from its beginning: among equal edges others may be on it now
+        self._read = 0
+
+    def grow(self, Py_ssize_t variables, Py_ssize_t edges):
+        """Steps 1, 2 and 4: activate the variables and edges of steepest descent.
+
+        Parameters
+        ----------
+        variables, edges : int
+            Largest number of each to activate.
+
+        Returns
+        -------
+        activated : int
+            Number of variables that became active.
+        """
+        cdef Py_ssize_t variable, activated = 0
+        with nogil:
+            # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
+            self._sum_over_edges(self.problem)
+        # stable, so that ties are in the order of the variables wherever this runs
+        values = np.where(np.asarray(self._is_active) == 0, np.asarray(self._sum), 0.0)
+        best = np.argsort(-values, kind="stable")[:variables]
+        for variable in best[values[best] > 0.0]:
+            self._activate_variable(variable)
+            activated += 1
+        self._activate_best_edges(edges)
+        return activated
+
+    cdef void _sum_over_edges(self, MAPProblem problem) noexcept nogil:
+        """`_sum` = c_i + sum_f mu_if + rho y_if over the active edges of each variable.
+        """
+        cdef Py_ssize_t variable, k, side, end
+        for variable in range(problem.n_variables):
+            self._sum[variable] = self._unary[variable]
+        # over active edges, not over those of each variable: most are left out
+        for k in range(self.n_active):
+            for side in range(2):
+                end = problem.ends[self._edges[k], side]
+                self._sum[end] += self._mu[k, side] + self.rho * self._y[k, side]
+
+    # ---- steps 3, 5 and 6: what is active moves ----
+
+    def iterate(self):
+        """Steps 3, 5 and 6: update active variables, active edges and multipliers."""
+        with nogil:
+            self._sum_over_edges(self.problem)
+            self._update_variables(self.problem)
+            self._update_edges(self.problem)
+
+    cdef void _update_variables(self, MAPProblem problem) noexcept nogil:
+        """Step 3: the x_i, each by itself, and the dual residual."""
+        cdef Py_ssize_t variable
+        cdef double x, degree, total = 0.0
+        # what is left out stays at zero
+        for variable in range(problem.n_variables):
+            if not self._is_active[variable]:
+                continue
+            # the mean of what its edges say; without edges the sign of its score
+            # decides
+            degree = self._degree[variable]
+            if degree:
+                x = min(1.0, max(0.0, self._sum[variable] / (self.rho * degree)))
+            else:
+                x = 1.0 if self._unary[variable] > 0.0 else 0.0
+            total += degree * (x - self._x[variable]) * (x - self._x[variable])
+            self._x[variable] = x
+        self.dual_residual = self.rho * total ** 0.5
+
+    cdef void _update_edges(self, MAPProblem problem) noexcept nogil:
+        """Steps 5 and 6: the y_f and mu_if of active edges, and the primal residual."""
+        cdef Py_ssize_t k, side, edge
+        cdef double rho = self.rho, total = 0.0
+        cdef double target[2]
+        cdef double x[2]
+        for k in range(self.n_active):
+            edge = self._edges[k]
+            for side in range(2):
+                x[side] = self._x[problem.ends[edge, side]]
+                target[side] = x[side] - self._mu[k, side] / rho
+            # divided by rho, the problem has quadratic terms of weight one half
+            if self._exact:
+                self._joint[k] = solve_edge(target[0], target[1],
+                                            self._pair[edge] / rho,
+                                            &self._y[k, 0], &self._y[k, 1])
+            else:
+                move_edge(target[0], target[1], self._pair[edge] / rho,
+                          &self._y[k, 0], &self._y[k, 1], &self._joint[k])
+            # (9): the step of the multipliers is the violation times eta
+            for side in range(2):
+                x[side] = self._y[k, side] - x[side]
+                self._mu[k, side] += self._eta * rho * x[side]
+            total += x[0] * x[0] + x[1] * x[1]
+        self.primal_residual = total ** 0.5
+
+    # ---- values and labelings ----
+
+    def bound(self):
+        """Return an upper bound on all scores, given the multipliers.
+
+        Returns
+        -------
+        bound : float
+            sum_i max(0, c_i + sum_f mu_if) + sum_f max(0, -mu_u, -mu_v, c_f - mu_u -
+            mu_v). Edges that are left out have the multipliers of `_cover_attraction`.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t k, edge, variable
+        cdef double total = self.constant, first, second
+        with nogil:
+            for variable in range(problem.n_variables):
+                self._sum[variable] = self._unary[variable]
+            for k in range(self.n_active):
+                edge = self._edges[k]
+                # its four entries: both off, one on, the other, and both on
+                first, second = -self._mu[k, 0], -self._mu[k, 1]
+                self._sum[problem.ends[edge, 0]] -= first
+                self._sum[problem.ends[edge, 1]] -= second
+                total += max(max(0.0, first),
+                             max(second, self._pair[edge] + first + second))
+            total += self._cover_attraction(problem)
+            for variable in range(problem.n_variables):
+                if self._sum[variable] > 0.0:
+                    total += self._sum[variable]
+        return total
+
+    cdef double _cover_attraction(self, MAPProblem problem) noexcept nogil:
+        """Return what edges that are left out add to the bound, after their ends paid.
+
+        With multipliers mu_u, mu_v >= 0 of sum <= c_f, such an edge adds c_f - mu_u -
+        mu_v, and its ends nothing as long as they still lose by being on: which is the
+        rule, as they are left out for it. No multiplier has to be stored for that.
+        """
+        cdef Py_ssize_t edge, side, end
+        cdef double total = 0.0, rest, paid
+        for edge in range(problem.n_edges):
+            rest = self._pair[edge]
+            if self._edge_is_active[edge] or rest <= 0.0:
+                continue
+            for side in range(2):
+                end = problem.ends[edge, side]
+                paid = min(rest, max(0.0, -self._sum[end]))
+                self._sum[end] += paid
+                rest -= paid
+            total += rest
+        return total
+
+    def local_search(self, labeling):
+        """Flip the variable with the largest gain until no flip gains.
+
+        Parameters
+        ----------
+        labeling : array-like of shape (n_variables,)
+            Where to start.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            A labeling that no flip improves.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, side, best
+        cdef int32_t[::1] states = np.array(labeling, dtype=np.int32)
+        # what turning each variable on gains, given the others; flips keep it right
+        cdef double[::1] field = np.array(self._unary)
+        with nogil:
+            for edge in range(problem.n_edges):
+                for side in range(2):
+                    if states[problem.ends[edge, side]]:
+                        field[problem.ends[edge, 1 - side]] += self._pair[edge]
+            # each flip raises the score, so that no labeling comes twice
+            while True:
+                best = _best_flip(states, field)
+                if best < 0:
+                    break
+                self._flip(problem, states, field, best)
+        return np.asarray(states)
+
+    cdef void _flip(self, MAPProblem problem, int32_t[::1] states, double[::1] field,
+                    Py_ssize_t variable) noexcept nogil:
+        """Flip a variable, and add that to the field of its neighbors."""
+        cdef Py_ssize_t i, edge
+        # with c_f x_u x_v, a neighbor gains or loses c_f by being on
+        cdef double sign = -1.0 if states[variable] else 1.0
+        states[variable] = 1 - states[variable]
+        for i in range(problem.in_first[variable], problem.in_larger[variable]):
+            edge = problem.in_factor[i]
+            field[other_end(problem, edge, variable)] += sign * self._pair[edge]
+
+    def value(self):
+        """Return the objective of the relaxation at the marginals, feasible or not.
+
+        Returns
+        -------
+        value : float
+            sum_i c_i x_i + sum_f c_f y_f(1, 1), and the constant.
+        """
+        # edges that are left out have y_f(1, 1) = 0
+        edges = np.asarray(self._edges[:self.n_active])
+        return float(self.constant + np.dot(self._unary, self._x)
+                     + np.dot(self.pair[edges], self._joint[:self.n_active]))
+
+
+def _grown(array, size):
+    """Return a larger array that begins with the given one."""
+    array = np.asarray(array)
+    grown = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
+    grown[:len(array)] = array
+    return grown
+
+
+cdef Py_ssize_t _best_flip(const int32_t[::1] states,
+                           const double[::1] field) noexcept nogil:
+    """The variable whose flip gains most; -1: none gains."""
+    cdef Py_ssize_t variable, best = -1
+    cdef double gain, top = NEGLIGIBLE
+    # what a variable gains by being on it loses by being off
+    for variable in range(states.shape[0]):
+        gain = -field[variable] if states[variable] else field[variable]
+        if gain > top:
+            top, best = gain, variable
+    return best
+
+
+cdef double solve_edge(double a, double b, double c, double* first,
+                       double* second) noexcept nogil:
+    """Minimize (u - a)^2 / 2 + (v - b)^2 / 2 - c y(1, 1); u, v and y(1, 1).
+
+    Over the marginals of an edge: u, v and y(1, 1) are P(x_u = 1), P(x_v = 1) and
+    P(x_u = x_v = 1).
+    """
+    cdef double flipped, joint
+    if c < 0.0:
+        # with v flipped, y = u - y', so that a moves by c
+        joint = solve_edge(a + c, 1.0 - b, -c, first, &flipped)
+        second[0] = 1.0 - flipped
+        return max(0.0, first[0] - joint)
+    # y is the smaller of both, which c pulls up: to its own optimum, or to the other
+    if a > b + c:
+        first[0], second[0] = a, b + c
+    elif b > a + c:
+        first[0], second[0] = a + c, b
+    else:
+        first[0] = second[0] = 0.5 * (a + b + c)
+    # a box is left for the last: clipping keeps which of both is the smaller
+    first[0] = min(1.0, max(0.0, first[0]))
+    second[0] = min(1.0, max(0.0, second[0]))
+    return min(first[0], second[0])
+
+
+cdef void move_edge(double a, double b, double c, double* first, double* second,
+                    double* joint) noexcept nogil:
+    """Take the step (6) in the problem of `solve_edge`, with Q = 2.
+
+    The entries are y(0, 0), y(0, 1), y(1, 0) and y(1, 1).
+    """
+    cdef double at_first = first[0] - a, at_second = second[0] - b, threshold
+    cdef double entry[4]
+    cdef int k
+    entry[3] = joint[0] - (at_first + at_second - c) / 2.0
+    entry[2] = first[0] - joint[0] - at_first / 2.0
+    entry[1] = second[0] - joint[0] - at_second / 2.0
+    entry[0] = 1.0 - first[0] - second[0] + joint[0]
+    threshold = threshold_by_dropping(4, entry)
+    for k in range(4):
+        entry[k] = max(0.0, entry[k] - threshold)
+    first[0], second[0] = entry[2] + entry[3], entry[1] + entry[3]
+    joint[0] = entry[3]
+
+
+def edge_marginals(double a, double b, double c):
+    """Minimize (u - a)^2 / 2 + (v - b)^2 / 2 - c y over the marginals of an edge.
+
+    Parameters
+    ----------
+    a, b, c : float
+        Targets of the marginals of the two ends, and the score of (1, 1).
+
+    Returns
+    -------
+    u, v, y : float
+        P(x_u = 1), P(x_v = 1), P(x_u = x_v = 1).
+    """
+    cdef double first, second
+    cdef double joint = solve_edge(a, b, c, &first, &second)
+    return first, second, joint

@@ -1,0 +1,194 @@
+"""The search (8) of Algorithm 1: the entry of steepest descent of one edge.
+
+X. Huang et al. (2017), Section 3.2. Entry (j, k) of y_f descends by theta_f(j, k) -
+d_uf(j) - d_vf(k), where the gradients d are zero for states without a slot. So there
+are four kinds of entries: active ones; pairs of states with slots; pairs with one, for
+which lists know the best partner; and pairs without, of which the best by the lists is
+enough. They are looked at in this order, each kind as far as it can have something
+better than what was found before. The ends u and v of the edge are its sides 0 and 1.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY
+
+from sksstruct.inference.map.core._tables cimport DENSE, POTTS, entry_of
+
+
+@cython.final
+cdef class EntrySearch:
+    """Search for entries in the tables of the edges of a problem.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    lists : Lists
+        Lists of its tables.
+
+    Attributes
+    ----------
+    looked_up : int
+        Number of table entries read.
+    """
+
+    def __cinit__(self, MAPProblem problem, Lists lists):
+        # the order of the slots of one end at a time
+        self._lists = lists
+        self._order = np.empty(problem.max_states, dtype=np.int32)
+
+    cdef int run(self, SlotState state, MAPProblem problem, Py_ssize_t edge,
+                 const double* first, const double* second,
+                 Search* search) except -1 nogil:
+        """Find the largest theta_f(j, k) - first(j) - second(k), gradients by slot."""
+        cdef Py_ssize_t side, variable
+        search.table_index = problem.table_of[edge]
+        search.table = &problem.specs[search.table_index]
+        search.weight = problem.weight(edge)
+        search.sign = 1.0 if search.weight >= 0 else -1.0
+        search.bounded = (self._lists.of_table[search.table_index].rows != NULL
+                          and search.weight > 0)
+        search.gradient[0], search.gradient[1] = first, second
+        search.best, search.row, search.col = -INFINITY, 0, 0
+        for side in range(2):
+            variable = problem.ends[edge, side]
+            search.n_states[side] = problem.states[variable]
+            search.n_slots[side] = state._n_slots[variable]
+            search.state[side] = state._state[variable]
+            search.slot[side] = &state._slot[problem.first[variable]]
+        # active entries are close to the best as a rule: with them the bounds of the
+        # other kinds end their loops early
+        _look_at_active(search, &state._active[edge])
+        self._look_at_slots(search)
+        for side in range(2):
+            if search.n_slots[1 - side] < search.n_states[1 - side]:
+                self._look_beyond(search, side)
+        if (search.n_slots[0] < search.n_states[0]
+                and search.n_slots[1] < search.n_states[1]):
+            self._look_outside(search)
+        return 0
+
+    cdef void _look_at_slots(self, Search* search) noexcept nogil:
+        """Look at pairs of states with slots."""
+        cdef const TableSpec* table = search.table
+        cdef const double* second = search.gradient[1]
+        cdef const int32_t* cols = search.state[1]
+        cdef Py_ssize_t i, j, k, row, n = search.n_slots[1]
+        cdef double weight = search.weight, first, high, low, score
+        # with the states of v by their gradients, least first, the first one that
+        # cannot make a row better ends the row
+        self._sort(second, n)
+        low = second[self._order[0]]
+        for i in range(search.n_slots[0]):
+            row, first = search.state[0][i], search.gradient[0][i]
+            high = weight * table.row_high[row] - first if search.bounded else INFINITY
+            # most rows end before they begin
+            if high - low <= search.best:
+                continue
+            for k in range(n):
+                j = self._order[k]
+                if high - second[j] <= search.best:
+                    break
+                score = weight * entry_of(table, row, cols[j]) - first - second[j]
+                _offer(search, score, row, cols[j])
+            self.looked_up += k + 1
+
+    cdef int _look_beyond(self, Search* search, Py_ssize_t side) except -1 nogil:
+        """Look at pairs of a state with a slot at one side and one without."""
+        cdef const double* high = (search.table.row_high if side == 0
+                                   else search.table.col_high)
+        # rows of the states of u first, then columns of the states of v
+        cdef Py_ssize_t i, line, other, row, col
+        cdef double gradient
+        for i in range(search.n_slots[side]):
+            line, gradient = search.state[side][i], search.gradient[side][i]
+            if search.bounded and search.weight * high[line] - gradient <= search.best:
+                continue
+            # the gradient is the same for all partners: the best entry of the line is
+            # the best pair
+            other = self._lists.outside(search.table_index, side == 1, line,
+                                        search.sign, search.slot[1 - side])
+            self.looked_up += 1
+            if other >= 0:
+                row, col = (line, other) if side == 0 else (other, line)
+                _offer(search, search.weight * entry_of(search.table, row, col)
+                       - gradient, row, col)
+        return 0
+
+    cdef int _look_outside(self, Search* search) except -1 nogil:
+        """Look at pairs of states without slots."""
+        cdef const TableSpec* table = search.table
+        cdef Py_ssize_t k, row, col
+        for k in range(search.n_states[0]):
+            # rows by their largest entries, where these are known
+            row = k
+            if search.bounded:
+                row = self._lists.of_table[search.table_index].by_high[k]
+            if search.slot[0][row] >= 0:
+                continue
+            # all rows after it are no better
+            if search.bounded and search.weight * table.row_high[row] <= search.best:
+                return 0
+            col = self._lists.outside(search.table_index, False, row, search.sign,
+                                      search.slot[1])
+            self.looked_up += 1
+            if col < 0:
+                continue
+            _offer(search, search.weight * entry_of(table, row, col), row, col)
+            # without this a table of a formula would be searched row by row, although
+            # no row has a better entry than a pair that agrees, or differs, as it wants
+            if search.sign > 0 and _is_best_of_formula(table, row, col):
+                return 0
+        return 0
+
+    cdef void _sort(self, const double* values, Py_ssize_t n) noexcept nogil:
+        """`_order` = the indices of the values, least first."""
+        # Shell's sort needs no memory, and is fast for some dozens of values
+        cdef Py_ssize_t gap = 1, i, k
+        cdef int32_t* order = &self._order[0]
+        cdef int32_t now
+        # from scratch each time: the gradients of another edge are in another order
+        for i in range(n):
+            order[i] = i
+        while gap < n // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(gap, n):
+                now = order[i]
+                k = i
+                while k >= gap and values[order[k - gap]] > values[now]:
+                    order[k] = order[k - gap]
+                    k -= gap
+                order[k] = now
+            gap //= 3
+
+
+cdef inline void _offer(Search* search, double score, Py_ssize_t row,
+                        Py_ssize_t col) noexcept nogil:
+    """Take an entry over as the best so far if it is better."""
+    # the first of equal entries stays, so that searches repeat
+    if score > search.best:
+        search.best, search.row, search.col = score, row, col
+
+
+cdef void _look_at_active(Search* search, const Active* active) noexcept nogil:
+    """Look at the active entries of y_f."""
+    cdef Py_ssize_t k, i, j, row, col
+    # all of them: they are few, and one is the best wherever nothing is left to gain
+    for k in range(active.count):
+        i, j = active.slot[2 * k], active.slot[2 * k + 1]
+        row, col = search.state[0][i], search.state[1][j]
+        _offer(search, search.weight * entry_of(search.table, row, col)
+               - search.gradient[0][i] - search.gradient[1][j], row, col)
+
+
+cdef inline bint _is_best_of_formula(const TableSpec* table, Py_ssize_t row,
+                                     Py_ssize_t col) noexcept nogil:
+    """Whether no entry of a table given by a formula is larger than this one."""
+    if table.kind == DENSE:
+        return False
+    if table.kind == POTTS:
+        return (row == col) == (table.agree > table.differ)
+    # distances are least on the diagonal
+    return row == col

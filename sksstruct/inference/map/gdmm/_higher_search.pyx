@@ -1,0 +1,200 @@
+"""The search (8) of Algorithm 1 in factors of three or more variables.
+
+An entry of y_f descends by its score less the gradients d_if at its states, which are
+zero for states without a slot. The entries of a table are in one list, by score, which
+is made once for all factors that share the table. The search goes down the list until
+what the gradients can add at most, each at its best state, makes nothing after it
+better than what was found; the active entries, which come first, end it early.
+
+A condition on binary variables allows entries by how many of its literals are on. The
+gain of a literal is by how much the gradients descend more with it on than off; the
+best entry turns on those that gain, as far as the condition allows.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY
+from libc.stdlib cimport free
+
+from sksstruct.inference.map.core._tables cimport (
+    BUDGET, DENSE, OR, OROUT, XOR, XOROUT,
+)
+from sksstruct.inference.map.gdmm._slots cimport Active
+from sksstruct.utils._memory cimport resize
+
+
+@cython.final
+cdef class HigherSearch:
+    """Search for entries in the tables of the larger factors of a problem.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+
+    Attributes
+    ----------
+    looked_up : int
+        Number of table entries read.
+    """
+
+    def __cinit__(self, MAPProblem problem):
+        cdef Py_ssize_t table, n_tables = len(problem.graph.tables)
+        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=1))
+        self._state, self._n_states, self._stride = (
+            np.zeros(arity, dtype=np.intp) for _ in range(3))
+        resize(<void**>&self._gradient, arity * sizeof(double*))
+        resize(<void**>&self._slot, arity * sizeof(int32_t*))
+        self._begin = np.full(n_tables, -1, dtype=np.intp)
+        self._size = np.zeros(n_tables, dtype=np.intp)
+        lists, total = [np.zeros(1, dtype=np.int32)], 1
+        for table in np.unique(np.asarray(problem.table_of)[problem.n_edges:]):
+            if problem.specs[table].kind != DENSE:
+                continue
+            values = problem.graph.tables[table].dense().reshape(-1)
+            # stable, so that the first of equal entries is found wherever this runs
+            lists.append(np.argsort(-values, kind="stable").astype(np.int32))
+            self._begin[table], self._size[table] = total, len(values)
+            total += len(values)
+        self._order = np.concatenate(lists)
+
+    def __dealloc__(self):
+        free(self._gradient)
+        free(self._slot)
+
+    cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """Number of entries of a table; zero for a condition."""
+        return self._size[problem.table_of[factor]]
+
+    cdef double run(self, SlotState state, MAPProblem problem, Py_ssize_t factor,
+                    bint multipliers, const double* gradient, Py_ssize_t width,
+                    Py_ssize_t* found, double* score) except? -1 nogil:
+        """Find the entry of largest descent, its score, and the descent.
+
+        Gradients are by slot, in rows of `width`; with multipliers these instead.
+        """
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
+        cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
+        cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin, stride = 1
+        cdef double slack = 0.0, best
+        for i in range(arity - 1, -1, -1):
+            variable = problem.scope[begin + i]
+            self._gradient[i] = (state._ends[begin + i].mu if multipliers
+                                 else gradient + i * width)
+            self._slot[i] = &state._slot[problem.first[variable]]
+            self._n_states[i], self._stride[i] = problem.states[variable], stride
+            stride *= problem.states[variable]
+            # the most that the gradient of this end can add to a score
+            best = (0.0 if state._n_slots[variable] < problem.states[variable]
+                    else -INFINITY)
+            for k in range(state._n_slots[variable]):
+                best = max(best, -self._gradient[i][k])
+            slack += best
+        if table.kind == DENSE:
+            return self._run_table(state, problem, factor, slack, found, score)
+        score[0] = 0.0
+        return self._run_condition(table, arity, found)
+
+    # ---- tables ----
+
+    cdef double _run_table(self, SlotState state, MAPProblem problem, Py_ssize_t factor,
+                           double slack, Py_ssize_t* found,
+                           double* score) noexcept nogil:
+        """Look at the active entries, and then down the list of the table."""
+        cdef Py_ssize_t table = problem.table_of[factor], i, k, entry
+        cdef const double* entries = problem.specs[table].data
+        cdef const int32_t* order = &self._order[self._begin[table]]
+        cdef const Active* active = &state._active[factor]
+        cdef Py_ssize_t begin = problem.scope_first[factor], arity = active.arity
+        cdef double descent, best = -INFINITY
+        for k in range(active.count):
+            for i in range(arity):
+                self._state[i] = state._state[problem.scope[begin + i]][
+                    active.slot[k * arity + i]]
+            descent = self._descent(active.score[k], arity, &self._state[0])
+            if descent > best:
+                best, score[0] = descent, active.score[k]
+                for i in range(arity):
+                    found[i] = self._state[i]
+        for k in range(self._size[table]):
+            entry = order[k]
+            if entries[entry] + slack <= best:
+                break
+            self.looked_up += 1
+            for i in range(arity):
+                self._state[i] = entry // self._stride[i] % self._n_states[i]
+            descent = self._descent(entries[entry], arity, &self._state[0])
+            if descent > best:
+                best, score[0] = descent, entries[entry]
+                for i in range(arity):
+                    found[i] = self._state[i]
+        return best
+
+    cdef inline double _descent(self, double score, Py_ssize_t arity,
+                                const Py_ssize_t* states) noexcept nogil:
+        """A score less the gradients at its states."""
+        cdef Py_ssize_t i, slot
+        for i in range(arity):
+            slot = self._slot[i][states[i]]
+            if slot >= 0:
+                score -= self._gradient[i][slot]
+        return score
+
+    # ---- conditions ----
+
+    cdef double _run_condition(self, const TableSpec* table, Py_ssize_t arity,
+                               Py_ssize_t* found) noexcept nogil:
+        """The best entry that a condition allows."""
+        cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
+        cdef Py_ssize_t n_inputs = arity - 1 if has_output else arity
+        # how many literals may be on, and whether one has to be
+        cdef Py_ssize_t most = 1, k, i, top
+        cdef bint one = has_output or table.condition == XOR or table.condition == OR
+        cdef double best = 0.0, gain
+        if table.condition == OR or table.condition == OROUT:
+            most = n_inputs
+        elif table.condition == BUDGET:
+            most = <Py_ssize_t>table.limit
+        # all literals off
+        for i in range(arity):
+            found[i] = 1 if table.data[i] else 0
+        best = self._descent(0.0, arity, found)
+        gain = 0.0
+        for k in range(min(most, n_inputs)):
+            top = -1
+            for i in range(n_inputs):
+                # a literal that is on has left the state it is off in
+                if found[i] == (1 if table.data[i] else 0) and (
+                        top < 0 or self._gain(i, table) > self._gain(top, table)):
+                    top = i
+            if not (self._gain(top, table) > 0.0 or (one and k == 0)):
+                break
+            gain += self._turn_on(top, table, found)
+        if has_output:
+            gain += self._turn_on(n_inputs, table, found)
+            # with the output off all inputs are
+            if gain <= 0.0:
+                for i in range(arity):
+                    found[i] = 1 if table.data[i] else 0
+                return best
+        return best + gain
+
+    cdef inline double _turn_on(self, Py_ssize_t literal, const TableSpec* table,
+                                Py_ssize_t* found) noexcept nogil:
+        """Turn a literal on; its gain."""
+        found[literal] = 0 if table.data[literal] else 1
+        return self._gain(literal, table)
+
+    cdef inline double _gain(self, Py_ssize_t literal,
+                             const TableSpec* table) noexcept nogil:
+        """What turning a literal on adds to the descent."""
+        cdef Py_ssize_t true_state = 0 if table.data[literal] else 1
+        cdef Py_ssize_t on = self._slot[literal][true_state]
+        cdef Py_ssize_t off = self._slot[literal][1 - true_state]
+        cdef double gain = 0.0
+        if on >= 0:
+            gain -= self._gradient[literal][on]
+        if off >= 0:
+            gain += self._gradient[literal][off]
+        return gain

@@ -1,0 +1,475 @@
+"""Greedy direction method of multipliers for large domains: Algorithm 1.
+
+X. Huang et al., Greedy direction method of multiplier for MAP inference of large output
+domain, AISTATS 2017, minimize the augmented Lagrangian (3) of the LP relaxation over
+the marginals x_i of variables and y_f of factors, which are zero but for a few states:
+
+    sum_i -theta_i' x_i + sum_f -theta_f' y_f
+        + rho / 2 sum_(f,i) |M_if y_f - x_i + mu_if / rho|^2
+
+A sweep adds to each y_f the entry of steepest descent (8), found by lists where the
+multipliers are zero and one by one where they are not, and takes one projected gradient
+step (6) whose Q is doubled until it is an upper bound; then the same for x_i, where the
+projection (4) is exact; then the multipliers move by (9), where eta is in units of rho.
+Vectors are sparse, see `SlotState`.
+
+The gradient of the quadratic term in M_if y_f is d_if = rho (M_if y_f - x_i) + mu_if,
+and that of the Lagrangian in an entry of y_f the sum of the d_if at the states of the
+entry, less its score: see `EntrySearch` for edges, `HigherSearch` for larger factors.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._problem cimport MAPProblem, variable_at
+from sksstruct.inference.map.gdmm._higher_search cimport HigherSearch
+from sksstruct.inference.map.gdmm._edge_search cimport EntrySearch, Search
+from sksstruct.inference.map.gdmm._slots cimport (
+    Active, End, SlotState, find_entry,
+)
+from sksstruct.inference.map.gdmm._toplists cimport Lists
+
+# A step of a factor that moves by less, squared, is the last one of an iteration.
+cdef double STILL = 1e-18
+
+
+@cython.final
+cdef class MAPGDMMState(SlotState):
+    """State of Algorithm 1.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    lists : Lists
+        Lists of its tables.
+    rho : float
+        Initial weight of the quadratic terms.
+    eta : float, default=1.0
+        Step of the multipliers, in units of rho.
+
+    Attributes
+    ----------
+    rho : float
+        Current weight of the quadratic terms.
+    primal_residual, dual_residual : float
+        Norm of M y - x, and rho times the norm of the last change of x over all
+        factors.
+    looked_up : int
+        Number of table entries that searches have read.
+    """
+
+    cdef double _eta
+    cdef EntrySearch _search
+    cdef HigherSearch _higher
+    # what the last search has found: states, their slots, and the score theta_f
+    cdef Py_ssize_t[::1] _found
+    cdef int32_t[::1] _found_slot
+    cdef double _found_score
+
+    def __init__(self, MAPProblem problem, Lists lists, double rho, double eta=1.0):
+        self._eta = eta
+        self._search = EntrySearch(problem, lists)
+        self._higher = HigherSearch(problem)
+        self._found = np.zeros(len(self._gradient), dtype=np.intp)
+        self._found_slot = np.zeros(len(self._gradient), dtype=np.int32)
+
+    @property
+    def looked_up(self):
+        return self._search.looked_up + self._higher.looked_up
+
+    # ---- a factor ----
+
+    cdef bint _update_factor(self, MAPProblem problem,
+                             Py_ssize_t factor) except -1 nogil:
+        """Search (8) and step (6) for one factor; whether it moved."""
+        cdef Active* active = &self._active[factor]
+        cdef double moved
+        self._find_gradient(problem, factor)
+        self._look_for_entry(problem, factor, False)
+        # even if it is no better than what is active: then the step takes it back
+        self._activate_entry(problem, factor)
+        # a single entry is 1 whatever the gradient
+        if active.count == 1:
+            self.n_active += 1
+            return False
+        moved = self._descend(problem, factor)
+        self._drop_zeros(active)
+        self.n_active += active.count
+        # a step that is too short to matter is no reason for another search
+        return moved > STILL
+
+    cdef void _find_gradient(self, MAPProblem problem,
+                             Py_ssize_t factor) noexcept nogil:
+        """The d_if of the ends of a factor."""
+        cdef Py_ssize_t i, variable, k
+        cdef const End* end
+        cdef const double* x
+        cdef double* gradient
+        for i in range(self._active[factor].arity):
+            variable, gradient = variable_at(problem, factor, i), &self._gradient[i, 0]
+            # all vectors of a variable have the same slots
+            end, x = &self._ends[problem.scope_first[factor] + i], self._x[variable]
+            for k in range(self._n_slots[variable]):
+                gradient[k] = self.rho * (end.marginal[k] - x[k]) + end.mu[k]
+
+    cdef double _look_for_entry(self, MAPProblem problem, Py_ssize_t factor,
+                                bint multipliers) except? -1 nogil:
+        """The largest descent, of the entry in `_found`; or with multipliers for it."""
+        cdef Py_ssize_t first = problem.scope_first[factor]
+        cdef Search search
+        if factor >= problem.n_edges:
+            return self._higher.run(self, problem, factor, multipliers,
+                                    &self._gradient[0, 0],
+                                    self._gradient.shape[1], &self._found[0],
+                                    &self._found_score)
+        if multipliers:
+            self._search.run(self, problem, factor, self._ends[first].mu,
+                             self._ends[first + 1].mu, &search)
+        else:
+            self._search.run(self, problem, factor, &self._gradient[0, 0],
+                             &self._gradient[1, 0], &search)
+        self._found[0], self._found[1] = search.row, search.col
+        self._found_score = problem.entry(factor, search.row, search.col)
+        return search.best
+
+    cdef int _activate_entry(self, MAPProblem problem,
+                             Py_ssize_t factor) except -1 nogil:
+        """Make the states found an active entry; the first one of a factor is 1."""
+        cdef Active* active = &self._active[factor]
+        cdef Py_ssize_t i, variable, slot, first = problem.scope_first[factor]
+        for i in range(active.arity):
+            variable = variable_at(problem, factor, i)
+            slot = self._slot[problem.first[variable] + self._found[i]]
+            if slot < 0:
+                slot = self.add_slot(problem, variable, self._found[i])
+                # x, y and mu are zero there, and so is the gradient
+                self._gradient[i, slot] = 0.0
+            self._found_slot[i] = slot
+        if find_entry(active, &self._found_slot[0]) >= 0:
+            return 0
+        # it enters with zero, so that the marginals of all ends stay what they are
+        self.add_entry(active, &self._found_slot[0], self._found_score)
+        # the marginals of a factor are a distribution from its first entry on
+        if active.count == 1:
+            active.value[0] = 1.0
+            for i in range(active.arity):
+                slot = self._found_slot[i]
+                self._ends[first + i].marginal[slot] += 1.0
+                self._gradient[i, slot] += self.rho
+        return 0
+
+    cdef double _descend(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """Move the marginals of a factor by a step (6), which is left in `_work`.
+
+        Returns the squared norm of the step.
+        """
+        cdef Active* active = &self._active[factor]
+        cdef double rho = self.rho, moved, change, bound = active.arity * self.rho
+        cdef double highest = 2.0 * bound * active.count
+        # the gradient is as it was before the first try
+        while True:
+            moved = self._propose(active, bound)
+            self._shift(problem, factor, 1.0)
+            change = self._change(problem, factor)
+            # stop where bound is above the curvature along the step, but for rounding;
+            # rho times the numbers of variables and entries is above that of all steps,
+            # so that the search ends in any case
+            if rho * change <= bound * moved * (1.0 + 1e-9) or bound > highest:
+                return moved
+            self._shift(problem, factor, -1.0)
+            bound *= 2.0
+
+    cdef double _propose(self, const Active* active, double bound) noexcept nogil:
+        """`_work` = projected gradient step with Q = bound; its squared norm."""
+        cdef const int32_t* slot = active.slot
+        cdef Py_ssize_t k, i
+        cdef double descent, threshold, moved = 0.0
+        for k in range(active.count):
+            descent = active.score[k]
+            for i in range(active.arity):
+                descent -= self._gradient[i, slot[i]]
+            slot += active.arity
+            self._work[k] = active.value[k] + descent / bound
+        # projected onto the simplex, and less what it was before
+        threshold = self._threshold(&self._work[0], active.count)
+        for k in range(active.count):
+            descent = self._work[k] - threshold
+            self._work[k] = (descent if descent > 0.0 else 0.0) - active.value[k]
+            moved += self._work[k] * self._work[k]
+        return moved
+
+    cdef void _shift(self, MAPProblem problem, Py_ssize_t factor,
+                     double sign) noexcept nogil:
+        """Add the step in `_work` to the marginals M y of all ends, or take it back."""
+        cdef const Active* active = &self._active[factor]
+        cdef const End* ends = &self._ends[problem.scope_first[factor]]
+        cdef const int32_t* slot = active.slot
+        cdef Py_ssize_t k, i
+        for k in range(active.count):
+            # several entries may share a slot, so that these are sums
+            for i in range(active.arity):
+                ends[i].marginal[slot[i]] += sign * self._work[k]
+            slot += active.arity
+
+    cdef double _change(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """|M step|^2 for the step in `_work`, which M y has in it."""
+        # without another array: step' M' (M step), where M y before is in the gradient
+        cdef const Active* active = &self._active[factor]
+        cdef const End* ends = &self._ends[problem.scope_first[factor]]
+        cdef const int32_t* slot = active.slot
+        cdef Py_ssize_t k, i, j
+        cdef double rho = self.rho, change, total = 0.0
+        for k in range(active.count):
+            change = 0.0
+            for i in range(active.arity):
+                # M y + M step, which is in the marginals, less M y = (d - mu) / rho + x
+                j = slot[i]
+                change += (ends[i].marginal[j]
+                           - (self._gradient[i, j] - ends[i].mu[j]) / rho
+                           - self._x[variable_at(problem, factor, i)][j])
+            slot += active.arity
+            total += self._work[k] * change
+        return total
+
+    cdef void _drop_zeros(self, Active* active) noexcept nogil:
+        """Add the step in `_work` to y_f; what falls to zero is no longer active."""
+        cdef Py_ssize_t i, k, n_left = 0, arity = active.arity
+        # their marginals have the step already; their order does not matter
+        for i in range(active.count):
+            active.value[i] += self._work[i]
+            if active.value[i] > 0.0:
+                for k in range(arity):
+                    active.slot[n_left * arity + k] = active.slot[i * arity + k]
+                active.score[n_left] = active.score[i]
+                active.value[n_left] = active.value[i]
+                n_left += 1
+        active.count = n_left
+
+    cdef double _threshold(self, const double* values, Py_ssize_t n) noexcept nogil:
+        """tau such that the sum of max(0, values - tau) is 1."""
+        # By insertion, as the values are few. `threshold_by_partition` of the
+        # projections sums them up in another order, and so its results differ in the
+        # last digit.
+        cdef double* ordered = &self._sorted[0]
+        cdef Py_ssize_t i, k
+        cdef double value, total = 0.0, threshold = 0.0
+        # (a copy, since the step needs the values where they are)
+        for i in range(n):
+            value = values[i]
+            k = i
+            while k and ordered[k - 1] < value:
+                ordered[k] = ordered[k - 1]
+                k -= 1
+            ordered[k] = value
+        # the largest values that are all above the threshold of themselves
+        for i in range(n):
+            total += ordered[i]
+            if not ordered[i] > (total - 1.0) / (i + 1):
+                break
+            threshold = (total - 1.0) / (i + 1)
+        return threshold
+
+    # ---- a variable ----
+
+    cdef int _update_variable(self, MAPProblem problem, Py_ssize_t variable,
+                              bint multipliers) except -1 nogil:
+        """Search (7), projection (4) and multipliers (9) for one variable."""
+        cdef Py_ssize_t degree = (problem.in_first[variable + 1]
+                                  - problem.in_first[variable])
+        # without factors there is no mean to project, and the best state is right
+        if degree == 0:
+            return 0
+        self._activate_state(problem, variable, degree)
+        self._project(problem, variable, degree)
+        self._update_multipliers(problem, variable, multipliers)
+        return 0
+
+    cdef int _activate_state(self, MAPProblem problem, Py_ssize_t variable,
+                             Py_ssize_t degree) except -1 nogil:
+        """Search (7): a slot for the best state without, if it would be positive."""
+        # outside of the slots the gradient is -theta_i: the best is the next by score
+        cdef Py_ssize_t first = problem.first[variable], n = problem.states[variable]
+        cdef Py_ssize_t state, rank = self._next[variable]
+        while rank < n and self._slot[first + self._by_score[first + rank]] >= 0:
+            rank += 1
+        # slots are never given up, so that the next search begins here
+        self._next[variable] = rank
+        if rank == n:
+            return 0
+        state = self._by_score[first + rank]
+        if (problem.unary[first + state] / (self.rho * degree)
+                > self._average(problem, variable, degree)):
+            self.add_slot(problem, variable, state)
+        return 0
+
+    cdef void _project(self, MAPProblem problem, Py_ssize_t variable,
+                       Py_ssize_t degree) noexcept nogil:
+        """Projection (4): x_i, and what it adds to the dual residual."""
+        # again: the slot that the search has made may be one more
+        cdef double threshold = self._average(problem, variable, degree)
+        cdef double* x = self._x[variable]
+        cdef Py_ssize_t k
+        cdef double value, moved = 0.0
+        # slots stay where x is zero: the state is likely to come back
+        for k in range(self._n_slots[variable]):
+            value = self._work[k] - threshold
+            value = value if value > 0.0 else 0.0
+            moved += (value - x[k]) * (value - x[k])
+            x[k] = value
+        self.dual_residual += self.rho * self.rho * degree * moved
+
+    cdef double _average(self, MAPProblem problem, Py_ssize_t variable,
+                         Py_ssize_t degree) noexcept nogil:
+        """`_work` = what (4) projects, the mean over factors; the threshold of that."""
+        cdef Py_ssize_t i, k, n = self._n_slots[variable]
+        cdef const int32_t* state = self._state[variable]
+        cdef const End* end
+        # end by end, as the vectors of an end are contiguous
+        for k in range(n):
+            self._work[k] = problem.unary[problem.first[variable] + state[k]] / self.rho
+        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            end = &self._ends[problem.in_place[i]]
+            for k in range(n):
+                self._work[k] += end.marginal[k] + end.mu[k] / self.rho
+        for k in range(n):
+            self._work[k] /= degree
+        return self._threshold(&self._work[0], n)
+
+    cdef void _update_multipliers(self, MAPProblem problem, Py_ssize_t variable,
+                                  bint multipliers) noexcept nogil:
+        """Multipliers (9), if they move at all, and the primal residual."""
+        cdef const double* x = self._x[variable]
+        cdef Py_ssize_t i, k
+        cdef End* end
+        cdef double difference, step = self._eta * self.rho
+        for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+            end = &self._ends[problem.in_place[i]]
+            for k in range(self._n_slots[variable]):
+                difference = end.marginal[k] - x[k]
+                # squared here; the sweep takes the root of the sum
+                self.primal_residual += difference * difference
+                if multipliers:
+                    end.mu[k] += step * difference
+
+    # ---- sweeps and values ----
+
+    def sweep(self, Py_ssize_t steps=1, bint multipliers=True):
+        """Update all factors, then all variables with their multipliers.
+
+        Parameters
+        ----------
+        steps : int, default=1
+            Largest number of searches and steps of each factor.
+        multipliers : bool, default=True
+            Whether to update the multipliers as well.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t factor, variable, _k
+        with nogil:
+            self.primal_residual = self.dual_residual = 0.0
+            self.n_active = 0
+            for factor in range(self._n_factors):
+                if problem.late(self._work_of(problem, factor)):
+                    break
+                # until it does not move any more, or for so many steps
+                for _k in range(steps):
+                    if not self._update_factor(problem, factor):
+                        break
+            # all factors are done by now, so that their marginals are final
+            for variable in range(problem.n_variables):
+                self._update_variable(problem, variable, multipliers)
+            self.primal_residual = self.primal_residual ** 0.5
+            self.dual_residual = self.dual_residual ** 0.5
+
+    def bound(self):
+        """Return an upper bound on all scores: the maximum of the Lagrangian.
+
+        Returns
+        -------
+        bound : float
+            sum_i max(theta_i + sum_f mu_if) + sum_f max(theta_f - M' mu_f).
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t variable, factor
+        cdef double total = 0.0
+        with nogil:
+            for variable in range(problem.n_variables):
+                total += self._best_state(problem, variable)
+            for factor in range(self._n_factors):
+                if problem.late(self._work_of(problem, factor)):
+                    total = INFINITY
+                    break
+                # with the multipliers in the place of gradients
+                total += self._look_for_entry(problem, factor, True)
+        return total
+
+    cdef inline double _work_of(self, MAPProblem problem,
+                                Py_ssize_t factor) noexcept nogil:
+        """About the work of a search, in entries of tables."""
+        cdef Py_ssize_t i
+        cdef double total = 64.0
+        if factor >= problem.n_edges:
+            total += self._higher.n_entries(problem, factor)
+        for i in range(self._active[factor].arity):
+            total += problem.states[variable_at(problem, factor, i)]
+        return total
+
+    cdef double _best_state(self, MAPProblem problem,
+                            Py_ssize_t variable) noexcept nogil:
+        """Largest theta_i + sum_f mu_if of a variable."""
+        cdef const double* unary = &problem.unary[problem.first[variable]]
+        cdef const int32_t* slot = &self._slot[problem.first[variable]]
+        cdef const int32_t* by_score = &self._by_score[problem.first[variable]]
+        cdef Py_ssize_t i, k
+        cdef double score, best = -INFINITY
+        # states with slots one by one, as each has multipliers at every end
+        for k in range(self._n_slots[variable]):
+            score = unary[self._state[variable][k]]
+            for i in range(problem.in_first[variable],
+                           problem.in_first[variable + 1]):
+                score += self._ends[problem.in_place[i]].mu[k]
+            if score > best:
+                best = score
+        # of those without multipliers the first by score
+        for k in range(problem.states[variable]):
+            if slot[by_score[k]] < 0:
+                return max(best, unary[by_score[k]])
+        return best
+
+    def lagrangian(self):
+        """Return the augmented Lagrangian (3) without terms in the multipliers alone.
+
+        Returns
+        -------
+        value : float
+            -value() + sum mu' (M y - x) + rho / 2 sum |M y - x|^2.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t variable, i, k
+        cdef End* end
+        cdef double difference, total = -self.value()
+        # for tests: the blocks of a sweep have to lower it
+        for variable in range(problem.n_variables):
+            for i in range(problem.in_first[variable],
+                           problem.in_first[variable + 1]):
+                end = &self._ends[problem.in_place[i]]
+                for k in range(self._n_slots[variable]):
+                    difference = end.marginal[k] - self._x[variable][k]
+                    total += (end.mu[k] * difference
+                              + 0.5 * self.rho * difference * difference)
+        return total
+
+    def residual(self):
+        """Return the residual of the constraints and of the last change.
+
+        Returns
+        -------
+        residual : float
+            The larger of the two residuals, relative to the number of ends.
+        """
+        cdef double scale = max(1.0, <double>self._n_ends) ** 0.5
+        return max(self.primal_residual, self.dual_residual) / scale

@@ -1,0 +1,35 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._tables cimport TableSpec
+
+
+# The best entries of a line (a row or a column) of a table, as many as were asked for.
+cdef struct Line:
+    # indices of entries, in descending order
+    Py_ssize_t depth
+    int32_t* top
+
+
+# The lines of one table, and its rows by their largest entries; NULL: it has no lists.
+cdef struct TableLists:
+    Line* rows
+    Line* cols
+    int32_t* by_high
+
+
+@cython.final
+cdef class Lists:
+    # tables are the problem's, lists are not
+    cdef TableLists* of_table
+    cdef const TableSpec* specs
+    cdef readonly Py_ssize_t visited, stored
+    cdef Py_ssize_t _n_tables
+    cdef list _owners
+
+    cdef Py_ssize_t outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                            double sign, const int32_t* slots) except -2 nogil
+    cdef Py_ssize_t _first_outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                                   const int32_t* slots) except -2 nogil
+    cdef Line* _line_of(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                        Py_ssize_t depth) except NULL nogil

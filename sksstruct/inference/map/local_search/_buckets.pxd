@@ -1,0 +1,46 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.local_search._order cimport (
+    MAX_NEIGHBORS, EliminationOrder,
+)
+from sksstruct.inference.map.local_search._window cimport Window
+
+
+# Scores of the candidates of some places of the window, the last place fastest.
+cdef struct Part:
+    int32_t count
+    # a variable and its neighbors at most: more are never linked
+    int32_t scope[MAX_NEIGHBORS + 1]
+    # an index, since the entries of all parts move when their array grows
+    Py_ssize_t start
+    # another part of the same bucket, or -1
+    Py_ssize_t next
+
+
+@cython.final
+cdef class Buckets:
+    # the first part of the bucket of each place, or -1
+    cdef Py_ssize_t[::1] head
+    cdef double* entries
+    cdef Part* parts
+    cdef Py_ssize_t n_parts
+    cdef Py_ssize_t _n_entries, _parts_capacity, _entries_capacity
+    # states that make room for others while a factor is read
+    cdef int32_t[::1] _kept
+
+    cdef int load(self, MAPProblem problem, Window window, EliminationOrder order,
+                  int32_t* labeling) except -1 nogil
+    cdef double value(self, MAPProblem problem, Window window,
+                      const int32_t* labeling) noexcept nogil
+    cdef Py_ssize_t add(self, Py_ssize_t n_entries) except -1 nogil
+    cdef void file(self, EliminationOrder order, Py_ssize_t part) noexcept nogil
+    cdef int _load_variable(self, MAPProblem problem, Window window,
+                            EliminationOrder order, const int32_t* labeling,
+                            Py_ssize_t place) except -1 nogil
+    cdef int _load_edge(self, MAPProblem problem, Window window, EliminationOrder order,
+                        Py_ssize_t edge) except -1 nogil
+    cdef int _load_factor(self, MAPProblem problem, Window window,
+                          EliminationOrder order, int32_t* labeling,
+                          Py_ssize_t factor) except -1 nogil

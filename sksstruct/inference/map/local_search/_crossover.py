@@ -1,0 +1,144 @@
+"""Crossover: the best labeling that can be put together from parts of others.
+
+Labelings that a local search ends with are wrong in different places, each a large part
+of the graph that would have to change at once. Where they differ, the parts can be told
+apart: `Cells`. The best of all combinations of the parts is found exactly if the
+graph of the cells is narrow (Houdayer and Martin, Phys. Rev. E 64, 2001; for two
+labelings: partition crossover, Whitley et al., GECCO 2009), else it is searched for.
+"""
+
+from collections import deque
+
+import numpy as np
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.map.core._index import offsets
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.local_search._cells import Cells
+from sksstruct.inference.map.local_search._search import LocalSearch
+
+# Labelings that are kept, and that are combined at once at most.
+_KEPT, _MOST_PARENTS = 64, 16
+# Share of the cells in the variables below which twice as many labelings are combined
+# the next time, and above which half as many are.
+_FEW_CELLS, _MANY_CELLS = 0.1, 0.25
+# Entries of the table of a factor that is in many cells.
+_MOST_ENTRIES = 4096
+# Cells are chosen exactly up to so many entries; otherwise in some windows of all of
+# them, with tables of so many entries, and by annealing with so many visits of each.
+_EXACT, _WINDOWS, _BUDGET, _VISITS = 2e6, 4, 4096.0, 40
+
+
+class Crossover:
+    """Labelings of a run, which are combined with each new one.
+
+    Parameters
+    ----------
+    run : MAPRun
+        Has the best labeling, and receives better ones.
+    """
+
+    def __init__(self, run):
+        self.run, self._kept = run, deque(maxlen=_KEPT)
+        self._n_parents = 2
+
+    def combine(self, labeling):
+        """Combine the best labeling with a new one and some of those before it.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,)
+            The new one.
+        """
+        run = self.run
+        run.offer(labeling)
+        chosen = run.rng.permutation(len(self._kept))[: self._n_parents - 2]
+        parents = [run.labeling, labeling, *(self._kept[i] for i in chosen)]
+        self._kept.append(np.array(labeling))
+        child, n_cells = combined(
+            run.problem, np.array(parents), run.seed(), run.left()
+        )
+        share = n_cells / run.problem.n_variables
+        if child is None or share > _MANY_CELLS:
+            self._n_parents = max(2, self._n_parents // 2)
+        elif share < _FEW_CELLS:
+            self._n_parents = min(2 * self._n_parents, _MOST_PARENTS)
+        if child is not None:
+            run.offer(child)
+
+
+def combined(problem, labelings, seed, seconds=np.inf):
+    """The best labeling of the parts of others, if the cells are not too many.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    labelings : ndarray of shape (n_labelings, n_variables)
+        The labelings; the result has no lower score than the first one.
+    seed : int
+        Seed of the random choices.
+    seconds : float, default=inf
+        Time that is left.
+
+    Returns
+    -------
+    labeling : ndarray of shape (n_variables,), int32
+        The result; None if a factor has too many cells, never with two labelings.
+    n_cells : int
+        Number of cells.
+    """
+    cells = Cells(problem, labelings)
+    child = np.array(labelings[0], dtype=np.int32)
+    if not cells.n_cells:
+        return child, 0
+    graph = _graph_of(cells)
+    if graph is None:
+        return None, cells.n_cells
+    small = MAPProblem(graph)
+    small.limit_time(seconds)
+    search = LocalSearch(small, np.zeros(cells.n_cells, dtype=np.int32), seed)
+    if not search.solve(_EXACT):
+        search.windows(_WINDOWS, cells.n_cells, _BUDGET)
+        search.anneal(_VISITS * cells.n_cells, budget=_BUDGET)
+        search.windows(_WINDOWS, cells.n_cells, _BUDGET)
+    chosen = cells.labeling[cells.first[:-1] + search.labeling]
+    inside = np.flatnonzero(cells.cell >= 0)
+    child[inside] = labelings[chosen[cells.cell[inside]], inside]
+    return child, cells.n_cells
+
+
+def _graph_of(cells):
+    """The graph of the cells; None where a factor has too many entries."""
+    unaries = np.split(cells.unaries(), cells.first[1:-1])
+    sizes, touched = np.diff(cells.first), cells.n_touched
+    edges, tables, factors = np.zeros((0, 2), dtype=np.int32), [], []
+    for n in np.unique(touched[touched > 1]).tolist():
+        among = np.flatnonzero(touched == n)
+        # factors of the same cells are one
+        scopes, which = _distinct(cells.scopes(among, n))
+        n_entries = np.prod(sizes[scopes], axis=1, dtype=np.float64)
+        if n_entries.max() > _MOST_ENTRIES:
+            return None
+        begin = offsets(n_entries)
+        entries = cells.tables(among, begin[which], begin[-1])
+        parts = [
+            part.reshape(sizes[scope])
+            for part, scope in zip(np.split(entries, begin[1:-1]), scopes, strict=True)
+        ]
+        if n == 2:
+            edges, tables = scopes, parts
+        else:
+            factors += zip(scopes, parts, strict=True)
+    return FactorGraph(unaries, edges, tables, factors=factors)
+
+
+def _distinct(rows):
+    """Distinct rows, in ascending order, and the index of each row among them."""
+    which = np.zeros(len(rows), dtype=np.int64)
+    # by one number for the columns so far: much faster than to sort rows
+    for column in rows.T.astype(np.int64):
+        _, index, which = np.unique(
+            which * (column.max() + 1) + column, return_index=True, return_inverse=True
+        )
+    return rows[index], which

@@ -1,0 +1,44 @@
+cimport cython
+from libc.stdint cimport int32_t, uint64_t
+
+from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.local_search._window cimport Window
+
+cdef enum:
+    # A table of so many variables, even binary ones, is beyond every budget.
+    MAX_NEIGHBORS = 24
+
+
+@cython.final
+cdef class EliminationOrder:
+    # by place in the window: places that share a table with it, and its rank
+    cdef int32_t[:, ::1] neighbors
+    cdef int32_t[::1] n_neighbors, rank
+    # places: those eliminated, in their order, then those that are left
+    cdef int32_t[::1] order
+    cdef Py_ssize_t n_eliminated
+    # who keeps its state, and what eliminating the others costs
+    cdef readonly Py_ssize_t n_fixed, n_entries
+    # where each place is in `order`; places that were leaves when they were noted
+    cdef int32_t[::1] _index, _leaves
+    cdef Py_ssize_t _end, _n_leaves
+    cdef double _spent
+
+    cdef bint plan(self, MAPProblem problem, Window window, double budget, double total,
+                   bint all_or_nothing, uint64_t* random) noexcept nogil
+    cdef void _connect(self, MAPProblem problem, Window window) noexcept nogil
+    cdef bint _connect_edges(self, MAPProblem problem, Window window,
+                             Py_ssize_t place) noexcept nogil
+    cdef bint _connect_factors(self, MAPProblem problem, Window window,
+                               Py_ssize_t place) noexcept nogil
+    cdef bint _link(self, Py_ssize_t place, Py_ssize_t other) noexcept nogil
+    cdef void _unlink(self, Py_ssize_t place) noexcept nogil
+    cdef void _keep(self, Window window, Py_ssize_t place) noexcept nogil
+    cdef void _list_waiting(self, Window window) noexcept nogil
+    cdef Py_ssize_t _next_leaf(self) noexcept nogil
+    cdef double _cost(self, Window window, Py_ssize_t place) noexcept nogil
+    cdef Py_ssize_t _cheapest(self, Window window) noexcept nogil
+    cdef Py_ssize_t _most_connected(self, uint64_t* random) noexcept nogil
+    cdef bint _eliminate(self, Py_ssize_t index) noexcept nogil
+    cdef void _drop_waiting(self, Window window, Py_ssize_t index) noexcept nogil
+    cdef void _move(self, Py_ssize_t index, Py_ssize_t to) noexcept nogil

@@ -1,0 +1,426 @@
+"""Local search from a labeling: single variables, forests, and windows of variables.
+
+Moves give one variable its best state (iterated conditional modes; Besag, On the
+statistical analysis of dirty pictures, JRSS B 48, 1986), or those of a random forest
+(`Forest`), or those of a window, exactly up to a budget (`Elimination`). A round of
+`anneal` first kicks a few variables of a window, then makes some moves in it, and is
+taken back where the score fell by more than a falling heat allows: simulated annealing
+with an exact inner step.
+
+Two labelings are kept. Moves change the present one, whose gain over the first labeling
+is the sum of the gains of all moves; the best so far is what users see.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport log as log_of
+from libc.stdint cimport int32_t, uint64_t
+from libc.string cimport memcpy
+
+from sksstruct.inference.map.core._problem cimport MAPProblem, other_end
+from sksstruct.inference.map.local_search._elimination cimport Elimination
+from sksstruct.inference.map.local_search._forest cimport Forest, pick_best
+from sksstruct.utils._random cimport random_below
+
+# Rounds of iterated conditional modes: enough for all that ends by itself, but gains by
+# rounding may go on for ever.
+cdef Py_ssize_t MAX_ROUNDS = 1000
+# Entries that the tables of a window may have together where nobody says otherwise.
+cdef double MAX_ENTRIES = 1e7
+# Forests that a round of `anneal` moves in its window.
+cdef Py_ssize_t FORESTS = 3
+# Entries of tables that take about as long as visiting one variable of a forest.
+cdef Py_ssize_t ENTRIES_PER_VISIT = 8
+
+
+@cython.final
+cdef class LocalSearch:
+    """Local search, which improves a labeling.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    labeling : array-like of shape (n_variables,)
+        Where to start.
+    seed : int
+        Seed of the random choices.
+
+    Attributes
+    ----------
+    labeling : ndarray of shape (n_variables,), int32
+        The best labeling so far.
+    gain : float
+        Difference between its score and that of the first labeling.
+    elimination : Elimination
+        The exact moves in windows.
+    visited : int
+        Number of variables that the moves of the last `anneal` visited.
+    """
+
+    cdef MAPProblem problem
+    cdef readonly Elimination elimination
+    cdef readonly double gain
+    cdef readonly Py_ssize_t visited
+    cdef Forest _forest
+    cdef uint64_t _random
+    cdef int32_t[::1] _labeling, _best
+    cdef double _present_gain
+    cdef double[::1] _scores
+    # a window: its variables, the last time that each variable entered one, and what a
+    # round of annealing needs to take itself back
+    cdef int32_t[::1] _window, _entered, _saved_window, _saved_states
+    cdef int32_t _time
+    # of all kicks of the present annealing: how many, and what they cost
+    cdef double _n_kicks, _kick_cost
+
+    def __init__(self, MAPProblem problem, labeling, seed):
+        # scratch for all moves: none of them allocates, but for tables that grow
+        n = problem.n_variables
+        self.problem = problem
+        self.elimination, self._forest = Elimination(problem), Forest(problem)
+        # any state but 0, and far apart for seeds that are close
+        self._random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
+        self._labeling = np.array(labeling, dtype=np.int32)
+        self._best = np.array(labeling, dtype=np.int32)
+        self.gain = self._present_gain = 0.0
+        self._scores = np.empty(problem.max_states)
+        self._window, self._saved_window, self._saved_states = (
+            np.empty(n, dtype=np.int32) for _ in range(3))
+        self._entered = np.zeros(n, dtype=np.int32)
+
+    @property
+    def labeling(self):
+        return np.asarray(self._best)
+
+    # ---- moves ----
+
+    def conditional_modes(self):
+        """Set variables to their best states one by one, until none changes (ICM).
+
+        Returns
+        -------
+        gain : float
+            Total gain in score so far.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t variable, _k
+        cdef double gain, total
+        # in the order of the variables: what one has gained the next one sees at once
+        with nogil:
+            for _k in range(MAX_ROUNDS):
+                total = 0.0
+                for variable in range(problem.n_variables):
+                    if problem.late(16.0 * problem.states[variable]):
+                        break
+                    gain = self._improve_variable(problem, variable)
+                    if gain > 0.0:
+                        total += gain
+                self._record(problem, total)
+                if not total > 0.0 or problem.is_late:
+                    break
+        return self.gain
+
+    def forests(self, Py_ssize_t moves):
+        """Set random forests of variables to their best states.
+
+        Parameters
+        ----------
+        moves : int
+            Number of forests.
+
+        Returns
+        -------
+        gain : float
+            Total gain in score so far.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t _k
+        # each forest leaves out other variables, so that a few moves change all
+        with nogil:
+            for _k in range(moves):
+                if problem.late(16.0 * problem.n_variables * problem.max_states):
+                    break
+                self._enter_all(problem)
+                self._record(problem, self._forest.improve(
+                    problem, &self._labeling[0], &self._window[0],
+                    problem.n_variables, &self._random))
+        return self.gain
+
+    def windows(self, Py_ssize_t moves, Py_ssize_t width, double budget,
+                double total=MAX_ENTRIES):
+        """Set random windows to their best states, exactly up to a bounded width.
+
+        Parameters
+        ----------
+        moves : int
+            Number of windows.
+        width : int
+            Number of variables of each window.
+        budget, total : float
+            Largest number of entries of one table, and of all tables of a window.
+
+        Returns
+        -------
+        gain : float
+            Total gain in score so far.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t start, size, _k
+        with nogil:
+            for _k in range(moves):
+                if problem.late(16.0 * width):
+                    break
+                # around any variable, so that windows overlap
+                start = random_below(&self._random, problem.n_variables)
+                size = self._enter_around(
+                    problem, start, min(width, problem.n_variables))
+                self._record(
+                    problem, self._improve_window(problem, size, budget, total))
+        return self.gain
+
+    def solve(self, double total):
+        """Find the best labeling of all variables, if the graph is narrow.
+
+        Parameters
+        ----------
+        total : float
+            Largest number of entries of all tables.
+
+        Returns
+        -------
+        solved : bool
+            Whether all variables could change.
+        """
+        cdef MAPProblem problem = self.problem
+        # otherwise the move would take the time of a large window for little gain
+        if not self.elimination.fits(problem, total):
+            return False
+        with nogil:
+            self._enter_all(problem)
+            self._record(problem, self._improve_window(
+                problem, problem.n_variables, total, total))
+        return self.elimination.solved
+
+    def start_from(self, labeling):
+        """Forget the best labeling, and continue from another one.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,), or None
+            Where to continue; None: random states.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t variable
+        if labeling is not None:
+            np.asarray(self._labeling)[:] = labeling
+        else:
+            for variable in range(problem.n_variables):
+                self._labeling[variable] = random_below(
+                    &self._random, problem.states[variable])
+        self.forget()
+
+    def forget(self):
+        """Make the current labeling the best so far."""
+        self._best[:] = self._labeling
+        self.gain = self._present_gain = 0.0
+
+    cdef void _record(self, MAPProblem problem, double gain) noexcept nogil:
+        """Note that the present labeling has gained; it may be the best now."""
+        # the labeling is copied only where it is better than ever before
+        self._present_gain += gain
+        if self._present_gain > self.gain:
+            self.gain = self._present_gain
+            memcpy(&self._best[0], &self._labeling[0],
+                   problem.n_variables * sizeof(int32_t))
+
+    cdef double _improve_variable(self, MAPProblem problem,
+                                  Py_ssize_t variable) noexcept nogil:
+        """Give a variable its best state; the gain."""
+        cdef double* scores = &self._scores[0]
+        cdef Py_ssize_t best
+        cdef double gain
+        # a forest of this variable only: all others are outside
+        self._forest.clear()
+        self._forest.condition(problem, &self._labeling[0], variable, scores)
+        best = pick_best(scores, problem.states[variable], &self._random)
+        gain = scores[best] - scores[self._labeling[variable]]
+        # a state that ties with the present one is no reason to go on
+        if gain > 0.0:
+            self._labeling[variable] = best
+        return gain
+
+    cdef double _improve_window(self, MAPProblem problem, Py_ssize_t size,
+                                double budget, double total) except? -1.0 nogil:
+        """Give the variables of the window their best states; the gain."""
+        return self.elimination.improve(problem, &self._labeling[0], &self._window[0],
+                                        size, budget, total, &self._random)
+
+    # ---- windows ----
+
+    cdef void _enter_all(self, MAPProblem problem) noexcept nogil:
+        """A window of all variables."""
+        cdef Py_ssize_t variable
+        for variable in range(problem.n_variables):
+            self._window[variable] = variable
+
+    cdef Py_ssize_t _enter_around(self, MAPProblem problem, Py_ssize_t start,
+                                  Py_ssize_t limit) noexcept nogil:
+        """A window of the variables next to one, breadth first; its size."""
+        cdef Py_ssize_t head = 0, size = 1, i, k, variable, begin, degree, shift, factor
+        # times instead of marks, as nothing has to be reset for the next window
+        self._time += 1
+        self._window[0] = start
+        self._entered[start] = self._time
+        while head < size and size < limit:
+            variable = self._window[head]
+            head += 1
+            begin = problem.in_first[variable]
+            degree = problem.in_larger[variable] - begin
+            # from a random edge on, so that full windows differ
+            shift = random_below(&self._random, degree) if degree else 0
+            for i in range(degree):
+                size = self._enter(other_end(
+                    problem, problem.in_factor[begin + (i + shift) % degree], variable),
+                    size, limit)
+            # larger factors connect their variables like edges do
+            for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
+                factor = problem.in_factor[i]
+                for k in range(problem.scope_first[factor],
+                               problem.scope_first[factor + 1]):
+                    size = self._enter(problem.scope[k], size, limit)
+        return size
+
+    cdef Py_ssize_t _enter(self, Py_ssize_t variable, Py_ssize_t size,
+                           Py_ssize_t limit) noexcept nogil:
+        """Append a variable to the window if it is new and fits; the new size."""
+        if self._entered[variable] == self._time or size == limit:
+            return size
+        self._entered[variable] = self._time
+        self._window[size] = variable
+        return size + 1
+
+    # ---- annealing ----
+
+    def anneal(self, Py_ssize_t work, double heat=1.0, double cold=0.0,
+               double budget=0.0, Py_ssize_t width=300):
+        """Alternate kicks and moves in a window while the heat falls.
+
+        The moves are exact in the window, or in some of its forests.
+
+        Parameters
+        ----------
+        work : int
+            Stop after moves have visited this many variables.
+        heat, cold : float, default=1.0, 0.0
+            Losses that are accepted at the start and at the end, in units of the
+            average cost of a kick. If cold is 0, the next moves start from the best
+            labeling, otherwise from the last.
+        budget : float, default=0.0
+            Largest number of entries of a table of a window; 0: forests.
+        width : int, default=300
+            Largest number of variables of a window.
+
+        Returns
+        -------
+        gain : float
+            Total gain in score of the best labeling so far.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t log = 1
+        # windows of 2, 4, 8, ... variables, each size as often as the others
+        while (2 << log) < problem.n_variables:
+            log += 1
+        with nogil:
+            self.visited = 0
+            self._n_kicks = self._kick_cost = 0.0
+            while self.visited < work and not problem.late(16.0 * width):
+                self._anneal_once(problem, work, heat, cold, budget,
+                                  min(problem.n_variables, width), log)
+            if cold == 0.0:
+                memcpy(&self._labeling[0], &self._best[0],
+                       problem.n_variables * sizeof(int32_t))
+                self._present_gain = self.gain
+        return self.gain
+
+    cdef int _anneal_once(self, MAPProblem problem, Py_ssize_t work, double heat,
+                          double cold, double budget, Py_ssize_t width,
+                          Py_ssize_t log) except -1 nogil:
+        """One round: kicks and moves in a random window, kept or taken back."""
+        cdef Py_ssize_t limit, start, size, _k
+        cdef double gain, progress, warmth, chance
+        # so that the loop ends, even if no move visits anything
+        self.visited += 1
+        limit = min(width, 2 << random_below(&self._random, log + 1))
+        start = random_below(&self._random, problem.n_variables)
+        size = self._enter_around(problem, start, limit)
+        self._save(size)
+        gain = self._kick_some(problem, size)
+        if budget > 0.0:
+            gain += self._improve_window(problem, size, budget, MAX_ENTRIES)
+            self.visited += size
+            self.visited += self.elimination.order.n_entries // ENTRIES_PER_VISIT
+        else:
+            for _k in range(FORESTS):
+                gain += self._forest.improve(problem, &self._labeling[0],
+                                             &self._window[0], size, &self._random)
+                self.visited += self._forest.size
+        # Metropolis: a loss is accepted with probability exp(-loss / warmth)
+        progress = min(1.0, <double>self.visited / work)
+        warmth = heat + (cold - heat) * progress
+        warmth *= max(0.0, self._kick_cost / self._n_kicks)
+        chance = (random_below(&self._random, 1 << 30) + 1.0) / (1 << 30)
+        # what neither gains nor loses, but for rounding, is kept: it leads elsewhere
+        if gain < warmth * log_of(chance) - 1e-12:
+            self._take_back(size)
+        else:
+            self._record(problem, gain)
+        return 0
+
+    cdef void _save(self, Py_ssize_t size) noexcept nogil:
+        """Remember the states of a window, and its variables, which moves shuffle."""
+        cdef Py_ssize_t i
+        # states of the window are all that a round changes
+        for i in range(size):
+            self._saved_window[i] = self._window[i]
+            self._saved_states[i] = self._labeling[self._window[i]]
+
+    cdef void _take_back(self, Py_ssize_t size) noexcept nogil:
+        """Give the variables of the saved window the states they had."""
+        cdef Py_ssize_t i
+        for i in range(size):
+            self._labeling[self._saved_window[i]] = self._saved_states[i]
+
+    cdef double _kick_some(self, MAPProblem problem, Py_ssize_t size) noexcept nogil:
+        """Kick up to nine variables of a window; the gain, negative as a rule."""
+        cdef Py_ssize_t kicks = 1 + random_below(&self._random, 1 + min(size, 16) // 2)
+        cdef Py_ssize_t variable, _k
+        cdef double gain, total = 0.0
+        for _k in range(kicks):
+            # the same one may be kicked again
+            variable = self._window[random_below(&self._random, size)]
+            gain = self._kick(problem, variable)
+            total += gain
+            self._kick_cost -= gain
+        self._n_kicks += kicks
+        return total
+
+    cdef double _kick(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
+        """Give a variable the best of up to three random states; the gain."""
+        cdef double* scores = &self._scores[0]
+        cdef Py_ssize_t n = problem.states[variable], state, present, _k
+        cdef Py_ssize_t best = random_below(&self._random, n)
+        cdef double gain
+        self._forest.clear()
+        self._forest.condition(problem, &self._labeling[0], variable, scores)
+        present = self._labeling[variable]
+        # of many states most are bad: the best of three is worth a round more often
+        for _k in range(2 if n > 4 else 0):
+            state = random_below(&self._random, n)
+            if state != present and (scores[state] > scores[best] or best == present):
+                best = state
+        # without asking whether it is a loss: that is what the round decides in the end
+        gain = scores[best] - scores[present]
+        self._labeling[variable] = best
+        return gain

@@ -1,0 +1,36 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._problem cimport MAPProblem
+
+
+@cython.final
+cdef class Window:
+    cdef Py_ssize_t size
+    # the variable at each place, and the place of each variable of the problem; -1: it
+    # is outside, or keeps its state
+    cdef int32_t[::1] variable, place
+    # of each variable of the problem; where its states would begin, so do its
+    # candidates
+    cdef int32_t[::1] n_candidates, candidates
+
+    cdef void enter(self, MAPProblem problem, const int32_t* variables,
+                    Py_ssize_t size) noexcept nogil
+    cdef void admit(self, MAPProblem problem, const int32_t* labeling) noexcept nogil
+    cdef void _take_all(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil
+
+
+cdef inline void leave(Window window, Py_ssize_t place) noexcept nogil:
+    """Treat a variable as outside from here on: it keeps its state."""
+    window.place[window.variable[place]] = -1
+
+
+cdef inline int32_t candidates_at(Window window, Py_ssize_t place) noexcept nogil:
+    """Number of candidates of the variable at a place."""
+    return window.n_candidates[window.variable[place]]
+
+
+cdef inline int32_t candidate(Window window, MAPProblem problem, Py_ssize_t variable,
+                              Py_ssize_t k) noexcept nogil:
+    """Candidate k of a variable."""
+    return window.candidates[problem.first[variable] + k]

@@ -1,0 +1,44 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._tables cimport TableSpec
+
+# The gains of the literals of a condition, summed up; the last may be an output, which
+# is no input.
+cdef struct Gains:
+    int condition
+    Py_ssize_t arity, n_inputs, limit
+    double all_off              # scores with all literals off
+    double top, second          # the two largest gains of inputs
+    Py_ssize_t best             # the input with the largest
+    double positive             # sum of the positive gains of inputs
+    double output               # gain of the output
+
+
+@cython.final
+cdef class HigherFactors:
+    # by place in the scope and state: what variables have, and max-marginals
+    cdef double[:, ::1] incoming, best
+    # states of the variables of a table, one by one
+    cdef Py_ssize_t[::1] _state
+    # of a condition: gains, sums of the largest, their ranks, and a heap of literals
+    cdef double[::1] _gain, _prefix
+    cdef Py_ssize_t[::1] _rank
+    cdef int32_t[::1] _items
+
+    cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
+    cdef void maximize(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
+    cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
+                           Py_ssize_t place) noexcept nogil
+    cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
+                              Py_ssize_t arity) noexcept nogil
+    cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
+                                  Py_ssize_t place) noexcept nogil
+    cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
+                                  Py_ssize_t arity) noexcept nogil
+    cdef void _collect_gains(self, const TableSpec* table, Gains* gains) noexcept nogil
+    cdef void _sum_up(self, Gains* gains) noexcept nogil
+    cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
+                                 double* off) noexcept nogil
+    cdef void _sort(self, Py_ssize_t arity) noexcept nogil

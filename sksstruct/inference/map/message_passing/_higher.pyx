@@ -1,0 +1,260 @@
+"""Max-marginals of factors of three or more variables: tables and conditions.
+
+Every variable of a factor has incoming scores of its states. The max-marginal of a
+state is the best that the factor and all incoming scores have together with it.
+
+Conditions on binary variables have their max-marginals in closed form. A literal is on
+where its variable has the state that makes it true; its gain is what turning it on adds
+to the incoming scores. What a condition allows depends on how many literals are on, so
+that the best and second best gain, the sum of the positive ones, and for a budget the
+gains in decreasing order, say what the best is with any literal on or off.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.map.core._problem cimport MAPProblem, next_states
+from sksstruct.inference.map.core._tables cimport (
+    ATMOSTONE, BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec,
+)
+from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push
+
+
+@cython.final
+cdef class HigherFactors:
+    """Scratch for one factor at a time.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    """
+
+    def __cinit__(self, MAPProblem problem):
+        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=2))
+        self.incoming = np.zeros((arity, problem.max_states))
+        self.best = np.zeros((arity, problem.max_states))
+        # sums of 0, 1, ..., arity gains
+        self._gain, self._prefix = np.empty(arity + 1), np.empty(arity + 1)
+        self._state, self._rank = (np.empty(arity, dtype=np.intp) for _ in range(2))
+        self._items = np.empty(arity, dtype=np.int32)
+
+    cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """Entries of the table of a factor; about the work of a condition."""
+        cdef Py_ssize_t begin = problem.scope_first[factor], k
+        cdef Py_ssize_t end = problem.scope_first[factor + 1]
+        cdef double total = 1.0
+        if problem.specs[problem.table_of[factor]].kind == LOGIC:
+            return 16.0 * (end - begin)
+        for k in range(begin, end):
+            total *= problem.states[problem.scope[k]]
+        return total
+
+    cdef void maximize(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """Max-marginals of all variables of a factor, in `best`."""
+        cdef Py_ssize_t arity = (problem.scope_first[factor + 1]
+                                 - problem.scope_first[factor])
+        if problem.specs[problem.table_of[factor]].kind == DENSE:
+            self._maximize_table(problem, factor, arity)
+        else:
+            self._maximize_condition(problem, factor, arity)
+
+    cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
+                           Py_ssize_t place) noexcept nogil:
+        """Max-marginals of one variable, which has incoming scores of zero."""
+        if problem.specs[problem.table_of[factor]].kind == DENSE:
+            self._maximize_table_for(problem, factor, place)
+        else:
+            # closed forms know all of them at once
+            self.maximize(problem, factor)
+
+    # ---- tables ----
+
+    cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
+                              Py_ssize_t arity) noexcept nogil:
+        """Max-marginals of a table plus what its variables have."""
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
+        cdef Py_ssize_t begin = problem.scope_first[factor], i, k, entry = 0
+        cdef double total
+        # from the first state of all variables on
+        for i in range(arity):
+            self._state[i] = 0
+            for k in range(problem.states[problem.scope[begin + i]]):
+                self.best[i, k] = -INFINITY
+        # every entry once: a maximum for each state of each variable at the same time
+        while True:
+            total = table.data[entry]
+            for i in range(arity):
+                total += self.incoming[i, self._state[i]]
+            for i in range(arity):
+                if total > self.best[i, self._state[i]]:
+                    self.best[i, self._state[i]] = total
+            entry += 1
+            if not next_states(problem, begin, arity, &self._state[0]):
+                return
+
+    cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
+                                  Py_ssize_t place) noexcept nogil:
+        """Max-marginals of one variable of a table."""
+        cdef const double* entries = problem.specs[problem.table_of[factor]].data
+        cdef Py_ssize_t begin = problem.scope_first[factor], i, k
+        cdef Py_ssize_t last = problem.scope_first[factor + 1] - begin - 1
+        cdef Py_ssize_t width = problem.states[problem.scope[begin + last]]
+        cdef double* best = &self.best[place, 0]
+        cdef const double* scores = &self.incoming[last, 0]
+        cdef double others, top
+        for i in range(last):
+            self._state[i] = 0
+        for k in range(problem.states[problem.scope[begin + place]]):
+            best[k] = -INFINITY
+        # a row of the last variable at a time, whose entries lie side by side
+        while True:
+            others = 0.0
+            for i in range(last):
+                others += self.incoming[i, self._state[i]]
+            if place == last:
+                for k in range(width):
+                    best[k] = max(best[k], others + entries[k])
+            else:
+                top = -INFINITY
+                for k in range(width):
+                    top = max(top, entries[k] + scores[k])
+                k = self._state[place]
+                best[k] = max(best[k], others + top)
+            entries += width
+            if not next_states(problem, begin, last, &self._state[0]):
+                return
+
+    # ---- conditions ----
+
+    cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
+                                  Py_ssize_t arity) noexcept nogil:
+        """Max-marginals of a condition plus what its variables have."""
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
+        cdef Py_ssize_t i, true_state
+        cdef double on, off
+        cdef Gains gains
+        gains.condition, gains.arity = table.condition, arity
+        gains.limit = <Py_ssize_t>table.limit
+        self._collect_gains(table, &gains)
+        self._sum_up(&gains)
+        # only a budget needs to know more than the two best
+        if table.condition == BUDGET:
+            self._sort(arity)
+        # for each literal the best with it on, and with it off
+        for i in range(arity):
+            if table.condition == BUDGET:
+                self._compare_in_budget(&gains, i, &on, &off)
+            elif i == gains.n_inputs:
+                _compare_output(&gains, &on)
+                off = 0.0
+            else:
+                _compare_input(&gains, i, self._gain[i], &on, &off)
+            # what cannot be is as bad as a penalty
+            off = max(off, on + problem.penalty)
+            on = max(on, off + problem.penalty)
+            true_state = 0 if table.data[i] else 1
+            self.best[i, true_state] = gains.all_off + on
+            self.best[i, 1 - true_state] = gains.all_off + off
+
+    cdef void _collect_gains(self, const TableSpec* table,
+                             Gains* gains) noexcept nogil:
+        """The gain of each literal, and the scores with all of them off."""
+        cdef Py_ssize_t i, true_state
+        gains.all_off = 0.0
+        for i in range(gains.arity):
+            true_state = 0 if table.data[i] else 1
+            gains.all_off += self.incoming[i, 1 - true_state]
+            self._gain[i] = (self.incoming[i, true_state]
+                             - self.incoming[i, 1 - true_state])
+
+    cdef void _sum_up(self, Gains* gains) noexcept nogil:
+        """Best and second best input, and the sum of those that want to be on."""
+        cdef Py_ssize_t i
+        cdef double gain
+        # an output is the last literal, and says what the inputs before it are
+        gains.n_inputs, gains.output = gains.arity, 0.0
+        if gains.condition == OROUT or gains.condition == XOROUT:
+            gains.n_inputs = gains.arity - 1
+            gains.output = self._gain[gains.arity - 1]
+        gains.top = gains.second = -INFINITY
+        gains.best, gains.positive = -1, 0.0
+        for i in range(gains.n_inputs):
+            gain = self._gain[i]
+            # the second is the best of the others for the best itself
+            if gain > gains.top:
+                gains.top, gains.second, gains.best = gain, gains.top, i
+            elif gain > gains.second:
+                gains.second = gain
+            if gain > 0.0:
+                gains.positive += gain
+
+    cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
+                                 double* off) noexcept nogil:
+        """Best scores with literal i on and off, where at most `limit` may be on."""
+        cdef Py_ssize_t arity = gains.arity, limit = gains.limit
+        cdef double gain = self._gain[i]
+        # the best `limit` of the others that want to be on; where literal i is among
+        # the best, they are one more without it
+        if self._rank[i] < limit:
+            off[0] = self._prefix[min(limit + 1, arity)] - max(0.0, gain)
+        else:
+            off[0] = self._prefix[min(limit, arity)]
+        # it takes one of the `limit` places itself
+        on[0] = -INFINITY
+        if limit > 0 and self._rank[i] < limit - 1:
+            on[0] = gain + self._prefix[min(limit, arity)] - max(0.0, gain)
+        elif limit > 0:
+            on[0] = gain + self._prefix[min(limit - 1, arity)]
+
+    cdef void _sort(self, Py_ssize_t arity) noexcept nogil:
+        """Rank the gains, largest first, and sum up the best that are positive."""
+        cdef Py_ssize_t k
+        cdef int32_t best
+        cdef Heap heap
+        cdef HeapOrder order
+        heap.items, heap.size = &self._items[0], 0
+        order.values, order.by_number, order.places = &self._gain[0], True, NULL
+        for k in range(arity):
+            push(&heap, &order, <int32_t>k)
+        # a budget need not be used up, so that gains below zero count as zero
+        self._prefix[0] = 0.0
+        for k in range(arity):
+            best = heap.items[0]
+            pop(&heap, &order)
+            self._rank[best] = k
+            self._prefix[k + 1] = self._prefix[k] + max(0.0, self._gain[best])
+
+
+cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
+                                double* on, double* off) noexcept nogil:
+    """Best scores with input i on and off, beyond that of all literals off."""
+    # the best of the other inputs, all others as they want, and as they want but with
+    # at least one of them on
+    cdef double other = gains.second if i == gains.best else gains.top
+    cdef double free = gains.positive - max(0.0, gain)
+    cdef double some = free if other > 0.0 else other
+    # exactly one is on: this one, or the best of the others
+    if gains.condition == XOR:
+        on[0], off[0] = gain, other
+    elif gains.condition == ATMOSTONE:
+        on[0], off[0] = gain, max(0.0, other)
+    elif gains.condition == OR:
+        on[0], off[0] = gain + free, some
+    elif gains.condition == OROUT:
+        # with an input on, so is the output; with none, all may be off
+        on[0], off[0] = gains.output + gain + free, max(0.0, gains.output + some)
+    else:
+        on[0], off[0] = gains.output + gain, max(0.0, gains.output + other)
+
+
+cdef inline void _compare_output(const Gains* gains, double* on) noexcept nogil:
+    """Best score with the output on; with the output off, all literals are off."""
+    # it takes one input that is on, and more where they gain and are allowed
+    if gains.condition == XOROUT or not gains.top > 0.0:
+        on[0] = gains.output + gains.top
+    else:
+        on[0] = gains.output + gains.positive

@@ -1,0 +1,122 @@
+"""Max-product linear programming: block-coordinate descent over factors of any size.
+
+A. Globerson and T. Jaakkola, Fixing max-product, NIPS 2007. Factor f gives each of its
+variables i the message
+
+    lambda_fi(x_i) = -b_i(x_i)
+        + max_{x_f with x_i} (theta_f(x_f) + sum_k b_k(x_k)) / |f|
+
+with b_i = theta_i + sum of the messages of the other factors; then max over x_f of
+theta_f - sum of its messages is 0, and the sum of the variables' maxima of theta_i +
+all messages, the beliefs, is an upper bound that never rises.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY
+
+from sksstruct.inference.map.core._index import offsets
+from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.message_passing._higher cimport HigherFactors
+from sksstruct.inference.map.message_passing._messages cimport Messages
+
+
+@cython.final
+cdef class MaxProductLP(Messages):
+    """Messages of a graph.
+
+    Attributes
+    ----------
+    labeling : ndarray of shape (n_variables,), int32
+        The best state of each variable.
+    beliefs : ndarray of shape (n_states.sum(),)
+        Scores of the states with all messages.
+    bound : float
+        Upper bound on all scores; inf before the first sweep.
+    """
+
+    cdef Py_ssize_t[::1] _start     # of the message to each place in a scope
+    cdef HigherFactors _higher      # has room for a factor of any size
+
+    def __init__(self, MAPProblem problem):
+        # a message to each end of each edge, then to each variable of each factor
+        self._start = offsets(np.asarray(problem.states)[np.asarray(problem.scope)])
+        self._messages = np.zeros(self._start[problem.scope.shape[0]])
+        self._higher = HigherFactors(problem)
+
+    @property
+    def labeling(self):
+        # without regard to neighbors: a local search does the rest
+        return self.problem.best_states(self._beliefs)
+
+    def moved(self):
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t factor, place, first
+        messages = np.asarray(self._messages)
+        for factor in range(problem.n_factors):
+            first = problem.scope_first[factor]
+            for place in range(first, problem.scope_first[factor + 1]):
+                yield (factor, place - first,
+                       messages[self._start[place]:self._start[place + 1]])
+
+    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
+        """Update the edges and then the larger factors, or backward; then the bound."""
+        cdef Py_ssize_t factor, variable, k
+        cdef double top, work
+        for k in range(problem.n_factors):
+            factor = problem.n_factors - 1 - k if backward else k
+            work = self._update(problem, factor)
+            if problem.late(work):
+                self.bound = INFINITY
+                return 0
+        # factors are at zero by their messages: the bound is that of the variables
+        self.bound = 0.0
+        for variable in range(problem.n_variables):
+            top = -INFINITY
+            for k in range(problem.first[variable], problem.first[variable + 1]):
+                top = max(top, self._beliefs[k])
+            self.bound += top
+        return 0
+
+    cdef double _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """New messages of a factor to all of its variables; the work."""
+        cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
+        cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin
+        cdef Py_ssize_t width = self._higher.incoming.shape[1]
+        cdef double* incoming = &self._higher.incoming[0, 0]
+        cdef double* share = &self._higher.best[0, 0]
+        cdef double* belief
+        cdef double* without
+        cdef double* message
+        cdef double work = 1.0
+        # b: the beliefs without the messages of this factor
+        for i in range(arity):
+            variable = problem.scope[begin + i]
+            belief = &self._beliefs[problem.first[variable]]
+            without = incoming + i * width
+            message = &self._messages[self._start[begin + i]]
+            work *= problem.states[variable]
+            for k in range(problem.states[variable]):
+                without[k] = belief[k] - message[k]
+        if factor >= problem.n_edges:
+            work = self._higher.n_entries(problem, factor)
+            self._higher.maximize(problem, factor)
+        # each variable gets its share, 1 / |f|, of what all have together
+        for i in range(arity):
+            variable = problem.scope[begin + i]
+            belief = &self._beliefs[problem.first[variable]]
+            without = incoming + i * width
+            message = &self._messages[self._start[begin + i]]
+            if factor < problem.n_edges:
+                # messages of edges leave out what their receivers have
+                problem.message(factor, i == 0, incoming + (1 - i) * width, share)
+                for k in range(problem.states[variable]):
+                    belief[k] = 0.5 * (without[k] + share[k])
+                    message[k] = belief[k] - without[k]
+                continue
+            for k in range(problem.states[variable]):
+                belief[k] = share[k] / arity
+                message[k] = belief[k] - without[k]
+            share += width
+        return work

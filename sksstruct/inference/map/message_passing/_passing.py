@@ -1,0 +1,74 @@
+"""Common parts of message passing solvers: sweeps, searches, and when to stop."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from sksstruct.inference.map.core._decode import (
+    search_locally,
+    search_promising,
+    set_marginals,
+)
+from sksstruct.inference.map.core.solver import TEXTS as COMMON
+from sksstruct.inference.map.core.solver import MAPSolver
+from sksstruct.utils.progress import Status
+
+# Sweeps before the first local search; then each time half as many again.
+_FIRST_SEARCH = 8
+# The bound has stalled where it falls by less than this share of the gap.
+_LEAST_PROGRESS = 0.01
+# Texts for `sksstruct.utils._doc.fill_doc`.
+TEXTS = {
+    "sweeps": f"""
+max_iter : int, default=1000
+    Maximum number of sweeps.
+{COMMON["tol"].strip()}
+search : bool, default=True
+    Whether a local search occasionally improves the labelings.
+patience : int, default=40
+    Number of sweeps after which the solver stops if the bound has not fallen by more
+    than a hundredth of the gap.
+"""
+}
+
+
+@dataclass(eq=False, repr=False)
+class MessagePassing(MAPSolver):
+    """Base of solvers whose kernel has ``sweep(backward)``, labelings and beliefs."""
+
+    max_iter: int = 1000
+    tol: float = 1e-6
+    _: KW_ONLY
+    search: bool = True
+    patience: int = 40
+
+    # Called with the problem; makes the kernel.
+    _kernel = None
+    _parameter_constraints = {
+        **MAPSolver._parameter_constraints,
+        "search": ["boolean"],
+        "patience": MAPSolver._parameter_constraints["max_iter"],
+    }
+
+    def _run(self, run):
+        """Sweep until the run ends or the bound stalls; return the beliefs."""
+        messages = run.messages = self._kernel(run.problem)
+        checkpoint, next_search = np.inf, _FIRST_SEARCH
+        for k in range(run.max_iter):
+            bound = messages.sweep(k % 2 == 1)
+            run.offer(messages.labeling)
+            if self.search and k + 1 >= next_search:
+                next_search = int(1.5 * next_search) + 1
+                search = search_locally(run, messages.labeling)
+                search_promising(run, search, messages.beliefs)
+            if run.report(bound=bound):
+                break
+            # not at every sweep: the bound alternates a little between the directions
+            if k % self.patience == self.patience - 1:
+                gap = run.bound - run.score
+                if checkpoint - run.bound <= _LEAST_PROGRESS * gap:
+                    run.status = Status.STALLED
+                    break
+                checkpoint = run.bound
+        set_marginals(run, messages.beliefs)
+        return messages.beliefs

@@ -1,0 +1,31 @@
+cimport cython
+
+from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._tables cimport TableSpec
+from sksstruct.inference.map.message_passing._higher cimport HigherFactors
+
+
+@cython.final
+cdef class FactorSums:
+    # by place in the scope and state: what variables have, and soft max-marginals
+    cdef double[:, ::1] incoming, out
+    cdef HigherFactors _higher
+    cdef Py_ssize_t[::1] _state
+    # of a condition: gains, and sums over the inputs before and after one by how many
+    # of them are on
+    cdef double[::1] _gain
+    cdef double[:, ::1] _before, _after
+
+    cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
+    cdef void run(self, MAPProblem problem, Py_ssize_t factor,
+                  double share) noexcept nogil
+    cdef void _edge(self, MAPProblem problem, Py_ssize_t edge,
+                    double share) noexcept nogil
+    cdef void _table(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+                     double share) noexcept nogil
+    cdef void _condition(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+                         double share) noexcept nogil
+    cdef void _count(self, Py_ssize_t n_inputs, Py_ssize_t most,
+                     bint more) noexcept nogil
+    cdef double _others(self, const TableSpec* table, Py_ssize_t i, Py_ssize_t most,
+                        bint more, int on) noexcept nogil

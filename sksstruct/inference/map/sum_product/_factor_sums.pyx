@@ -1,0 +1,251 @@
+"""Sums over the joint states of one factor: edges, larger tables, conditions.
+
+Every variable i of a factor f has incoming scores a_i of its states. Wanted are
+
+    out_i(x_i) = r log sum_{x_f with x_i} exp((theta_f(x_f) + sum_k a_k(x_k)) / r)
+
+for all i, with r > 0, the share of the factor. With r = 0 these are max-marginals. Each
+sum is taken relative to its own largest term, so that no score is too large for it.
+
+Conditions on binary variables allow a number of literals that are on. Sums over the
+inputs before and after each one, by how many of them are on, take time in proportion to
+their number, times the limit of a budget.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY, exp, log
+
+from sksstruct.inference.map.core._problem cimport (
+    MAPProblem, arity_of, next_states, variable_at,
+)
+from sksstruct.inference.map.core._tables cimport (
+    BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
+)
+from sksstruct.inference.map.message_passing._higher cimport HigherFactors
+
+# What is below this, and added to one, cannot be seen.
+cdef double NOTHING = -45.0
+
+
+@cython.final
+cdef class FactorSums:
+    """Scratch for one factor at a time.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    """
+
+    def __cinit__(self, MAPProblem problem):
+        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=2))
+        self._higher = HigherFactors(problem)
+        # what variables have is where maxima look for it
+        self.incoming = self._higher.incoming
+        self.out = np.zeros((arity, problem.max_states))
+        self._state = np.zeros(arity, dtype=np.intp)
+        self._gain = np.zeros(arity)
+        # a condition without a budget counts to one
+        limits = [t.limit for t in problem.graph.tables
+                  if t.limit is not None and t.kind > DENSE
+                  and len(t.shape) > 2]
+        width = int(max(limits, default=1.0)) + 2
+        self._before = np.zeros((arity + 1, width))
+        self._after = np.zeros((arity + 1, width))
+
+    cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """About what a factor takes, in entries of a table."""
+        cdef Py_ssize_t arity = arity_of(problem, factor), i
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
+        # exponentials are dearer than entries
+        cdef double total = 4.0
+        if table.kind == LOGIC:
+            # conditions of many variables are never written out
+            total *= 4.0 * arity
+            if table.condition == BUDGET:
+                total *= table.limit + 1.0
+            return total
+        for i in range(arity):
+            total *= problem.states[variable_at(problem, factor, i)]
+        return total * arity
+
+    cdef void run(self, MAPProblem problem, Py_ssize_t factor,
+                  double share) noexcept nogil:
+        """Sums of a factor, edges before larger ones, in `out`."""
+        if factor < problem.n_edges:
+            self._edge(problem, factor, share)
+        elif problem.specs[problem.table_of[factor]].kind == DENSE:
+            self._table(problem, factor, arity_of(problem, factor), share)
+        else:
+            self._condition(problem, factor, arity_of(problem, factor), share)
+
+    # ---- edges ----
+
+    cdef void _edge(self, MAPProblem problem, Py_ssize_t edge,
+                    double share) noexcept nogil:
+        """Sums of an edge: over columns for its first end, over rows for the other."""
+        cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
+        cdef double weight = problem.weight(edge), total, term
+        cdef const double* first = &self.incoming[0, 0]
+        cdef const double* second = &self.incoming[1, 0]
+        cdef double* row_top = &self.out[0, 0]
+        cdef double* col_top = &self.out[1, 0]
+        # the sums of terms, relative to these maxima
+        cdef double* row_sum = &self._higher.best[0, 0]
+        cdef double* col_sum = &self._higher.best[1, 0]
+        cdef Py_ssize_t i, j, rows, cols
+        rows = problem.states[problem.ends[edge, 0]]
+        cols = problem.states[problem.ends[edge, 1]]
+        for i in range(rows):
+            row_top[i], row_sum[i] = -INFINITY, 0.0
+        for j in range(cols):
+            col_top[j], col_sum[j] = -INFINITY, 0.0
+        # the largest terms, in the order of a dense table
+        for i in range(rows):
+            for j in range(cols):
+                total = weight * entry_of(table, i, j) + first[i] + second[j]
+                row_top[i] = max(row_top[i], total)
+                col_top[j] = max(col_top[j], total)
+        # a second look at the entries is cheaper than room for all of them
+        for i in range(rows):
+            for j in range(cols):
+                total = weight * entry_of(table, i, j) + first[i] + second[j]
+                term = (total - row_top[i]) / share
+                if term > NOTHING:
+                    row_sum[i] += exp(term)
+                term = (total - col_top[j]) / share
+                if term > NOTHING:
+                    col_sum[j] += exp(term)
+        # each sum has its largest term, so that no logarithm is infinite
+        for i in range(rows):
+            row_top[i] += share * log(row_sum[i])
+        for j in range(cols):
+            col_top[j] += share * log(col_sum[j])
+
+    # ---- larger tables ----
+
+    cdef void _table(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+                     double share) noexcept nogil:
+        """Sums of a table of three or more variables."""
+        cdef const double* entries = problem.specs[problem.table_of[factor]].data
+        cdef Py_ssize_t begin = problem.scope_first[factor], i, k
+        cdef double total, term
+        for i in range(arity):
+            self._state[i] = 0
+            for k in range(problem.states[problem.scope[begin + i]]):
+                self.out[i, k] = 0.0
+        # the largest term of each sum first
+        self._higher.maximize(problem, factor)
+        # every entry once: it is a term of one sum for each variable
+        while True:
+            total = entries[0]
+            for i in range(arity):
+                total += self.incoming[i, self._state[i]]
+            for i in range(arity):
+                k = self._state[i]
+                term = (total - self._higher.best[i, k]) / share
+                if term > NOTHING:
+                    self.out[i, k] += exp(term)
+            entries += 1
+            if not next_states(problem, begin, arity, &self._state[0]):
+                break
+        for i in range(arity):
+            for k in range(problem.states[problem.scope[begin + i]]):
+                self.out[i, k] = self._higher.best[i, k] + share * log(self.out[i, k])
+
+    # ---- conditions ----
+
+    cdef void _condition(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+                         double share) noexcept nogil:
+        """Sums of a condition; what cannot be is as bad as a penalty."""
+        cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
+        cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
+        # "at least one" has no upper limit: one stands for more as well
+        cdef bint more = table.condition == OR or table.condition == OROUT
+        cdef Py_ssize_t n_inputs = arity - 1 if has_output else arity
+        cdef Py_ssize_t most = 1, i, true_state
+        cdef double output, on, off, all_off = 0.0, scale = share
+        if table.condition == BUDGET:
+            most = <Py_ssize_t>table.limit
+        # relative to all literals off, each one that is on counts by its gain
+        for i in range(arity):
+            true_state = 0 if table.data[i] else 1
+            all_off += self.incoming[i, 1 - true_state]
+            self._gain[i] = (self.incoming[i, true_state]
+                             - self.incoming[i, 1 - true_state]) / scale
+        self._count(n_inputs, most, more)
+        output = self._gain[arity - 1]
+        for i in range(arity):
+            if has_output and i == n_inputs:
+                # all inputs off, or one of them on, or more
+                off, on = 0.0, output + self._before[n_inputs, 1]
+            else:
+                off = self._others(table, i, most, more, 0)
+                on = self._gain[i] + self._others(table, i, most, more, 1)
+                if has_output:
+                    # with all inputs off, so is the output
+                    off, on = _log_add(0.0, output + off), output + on
+            # messages stay finite, as forests divide them by shares and add them up
+            off, on = all_off + scale * off, all_off + scale * on
+            true_state = 0 if table.data[i] else 1
+            self.out[i, true_state] = max(on, off + problem.penalty)
+            self.out[i, 1 - true_state] = max(off, on + problem.penalty)
+
+    cdef void _count(self, Py_ssize_t n_inputs, Py_ssize_t most,
+                     bint more) noexcept nogil:
+        """Sums over the inputs before, and from, each one, with 0, ..., most on."""
+        cdef Py_ssize_t i, c
+        cdef double gain
+        # none of no inputs is on
+        for c in range(most + 1):
+            self._before[0, c] = self._after[n_inputs, c] = 0.0 if c == 0 else -INFINITY
+        for i in range(n_inputs):
+            gain = self._gain[i]
+            self._before[i + 1, 0] = 0.0
+            for c in range(1, most + 1):
+                self._before[i + 1, c] = _log_add(
+                    self._before[i, c], self._before[i, c - 1] + gain)
+            # one that is on already may be joined by another
+            if more:
+                self._before[i + 1, 1] = _log_add(
+                    self._before[i + 1, 1], self._before[i, 1] + gain)
+        # the same from the other side
+        for i in range(n_inputs - 1, -1, -1):
+            gain = self._gain[i]
+            self._after[i, 0] = 0.0
+            for c in range(1, most + 1):
+                self._after[i, c] = _log_add(
+                    self._after[i + 1, c], self._after[i + 1, c - 1] + gain)
+            if more:
+                self._after[i, 1] = _log_add(
+                    self._after[i, 1], self._after[i + 1, 1] + gain)
+
+    cdef double _others(self, const TableSpec* table, Py_ssize_t i, Py_ssize_t most,
+                        bint more, int on) noexcept nogil:
+        """Sum over the other inputs, where input i is on or off and the output on."""
+        cdef Py_ssize_t before, least, room, seen = 0
+        cdef bint one = (table.condition == XOR or table.condition == XOROUT or more)
+        cdef double total = -INFINITY, some = -INFINITY, none = self._after[i + 1, 0]
+        # by how many are on before it, from the most on, with a sum over how many may
+        # be on after it: up to what is left, and at least one where none else is
+        for before in range(most, -1, -1):
+            room = most if more else most - before - on
+            while seen < room:
+                seen += 1
+                some = _log_add(some, self._after[i + 1, seen])
+            if room < 0:
+                continue
+            least = 1 if one and before + on == 0 else 0
+            total = _log_add(total, self._before[i, before]
+                             + (some if least else _log_add(none, some)))
+        return total
+
+
+cdef inline double _log_add(double x, double y) noexcept nogil:
+    """log(exp(x) + exp(y)), either of which may be -inf."""
+    cdef double high = max(x, y), low = min(x, y)
+    if low - high > NOTHING:
+        return high + log(1.0 + exp(low - high))
+    return high

@@ -1,0 +1,333 @@
+"""Marginals by loopy belief propagation, plain and tree-reweighted."""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from sksstruct.factor_graphs import FactorGraph, Logic
+from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core._reduce import Reduced, score_range
+from sksstruct.inference.map.sum_product._beliefs import Beliefs
+from sksstruct.inference.map.sum_product._forests import draw_forest
+from sksstruct.inference.map.sum_product.result import MarginalResult
+from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils.progress import Progress, Status
+
+# What is forbidden is improbable by this factor, as a logarithm, beside all else.
+_FORBIDDEN = 50.0
+# Variables of conditions whose marginals are written out.
+_MOST_VARIABLES = 20
+# Sweeps whose largest changes are compared, by what share they have to fall, and where
+# damping stops to rise.
+_WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
+COLUMNS = ("iteration", "seconds", "residual", "bound")
+
+
+@dataclass(eq=False, repr=False)
+class BeliefPropagation(BaseEstimator):
+    """Marginals and partition functions by message passing, for factors of any size.
+
+    The probability of a labeling is proportional to the exponential of its score. Both
+    kinds are exact on graphs without cycles. Factors are updated one after the other,
+    in alternating forward and backward sweeps.
+
+    Parameters
+    ----------
+    kind : {"bethe", "trw"}, default="bethe"
+        "bethe": loopy belief propagation. If it converges, the marginals are a
+        stationary point of the Bethe free energy, which estimates log Z. "trw":
+        tree-reweighted belief propagation [1]_. It has one fixed point, and an upper
+        bound on log Z, which is the mean of those of spanning forests. The bound is
+        valid whether or not the messages have converged.
+    max_iter : int, default=1000
+        Largest number of sweeps.
+    tol : float, default=1e-6
+        Tolerance. The messages have converged if no message changes by more than this
+        in a sweep, relative to its size if the size is above 1.
+    damping : "auto" or float, default="auto"
+        Weight of the old message in the new message, below 1. "auto" starts with 0 and
+        moves halfway to 1 whenever the largest change of a message has not fallen for
+        several sweeps.
+    factors : bool, default=False
+        Whether to also return the marginals of edges and larger factors. Conditions can
+        then have up to 20 variables.
+
+    References
+    ----------
+    .. [1] M. Wainwright, T. Jaakkola and A. Willsky, "A new class of upper bounds on
+       the log partition function", IEEE Trans. Information Theory 51, 2005.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.map import BeliefPropagation
+    >>> ring = FactorGraph([[0, 1.0], [0, 0], [0, 0]], [(0, 1), (1, 2), (2, 0)],
+    ...                    Potts(2, 0.5))
+    >>> result = BeliefPropagation("trw").solve(ring, random_state=0)
+    >>> result.converged
+    True
+    >>> print(result.marginals[0].round(2), round(result.bound, 2))
+    [0.28 0.72] 3.6
+    """
+
+    kind: Literal["bethe", "trw"] = "bethe"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    _: KW_ONLY
+    damping: float | Literal["auto"] = "auto"
+    factors: bool = False
+
+    _parameter_constraints = {
+        "kind": [StrOptions({"bethe", "trw"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "damping": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
+        "factors": ["boolean"],
+    }
+
+    def check(self) -> None:
+        """Raise an error if a parameter is not valid."""
+        validate_params(self)
+
+    def solve(
+        self,
+        graph: FactorGraph,
+        *,
+        time_limit: float | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[..., Any] | None = None,
+    ) -> MarginalResult:
+        """Marginals of a graph.
+
+        Parameters
+        ----------
+        graph : FactorGraph
+            The graph.
+        time_limit : float, default=None
+            Seconds after which to stop, from this call on; None: as long as it takes.
+        random_state : int, RandomState instance or None, default=None
+            Source of the random choices of spanning forests.
+        verbose : int, default=0
+            Whether to print every sweep.
+        callback : callable, default=None
+            ``callback(iteration, residual, bound)``; if it returns true the run stops.
+
+        Returns
+        -------
+        result : MarginalResult
+            Marginals, log Z, status and trace.
+        """
+        run = _Run(type(self).__name__, verbose, time_limit, callback)
+        self.check()
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        if self.factors:
+            _check_conditions(graph)
+        margin = _FORBIDDEN + float(np.log(graph.n_states).sum())
+        reduced = Reduced(graph, margin)
+        if not reduced.feasible:
+            run.status = Status.INFEASIBLE
+            return run.result(None, -np.inf, -np.inf)
+        problem = MAPProblem(reduced.graph, reduced.penalty)
+        run.limit(problem)
+        forests, shares = [], np.ones(reduced.graph.n_edges + reduced.graph.n_factors)
+        if self.kind == "trw":
+            rng = check_random_state(random_state)
+            forests, shares = _cover(problem, len(shares), rng, run)
+            # as many labelings as there are, each with the highest of all scores
+            high = score_range(reduced.graph)[1]
+            run.bound = high + float(np.log(reduced.graph.n_states).sum())
+            run.bound += reduced.offset
+        beliefs = Beliefs(problem, shares)
+        run.forests, run.offset = forests, reduced.offset
+        self._iterate(beliefs, run)
+        log_partition = run.bound
+        if self.kind == "bethe":
+            log_partition = beliefs.log_partition() + reduced.offset
+            if reduced.penalty and log_partition < reduced.lowest:
+                # beliefs in what is forbidden are no marginals
+                run.status = Status.NOT_FOUND
+                return run.result(None, -np.inf, run.bound)
+        if reduced.penalty and run.bound < reduced.lowest:
+            # the sum over all labelings is below the score of any that is allowed
+            run.status = Status.INFEASIBLE
+            return run.result(None, -np.inf, -np.inf)
+        marginals = _marginals(reduced, beliefs)
+        if marginals is None:
+            run.status = Status.NOT_FOUND
+        result = run.result(marginals, log_partition, run.bound)
+        if self.factors and marginals is not None:
+            result.factor_marginals = _factor_marginals(
+                reduced, beliefs, shares, result.marginals
+            )
+        return result
+
+    def _iterate(self, beliefs, run):
+        """Sweep until the messages have settled, and bound log Z from time to time."""
+        next_bound = 4
+        damping = _Damping() if self.damping == "auto" else None
+        beliefs.damping = 0.0 if damping else float(self.damping)
+        # whenever time is over, there is one
+        run.lower(beliefs)
+        for k in range(self.max_iter):
+            residual = beliefs.sweep(k % 2 == 1)
+            if damping:
+                beliefs.damping = damping.after(residual)
+            settled = residual <= self.tol
+            if settled or k + 1 in (next_bound, self.max_iter):
+                next_bound = int(1.5 * (k + 1)) + 1
+                run.lower(beliefs)
+            if run.report(residual, settled):
+                break
+        run.status = run.status or Status.MAX_ITER
+        if run.status is Status.STOPPED:
+            # the last look may be some sweeps ago
+            run.lower(beliefs)
+
+
+class _Damping:
+    """Damping that rises where messages do not settle."""
+
+    def __init__(self):
+        self._value, self._seen = 0.0, []
+
+    def after(self, residual):
+        """The damping to use after a sweep that changed messages by so much."""
+        self._seen.append(residual)
+        if len(self._seen) >= 2 * _WINDOW and self._value < _MOST_DAMPING:
+            before, now = self._seen[-2 * _WINDOW : -_WINDOW], self._seen[-_WINDOW:]
+            if max(now) > _FALLEN * max(before):
+                self._value = 0.5 * (1.0 + self._value)
+                self._seen = []
+        return self._value
+
+
+class _Run(Progress):
+    """Clock, bound and trace of a run."""
+
+    def __init__(self, name, verbose, time_limit, callback):
+        super().__init__(name, COLUMNS, COLUMNS[:1], verbose)
+        self._time_limit, self._callback = time_limit, callback
+        self.residual = self.bound = np.inf
+        self.forests, self.offset = [], 0.0
+
+    def limit(self, problem):
+        """Let kernels look at the clock."""
+        if self._time_limit is not None:
+            problem.limit_time(self._time_limit - self.seconds())
+
+    def late(self):
+        """Whether the time limit has passed."""
+        return self._time_limit is not None and self.seconds() >= self._time_limit
+
+    def lower(self, beliefs):
+        """Note the mean of log Z of the forests, if it is the lowest bound so far."""
+        if self.forests:
+            values = [beliefs.forest_log_partition(*forest) for forest in self.forests]
+            self.bound = min(self.bound, float(np.mean(values)) + self.offset)
+
+    def report(self, residual, settled):
+        """Note a sweep; whether to stop."""
+        self.n_iter += 1
+        self.residual = residual
+        self.record((self.n_iter, self.seconds(), residual, self.bound))
+        stop = self._callback is not None and self._callback(
+            self.n_iter, residual, self.bound
+        )
+        if settled:
+            self.status = Status.SETTLED
+        elif stop:
+            self.status = Status.STOPPED
+        elif self.late():
+            self.status = Status.TIME_LIMIT
+        return self.status is not None
+
+    def result(self, marginals, log_partition, bound):
+        """The result, with what was noted."""
+        return MarginalResult(
+            marginals, float(log_partition), float(bound), self.status, self.n_iter,
+            self.residual, self.trace.as_dict(),
+        )  # fmt: skip
+
+
+def _check_conditions(graph):
+    """Refuse conditions whose marginals are too large."""
+    for k, scope in enumerate(graph.factor_scopes):
+        table = graph.tables[graph.factor_tables[k]]
+        if isinstance(table, Logic) and len(scope) > _MOST_VARIABLES:
+            raise ValueError(
+                f"factors=True is for conditions of up to {_MOST_VARIABLES} variables: "
+                f"the marginals of factor {k}, of {len(scope)}, are too many"
+            )
+
+
+def _cover(problem, n_factors, rng, run):
+    """Spanning forests that have all factors together, and the share of each factor."""
+    counts, forests = np.zeros(n_factors), []
+    while not forests or counts.min(initial=1.0) == 0:
+        if run.late():
+            # no bound: each factor by itself would be a forest
+            return [], np.maximum(counts, 1.0) / max(1, len(forests))
+        order = np.argsort(counts + rng.random_sample(n_factors)).astype(np.intp)
+        forests.append(draw_forest(problem, order))
+        counts[forests[-1][0]] += 1
+    return forests, counts / len(forests)
+
+
+def _marginals(reduced, beliefs):
+    """Marginals of all variables; exactly zero where a state is forbidden.
+
+    None where messages let a variable have forbidden states only.
+    """
+    flat = beliefs.marginals()
+    parts = []
+    if len(flat):
+        parts = [flat]
+    marginals = reduced.marginals(parts)[: reduced.given.n_variables]
+    for v, row in enumerate(marginals):
+        row[np.asarray(reduced.given.unary(v)) == -np.inf] = 0.0
+        total = row.sum()
+        if not total > 0.0:
+            return None
+        row /= total
+    return marginals
+
+
+def _factor_marginals(reduced, beliefs, shares, marginals):
+    """Marginals of all edges and factors of the given graph."""
+    found = []
+    for k, (scope, table, weight) in enumerate(reduced.given._listed()):
+        place = int(reduced.places[k])
+        if place < 0:
+            # one variable at most that is not forced
+            found.append(_outer([marginals[v] for v in scope], np.multiply))
+            continue
+        table = table.dense()
+        if weight != 1.0:
+            with np.errstate(invalid="ignore"):
+                table = np.where(table == -np.inf, -np.inf, table * weight)
+        states = reduced.states[scope]
+        at = tuple(slice(None) if x < 0 else x for x in states)
+        scores = table[at] + _outer(beliefs.factor_scores(place), np.add)
+        scores = np.exp((scores - scores.max()) / shares[place])
+        full = np.zeros(table.shape)
+        full[at] = scores / scores.sum()
+        found.append(full)
+    return found
+
+
+def _outer(rows, combine):
+    """Sums or products of one entry of each row, as an array with an axis for each."""
+    out = rows[0]
+    for row in rows[1:]:
+        out = combine.outer(out, row)
+    return out

@@ -1,0 +1,56 @@
+"""Pointers to the entries of NumPy arrays, checked once, where a kernel is set up."""
+
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from libc.string cimport strchr
+
+
+cdef const void* address(object array, char kind, Py_ssize_t itemsize,
+                         bint writable) except? NULL:
+    """Where the entries of an array begin; its owner has to keep the array.
+
+    `kind` is that of NumPy's types: "f", "i" or "u".
+    """
+    cdef Py_buffer view
+    cdef const char* codes = "bhilqn"
+    cdef const void* entries
+    cdef bint fits
+    PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT
+                       | (PyBUF_WRITABLE if writable else 0))
+    if kind == c"f":
+        codes = "fd"
+    elif kind == c"u":
+        codes = "BHILQN?"
+    # a type in this computer's byte order has one letter
+    fits = (view.itemsize == itemsize and view.format[1] == 0
+            and strchr(codes, view.format[0]) != NULL)
+    entries = view.buf
+    PyBuffer_Release(&view)
+    if not fits:
+        raise TypeError(f"a kernel takes entries of kind '{chr(kind)}' with {itemsize} "
+                        f"bytes, got {array.dtype}")
+    return entries
+
+
+def checked(array, str kind, Py_ssize_t itemsize, bint writable=False):
+    """Return the address of the entries of an array, or raise what kernels would.
+
+    Parameters
+    ----------
+    array : ndarray
+        The array.
+    kind : str
+        Kind of its type, as NumPy has it: "f", "i" or "u".
+    itemsize : int
+        Bytes of an entry.
+    writable : bool, default=False
+        Whether the entries are to be written to.
+
+    Returns
+    -------
+    address : int
+        As ``array.ctypes.data``.
+    """
+    return <size_t> address(array, ord(kind), itemsize, writable)
