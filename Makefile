@@ -5,12 +5,12 @@ PY := $(VENV)/bin/python
 BENCH := benchmarks
 # each process takes neighboring tests, which share what they compute
 PARALLEL := -q -n 2 --dist worksteal
-# what builds and installs wheels is left to `make test-all`
-MARKS := -m "not packaging"
-# pip hides what Cython prints unless the build fails
+# what is compiled
+SOURCES := setup.py pyproject.toml $(shell find sksstruct -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+# a warning of Cython is an error
 export SKSSTRUCT_WARNINGS := error
 
-.PHONY: demo test test-all test-floors test-newest lint doc papers benchmarks fuzz sanitize clean
+.PHONY: demo build test test-all test-floors test-newest lint doc papers benchmarks fuzz sanitize clean
 
 demo: $(VENV)/demo
 	@echo "== training on handwritten years (less than a minute)"
@@ -21,59 +21,51 @@ demo: $(VENV)/demo
 	plt.savefig('demo/digit_strings.png', dpi=110)"
 	@echo "== wrote demo/digit_strings.png"
 
+# What is quick, on every kernel, model, solver and estimator
 test: $(VENV)/test
-	@echo "== running the tests (about five minutes on two cores)"
-	$(PY) -m pytest $(PARALLEL) $(MARKS)
+	@echo "== running the quick tests (three minutes on two cores)"
+	$(PY) -m pytest $(PARALLEL) -m "not packaging and not slow"
 
-# What continuous integration runs on top, besides lint and documentation: packaging, and
-# bounds checks.
-# The wheel that the tests of packaging build has the bounds checks: with it the kernels
-# run in their own tests and those of models and solvers, and with the instructions that
-# every processor has, those of BLAS too: no test may depend on the last bits.
-test-all: MARKS :=
+# All tests, packaging among them, and bounds checks. The wheel that the tests of
+# packaging build has these: with it the kernels run in their own quick tests, and with
+# the instructions that every processor has, those of BLAS too: no test may depend on
+# the last bits.
 test-all: export SKSSTRUCT_DIST := $(CURDIR)/build/dist
-test-all: test
-	@echo "== the kernels with bounds checks on, from the wheel"
+test-all: $(VENV)/test
+	@echo "== running all tests (ten minutes on two cores)"
+	$(PY) -m pytest $(PARALLEL)
+	@echo "== the tests of kernels with bounds checks on, from the wheel"
 	rm -rf build/debug && mkdir -p build/debug
 	$(PY) -m zipfile -e build/dist/*.whl build/debug
 	cp -r tests pyproject.toml build/debug/
 	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
 	cd build/debug && SKSSTRUCT_SIMD=baseline OPENBLAS_CORETYPE=Prescott $(CURDIR)/$(PY) -m pytest $(PARALLEL) \
-	  -k "not scikit_learn and not contract and not any_combination and not trials" \
-	  --deselect tests/models/test_models.py::test_optimum --ignore=tests/models/test_python.py \
-	  --ignore=tests/models/test_score_adapters.py --ignore=tests/solvers/test_box.py \
-	  --ignore=tests/solvers/test_agreement.py --ignore=tests/solvers/test_rates.py \
-	  --ignore=tests/solvers/test_claims.py --ignore=tests/solvers/test_partitioned.py \
-	  --ignore=tests/models/test_relaxed_graph.py --ignore=tests/models/test_score.py \
-	  --ignore=tests/models/test_scored_models.py --ignore=tests/solvers/test_bca.py \
-	  --ignore=tests/solvers/test_gdmm_graphs.py --ignore=tests/inference/map/test_time.py \
-	  --ignore=tests/solvers/test_contract.py --ignore=tests/utils/test_simd.py \
-	  tests/estimators/test_chain_constraints.py \
-	  tests/estimators/test_chain_many_labels.py tests/estimators/test_multilabel_losses.py \
-	  tests/inference tests/projections tests/models tests/solvers tests/feature_extraction tests/utils
+	  -m "not slow" $(OF_KERNELS)
 
-# The oldest supported versions, in an environment of their own; what is compiled, and
-# calls nothing of them, is left out, and so are examples, which the documentation runs,
-# and scikit-learn's checks, whose version is about the same.
+# Each kernel in the tests that are made for it. Solvers and models in Python, times and
+# instruction sets are not theirs.
+OF_KERNELS := tests/inference tests/projections tests/feature_extraction tests/utils/test_pointers.py \
+  tests/models/test_models.py tests/models/test_structure_oracles.py tests/models/test_smooth_losses.py \
+  tests/models/test_best_sets.py tests/solvers/test_bcfw.py tests/solvers/test_gdmm.py \
+  tests/solvers/test_gdmm_graphs.py tests/solvers/test_sdca.py tests/solvers/test_stochastic.py \
+  tests/solvers/test_partitioned.py tests/models/test_binary.py tests/models/test_segments.py \
+  tests/models/test_graph_inputs.py tests/models/test_dependencies.py tests/datasets tests/estimators/test_chain_constraints.py \
+  tests/estimators/test_chain_many_labels.py tests/estimators/test_multilabel_losses.py \
+  --ignore=tests/inference/map/test_time.py --deselect tests/models/test_models.py::test_optimum \
+  -k "not any_combination"
+
+# The oldest supported versions, in an environment of their own: a smoke test of
+# estimators and models.
 test-floors: $(VENV)/built build/floors/ready
-	@echo "== the tests with the oldest supported versions"
-	build/floors/bin/python -m pytest $(PARALLEL) -p no:cacheprovider -m "not packaging" \
-	  --ignore=tests/test_docstrings.py --ignore=tests/test_metadata.py \
-	  --ignore=tests/test_developers.py --ignore=tests/test_fuzz.py \
-	  --ignore=tests/test_annotations.py --ignore=tests/cluster/test_dask_lost_workers.py \
-	  --ignore=tests/cluster/test_dask_data.py --ignore=tests/cluster/test_dask_models.py \
-	  --ignore=tests/inference --ignore=tests/projections --ignore=tests/solvers \
-	  --ignore=tests/models --ignore=tests/test_examples.py --ignore=tests/test_pages.py \
-	  --ignore=tests/test_papers.py \
-	  -k "not scikit_learn"
+	@echo "== the smoke tests with the oldest supported versions"
+	build/floors/bin/python -m pytest $(PARALLEL) -p no:cacheprovider $(SMOKE)
 
 # The newest supported Python, if there is one beside $(PYTHON), with the newest versions
-# of everything: a smoke test of estimators and models. Every warning is an error in tests,
-# those of deprecation among them.
+# of everything. Every warning is an error in tests, those of deprecation among them.
 NEWEST := build/newest
-SMOKE := tests/datasets tests/factor_graphs tests/feature_extraction tests/metrics tests/models/test_models.py \
-  $(patsubst %,tests/estimators/test_%.py,calibrated json label_forms linear_ssvc lp_map multilabel segment_crf ssvm tagger) \
-  -k "not scikit_learn and not test_optimum"
+SMOKE := -m "not packaging and not slow" -k "not scikit_learn and not test_optimum" \
+  tests/datasets tests/factor_graphs tests/feature_extraction tests/metrics tests/models/test_models.py \
+  $(patsubst %,tests/estimators/test_%.py,calibrated json label_forms linear_ssvc lp_map multilabel segment_crf ssvm tagger)
 test-newest: $(VENV)/built
 	@newest=$$(.ci/newest-python $(PYTHON)) && if [ -z "$$newest" ]; then \
 	  echo "== no newer Python than $$($(PYTHON) -V) was found: the newest versions are not tested"; \
@@ -87,7 +79,8 @@ $(NEWEST)/ready: $(SOURCES)
 	@echo "== compiling for the newest Python"
 	test -x $(NEWEST)/bin/python || $(NEWEST_PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install -q "setuptools>=77" "cython>=3.1.2,<3.4"
-	$(NEWEST)/bin/python -m pip install -q --no-build-isolation -e .
+	$(NEWEST)/bin/python setup.py -q build_ext --inplace
+	SKSSTRUCT_COMPILED=1 $(NEWEST)/bin/python -m pip install -q --no-build-isolation -e .
 	$(NEWEST)/bin/python -m pip install -q pytest pytest-xdist hypothesis pandas matplotlib rich
 	@touch $@
 
@@ -107,8 +100,8 @@ SECONDS := 60
 fuzz: $(VENV)/test
 	$(PY) -W ignore -m tests.fuzz $(CAMPAIGNS) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-# The kernels' tests and a minute of fuzzing, built with the compiler's sanitizers in a
-# copy: addresses and undefined behavior, or SANITIZE=thread, for the tests that use
+# A job of every night, as `make fuzz` is: the kernels' tests and a minute of fuzzing,
+# built with the compiler's sanitizers in a copy: addresses and undefined behavior, or SANITIZE=thread, for the tests that use
 # threads. Needs gcc; takes an hour, or ten minutes.
 SANITIZE := address,undefined
 SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
@@ -144,7 +137,7 @@ doc: $(VENV)/doc
 	$(PY) doc/_links.py doc/_build/html
 
 # The page on the papers' claims has what this finds. Data: SKSSTRUCT_DATA.
-papers: $(VENV)/built
+papers: $(VENV)/built $(VENV)/installed
 	@echo "== the papers' claims at full size (about twenty minutes on one core)"
 	for script in gap_bcfw bmrm_pragam gdmm_map gdmm_learning casimir; do \
 	  $(PY) examples/papers/$$script.py --full --write doc/papers || exit 1; done
@@ -154,25 +147,31 @@ SCRIPTS := $(if $(QUICK),$(BENCH)/quick.py,$(BENCH)/bench_*.py $(BENCH)/solvers.
 benchmarks: $(VENV)/benchmark
 	for script in $(SCRIPTS); do $(PY) $$script || exit 1; done
 
-SOURCES := setup.py pyproject.toml $(shell find sksstruct -name '*.py[xd]' -o -name '*.pxd' -o -name '*.h')
-
 $(VENV)/bin/python:
 	@echo "== making an environment in $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q "setuptools>=77" "cython>=3.1.2,<3.4"
 
-# Built in place, so that examples and tests see the sources.
+# Built in place, so that examples and tests see the sources, and what has not changed is
+# not compiled again.
+build: $(VENV)/built
 $(VENV)/built: $(VENV)/bin/python $(SOURCES)
-	@echo "== compiling the kernels and installing what they need (about two minutes)"
-	$(PY) -m pip install -q --no-build-isolation -e .
+	@echo "== compiling the kernels that have changed (all of them: two minutes on two cores)"
+	$(PY) setup.py -q build_ext --inplace
 	@touch $@
 
-$(VENV)/demo: $(VENV)/built
+# Finds all modules in place.
+$(VENV)/installed: pyproject.toml | $(VENV)/built
+	@echo "== installing what they need"
+	SKSSTRUCT_COMPILED=1 $(PY) -m pip install -q --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/demo: $(VENV)/installed | $(VENV)/built
 	$(PY) -m pip install -q "matplotlib>=3.6.1"
 	@touch $@
 
 # The package is there: installed from the folder it would be compiled again.
-$(VENV)/test $(VENV)/doc $(VENV)/benchmark: $(VENV)/%: $(VENV)/built
+$(VENV)/test $(VENV)/doc $(VENV)/benchmark: $(VENV)/%: $(VENV)/installed | $(VENV)/built
 	@echo "== installing what '$*' needs"
 	$(PY) -m pip install -q "sksstruct[$*]"
 	@touch $@

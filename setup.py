@@ -4,13 +4,17 @@
 also writes the annotated HTML beside the sources. ``SKSSTRUCT_SANITIZE`` builds them
 with sanitizers of the compiler: ``address,undefined``, or ``thread``.
 ``SKSSTRUCT_WARNINGS=error`` makes an error of each warning that Cython gives.
+``SKSSTRUCT_COMPILED=1`` installs what ``build_ext --inplace`` has compiled: an editable
+installation would compile everything again.
 """
 
 import gzip
 import io
 import os
+import re
 import sys
 import tarfile
+from itertools import count
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -36,7 +40,6 @@ directives = {
 # A quarter of the C code, which only readers of it need.
 Options.emit_code_comments = annotate
 Options.warning_errors = os.environ.get("SKSSTRUCT_WARNINGS") == "error"
-headers = sorted(str(path) for path in Path("sksstruct").rglob("*.h"))
 # Debug symbols, which Python's own flags ask for, make wheels four times as large and
 # the build a quarter longer. Kernels with bounds checks run in tests only.
 compile_args = ["-O1" if debug else "-O3", "-g0", "-fno-math-errno"]
@@ -69,7 +72,6 @@ def extension(name, source):
     return Extension(
         name,
         [source],
-        depends=headers,
         include_dirs=["."],
         define_macros=list(no_shortcuts),
         extra_compile_args=compile_args,
@@ -98,6 +100,17 @@ levels = {
 microsoft = {"baseline": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]}
 
 
+def with_included(headers):
+    """Return headers and what these include, in order; those of the system not."""
+    found, left = set(), list(headers)
+    while left:
+        header = left.pop()
+        if header not in found and Path(header).is_file():
+            found.add(header)
+            left += re.findall(r'^#include "(.*)"', Path(header).read_text(), re.M)
+    return sorted(found)
+
+
 class BuildExt(build_ext):
     """Compile the row kernels once for each instruction set, into one extension."""
 
@@ -106,11 +119,21 @@ class BuildExt(build_ext):
         # here, as an editable install forgets what `setup` was told
         self.parallel = self.parallel or os.cpu_count()
 
-    def build_extension(self, ext):
+    def build_extensions(self):
+        stale = [ext for ext in self.extensions if self.is_stale(ext)]
+        self.numbers, self.n_stale = count(1), len(stale)
+        super().build_extensions()
+
+    def is_stale(self, ext):
+        """Whether a module has to be compiled."""
         path = self.get_ext_fullpath(ext.name)
-        if ext.name == kernels and (
-            self.force or newer_group([*ext.sources, *ext.depends], path)
-        ):
+        return self.force or newer_group([*ext.sources, *ext.depends], path)
+
+    def build_extension(self, ext):
+        if not self.is_stale(ext):
+            return
+        print(f"[{next(self.numbers)}/{self.n_stale}] Compiling {ext.name}", flush=True)
+        if ext.name == kernels:
             # universal2: both processors in one file
             universal = self.plat_name.endswith("universal2")
             x86 = universal or self.plat_name.endswith(("x86_64", "amd64"))
@@ -173,8 +196,8 @@ def rewrite(path, epoch):
             archive.addfile(member, content)
 
 
-def main():
-    """Translate the kernels and compile them, both side by side."""
+def translated():
+    """Return the modules, in C, several at a time."""
     modules = cythonize(
         [*extensions, extension(shared, "sksstruct/_cyutility.c")],
         compiler_directives=directives,
@@ -183,10 +206,20 @@ def main():
         # elsewhere new processes would run this file again
         nthreads=os.cpu_count() if sys.platform == "linux" else 0,
     )
+    for module in modules:
+        # Cython has found what a module declares, and not what that includes
+        own = ["sksstruct/utils/_simd_kernels.h"] if module.name == kernels else []
+        module.depends = with_included([*module.depends, *own])
+    # what takes longest first
+    return sorted(modules, key=lambda module: module.name != kernels)
+
+
+def main():
+    """Compile the modules, several at a time."""
+    compiled = os.environ.get("SKSSTRUCT_COMPILED", "0") not in ("", "0")
     setup(
         cmdclass={"build_ext": BuildExt, "sdist": Sdist},
-        # what takes longest first
-        ext_modules=sorted(modules, key=lambda module: module.name != kernels),
+        ext_modules=[] if compiled else translated(),
     )
 
 

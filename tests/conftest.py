@@ -12,8 +12,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 def pytest_collection_modifyitems(items):
-    """The longest test first, so that it does not run alone in the end."""
-    items.sort(key=lambda item: "packaging" not in item.keywords)
+    """The longest tests first, so that none of them runs alone in the end."""
+    items.sort(
+        key=lambda item: ("packaging" not in item.keywords, "slow" not in item.keywords)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -76,6 +76,7 @@ def test_pages_show_files():
     assert shown == (files | {"setup.py"}) - {"afternoon/__init__.py"}
 
 
+@pytest.mark.slow
 def test_oracle(build):
     best_interval = build("_interval").best_interval
     rng = np.random.RandomState(0)
@@ -92,6 +93,7 @@ def test_oracle(build):
         best_interval([np.nan])
 
 
+@pytest.mark.slow
 def test_model(build):
     model = build("interval").IntervalModel()
     X, y = intervals(40)
@@ -109,6 +111,7 @@ def test_model(build):
         auto.fit(X, [y[0], (5, 2), *y[2:]])
 
 
+@pytest.mark.slow
 def test_model_oracles(build):
     """Losses, solvers and methods that come with the oracles of the structure."""
     model = build("interval").IntervalModel()
@@ -139,6 +142,7 @@ def test_model_oracles(build):
         np.testing.assert_allclose(fitted.predict_marginals([x])[0], want, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_solver(build):
     solver = build("pegasos").Pegasos(max_iter=300, tol=0.02)
     data = make_chain(n_sequences=30, random_state=0)
@@ -153,6 +157,7 @@ def test_solver(build):
     assert other.dual_gap_ <= 0.02 * other.history_["primal"][0]
 
 
+@pytest.mark.slow
 def test_map_solver(build):
     rng = np.random.RandomState(0)
     edges = [(v, v + 1) for v in range(7)] + [(0, 4), (2, 6)]

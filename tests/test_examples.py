@@ -65,6 +65,7 @@ def test_gallery():
             assert link in text, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, capsys, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")

@@ -20,6 +20,7 @@ def python(*arguments):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_campaigns():
     """All in one process: to import the library takes longer than most of them."""
     run = python("-m", "tests.fuzz", "--seconds", "0", "--seed", "20", "--cases", "25")
@@ -56,6 +57,7 @@ except _forked.Finding as finding:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "how"),
     [("crash", "ended by signal 11"), ("wrong", "failed"), ("hang", "did not end")],

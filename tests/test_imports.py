@@ -119,6 +119,7 @@ def test_the_rule_sees_violations():
     assert found == ["models.chain", "estimators.y", "solvers", "losses"]
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported():
     """A fresh interpreter imports all packages; nothing heavy comes with them.
 

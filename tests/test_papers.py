@@ -35,6 +35,7 @@ def must_hold():
         yield name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", must_hold() if FOLDER.is_dir() else ())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_claims_at_small_size(name, load):

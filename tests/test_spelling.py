@@ -53,6 +53,7 @@ def test_british_words_are_found():
     assert british("a precise exercise: raise, otherwise, colormap, diameter") == []
 
 
+@pytest.mark.slow
 def test_spelling():
     if not (ROOT / "doc").is_dir():
         pytest.skip("not a source checkout")

@@ -46,6 +46,7 @@ from sksstruct.dask import (  # noqa: E402
 )
 
 
+@pytest.mark.slow
 def test_data_in_any_form(client, data, tmp_path):
     expected = local(data)
     X, y = data
@@ -84,6 +85,7 @@ def cumulated(y):
     return np.concatenate([[0], np.cumsum([len(row) for row in y])])
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_the_whole(client, data):
     X, y = data
     weight = np.random.default_rng(1).integers(0, 3, N).astype(float)
@@ -107,6 +109,7 @@ def test_weights_are_those_of_the_whole(client, data):
     assert tagger.score(cut) == pytest.approx(tagger.to_local().score(X, y, weight))
 
 
+@pytest.mark.slow
 def test_arrays(client):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 4))
@@ -138,6 +141,7 @@ def test_arrays(client):
         classifier.fit(rows.rechunk((30, 2)), labels)
 
 
+@pytest.mark.slow
 def test_label_sets(client):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
@@ -161,6 +165,7 @@ def test_label_sets(client):
             clone(classifier).set_params(**change).fit(rows, labels)
 
 
+@pytest.mark.slow
 def test_features_of_bags(client):
     sequences = [[[f"w{(3 * i + k) % 7}"] for k in range(3)] for i in range(20)]
     bag = db.from_sequence(sequences, npartitions=10)
@@ -266,6 +271,7 @@ def test_forms_that_are_none(client, data):
         local(data, solver=Partitioned(executor=DaskExecutor(client)))
 
 
+@pytest.mark.slow
 def test_without_dask_it_says_what_to_install():
     code = (
         "import sys; sys.modules['dask'] = None; import sksstruct\n"

@@ -27,6 +27,7 @@ from cluster.helpers import OPTIONS, PARTS, B, Killing, N, in_parts, local, same
 from sksstruct.dask import DaskChainCRF, DaskExecutor, DaskSegmentCRF  # noqa: E402
 
 
+@pytest.mark.slow
 def test_killed_workers_change_nothing(client, data, monkeypatch):
     monkeypatch.setattr(training, "DaskExecutor", Killing)
     # of two workers: soon there is none left for a while
@@ -41,6 +42,7 @@ def test_killed_workers_change_nothing(client, data, monkeypatch):
     assert Killing.seen["advance"] > tagger.n_iter_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("distributed_class", "alone"),
     [
@@ -68,6 +70,7 @@ def test_killed_workers_and_other_structures(
     assert Killing.seen["advance"] > found.n_iter_ > 6
 
 
+@pytest.mark.slow
 def test_only_what_has_changed_is_sent(client, monkeypatch):
     rng = np.random.default_rng(0)
     words = [rng.integers(0, 4000, rng.integers(1, 4)) for _ in range(N)]
@@ -93,6 +96,7 @@ def die_once(marker):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_in_a_round(client, data, tmp_path, acting):
     acting(partial(die_once, tmp_path / "dead"), 0)
     pids = set(client.run(os.getpid).values())
@@ -139,6 +143,7 @@ def n_hosts():
     return len(sksstruct.dask._host._HOSTS)
 
 
+@pytest.mark.slow
 def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
     X, y = data
     solver = Partitioned(

@@ -46,6 +46,7 @@ def sequences():
     return X, [["abc"[w % 3] for w in row] for row in words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -92,6 +93,7 @@ def test_stopping_by_parts_set_aside(client):
     assert found == {"X", "early_stopping:"}
 
 
+@pytest.mark.slow
 def test_probabilities_in_any_form(client):
     X, y = sequences()
     tagger = DaskChainCRF(loss="log", random_state=0, client=client)
@@ -126,6 +128,7 @@ def test_names_of_tasks(client):
     assert {f"sksstruct-{kind}" for kind in kinds} <= set(names)
 
 
+@pytest.mark.slow
 def test_classes_of_different_cost(client):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, 4))
@@ -220,6 +223,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_structured_outputs(client, name):
     model, make = MODELS[name]

@@ -35,6 +35,7 @@ from sksstruct.dask import DaskChainCRF, DaskExecutor  # noqa: E402
 from sksstruct.dask._parts import as_parts  # noqa: E402
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 def test_same_bits_anywhere(client, data, loss, monkeypatch):
     expected = local(data, loss=loss)
@@ -70,6 +71,7 @@ def fail_without_words():
     raise ValueError(threading.Lock())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act, kind, text",
     [
@@ -92,6 +94,7 @@ def test_errors_of_rounds(client, data, acting, act, kind, text):
     same_bits(tagger, local(data))
 
 
+@pytest.mark.slow
 def test_a_worker_answers_while_a_round_is_at_work(client, data, acting, tmp_path):
     marker = tmp_path / "at work"
     acting(partial(wait_for_word, marker), 0)
@@ -100,6 +103,7 @@ def test_a_worker_answers_while_a_round_is_at_work(client, data, acting, tmp_pat
     same_bits(tagger, local(data))
 
 
+@pytest.mark.slow
 def test_interrupts_in_a_round(client, data, acting, tmp_path, monkeypatch):
     marker, result, seen = tmp_path / "at work", DaskExecutor._result, []
 
@@ -152,6 +156,7 @@ def test_threads_of_a_worker(data, monkeypatch):
     same_bits(tagger, expected)
 
 
+@pytest.mark.slow
 def test_workers_that_are_out_of_reach(client, data, monkeypatch):
     names = counted_tasks(monkeypatch)
     expected = local(data)
@@ -173,6 +178,7 @@ def test_workers_that_are_out_of_reach(client, data, monkeypatch):
     assert names["send"] >= tagger.n_iter_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["connection", "actor"])
 def test_what_breaks_on_the_way(client, data, monkeypatch, broken):
     names, ask, seen = counted_tasks(monkeypatch), DaskExecutor._ask, Counter()
@@ -205,6 +211,7 @@ def test_what_breaks_on_the_way(client, data, monkeypatch, broken):
     assert (names["advance"] > 0) == (broken == "connection")
 
 
+@pytest.mark.slow
 def test_a_client_that_is_closed_in_a_round(client, data, acting, tmp_path):
     marker = tmp_path / "at work"
     acting(partial(wait_for_word, marker), 0)
@@ -214,6 +221,7 @@ def test_a_client_that_is_closed_in_a_round(client, data, acting, tmp_path):
             DaskChainCRF(client=other, **OPTIONS).fit(in_parts(data))
 
 
+@pytest.mark.slow
 def test_a_client_that_is_closed_meanwhile(client, data, monkeypatch):
     other = distributed.Client(client.scheduler.address, set_as_default=False)
 
@@ -229,6 +237,7 @@ def test_a_client_that_is_closed_meanwhile(client, data, monkeypatch):
         tagger.fit(in_parts(data))
 
 
+@pytest.mark.slow
 def test_keys_of_two_models_with_one_address(client, data, monkeypatch):
     # as in two processes that use the same cluster
     monkeypatch.setattr(training, "id", lambda each: 1, raising=False)

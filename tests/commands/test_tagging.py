@@ -270,6 +270,7 @@ def test_version(capsys):
     assert capsys.readouterr().out == __version__ + "\n"
 
 
+@pytest.mark.slow
 def test_reader_that_stops(files):
     data, model = files
     main(["train", data, "-m", model])

@@ -166,6 +166,7 @@ class TestFetch:
         with pytest.raises(ValueError, match="not UTF-8"):
             datasets.read_conll(path)
 
+    @pytest.mark.slow
     def test_conll2000(self, data_home):
         train = datasets.fetch_conll2000(data_home=data_home, download_if_missing=False)
         assert len(train.words) == 8936 and sum(map(len, train.words)) == 211727
@@ -182,6 +183,7 @@ class TestFetch:
         assert set(small.fold) == {0} and 0 not in rest.fold
         assert data.X[0].shape == (len(data.y[0]), 128)
 
+    @pytest.mark.slow
     def test_ocr_letters_from_the_public_format(self, data_home, tmp_path):
         """The same data written as letter.data.gz and read again."""
         with np.load(data_home / "ocr_letters.npz") as z:

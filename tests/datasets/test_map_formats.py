@@ -302,6 +302,7 @@ def test_cfn_errors(tmp_path, text, message):
         load_cfn(write(tmp_path, "a.cfn", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cfn", "erg", "words"])
 def test_broken_files(tmp_path, kind):
     """Mutations: a clear error or a graph, and never much memory."""

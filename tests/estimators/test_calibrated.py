@@ -92,6 +92,7 @@ def test_frozen(kind):
     assert found.classes_.tolist() == LABELS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [False, True])
 def test_weights_count_sequences(frozen):
     """In the fits, in the temperature, and in the score; 0 leaves one out."""
@@ -122,6 +123,7 @@ def test_weights_count_sequences(frozen):
     assert found.score(X, y) != pytest.approx(share, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_scikit_learn():
     _, X, y = sentences(30)
     tagger = CalibratedTagger(make_tagger(random_state=0), cv=3)

@@ -618,6 +618,7 @@ def test_ocr_small_figures(data_home):
     assert dual == pytest.approx(model.dual_loss_ - w @ w / 626 / 2, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alpha", "low", "high"),
     [

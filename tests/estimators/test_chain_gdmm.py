@@ -159,6 +159,7 @@ def test_forbidden_transitions_of_many_labels():
     np.testing.assert_allclose(*values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forbidden", [None, FORBIDDEN], ids=["free", "forbidden"])
 def test_labels_that_were_not_observed(forbidden, form):
     """Rounds of completing and training end where they do with the exact oracle."""
@@ -248,6 +249,8 @@ def test_warm_start(change):
     assert tagger.objective_ == pytest.approx(cold.objective_, abs=max(certificates))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 def test_warm_start_of_what_does_not_fit():
     X, y = data()
     tagger = ChainCRF(0.05, solver=SOLVER, warm_start=True, random_state=0).fit(X, y)

@@ -305,6 +305,8 @@ class TestSolver:
         if "fit_intercept" in change:
             assert not model.intercept_.any() and not model.start_.any()
 
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.slow
     def test_hinge_duals_must_still_be_allowed(self):
         rng = np.random.RandomState(0)
         y = [np.array([0, 1, 0, 1, 2]), np.array([1, 2, 1])] * 5

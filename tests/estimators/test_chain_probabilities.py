@@ -333,6 +333,7 @@ def test_the_hinge_says_what_it_lacks():
         assert hasattr(tagger, "explain")
 
 
+@pytest.mark.slow
 def test_served_by_another_process(tmp_path):
     """Saved with joblib, loaded where nothing else was imported, one sentence."""
     X = [[{"w": "Ada"}, {"w": "ran"}], [{"w": "he"}, {"w": "ran"}]]

@@ -60,6 +60,7 @@ POSITION = st.dictionaries(NAME, ITEM, max_size=5)
 SEQUENCES = st.lists(st.lists(POSITION, min_size=1, max_size=4), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @settings(
     max_examples=30,

@@ -138,6 +138,7 @@ class TestChain:
             one, other = (fitted(times(X, c), y, **parameters) for c in (1.0, 0.25))
             assert_same_bits(one, other, 0.25)
 
+    @pytest.mark.slow
     @given(
         st.integers(0, 50),
         st.floats(1e-3, 1e3),

@@ -201,6 +201,7 @@ def test_every_graph_has_a_seed_of_its_own():
     assert all(isinstance(seed, int) for seed in runs[0])
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_callbacks_and_limits():
     X = [random_graph(np.random.default_rng(k), n=40, m=150) for k in range(2)]
     seen = []
@@ -337,6 +338,7 @@ def test_toulbar2(seed):
         assert best - 1e-9 <= result.bound <= best + 1e-6 * max(1.0, abs(best))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_TOULBAR2, reason="needs pytoulbar2")
 def test_toulbar2_returns_what_it_has():
     rng = np.random.default_rng(0)
@@ -350,6 +352,7 @@ def test_toulbar2_returns_what_it_has():
     assert result.trace["seconds"][-1] < 10.0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot")
 def test_the_process_of_toulbar2_ends_with_its_parent():
     child = (
@@ -370,6 +373,7 @@ def test_the_process_of_toulbar2_ends_with_its_parent():
         assert process.stdout.read() == ""
 
 
+@pytest.mark.slow
 def test_module_runs(tmp_path):
     path = tmp_path / "a.wcsp"
     path.write_text("s 2 2 1 9\n2 2\n2 0 1 0 1\n0 0 3\n")

@@ -120,6 +120,7 @@ def test_predictions():
     assert again.is_mixed and repr(again) == repr(mixed)
 
 
+@pytest.mark.slow
 def test_other_estimators():
     mixed, csr, y = problem()
     tags = [["BIO"[k % 3] + ("-x" if k % 3 < 2 else "") for k in row] for row in y]

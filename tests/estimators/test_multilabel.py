@@ -47,6 +47,7 @@ def why(estimator):
     return failing
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
         PRECISE,
@@ -62,6 +63,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_chains_by_gdmm_are_estimators():
     check_ragged_estimator(ChainCRF(1.0, solver=GDMM(20, 1e-9), random_state=0))
 
@@ -188,6 +190,7 @@ def test_training_many_labels_agrees_with_few():
     assert relaxed.objective_ >= exact.objective_ - exact.dual_gap_ - 1e-9
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("solver", ["gdmm", "bca", "soft_bcfw"])
 def test_solvers_of_the_relaxation_do_not_enumerate(solver):
     X, Y = data()

@@ -107,6 +107,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=repr)
 @given(
     seed=st.integers(0, 3),

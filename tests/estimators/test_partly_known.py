@@ -70,6 +70,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_scores_are_those_of_known_labels(name):
     # the model of segments knows no tags without roles
@@ -108,6 +109,7 @@ def test_weighted_scores(name):
     assert estimator.score(X, partly) != pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:there are no chunks in y_pred")
 @pytest.mark.parametrize("name", ["hinge", "log", "segments, log", "tagger"])
 @pytest.mark.parametrize(

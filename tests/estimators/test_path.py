@@ -150,6 +150,7 @@ def test_guarantee(task, solver, relative):
         assert value - lower_bound(estimator, X, y, alpha) <= allowed + 1e-9
 
 
+@pytest.mark.slow
 def test_a_relative_epsilon_is_met_by_weights_that_have_learned():
     """Where losses are rare, weights that ignore the data are near the optimum."""
     rng = np.random.RandomState(0)
@@ -183,6 +184,7 @@ def test_gaps_are_those_of_the_weights():
     assert (np.diff(path.seconds) >= 0).all()
 
 
+@pytest.mark.slow
 def test_kappa_and_epsilon():
     """Smaller kappa makes longer segments; they are O(sqrt(epsilon)) long."""
     estimator, X, y = chain()
@@ -288,6 +290,7 @@ def test_the_default_grid_is_around_the_alpha_of_the_estimator():
         ssvm_path(logistic()[0].set_params(alpha=0), X, y, method="grid")
 
 
+@pytest.mark.slow
 def test_a_grid_starts_from_the_alpha_before():
     """It takes fewer passes than fits from zero, for each kind of warm start."""
     alphas = 0.4 * 2.0 ** -np.arange(8)
@@ -615,6 +618,7 @@ class TestCV:
                 )
         assert found[:2] == found[2:]
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore:there are no chunks in y_pred")
     def test_rare_labels(self):
         """The best alpha has learned the rare label; an alpha that is large has not."""
@@ -724,6 +728,7 @@ class TestCV:
         assert search.predict_proba(X)[0].shape[1] == 3
         assert not hasattr(SSVMPathCV(ChainCRF()), "predict_proba")
 
+    @pytest.mark.slow
     def test_ragged(self):
         estimator, X, y = chain()
         search = SSVMPathCV(estimator, cv=3, n_jobs=2).fit(X, y)

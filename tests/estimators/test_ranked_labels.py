@@ -115,6 +115,7 @@ def test_bad_input(data):
         fitted(X, Y[:, 0]).predict_topk(X, 1)
 
 
+@pytest.mark.slow
 def test_exact_sets_where_the_relaxation_leaves_eighteen_labels_open(data):
     """Up to 16 labels are enumerated with any inference, and up to 20 with "exact"."""
     n, rng = 18, np.random.default_rng(2)

@@ -188,6 +188,7 @@ def fitted_chains(draw):
     return X, weights, forbidden, excluded
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(chain=fitted_chains())
 def test_oracles_equal_enumeration(chain):

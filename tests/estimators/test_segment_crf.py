@@ -286,6 +286,7 @@ def objective(tagger, X, y):
     return total / len(X) + 0.5 * tagger.alpha_ * (w @ w)
 
 
+@pytest.mark.slow
 def test_mini_batches():
     """A stream of all sequences, again and again, comes close to the optimum."""
     X, y = sentences(80)
@@ -348,6 +349,7 @@ def test_bad_mini_batches(text):
         SegmentCRF(**params).partial_fit(X, y, classes)
 
 
+@pytest.mark.slow
 def test_searches():
     X, y = sentences(60)
     params = {"min_length": [1], "loss_unit": ["position", "segment"]}
@@ -382,6 +384,7 @@ def test_probabilities_need_the_likelihood():
         SegmentCRF().predict(X)
 
 
+@pytest.mark.slow
 def test_steady_where_a_chain_flickers():
     """Durations that are known help where single positions tell little."""
     rng = np.random.RandomState(0)

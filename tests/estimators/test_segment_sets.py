@@ -70,6 +70,7 @@ def negative_log_likelihood(model, w, x, row):
     return np.logaddexp.reduce(scores) - np.logaddexp.reduce(scores[agree])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", LETTERS)
 def test_likelihood_by_enumeration(scheme):
     X, y = sentences(12, longest=4)

@@ -277,6 +277,7 @@ def test_missing_classes(classifier, form, missing):
             classifier.fit(np.eye(3), form(y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classifier", [SSVMClassifier(), LinearSSVC()], ids=str)
 def test_only_the_tolerance_fails_checks_of_defaults(classifier):
     """As the page of questions says; the tests above pass with a small tolerance."""

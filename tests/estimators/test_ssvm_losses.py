@@ -250,6 +250,7 @@ def test_smoothing_by_the_k_best():
     assert 0.0 <= classifier.topk_exact_ <= 1.0
 
 
+@pytest.mark.slow
 def test_search_and_path():
     X, y = load_iris(return_X_y=True)
     grid = {"alpha": [1.0, 1e-3], "loss": ["hinge", "log"]}
@@ -326,6 +327,7 @@ def test_which_probabilities_there_are():
     assert classifier.predict_proba(X[:2]).shape == (2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log", "smoothed_hinge"])
 def test_auto_minds_the_size_of_features(loss):
     """Dual ascent would take thousands of passes over features in the hundreds."""

@@ -155,6 +155,7 @@ class TestTagger:
 class TestCrossValidation:
     """scikit-learn gets one array for each sequence, whatever their lengths."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "lengths", [[2, 4, 6, 0, 5, 5, 4], [4] * 7, [1] * 7], ids=str
     )

@@ -54,6 +54,7 @@ def test_word_vectors_are_read_by_skops(tmp_path):
     assert read.predict(X)[0].tolist() == tagger.predict(X)[0].tolist()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_prune_cannot_do(tmp_path):
     tagger = make_tagger(score_function=ELUScore(), max_iter=3, random_state=0)
     tagger.fit(X, y)

@@ -179,6 +179,7 @@ def fitted_chains(draw):
     return X, weights, forbidden, excluded
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(chain=fitted_chains())
 def test_oracles_equal_enumeration(chain):
@@ -255,6 +256,7 @@ class TestFrankWolfe:
             chain.flatten(model), step / alpha * psi, rtol=1e-9, atol=1e-12
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("length", [5, 60])
     @pytest.mark.parametrize(
         "options",

@@ -71,6 +71,7 @@ def test_the_total_must_exceed_the_best(solver):
     check_the_best(solver, unaries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("solver", ["auto", "highs"])
 def test_the_total_must_exceed_the_best_with_edges(solver, seed):

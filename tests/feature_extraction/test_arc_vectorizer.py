@@ -120,6 +120,7 @@ def check_rows(vectorizer, X, known, affixes=()):
             assert set(names[columns]) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("min_count", [1, 2, 5])
 @pytest.mark.parametrize("with_trees", [True, False])
 @pytest.mark.parametrize("more", [False, True])

@@ -79,6 +79,7 @@ def test_errors_of_the_hasher():
 words = st.lists(st.lists(st.lists(st.sampled_from("abcdefgh")), max_size=3))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(words, st.integers(1, 4), st.lists(st.integers(0, 8), max_size=3), st.booleans())
 def test_merged_vocabularies_are_those_of_all_data(X, min_count, cuts, in_pairs):

@@ -71,6 +71,7 @@ def check_rows(packed, names, rows):
         assert found == {name: v for name, v in row.items() if name in names}
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(SEQUENCES, SEQUENCES, st.sampled_from(["=", ":", "", "漢"]))
 def test_agrees_with_the_reference(X, X_new, separator):

@@ -46,6 +46,7 @@ def test_trees(forest, k, solve):
     assert len(scores) == min(k, count)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(attractive_graphs(max_variables=4), st.integers(1, 12), st.booleans())
 def test_cuts(graph, k, solve):

@@ -36,6 +36,7 @@ def test_equals_enumeration_with_tie_rule(graph):
         np.testing.assert_array_equal(labeling, fewest_ones(everything))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(attractive_graphs())
 def test_max_marginals(graph):
@@ -43,6 +44,7 @@ def test_max_marginals(graph):
     np.testing.assert_array_equal(min_cut_max_marginals(*graph), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(st.data())
 def test_warm_starts_change_nothing(data):

@@ -16,6 +16,7 @@ from sksstruct.inference import (
 from sksstruct.inference.parts._topk import BestPlacements
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(placements())
 def test_equals_tables(problem):

@@ -125,6 +125,7 @@ def assert_means(problem, means, expected, atol):
             assert value is None or value.size == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(problems(), st.integers(1, 12))
 def test_best_with_tie_rule(problem, k):
@@ -177,6 +178,7 @@ def test_sums(problem, mu):
     np.testing.assert_allclose(result.segments, list(expected.values()), atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(problems(size=4))
 def test_scores_and_indicators(problem):

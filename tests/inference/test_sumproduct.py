@@ -90,6 +90,7 @@ def test_all_row_widths(n_states, scale):
     np.testing.assert_allclose(edges.sum(axis=1), expected[1:], atol=1e-11)
 
 
+@pytest.mark.slow
 def test_long_chains_keep_their_digits():
     """Thousands of positions: products of normalizers leave the range of doubles."""
     rng = np.random.RandomState(0)

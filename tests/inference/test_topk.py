@@ -22,6 +22,7 @@ def test_equals_enumeration_with_tie_rule(chain, k):
     np.testing.assert_array_equal(scores, expected_scores[:k])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_states", [1, 3, 4, 5, 22, 33, 130])
 @pytest.mark.parametrize("k", [1, 2, 50])
 def test_all_row_widths(n_states, k):

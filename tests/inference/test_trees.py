@@ -131,6 +131,7 @@ def test_topk_of_one():
     assert len(max_product_topk([[-np.inf], [0.0]], [], [], 2)[0]) == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(st.one_of(forests(), forests(WILD)))
 def test_sum_product(forest):
@@ -179,6 +180,7 @@ def test_a_chain_is_a_tree(n_states):
         np.testing.assert_allclose(pairs, chain[2], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_large_star_and_deep_chain():
     """Neither many children nor great depth is a problem."""
     n = 20_000

@@ -293,6 +293,7 @@ def test_scorers_of_taggers():
         bio(tagger.fit(X, y), X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "n_chunks"),
     [

@@ -180,6 +180,7 @@ def numbers(true, found, scheme, strict):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", LETTERS)
 @pytest.mark.parametrize("strict", [False, True])
 def test_chunks_do_not_depend_on_predictions_without_a_label(scheme, strict):
@@ -215,6 +216,7 @@ def slow_counts(true, found, known):
     return n_true, n_found, n_right
 
 
+@pytest.mark.slow
 def test_chunks_one_by_one():
     total = 0
     for seed in range(30):
@@ -227,6 +229,7 @@ def test_chunks_one_by_one():
     assert total > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", LETTERS)
 @pytest.mark.parametrize("strict", [False, True])
 def test_chunks_with_known_ends_are_those_of_the_pieces(scheme, strict):

@@ -96,6 +96,7 @@ def masks(seed, n=4, n_classes=3):
     return true, [np.where(rng.rand(*y.shape) < 0.5, y, 0) for y in true]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(SEEDS)
 def test_masks_are_the_jaccard_score_of_all_pixels(seed):
@@ -114,6 +115,7 @@ def test_masks_are_the_jaccard_score_of_all_pixels(seed):
     assert mask_iou_score(true, found, sample_weight=weight) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(SEEDS)
 def test_masks_image_by_image(seed):

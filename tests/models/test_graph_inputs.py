@@ -69,6 +69,7 @@ def test_weighted_loss(model, normalization):
         assert model.loss(labels, labels, x.node_weights) == 0.0
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
@@ -217,6 +218,7 @@ def test_likelihood_with_a_scale():
         np.testing.assert_allclose(a, b, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scale_is_automatic_for_cuts():
     rng = np.random.RandomState(0)
     images, masks = zip(*(disk(5, rng) for _ in range(4)), strict=True)

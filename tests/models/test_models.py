@@ -176,6 +176,7 @@ class Interpreted:
         return BoundPython(self, *self.given, examples[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in EVERY if EVERY[n][0].bounds() is None])
 @pytest.mark.parametrize(
     "solver",

@@ -72,6 +72,7 @@ def test_scores_of_labels_are_those_of_all_sets(n_labels):
     np.testing.assert_allclose(near, exact, atol=1e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.booleans()),
                 min_size=1, max_size=9))  # fmt: skip
@@ -176,6 +177,7 @@ def test_weights_of_samples_are_repetitions(name):
         np.testing.assert_allclose(one.thresholds, other.thresholds, atol=0.05)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_values_of_f1_are_those_of_scikit_learn(seed):

@@ -126,6 +126,7 @@ def test_casimir_needs_the_k_best():
             fit(Plain(), X, y, solver="casimir")
 
 
+@pytest.mark.slow
 def test_bounds():
     """Bounds that the model asks for hold, at the optimum of the bounded problem."""
 
@@ -157,6 +158,7 @@ def test_bounds():
             fit(Bounded(), X, y)
 
 
+@pytest.mark.slow
 def test_estimator():
     X, y = rankings(30)
     classifier = fit(Ranking(), X, y)

@@ -133,6 +133,7 @@ def test_topk_of_a_classifier():
         assert len({tuple(one) for one in some}) == 3
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_as_a_model():
     X, y = grids(3)
     # on trees, where decoding is the oracle of training: elsewhere a fractional answer

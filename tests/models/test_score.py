@@ -195,6 +195,7 @@ def test_learns_what_no_linear_score_can(loss):
         np.testing.assert_allclose(means[0].sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 @pytest.mark.parametrize(
     "solver",
@@ -230,6 +231,7 @@ def test_without_regularization(loss, solver):
     assert (np.diff(values) <= 1e-12).all() and values[-1] < 0.5 * values[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "log", SmoothedHinge("l2", 0.5, 10)])
 @pytest.mark.parametrize("inner", ["lbfgs", "casimir"])
 @pytest.mark.filterwarnings("ignore:training did not converge")

@@ -94,6 +94,7 @@ def network(request):
     module.config.update("jax_enable_x64", before)
 
 
+@pytest.mark.slow
 def test_same_as_in_numpy(network):
     name, score, _, precision = network
     elu, (d, k) = ELUScore(N_HIDDEN), (3, 2)
@@ -152,6 +153,7 @@ def sequences(n, seed, share=0.0):
     return X, [np.where(x[:, 0] * x[:, 1] > 0, "same", "other") for x in sums]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "with_sums"),
     [("jax", False), ("jax64", True), ("torch", False), ("torch", True)],

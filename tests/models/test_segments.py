@@ -57,6 +57,7 @@ def test_forms_are_the_same_model():
     assert chunk_f1_score(tags(test, true), [each.tolist() for each in labels]) > 0.35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["position", "segment"])
 @pytest.mark.parametrize("roles", [False, True])
 def test_by_enumeration(unit, roles):

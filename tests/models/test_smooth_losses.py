@@ -299,6 +299,7 @@ def random_problem(rng):
     )
 
 
+@pytest.mark.slow
 def test_random_problems():
     """Values, gradients and the k best of random problems, against enumeration."""
     rng = np.random.RandomState(5)

@@ -126,6 +126,7 @@ def parts_features(model, shape):
     return rows, np.stack([moves, -(moves**2)], axis=2)
 
 
+@pytest.mark.slow
 def test_parts():
     rng = np.random.RandomState(1)
     for _ in range(N_INSTANCES):
@@ -213,6 +214,7 @@ def check_nearly_equal(bound, workspace, k, score_of, size):
     np.testing.assert_allclose(scores / size, np.array(best) / size, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_matchings_that_are_nearly_equal():
     """None is lost, and the search ends, if what is lost is all rounding."""
     rng = np.random.RandomState(7)
@@ -283,6 +285,7 @@ def test_forests(pairwise, edge_features):
             check_topk(bound, workspace, rng.choice([1, 2, 5, 9, 300]), score_of)
 
 
+@pytest.mark.slow
 def test_cuts():
     rng = np.random.RandomState(3)
     for _ in range(N_INSTANCES):
@@ -311,6 +314,7 @@ def test_cuts():
             check_topk(bound, workspace, rng.randint(1, 9), score_of)
 
 
+@pytest.mark.slow
 def test_cuts_that_are_nearly_equal():
     rng = np.random.RandomState(8)
     for _ in range(N_INSTANCES):

@@ -38,6 +38,7 @@ def fitted(X, y, **parameters):
         return SSVMClassifier(model, alpha=0.01, tol=0.02, random_state=0).fit(X, y)
 
 
+@pytest.mark.slow
 def test_types_are_learned():
     rng = np.random.RandomState(0)
     X, y = two_ways(60, rng)
@@ -137,6 +138,7 @@ def test_other_oracles_are_refused(name):
         SSVMClassifier(model, loss="log").fit(X, y)
 
 
+@pytest.mark.slow
 def test_nonlinear_scores():
     """The k best labelings make smoothing, and so score functions, possible."""
     rng = np.random.RandomState(0)

@@ -125,6 +125,7 @@ def test_optimum_of_label_pairs(update, oracle, pairs_optimum):
     assert written_out(classifier, X, Y) == pytest.approx(classifier.objective_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_away_steps_converge_by_default(seed):
     """With whole steps of the multipliers they end 2 to 6 percent above the optimum."""
@@ -279,6 +280,7 @@ def test_sublinear_oracles_look_at_less():
     assert looked["sublinear"] < looked["scan"] / 30
 
 
+@pytest.mark.slow
 def test_soft_bcfw_comes_closer_with_rho(chain_optimum):
     X, y = chains()
     gaps = []

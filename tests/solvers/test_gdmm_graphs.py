@@ -342,6 +342,7 @@ def check_optimum(model, X, y, weight=None, gap=1e-3):
     return first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_optimum_of_graphs_with_cycles(pairwise, kind):
@@ -364,6 +365,7 @@ def test_optimum_of_ordered_tables(many_labels):
     check_optimum(RelaxedGraphModel(), X, y)
 
 
+@pytest.mark.slow
 def test_optimum_with_node_weights_and_sparse_features():
     X, y = graphs(seed=3, kind="any")
     rng = np.random.default_rng(0)
@@ -570,6 +572,7 @@ def test_each_pass_activates_one_factor_of_each_example():
     assert first[True] == 0 < first[False]
 
 
+@pytest.mark.slow
 def test_dual_values_with_cliques_are_below_the_optimum():
     """Those of the first passes, where factors and variables do not agree."""
     X, y = graphs(seed=1)

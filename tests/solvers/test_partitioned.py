@@ -515,6 +515,7 @@ def test_a_full_disk_does_not_lose_the_model(
     assert np.array_equal(weights(again), weights(expected))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:training did not converge")
 def test_rounding_errors_are_no_progress():
     """With tol=0 a run ends at a gap of rounding errors, and not after all passes."""

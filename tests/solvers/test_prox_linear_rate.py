@@ -134,6 +134,7 @@ def run():
     return [np.array(column) for column in zip(*rows, strict=True)]
 
 
+@pytest.mark.slow
 def test_the_prox_gradient_vanishes_as_fast_as_proved(run):
     """Theorem 35, with F* >= 0."""
     objective, norm, tolerance, _ = run

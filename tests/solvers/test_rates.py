@@ -272,6 +272,7 @@ def regularized(alpha):
 LEVELS = (0.2, 0.1, 0.05, 0.025)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("alpha", [0.1, 0.0])
 def test_complexity_of_casimir(alpha, adaptive):

@@ -218,6 +218,7 @@ def test_elastic_net_subgradient(seed, l1_ratio, alpha):
     assert tagger.objective_ == pytest.approx(objective, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_elastic_net_against_another_optimizer():
     """Positive and negative parts as weights of their own, by scipy's L-BFGS-B."""
     X, y = problem(3, n=4, n_labels=2)

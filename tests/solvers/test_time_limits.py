@@ -69,6 +69,7 @@ def solve(problem, state=None, limit=1e6):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "name"), CHAINS + SETS)
 def test_cut_in_a_pass(over, loss, name):
     """The certificate is true, and a run that starts from the result comes further."""
@@ -106,6 +107,7 @@ def test_no_time_at_all(over, loss, name):
     assert result.n_iter == 0
 
 
+@pytest.mark.slow
 def test_same_bits_where_no_limit_strikes():
     for loss, name in CHAINS + SETS:
         runs = [

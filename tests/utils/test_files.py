@@ -36,6 +36,7 @@ def test_missing_files_and_folders(name, tmp_path):
         LOADERS[name][0](tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "suffix"),
     [(name, suffix) for name in GRAPHS for suffix in PACKERS]
@@ -64,6 +65,7 @@ def test_text_in_another_encoding(name, tmp_path):
     assert f", line {line}: it is not UTF-8" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LOADERS if name != "crfsuite"])
 @pytest.mark.parametrize(
     "number",
@@ -84,6 +86,7 @@ def test_absurd_numbers(name, number, tmp_path):
         refusal(name, tmp_path / f"x{LOADERS[name][1]}", changed.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.parametrize("word", ["x" * 10**5, "\u00e9" * 10**5, "[" * 10**5])
 def test_long_words(name, word, tmp_path):

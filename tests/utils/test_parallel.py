@@ -80,6 +80,7 @@ for where in one_blas_thread, nullcontext:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked")
 def test_a_fork_during_a_fit_lifts_the_limit():
     subprocess.run([sys.executable, "-c", FORK], check=True)

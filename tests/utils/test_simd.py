@@ -64,6 +64,7 @@ def data(dtype, n_labels, sparse):
     return X, [rng.integers(n_labels, size=6) for _ in X]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_labels", N_LABELS)
@@ -98,6 +99,7 @@ def test_tables(level, n_labels):
     np.testing.assert_array_equal(found, labeling)
 
 
+@pytest.mark.slow
 def test_choice_by_environment():
     code = "from sksstruct.utils import _simd; print(_simd.current())"
 

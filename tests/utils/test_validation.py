@@ -262,6 +262,7 @@ class TestLabels:
             check_labels([[1, pd.NA]], [2])
         assert check_labels([pd.Series(["a", "b"], index=[5, 6])], [2]) == ["a", "b"]
 
+    @pytest.mark.slow
     def test_order_of_sets_is_that_of_their_elements(self):
         """Sets print in an order that depends on the seed of the hashes."""
         labels = [frozenset(words) for words in ("ba", "c", "ad", "ab")]

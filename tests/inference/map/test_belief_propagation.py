@@ -120,6 +120,7 @@ def test_tables_that_are_not_written_out(kind):
     check_exact(graph, BeliefPropagation(kind, tol=1e-12, factors=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -337,6 +338,7 @@ def test_no_marginals_of_what_is_forbidden():
     assert {"infeasible", "settled"} < statuses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver, n", [(BeliefPropagation(max_iter=2), 2000), (TRWS(max_iter=2), 4000)]
 )

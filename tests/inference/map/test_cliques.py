@@ -53,6 +53,7 @@ def auction(n_bids, n_goods, seed):
     return wants.sum(axis=0) ** 1.2 * rng.uniform(0.8, 1.2, n_bids), wants
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_are_those_of_the_graph(seed, weights):
@@ -151,6 +152,7 @@ def test_assignments_with_scores_of_pairs():
     assert result.score == pytest.approx(other.score)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [Auto(), BranchAndBound()])
 @pytest.mark.parametrize("seed", range(6))
 def test_solutions_are_optimal(seed, solver):
@@ -194,6 +196,7 @@ def test_auctions_are_proved():
     assert result.score == pytest.approx(-program.fun)
 
 
+@pytest.mark.slow
 def test_local_search_does_not_see_them(monkeypatch):
     values, wants = auction(80, 20, seed=2)
     edges = np.argwhere(np.triu(wants.T @ wants, 1))

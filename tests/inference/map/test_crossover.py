@@ -181,6 +181,7 @@ def test_rounds_find_the_ground_state():
     assert after_rounds(problem, 0, 5) == pytest.approx(best, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_rounds_are_better_with_crossover(monkeypatch):
     problem = MAPProblem(spin_glass((30, 30)))
     scores = [after_rounds(problem, seed, 8) for seed in range(3)]

@@ -118,6 +118,7 @@ def test_depth_first_can_be_interrupted(seed, work):
         assert labeling_cost(unaries, scopes, tables, x) == least
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6), infinite=st.sampled_from([0.0, 0.1, 0.4]),
@@ -160,6 +161,7 @@ def sparse(seed, n=20):
     return FactorGraph([np.zeros(k) for k in sizes], factors=factors)
 
 
+@pytest.mark.slow
 def test_a_labeling_at_the_limit_proves_nothing():
     """Its cost at the root is not exact, and said that none is better."""
     for seed in range(60):
@@ -195,6 +197,7 @@ def proved(graph, start, sweeps):
     return run.score + graph.offset, run.bound + graph.offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "numbers, shifts, sweeps",
     [([0, -1, -2, -3], [0, 1, 10**6, -(10**9)], 3), ([0, -0.1], [1e9, -1e9], 0)],
@@ -223,6 +226,7 @@ def test_sums_of_large_numbers_are_rounded(numbers, shifts, sweeps):
             assert min(score, bound) >= best - 1e-3, seed
 
 
+@pytest.mark.slow
 def test_many_values():
     """More than ten: halves of the domain are decided on."""
     for seed in range(6):
@@ -290,6 +294,7 @@ def hard(n=30, k=5, seed=0):
     return FactorGraph(np.zeros((n, k)), edges, tables)
 
 
+@pytest.mark.slow
 def test_limits_and_repeats():
     graph = hard()
     results = [
@@ -321,6 +326,7 @@ def test_too_large_is_refused(monkeypatch):
         BranchAndBound().solve(FactorGraph(np.zeros((20, 2)), factors=condition))
 
 
+@pytest.mark.slow
 def test_search_goes_on_after_sweeps_end():
     """Sweeps that end with max_iter do not end the local search with them."""
     graph = hard(n=20, k=4)

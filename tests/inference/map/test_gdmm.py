@@ -378,6 +378,7 @@ def test_rho_is_adapted():
         )
 
 
+@pytest.mark.slow
 def test_edges_of_binary_variables():
     """The exact step of Algorithm 2 against a quadratic program."""
     rng = np.random.default_rng(0)

@@ -243,6 +243,7 @@ def test_real_scores_have_no_limits():
         assert Levels(MAPProblem(graph)).limits == []
 
 
+@pytest.mark.slow
 def test_plan_names_the_limits():
     # too much for the sweeps alone, so that there is a search
     rng = np.random.default_rng(0)

@@ -121,6 +121,7 @@ def test_trees_are_solved(solver):
         assert result.bound == pytest.approx(exact.score, abs=2e-5 * abs(exact.score))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [{"n": 7, "m": 14}, {"n": 7, "m": 3, "factors": 9, "order": 4}], ids=str
 )
@@ -164,6 +165,7 @@ def attraction(rng, n, m):
     )
 
 
+@pytest.mark.slow
 def test_binary_gdmm_does_not_stop_before_the_relaxation_is_solved():
     """By default, as long as the bound falls: it was up to a third too high."""
     shares, statuses = [], set()

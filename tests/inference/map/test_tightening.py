@@ -71,6 +71,7 @@ def moved_score(clusters, x):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_sweeps_keep_scores_and_never_raise_the_bound(seed):
     rng = np.random.default_rng(seed)
@@ -280,6 +281,7 @@ def test_bounds_hold(seed, integers, factors, evidence):
     assert result.score <= best + 1e-9
 
 
+@pytest.mark.slow
 def test_auto_tightens_and_proves():
     graph = grid(16)
     result = Auto().solve(graph, random_state=0)

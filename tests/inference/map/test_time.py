@@ -166,6 +166,7 @@ def steps(monkeypatch, graph, limit):
     return done
 
 
+@pytest.mark.slow
 def test_what_comes_first_does_not_depend_on_the_limit(monkeypatch):
     """Local search before branch and bound is set up, whatever time is left."""
     graph, begin = frustrated(n=40, m=120), []
@@ -377,6 +378,7 @@ for leave in (after_the_limit, interrupted_at_the_start, with_threads_that_wait,
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(ctypes.CDLL(None), "on_exit") if sys.platform == "linux" else True,
     reason="needs the C library of GNU",

@@ -142,6 +142,7 @@ def loose_graph(rng, n_clusters=12, size=7, k=3):
     return FactorGraph(np.zeros((n, k)), edges, tables)
 
 
+@pytest.mark.slow
 def test_loose_clusters_are_proved(monkeypatch):
     graph = loose_graph(np.random.default_rng(0))
     # elimination, which would solve it as well, for comparison
