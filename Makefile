@@ -26,14 +26,14 @@ test: $(VENV)/test
 	@echo "== running the quick tests (three minutes on two cores)"
 	$(PY) -m pytest $(PARALLEL) -m "not packaging and not slow"
 
-# All tests, packaging among them, and bounds checks. The wheel that the tests of
-# packaging build has these: with it the kernels run in their own quick tests, and with
+# The slow tests on top, packaging among them, and bounds checks. The wheel that the tests
+# of packaging build has these: with it the kernels run in their own quick tests, and with
 # the instructions that every processor has, those of BLAS too: no test may depend on
 # the last bits.
 test-all: export SKSSTRUCT_DIST := $(CURDIR)/build/dist
-test-all: $(VENV)/test
-	@echo "== running all tests (ten minutes on two cores)"
-	$(PY) -m pytest $(PARALLEL)
+test-all: test
+	@echo "== running the slow tests (eight minutes on two cores)"
+	$(PY) -m pytest $(PARALLEL) -m "packaging or slow"
 	@echo "== the tests of kernels with bounds checks on, from the wheel"
 	rm -rf build/debug && mkdir -p build/debug
 	$(PY) -m zipfile -e build/dist/*.whl build/debug
