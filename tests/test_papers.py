@@ -68,6 +68,38 @@ def test_the_page_has_the_results_of_all_claims(name, load):
             assert len(x) == len(y) > 0
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_read_is_written_as_it_was(name, load):
+    if not RESULTS.is_dir():
+        pytest.skip("not a source checkout")
+    load(name)
+    text = (RESULTS / f"{name}.json").read_text()
+    record = json.loads(text)
+    as_text = importlib.import_module("_claims").as_text
+    assert as_text(record) == text
+    # a claim is a line, whatever its curves are
+    assert len(text.splitlines()) == len(record) + len(record["claims"]) + 1
+
+
+def test_results_of_other_claims_are_kept(load, tmp_path):
+    from_claims = importlib.import_module("_claims")
+    paper = from_claims.Paper("none", "Nobody, Nothing")
+
+    for fig, x in (("Fig. 1", 1.0 / 3.0), ("Fig. 2", np.float64(np.inf))):
+
+        @paper.claim(fig, "One is one.")
+        def figure(full, x=x):
+            return from_claims.Outcome(1, "It is.", [{"n": x}])
+
+    rows = list(paper.results(False))
+    paper.write(tmp_path, rows, False)
+    text = (tmp_path / "none.json").read_text()
+    paper.write(tmp_path, rows[:1], False)
+    assert (tmp_path / "none.json").read_text() == text
+    kept = json.loads(text)["claims"]
+    assert [row["rows"] for row in kept] == [[{"n": 0.33333}], [{"n": None}]]
+
+
 def test_a_claim_that_does_not_hold_is_told(load):
     from_claims = importlib.import_module("_claims")
     paper = from_claims.Paper("none", "Nobody, Nothing")

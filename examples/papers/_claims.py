@@ -179,8 +179,15 @@ class Paper:
             "versions": versions(),
             "claims": claims,
         }
-        text = json.dumps(rounded(record), indent=1)
-        path.write_text(text + "\n")
+        path.write_text(as_text(rounded(record)))
+
+
+def as_text(record):
+    """The record of a paper as JSON, with a line for each claim."""
+    *head, (_, claims) = record.items()
+    fields = ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in head)
+    rows = ",\n".join(map(json.dumps, claims))
+    return f'{{{fields},\n"claims": [\n{rows}\n]}}\n'
 
 
 def rounded(value):
