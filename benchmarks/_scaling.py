@@ -1,4 +1,4 @@
-"""What `scaling_model.py` measures: visits of blocks, and rounds of a cluster."""
+"""What `bench_scaling.py` measures: visits of blocks, and rounds of a cluster."""
 
 import time
 import warnings

@@ -1,6 +1,6 @@
 """Training on a cluster on this machine.
 
-    python benchmarks/bench_dask.py ocr|conll2000 [--data-home FOLDER] [--shards 4]
+    python benchmarks/bench_dask.py [ocr|conll2000] [--data-home FOLDER] [--shards 4]
 
 One and two workers of one thread, and the same blocks in this process, to a gap of
 0.01. Processes are warm: a short fit comes first. CPU seconds depend little on what
@@ -190,7 +190,8 @@ def line(name, tagger, wall, client, worker=0.0):
 def main():
     """Generate, train, report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("problem", choices=["ocr", "conll2000", "corpus"])
+    problems = "ocr", "conll2000", "corpus"
+    parser.add_argument("problem", choices=problems, nargs="?", default="ocr")
     parser.add_argument("--data-home", default=None, help="folder of the data sets")
     parser.add_argument("--tokens", type=int, default=500_000)
     parser.add_argument("--attributes", type=int, default=100_000)

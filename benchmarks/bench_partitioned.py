@@ -1,12 +1,12 @@
 """Training in blocks: passes, rounds and seconds to a gap of 0.01, by blocks.
 
     python benchmarks/bench_partitioned.py [--only ocr conll2000 likelihood]
-        [--tables passes parts seconds] [--write benchmarks/partitioned.json]
+        [--tables passes parts seconds] [--write benchmarks/bench_partitioned.json]
 
 "passes" does not depend on the machine, nor on what else it does, but for fits that
 would take too long: ">" is what they did until then. "parts" is the same for a half and
 a quarter of the sequences, for other numbers of rounds, and without visits of known
-labelings. With --write, both are what `scaling_model.py` reads. In "seconds", those of
+labelings. With --write, both are what `bench_scaling.py` reads. In "seconds", those of
 the CPU are of all threads; wall clock is what threads are for, and needs an idle
 machine.
 """
@@ -124,7 +124,8 @@ def main():
             {key: value for key, value in row.items() if not key.startswith("kB")}
             for row in counts
         ]
-        args.write.write_text(json.dumps(kept, indent=0) + "\n")
+        lines = ",\n".join(map(json.dumps, kept))
+        args.write.write_text(f"[\n{lines}\n]\n")
     if "seconds" in args.tables:
         solvers = [("auto", [1])]
         solvers += [(partitioned(b), args.jobs) for b in args.seconds_blocks]

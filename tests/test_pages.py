@@ -113,6 +113,15 @@ def test_tests_of_theorems_exist():
         assert f"\ndef {name}(" in source, name
 
 
+def test_the_table_of_benchmarks_has_every_script():
+    folder = PAGES.parent / "benchmarks"
+    if not folder.is_dir():
+        pytest.skip("not a source checkout")
+    text = (PAGES / "benchmarks" / "index.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^``(bench_\w+\.py)``  ", text, re.MULTILINE)
+    assert listed == sorted(path.name for path in folder.glob("[!_]*.py"))
+
+
 # ---- scripts of other packages, and what takes their place ----
 
 SCRIPTS = PAGES / "coming_from" / "scripts"

@@ -391,7 +391,7 @@ PAPER.untestable(
     "Section 5.2: memory",
     "Graph matching takes 260 MB, where AD3 takes 69 GB, MPLP 45 GB and TRW-S 13 GB.",
     "The other programs are not at hand. In this package all solvers share one table "
-    "between the edges; benchmarks/map.py measures what they take.",
+    "between the edges; benchmarks/bench_map.py measures what they take.",
 )
 
 if __name__ == "__main__":

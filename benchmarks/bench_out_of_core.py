@@ -1,6 +1,7 @@
 """Training from features on disk that are larger than memory.
 
-    python benchmarks/out_of_core.py [--gigabytes 2] [--memory 2] [--solver auto lbfgs]
+    python benchmarks/bench_out_of_core.py [--gigabytes 2] [--memory 2]
+        [--solver auto lbfgs]
 
 A corpus is generated in parts, and written to one folder; see `bench_dask.py` for what
 it is. Each solver then trains in a process of its own, from mapped files: "auto" is the

@@ -110,7 +110,8 @@ def crfsuite(X, y, algorithm, options):
 
 def likelihood(n):
     """CRFsuite's objective for n sequences, and as close to its optimum."""
-    return ChainCRF(**crfsuite_parameters(n, **PENALTY), tol=1e-5, random_state=0)
+    parameters = crfsuite_parameters(n, **PENALTY) | {"tol": 1e-5}
+    return ChainCRF(**parameters, random_state=0)
 
 
 def train(tagger, algorithm, options):

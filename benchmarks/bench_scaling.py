@@ -1,10 +1,10 @@
 """How long training takes on more machines than there are here, and what it costs.
 
-    python benchmarks/scaling_model.py [--check]
+    python benchmarks/bench_scaling.py [--check]
 
 Training in blocks makes the same rounds wherever the blocks are, so that seconds are
 those of a round, times the rounds. What a visit, a task and a byte cost is measured on
-this machine; passes and rounds come from `partitioned.json`, which
+this machine; passes and rounds come from `bench_partitioned.json`, which
 `bench_partitioned.py --write` writes; the network is what the arguments say. --check
 predicts the seconds of one and of two workers on this machine, and measures them.
 """
@@ -404,7 +404,7 @@ def tables(options, corpus):
         work = resized(work, options.weights)
     times = {name: getattr(work, name) * options.work for name in VISITS}
     work = replace(work, **times)
-    counted = json.loads((Path(__file__).parent / "partitioned.json").read_text())
+    counted = json.loads((Path(__file__).parent / "bench_partitioned.json").read_text())
     counts = {
         known: Counts(counted, options.problem, known) for known in ("auto", "none")
     }
