@@ -168,7 +168,7 @@ class Reader:
         return parts
 
     def horses(self):
-        from horse_features import codebooks, graph, majority
+        from _horse_features import codebooks, graph, majority
 
         data = load_weizmann_horses(data_home=self.home)
         n = min(self.limit, 100)

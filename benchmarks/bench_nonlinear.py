@@ -110,7 +110,7 @@ def digit_strings():
 
 
 def clutter():
-    from clutter_features import boxes_of, describe, overlap
+    from _clutter_features import boxes_of, describe, overlap
 
     train = make_digit_clutter(250, part="train", random_state=0)
     test = make_digit_clutter(200, part="test", random_state=1)

@@ -118,7 +118,7 @@ def multiclass(args):
 
 
 def horses(args):
-    from horse_features import codebooks, graph, majority
+    from _horse_features import codebooks, graph, majority
 
     data = load_weizmann_horses(data_home=args.data_home)
     variants = {
@@ -192,7 +192,7 @@ def images(args):
 
 
 def pose(args):
-    from figure_features import patches
+    from _figure_features import patches
 
     rows = []
     for name, n_train, n_test, figures in (
@@ -241,7 +241,7 @@ def localization(args):
 
 
 def alignment(args):
-    from alignment_features import dice_counts, pair_features
+    from _alignment_features import dice_counts, pair_features
     from scipy.optimize import linear_sum_assignment
 
     data = load_hansards(data_home=args.data_home)

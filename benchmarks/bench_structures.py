@@ -25,9 +25,9 @@ from sklearn.exceptions import ConvergenceWarning
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "papers"))
 
+from _alignment_features import dice_counts, pair_features
 from _data import handwriting
-from alignment_features import dice_counts, pair_features
-from horse_features import codebooks, graph, majority
+from _horse_features import codebooks, graph, majority
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
 from sksstruct.datasets import fetch_ocr_letters, load_hansards, load_weizmann_horses

@@ -74,4 +74,4 @@ def left_out():
     missing = [
         name for name, file in _DATA.items() if not (get_data_home() / file).is_file()
     ]
-    return "|".join([r"_features\.py$", *map(re.escape, missing)])
+    return "|".join([r"\b_\w+\.py$", *map(re.escape, missing)])

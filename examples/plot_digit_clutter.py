@@ -10,17 +10,17 @@ that evaluates all boxes and returns its most confident prediction.
 
 The images are synthetic, and made from the handwritten digits of scikit-learn; see
 `sksstruct.datasets.make_digit_clutter`. The example imports
-:download:`clutter_features.py <../../examples/clutter_features.py>`;
+:download:`_clutter_features.py <../../examples/_clutter_features.py>`;
 put this file into the same folder.
 """
 
 # %%
 # The candidates are boxes of nine sizes, at every other row and column. The features
 # of a box are its content, scaled to 8 x 8 pixels, and the brightness of the strips
-# around it (``clutter_features.py``).
+# around it (``_clutter_features.py``).
 import matplotlib.pyplot as plt
 import numpy as np
-from clutter_features import boxes_of, describe, overlap
+from _clutter_features import boxes_of, describe, overlap
 from sklearn.svm import LinearSVC
 
 from sksstruct import SSVMClassifier

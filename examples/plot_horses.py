@@ -9,7 +9,7 @@ is compared with a tree of neighbors, and with a model that labels each superpix
 separately.
 
 The example imports
-:download:`horse_features.py <../../examples/horse_features.py>`;
+:download:`_horse_features.py <../../examples/_horse_features.py>`;
 put this file into the same folder.
 
 The data are the Weizmann horses, 64 pixels wide. The library cannot download them. The
@@ -18,12 +18,12 @@ folder.
 """
 
 # %%
-# Use 200 images for training and 128 for testing. ``horse_features.py`` computes the
+# Use 200 images for training and 128 for testing. ``_horse_features.py`` computes the
 # features. Superpixels are described by visual words of color and texture and by their
 # position, and pairs by color similarities.
 import matplotlib.pyplot as plt
 import numpy as np
-from horse_features import codebooks, graph, majority
+from _horse_features import codebooks, graph, majority
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 

@@ -8,16 +8,16 @@ look similar, and stray strokes look like limbs. The model adds springs between 
 which score the position of each joint relative to its neighbor.
 
 The images are synthetic; see `sksstruct.datasets.make_stick_figures`. The example
-imports :download:`figure_features.py <../../examples/figure_features.py>`; put this
+imports :download:`_figure_features.py <../../examples/_figure_features.py>`; put this
 file into the same folder.
 """
 
 # %%
 # The score of a position for a joint is a linear function of the pixels around it,
-# which ``figure_features.py`` extracts. Half of the arms are raised.
+# which ``_figure_features.py`` extracts. Half of the arms are raised.
 import matplotlib.pyplot as plt
 import numpy as np
-from figure_features import patches
+from _figure_features import patches
 
 from sksstruct import SSVMClassifier
 from sksstruct.datasets import make_stick_figures

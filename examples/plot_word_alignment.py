@@ -8,7 +8,7 @@ at most one word of the other language, so an alignment is a matching. The score
 pairs of words are learned from 100 sentences with known links.
 
 The example imports
-:download:`alignment_features.py <../../examples/alignment_features.py>`;
+:download:`_alignment_features.py <../../examples/_alignment_features.py>`;
 put this file into the same folder.
 
 The data are the Hansards of the Canadian parliament, as prepared for a shared task in
@@ -21,7 +21,7 @@ The data are the Hansards of the Canadian parliament, as prepared for a shared t
 # words are counted in all sentences, including 2383 sentences without links.
 import matplotlib.pyplot as plt
 import numpy as np
-from alignment_features import dice_counts, pair_features
+from _alignment_features import dice_counts, pair_features
 from scipy.optimize import linear_sum_assignment
 
 from sksstruct import SSVMClassifier

@@ -53,14 +53,18 @@ def test_gallery():
     order = ROOT / "doc" / "_gallery.py"
     if not order.is_file():
         pytest.skip("not a source checkout")
-    paths = sorted(ROOT.glob("examples/plot_*.py"))
+    # modules that examples import begin with an underscore, and have no page
+    paths = sorted(ROOT.glob("examples/[!_]*.py"))
     names = [path.stem for path in paths]
-    assert sorted(runpy.run_path(str(order))["ORDER"]) == names
+    gallery = runpy.run_path(str(order))
+    assert sorted(gallery["ORDER"]) == names
+    for path in ROOT.glob("examples/_*.py"):
+        assert re.search(gallery["left_out"](), str(path)), path
     for path in paths:
         text = path.read_text(encoding="utf-8")
         # what is drawn last is the thumbnail
         assert text.endswith("plt.show()\n"), path
-        for module in re.findall(r"^from (\w+_features) import", text, re.MULTILINE):
+        for module in re.findall(r"^from (_\w+) import", text, re.MULTILINE):
             link = f":download:`{module}.py <../../examples/{module}.py>`"
             assert link in text, path
 

@@ -82,7 +82,7 @@ def tagger(alpha=1.0, **parameters):
 @cache
 def horses(n):
     """Superpixels of n Weizmann horses, and an estimator for minimum cuts."""
-    from horse_features import codebooks, graph, majority
+    from _horse_features import codebooks, graph, majority
 
     data = load_weizmann_horses()
     order = np.random.default_rng(0).permutation(len(data.images))[:n]
@@ -97,7 +97,7 @@ def horses(n):
 @cache
 def figures(n):
     """Synthetic stick figures, and an estimator for a tree of parts on a grid."""
-    from figure_features import patches
+    from _figure_features import patches
 
     data = make_stick_figures(n, wobble=0.12, raised=0.5, random_state=0)
     model = PartsModel(data.bones, unit=5.0)
@@ -233,7 +233,7 @@ def described(words):
 @cache
 def clutter(n, n_test):
     """Candidates in images of digits among clutter: training and test set."""
-    from clutter_features import boxes_of, describe
+    from _clutter_features import boxes_of, describe
 
     parts = []
     for seed, (part, size) in enumerate((("train", n), ("test", n_test))):
