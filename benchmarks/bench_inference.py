@@ -27,7 +27,7 @@ from sksstruct.inference import (
     viterbi,
 )
 from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._means import write_marginals
+from sksstruct.models.chain._posterior import write_marginals
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.packed import PackedSequences
 

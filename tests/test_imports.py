@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -117,6 +119,39 @@ def test_the_rule_sees_violations():
     )
     found = list(imported(source))
     assert found == ["models.chain", "estimators.y", "solvers", "losses"]
+
+
+def modules_of(sources):
+    """For each module those that it names, also in functions and for types alone."""
+    graph = defaultdict(set)
+    for path, source in sources.items():
+        name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        # a kernel imports its own declarations
+        graph[name] |= {m[1] or m[2] or m[3] for m in IMPORT.finditer(source)} - {name}
+    return graph
+
+
+def test_there_is_no_circle_of_modules():
+    sources = {path.relative_to(ROOT): path.read_text() for path in SOURCES}
+    graph = modules_of(sources)
+    assert "models" in graph["estimators.chain_crf"]
+    TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize(
+    "back",
+    ["    from sksstruct.a.x import f", "if TYPE_CHECKING:\n    import sksstruct.a.x"],
+)
+def test_hidden_circles_are_seen(back):
+    sources = {
+        "a/x.py": "from sksstruct.a import y",
+        "a/__init__.py": "",
+        "a/y.pyx": back,
+    }
+    sources["a/__init__.py"] = "from sksstruct.a.y import g"
+    with pytest.raises(CycleError, match=r"a\.x"):
+        graph = modules_of({Path(path): text for path, text in sources.items()})
+        TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.slow

@@ -4,6 +4,9 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._crfsuite_format import write_model
+from sksstruct.estimators._crfsuite_model import CRFsuiteWeights
+from sksstruct.estimators._json import read_json, write_json
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.typing import Items, PathLike
@@ -25,9 +28,6 @@ class Exported:
         return [(type(self).__name__.lower(), self)]
 
     def _crfsuite(self, first, last):
-        # the modules below import the class that this is a base of
-        from sksstruct.estimators._crfsuite_model import CRFsuiteWeights
-
         crf = self._steps()[-1][1]
         if "_names_in" not in dir(crf):
             raise ValueError(f"CRFsuite has no weights of a {type(crf).__name__}")
@@ -73,8 +73,6 @@ class Exported:
             labels are not strings, or the tagger has `transition_features`, ``order=2``
             or a `score_function`, which CRFsuite does not have.
         """
-        from sksstruct.estimators._crfsuite_format import write_model
-
         write_model(path, self._crfsuite(first, last).model())
 
     def crfsuite_items(
@@ -123,8 +121,6 @@ class Exported:
             `ColumnFeatures` and `ChainCRF`, or a parameter is not one that JSON can
             hold: a `score_function`, or a loss or solver that is not given by its name.
         """
-        from sksstruct.estimators._json import write_json
-
         write_json(path, self._steps())
 
     @classmethod
@@ -149,8 +145,6 @@ class Exported:
             If the file is not valid, or a number in it is infinite or not of the kind
             that its place wants. The message says where.
         """
-        from sksstruct.estimators._json import read_json
-
         return cls._of_steps(read_json(path), path)
 
     @classmethod

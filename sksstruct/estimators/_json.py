@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._carried import set_fitted
 from sksstruct.estimators._crfsuite_model import is_small
-from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.feature_extraction import (
     ColumnFeatures,
     SequenceHasher,
@@ -23,6 +23,7 @@ from sksstruct.utils._param_validation import Interval, Options, validate_params
 from sksstruct.utils.labels import LabelEncoder
 from sksstruct.utils.state import __version__
 
+_Class = TypeVar("_Class", bound=type)
 _FORMAT, _FORMAT_VERSION = "sksstruct tagger", 1
 # Compressed text is refused if it is so many times longer than the file.
 _MOST = 1000
@@ -42,10 +43,17 @@ _CHAIN = (
     "start", "end", "transitions", "transition_coef", "triples",
     "forbidden_transitions", "training", "stream",
 )  # fmt: skip
+# Estimators that JSON can hold, by name. `ChainCRF`, whose methods read and write JSON,
+# is above this module and enters itself.
 _CLASSES = {
-    cls.__name__: cls
-    for cls in (ColumnFeatures, SequenceVectorizer, SequenceHasher, ChainCRF)
+    cls.__name__: cls for cls in (ColumnFeatures, SequenceVectorizer, SequenceHasher)
 }
+
+
+def held_by_json(cls: _Class) -> _Class:
+    """Enter a class, but not those derived from it, among those that JSON can hold."""
+    _CLASSES[cls.__name__] = cls
+    return cls
 
 
 # ---- writing ----
@@ -116,13 +124,11 @@ def _plain(value, what):
 
 def _fitted(step, names):
     """Fitted attributes of a step; `names` are those of the step before."""
-    if isinstance(step, ChainCRF):
-        return _fitted_chain(step, names)
     if isinstance(step, SequenceVectorizer):
         return _names(step._names) | {"counts": step.counts_.tolist()}
     if isinstance(step, ColumnFeatures):
         return {"n_columns": step.n_columns_, "column_names": step.column_names_}
-    return {}
+    return {} if isinstance(step, SequenceHasher) else _fitted_chain(step, names)
 
 
 def _names(names):

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from sksstruct.estimators._chain_probabilities import ChainProbabilities
 from sksstruct.estimators._export import Exported
+from sksstruct.estimators._json import held_by_json
 from sksstruct.estimators._parameters import TEXTS, AnySolver
 from sksstruct.estimators._stream import train_on_batch
 from sksstruct.estimators._train import named_solver, train
@@ -58,6 +59,7 @@ _OF_THE_MODEL = (
 )
 
 
+@held_by_json
 @fill_doc(
     {
         **TEXTS,
