@@ -1,0 +1,72 @@
+"""Paths and dotted names in texts, comments and sources are of what exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+from test_spelling import FOLDERS, ROOT, sources
+
+PACKAGE = ROOT / "sksstruct"
+# Paths are told from one of these.
+ABOVE = ROOT, PACKAGE, ROOT / "doc"
+# Examples of these tests are made up; the page is written when the pages are built.
+LEFT_OUT = {"test_imports.py", Path(__file__).name, "api.rst"}
+DOTTED = re.compile(r"(?<![\w\"'./])sksstruct((?:\.(?!__)\w+)+)")
+
+
+def stale(text):
+    """What a text names in the folders of the project, and is not there."""
+    tops = [*FOLDERS, *(path.name for path in PACKAGE.iterdir() if path.is_dir())]
+    file = rf"(?<![\w./<-])((?:{'|'.join(tops)})/[\w/]*\.(?:pyx?|pxd|rst|md|json|h))\b"
+    for path in re.findall(file, text):
+        if not any((folder / path).is_file() for folder in ABOVE):
+            yield path
+    for name in DOTTED.findall(text):
+        if not is_there(PACKAGE, name[1:].split(".")):
+            yield f"sksstruct{name}"
+
+
+def is_there(folder, names):
+    """Whether a folder has a module, or its module the object, that names lead to."""
+    first, *others = names
+    if (folder / first).is_dir():
+        return not others or is_there(folder / first, others)
+    found = list(folder.glob(f"{first}.p*"))
+    name = others[:1]
+    if not found:
+        found, name = [folder / "__init__.py"], [first]
+    words = {word for path in found for word in re.findall(r"\w+", path.read_text())}
+    return words.issuperset(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tests/none.py", "(see `inference/map/_none.pxd`)", "sksstruct.none.x",
+        "``sksstruct.solvers.core.none``", "sksstruct.NoCRF",
+        "sksstruct.utils._doc.nowhere",
+    ],
+)  # fmt: skip
+def test_stale_names_are_found(text):
+    assert len(list(stale(text))) == 1
+
+
+def test_names_that_exist_pass():
+    text = (
+        "doc/index.rst, ``tests/conftest.py::x``, utils/_doc.py, my_doc/none.py, "
+        "sksstruct.utils._memory, sksstruct.ChainCRF.fit, sksstruct.solvers.core.base, "
+        "sksstruct.utils._doc.fill_doc, http://a.org/doc/none.md, 'sksstruct.Mark'"
+    )
+    assert list(stale(text)) == []
+
+
+def test_no_name_is_stale():
+    if not (ROOT / "doc").is_dir():
+        pytest.skip("not a source checkout")
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources()
+        if path.name not in LEFT_OUT
+        for name in stale(path.read_text(encoding="utf-8"))
+    }
+    assert not found
