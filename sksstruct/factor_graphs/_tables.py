@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-# The kinds the kernels know (see inference/map/core/_problem.pxd).
+# The kinds the kernels know (see inference/map/core/_tables.pxd).
 DENSE, POTTS, LINEAR, QUADRATIC, LOGIC = range(5)
 # Largest number of entries up to which a parametric table is written out.
 _MAX_DENSE = 1 << 26
