@@ -17,8 +17,10 @@ from sksstruct.utils._mixed import MixedRows
 SEQUENCES = ChainModel, SegmentModel
 # Sentences of a warning.
 MOST_SENTENCES = 2
-# Sequences are few and long: at most so many, of at least so many positions.
-_FEW, _LONG = 50, 50
+# Sequences are few if there are at most so many of them.
+_FEW = 50
+# Sequences are long from this mean number of positions on.
+_LONG = 50
 # Nodes of graphs whose sums are far from means.
 _LARGE_GRAPH = 10
 # A column is in other units if its size is so many times that of the median column.
@@ -27,10 +29,14 @@ _LARGE = 10.0
 _OFFSET = 10.0
 # An alpha is small if it is less than this share of the default.
 _SMALL_ALPHA = 0.01
-# Shares of the objective. The model is trained if the gap is below the first one, or
-# below the second one while the objective falls by less than the third in the last half
-# of at least so many passes.
-_VERY_NEAR, _NEAR, _AT_REST, _ENOUGH = 0.01, 0.2, 1e-3, 20
+# The model is trained if the gap is below this share of the objective.
+_VERY_NEAR = 0.01
+# Below this share of the objective, it is trained if the objective is at rest.
+_NEAR = 0.2
+# At rest, the last half of the passes has gained less than this share of the objective.
+_AT_REST = 1e-3
+# Passes from which on an objective can be at rest.
+_ENOUGH = 20
 
 
 def advice(estimator, problem, result, data=None):

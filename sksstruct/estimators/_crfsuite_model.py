@@ -11,9 +11,11 @@ from sksstruct.utils.validation import check_sequences
 # Weight that stands for a forbidden label or pair: where all scores of a label are
 # -inf, CRFsuite's search reads what it has not written.
 FORBIDDEN = -1e30
-# Tables of more bytes than these, and than so many times those of a file, stay sparse:
-# a small file must not fill the memory.
-_SMALL, _TIMES = 2**26, 16
+# Bytes up to which a table becomes dense, whatever the size of its file.
+_SMALL = 2**26
+# A larger table becomes dense up to so many times the bytes of its file: a small file
+# must not fill the memory.
+_TIMES = 16
 
 
 def is_small(n_rows, n_columns, n_bytes):

@@ -21,9 +21,12 @@ from sksstruct.utils.progress import Status
 
 # Values that are tried, as shares of the mean norm of the features.
 SHARES = 0.03, 0.1, 0.3, 1.0
-# Folds, of which as many are held out in turn as have so many samples together. A
-# threshold for each label needs all samples, in fewer folds.
-N_FOLDS, ENOUGH, MACRO_FOLDS = 5, 1000, 3
+# Folds of the samples.
+N_FOLDS = 5
+# Folds are held out in turn until they have so many samples together.
+ENOUGH = 1000
+# Folds where each label has a threshold, which needs all samples: fewer take less time.
+MACRO_FOLDS = 3
 # Values of alpha that are tried, times the mean squared norm of the rows over the
 # number of samples, from the largest. They are far apart: what is between them differs
 # by less than what samples can tell.
@@ -32,18 +35,21 @@ FACTORS = {
     "hinge": (2.0, 0.5, 0.1),
     "log": (0.5, 0.1, 0.02),
 }
-# How many smaller ones are tried at most, while the smallest is the best by far: by so
-# many standard errors on average.
-MOST_SMALLER, BY_FAR = 2, 1.5
-# Tolerance of the solver while values are tried; a smaller one for the logistic loss,
-# which learns rare labels late. Later trials go on from earlier ones, and what is
-# gained by more passes only would seem to be gained by pairs.
-TOL, LOG_TOL = 1e-2, 1e-3
+# Smaller values that are tried at most, while the smallest so far is the best by far.
+MOST_SMALLER = 2
+# A value is the best by far if measures rise by so many standard errors on average.
+BY_FAR = 1.5
+# Tolerance of the solver while values are tried.
+TOL = 1e-2
+# The same for the logistic loss, which learns rare labels late. Later trials go on from
+# earlier ones, and what is gained by more passes only would seem to be gained by pairs.
+LOG_TOL = 1e-3
 # The share of it for the first trial with pairs.
 NEW_PAIRS = 0.1
-# A measure may fall by so many standard errors, and all must rise by so many on
-# average: pairs have to be worth it.
-WORST, LEAST_GAIN = -0.5, 0.5
+# Standard errors by which each measure has to rise where pairs are used: it may fall.
+WORST = -0.5
+# Standard errors by which measures have to rise on average: pairs have to be worth it.
+LEAST_GAIN = 0.5
 # Larger values are not tried where measures fall by so many on average.
 HOPELESS = -2.0
 # The columns of `measures`.

@@ -25,9 +25,11 @@ from sksstruct.solvers.core.procedures import procedure
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.progress import Status
 
-# Tolerances with tol=None, where predictions are those of the optimum: of the hinge,
-# and of losses with a gradient. A smaller one takes longer and predicts the same.
-HINGE_TOL, SMOOTH_TOL = 3e-3, 1e-2
+# Tolerance of the hinge with tol=None, at which predictions are those of the optimum: a
+# smaller one takes longer and predicts the same.
+HINGE_TOL = 3e-3
+# The same for losses with a gradient.
+SMOOTH_TOL = 1e-2
 # Labels of positions other than the commonest are rare below this share.
 RARE = 0.03
 # Where time has run out, gaps of this part of the objective say that little is done.

@@ -26,9 +26,12 @@ from sksstruct.utils.progress import Status
 # The first step, as a share of the one that would take a line to zero: a parabola that
 # touches zero has its minimum there.
 _FIRST = 0.5
-# The objective is flat if the later half of at least so many iterations has gained less
-# than this share of the tolerance.
-LEAST_ITERATIONS, FLAT_SHARE = 60, 0.5
+# The objective is flat if the later half of the iterations has gained less than this
+# share of the tolerance.
+FLAT_SHARE = 0.5
+# Iterations from which on it may be flat: ten tell nothing where columns have units of
+# their own.
+LEAST_ITERATIONS = 60
 
 
 @fill_doc(

@@ -17,8 +17,10 @@ from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._param_validation import Count, Fraction
 from sksstruct.utils.parallel import run_in_chunks
 
-# Armijo's condition, and the number of halvings of a step.
-_DECREASE, _TRIALS = 1e-4, 30
+# Armijo's condition: share of the fall along the slope that a step must reach.
+_DECREASE = 1e-4
+# Halvings of a step at most.
+_TRIALS = 30
 # Conjugate gradients of one step.
 _MOST_INNER = 250
 # Blocks are left out of products where they are so many of those that take part.

@@ -23,8 +23,10 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
 
 # Dual variables at a bound are fixed until the next restart if their slope exceeds this
-# times the root of the relative gap. Then, the largest number of iterations of a round.
-_MARGIN, _LONGEST = 1.0, 2000
+# times the root of the relative gap.
+_MARGIN = 1.0
+# Iterations of a round at most.
+_LONGEST = 2000
 
 
 @fill_doc(example('solver="pragam"'))

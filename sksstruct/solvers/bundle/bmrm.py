@@ -24,8 +24,10 @@ from sksstruct.utils._param_validation import Count
 
 # Number of passes in which the lower bound may fail to rise.
 _IDLE = 10
-# With bounds: largest number of Newton steps, and the change of beta that ends them.
-_NEWTON, _SAME = 50, 1e-14
+# With bounds: largest number of Newton steps.
+_NEWTON = 50
+# With bounds: change of beta that ends Newton steps, near the precision of numbers.
+_SAME = 1e-14
 
 
 @fill_doc(example('solver="bmrm"'))

@@ -11,17 +11,22 @@ from sksstruct.utils._clock import OutOfTime, until
 from sksstruct.utils.parallel import seconds_of_sweep
 from sksstruct.utils.progress import Progress, Status
 
-# Without a certificate: number of reports that are compared with as many before, and
-# the share of tol by which the objective must have fallen.
-PERIOD, FALL = 10, 0.1
+# Without a certificate: number of reports that are compared with as many before.
+PERIOD = 10
+# The share of tol by which the objective must have fallen between these.
+FALL = 0.1
 
 # With check_every="auto" the next check comes after so many times the passes so far.
 _GROWTH = 1.25
 
-# Time that a pass has at least, and by what part of a time limit a certificate may
-# exceed it. Passes leave time for one, of so many sweeps, but not more than this part.
-_LEAST_SECONDS, _EXCESS = 0.1, 0.1
-_SWEEPS, _MOST_RESERVED = 1.5, 0.5
+# Seconds that a pass has at least.
+_LEAST_SECONDS = 0.1
+# Part of a time limit by which a certificate may exceed it.
+_EXCESS = 0.1
+# Passes leave time for a certificate, which takes so many sweeps of the examples.
+_SWEEPS = 1.5
+# Part of a time limit that passes leave at most.
+_MOST_RESERVED = 0.5
 # Part of a limit after which passes begin, whatever would be good to know before.
 _MOST_FOR_START = 0.4
 

@@ -16,9 +16,10 @@ from sksstruct.utils.progress import Status
 
 # Largest number of rounds of completing missing labels, and training.
 MAX_ROUNDS = 10
-# The training with entropy that precedes an l2-smoothed loss: its largest mu, and its
-# smallest tolerance.
-_FIRST_MU, _FIRST_TOL = 0.1, 0.05
+# Largest mu of the training with entropy that precedes an l2-smoothed loss.
+_FIRST_MU = 0.1
+# Smallest tolerance of that training, and the one before labels are completed.
+_FIRST_TOL = 0.05
 # Iterations of the likelihood that precedes the first completion of labels.
 _FIRST_ITER = 50
 # After these nothing more is to be called.

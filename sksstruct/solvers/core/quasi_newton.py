@@ -16,10 +16,16 @@ from sksstruct.utils._layout import aligned_zeros
 
 # Entries of the vectors that are read at a time: of all pairs they fit into a cache.
 _BATCH = 4096
-# Armijo's condition, the condition on the slope, and the number of trials.
-_DECREASE, _CURVATURE, _TRIALS = 1e-4, 0.9, 20
-# How many times longer a step gets, and how far it stays from the ends of a bracket.
-_GROWTH, _MARGIN = (1.5, 4.0), 0.1
+# Armijo's condition: share of the fall along the slope that a step must reach.
+_DECREASE = 1e-4
+# Wolfe's condition: share of the slope that may be left after a step.
+_CURVATURE = 0.9
+# Trials of one line search.
+_TRIALS = 20
+# How many times longer a step gets, at least and at most.
+_GROWTH = 1.5, 4.0
+# How far a step stays from the ends of a bracket, as part of its length.
+_MARGIN = 0.1
 # Pairs with less curvature are lost in rounding errors of single precision.
 _LEAST_COSINE = float(np.finfo(np.float32).eps)
 

@@ -16,12 +16,15 @@ from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
 # The first passes leave out pairs, which makes them many times quicker: until the gaps
-# met in a pass sum to this share of the linear term of the dual, but not for longer
-# than a number of passes.
-_SETTLED, _MOST_ALONE = 0.05, 20
+# met in a pass sum to this share of the linear term of the dual.
+_SETTLED = 0.05
+# Passes without pairs at most.
+_MOST_ALONE = 20
 # The objective is computed once the gaps met in a pass sum to less than this share of
-# the last certified gap, and after so many passes at the latest.
-_FALL, _MOST_PASSES = 0.7, 5
+# the last certified gap.
+_FALL = 0.7
+# Passes after which the objective is computed at the latest.
+_MOST_PASSES = 5
 # Scores looked at between two checks for signals, some tenths of a second.
 _WORK_OF_A_CALL = 5e5
 

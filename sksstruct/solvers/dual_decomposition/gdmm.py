@@ -40,37 +40,62 @@ from sksstruct.solvers.dual_decomposition._restart import (
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.utils._param_validation import Count, NonNegativeInt, Positive
 
-# rho begins at this multiple of the mean curvature C_i of a pair, and then follows the
-# residuals: the relative primal one is kept at _BALANCE times the relative dual one.
-_START, _BALANCE = 4.0, 5.0
+# rho begins at this multiple of the mean curvature C_i of a pair.
+_START = 4.0
+# rho follows the residuals: the relative primal one is so many times the dual one.
+_BALANCE = 5.0
 # Steps among active outcomes let the distributions keep up with larger multipliers.
 _CACHED_BALANCE = 1.0
-# If the primal residual falls by less than this factor in _PERIOD passes, after the
-# first ones, rho is too small for the steps to converge, and the balance is reduced.
-_FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.5
+# If the primal residual falls by less than this factor in a period, rho is too small
+# for the steps to converge, and the balance is reduced.
+_FALL = 0.95
+# Passes of a period.
+_PERIOD = 5
+# Passes before the balance may change.
+_FIRST_PASSES = 20
+# Factor by which the balance, or eta, is reduced.
+_REDUCTION = 0.6
+# The balance is reduced down to this.
+_LEAST_BALANCE = 1.5
 # Where pairs are joined in cycles, rho has to be larger for the steps to converge. It
 # begins at no less than this multiple of the mean cost, the scale of multipliers.
-_LOOPY_START, _LOOPY_BALANCE, _LOOPY_LEAST_BALANCE = 3.0, 0.5, 0.1
-# What was reduced, where the residual rises, grows again where it falls by more than a
-# factor in _PERIOD passes, and the balance up to a value: rho may be too large by then.
-_LOOPY_RISE, _LOOPY_FALL = 1.0, 0.9
-_LOOPY_GROWTH, _LOOPY_MOST_BALANCE = 1.25, 1.0
+_LOOPY_START = 3.0
+# Cycles: the balance at first.
+_LOOPY_BALANCE = 0.5
+# Cycles: the balance is reduced down to this.
+_LOOPY_LEAST_BALANCE = 0.1
+# Cycles: the balance is reduced where the residual rises by more than this factor in a
+# period.
+_LOOPY_RISE = 1.0
+# Cycles: what was reduced grows again where the residual falls by more than this factor
+# in a period: rho may be too large by then.
+_LOOPY_FALL = 0.9
+# Cycles: factor by which it grows.
+_LOOPY_GROWTH = 1.25
+# Cycles: the balance grows up to this.
+_LOOPY_MOST_BALANCE = 1.0
 # If the balance is already at its smallest, eta is reduced, down to this share of it.
 _LEAST_ETA = 0.1
-# Largest change of rho between two passes, and in all.
-_CHANGE, _RANGE = 1.25, 1e4
+# Largest factor by which rho changes between two passes.
+_CHANGE = 1.25
+# Largest factor between rho and its first value.
+_RANGE = 1e4
 # The objective may be computed for the first time after this pass.
 _FIRST_EVALUATION = 5
 # Outcomes that would gain less than this part of tol, times their loss, stay inactive:
 # all of them together could add no more than a small part of the target to the gap.
 _IGNORE = 0.1
-# So do those that would gain less than a multiple of the relative gap, and less than
-# this part of their loss before the first gap is known: most of what gains little far
-# from the optimum loses its weight again, but has to be looked at in every visit.
-_IGNORE_GAP, _IGNORE_FIRST = 1.0, 0.3
-# Binary labels: number of passes without pairs, and the passes with pairs after which
-# pairs that were activated too early are deactivated.
-_PASSES_ALONE, _DEACTIVATE_AFTER = 2, (5, 10, 20)
+# So do those that would gain less than this multiple of the relative gap, times their
+# loss: most of what gains little far from the optimum loses its weight again, but has
+# to be looked at in every visit.
+_IGNORE_GAP = 1.0
+# The same part of their loss before the first gap is known, and at most.
+_IGNORE_FIRST = 0.3
+# Binary labels: number of passes without pairs.
+_PASSES_ALONE = 2
+# Binary labels: passes with pairs after which pairs that were activated too early are
+# deactivated.
+_DEACTIVATE_AFTER = 5, 10, 20
 # Pairs of binary labels with a positive score that an example activates in a visit.
 _NEW_PAIRS = 16
 

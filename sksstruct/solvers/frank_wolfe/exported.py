@@ -10,9 +10,11 @@ from sksstruct.utils.entries import Entries
 
 # Weights of a mixture are none below zero, and sum to one, up to rounding errors.
 _ROUNDING = 1e-6
-# Room for labelings that a block begins with, and doubles. No block comes to as many as
-# the last number, and the bytes of their Gram matrix still have one.
-FIRST_CAPACITY, _MOST_CAPACITY = 4, 2**24
+# Labelings that a block has room for at first; the room doubles.
+FIRST_CAPACITY = 4
+# No block comes to as many labelings, and the bytes of their Gram matrix are still a
+# number.
+_MOST_CAPACITY = 2**24
 
 
 def fits(state, model, means):

@@ -28,8 +28,10 @@ from sksstruct.solvers.partitioned._lines import (
 LINE = 8
 # Vectors are sent as they are if the sparse form takes this share of their memory.
 SPARSE_BELOW = 0.5
+# Entries from which on a vector is long.
+_LONG = 2**18
 # Long vectors are added to in so many ranges, side by side.
-_LONG, _RANGES = 2**18, 4
+_RANGES = 4
 
 
 @dataclass

@@ -32,9 +32,12 @@ from sksstruct.utils._param_validation import Count
 from sksstruct.utils.entries import Entries, taken
 from sksstruct.utils.parallel import one_blas_thread
 
-# blocks="auto": so many examples in each, or more, but two blocks at least where there
-# are so many examples, and not more than so many blocks.
-_EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 4000, 200, 8
+# blocks="auto": examples of a block at least, except for the first two blocks.
+_EXAMPLES = 4000
+# blocks="auto": examples from which on there are two blocks.
+_LEAST_EXAMPLES = 200
+# blocks="auto": blocks at most.
+_MOST_BLOCKS = 8
 # check_every="auto": the first pass of the hinge after which the gap is computed, and
 # the passes after which it is computed again, as part of all and at least so many.
 _FIRST_CHECK = 4

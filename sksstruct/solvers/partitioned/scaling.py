@@ -23,8 +23,10 @@ V. Smith, S. Forte, C. Ma, M. Takac, M. Jordan and M. Jaggi, "CoCoA: a general f
 for communication-efficient distributed optimization", JMLR 18, 2018.
 """
 
-# sigma' is so many times the largest ratio of so many rounds.
-_FACTOR, _ROUNDS = 1.1, 3
+# sigma' is so many times the largest ratio of the last rounds.
+_FACTOR = 1.1
+# Rounds whose ratios count.
+_ROUNDS = 3
 # The share of the promised gain that a round must make.
 _LEAST_GAIN = 0.1
 

@@ -11,19 +11,28 @@ import numpy as np
 
 from sksstruct.solvers.stochastic._epochs import try_rates
 
-# Examples whose visits try a length: this share, but not fewer; and those that tell
-# how long a step may be at all.
-_SHARE, _LEAST, _FEW = 0.05, 50, 10
+# Share of the examples whose visits try a length.
+_SHARE = 0.05
+# Examples whose visits try a length, at least.
+_LEAST = 50
+# Examples that tell how long a step may be at all.
+_FEW = 10
 # Lengths that are tried are so many times longer or shorter than the last one.
-_FACTOR, _MOST_TRIALS = 3.0, 12
+_FACTOR = 3.0
+# Lengths that are tried at most.
+_MOST_TRIALS = 12
 # Of the length that takes the loss to zero, a part that is not too long.
 _SAFE_PART = 0.1
 # A path may be longer than is best for its epoch, and its best length this share of it:
 # shorter steps lose on the flat directions later.
 _SHARE_OF_BEST = 0.8
-# A length changes by this factor at most after an epoch, or by its power `_POWER` later
-# on, as the slope along a path tells more of steep directions than of flat ones.
-_CHANGE, _POWER, _EARLY = 2.0, 0.25, 3.0
+# A length changes by this factor at most after an epoch.
+_CHANGE = 2.0
+# Epochs with changes of this size; later ones are a power that falls as 1 / epochs, as
+# the slope along a path tells more of steep directions than of flat ones.
+_EARLY = 3.0
+# The power falls down to this.
+_POWER = 0.25
 
 
 class StepLength:

@@ -28,11 +28,15 @@ _SAFETY = 0.1
 # Steps that led far away are divided by this.
 _SHORTER = 4.0
 # The constant A, of gradients A / mu Lipschitz, is found where the smoothing may change
-# the objective by this share, and so many times smaller: restarts make up for it.
-_TRIAL_BIAS, _LESS = 0.1, 4.0
-# At the last smoothing, passes with steps as the slopes suggest go on while so many of
-# them take the gap to this share.
-_PASSES, _GAIN = 10, 0.7
+# the objective by this share.
+_TRIAL_BIAS = 0.1
+# A is so many times smaller than what is found: restarts make up for it.
+_LESS = 4.0
+# At the last smoothing, passes with steps as the slopes suggest go on while they take
+# the gap to this share.
+_GAIN = 0.7
+# Passes that have to take the gap there.
+_PASSES = 10
 # Then the smoothing may change the objective by this share of the gap.
 _SHARE_OF_GAP = 0.25
 # Passes without progress until steps are made shorter.

@@ -26,8 +26,10 @@ FIRST_BIAS = 0.1
 LEAST_STEPS = 8
 # Step lengths are between these.
 ETA = 1e-6, 1e6
-# Factors of the length of stochastic steps from pass to pass.
-LONGER, SHORTER = 1.5, 2.0
+# Stochastic steps get longer by this factor after a pass that succeeded.
+LONGER = 1.5
+# Stochastic steps get shorter by this factor after a pass that did not.
+SHORTER = 2.0
 # Gradients, or accelerated steps, of a pass.
 INNER_ITER = {"lbfgs": 10, "casimir": 5}
 

@@ -43,27 +43,40 @@ from sksstruct.utils.parallel import run_in_chunks
 # Passes in order before examples are drawn by gap: the second visit of an example is
 # the first whose gain says how far it is from its optimum.
 IN_ORDER = 2
-# "auto" stands for another solver where the dual variables would take more than this:
-# but for as much as is common for each position of text, if that is more, up to a
-# second limit. And where they would take more than a part of the memory that is free,
-# which matters only where memory is short.
-ENOUGH_BYTES, BYTES_OF_POSITION, MOST_BYTES = 2**29, 2**12, 2**31
+# "auto" stands for another solver where the dual variables would take more bytes.
+ENOUGH_BYTES = 2**29
+# They may take more than that if it is no more than this for each position, which is
+# common for text.
+BYTES_OF_POSITION = 2**12
+# They may take no more than this, whatever the number of positions.
+MOST_BYTES = 2**31
+# Nor may they take more than this part of the memory that is free, which matters only
+# where memory is short.
 PART_OF_FREE = 0.5
-# What visits cost in entries of tables, beyond those that a sweep decodes, for each
-# entry of the dual variables, of single labels and of pairs; and what an iteration of
-# L-BFGS costs for each weight. As measured on texts, images and series.
-COST_OF_NODE, COST_OF_PAIR, COST_OF_WEIGHT = 4.0, 23.0, 55.0
+# What a visit costs, in entries of tables beyond those that a sweep decodes, for each
+# entry of the dual variables of single labels; measured on texts, images and series.
+COST_OF_NODE = 4.0
+# The same for each entry of the dual variables of pairs.
+COST_OF_PAIR = 23.0
+# What an iteration of L-BFGS costs for each weight, measured alike.
+COST_OF_WEIGHT = 55.0
 BYTES_OF_ENTRY = 16
 # Below so much work of an iteration both take a few hundredths of a second, and
 # L-BFGS reaches any tolerance.
 LITTLE = 5e5
 # L-BFGS needs more iterations than SDCA needs passes where there are many examples: so
-# many times as many is the cube root of their number over this, within limits.
-EXAMPLES_ROOT, FEWEST, MOST = 4.0, 1.0, 2.5
-# alpha + kappa is the steepness over this at first, found on so many examples. What is
-# best depends little on it, as kappa falls: by half where the gap of the inner problem
-# is less than this part of the gap.
-STEEP, STEEPNESS_EXAMPLES = 20.0, 500
+# many times as many is the cube root of their number over this.
+EXAMPLES_ROOT = 4.0
+# So many times as many at least.
+FEWEST = 1.0
+# So many times as many at most.
+MOST = 2.5
+# alpha + kappa is the steepness over this at first. What is best depends little on it,
+# as kappa falls.
+STEEP = 20.0
+# Examples on which the steepness is found.
+STEEPNESS_EXAMPLES = 500
+# kappa is halved where the gap of the inner problem is less than this part of the gap.
 INNER_PART = 0.4
 # It gets stronger again where the objective is so many times the lowest so far: where
 # alpha is tiny, passes with a weak one undo what others have gained.

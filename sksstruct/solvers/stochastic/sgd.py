@@ -33,9 +33,12 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Positive
 from sksstruct.utils.progress import Status
 
-# Step lengths are tried on this share of the examples, each so many times the last one,
-# up and down to these powers.
-TRIAL, FACTOR, POWERS = 0.1, 4.0, 12
+# Step lengths are tried on this share of the examples.
+TRIAL = 0.1
+# Each step length that is tried is so many times the last one.
+FACTOR = 4.0
+# Step lengths are tried up and down to this power of the factor.
+POWERS = 12
 # Passes in each of the two halves that are compared, at least.
 LEAST_PASSES = 3
 
