@@ -12,8 +12,10 @@ from pathlib import Path
 from sksstruct.datasets._tokens import Tokens
 from sksstruct.utils._files import reading
 
-# A compressed file may grow by this factor, plus so many bytes; else it is refused.
-_RATIO, _FLOOR = 200, 1 << 20
+# A compressed file may grow by this factor, plus `_FLOOR`; else it is refused.
+_RATIO = 200
+# Bytes that the text of any compressed file may have.
+_FLOOR = 1 << 20
 _CHUNK = 1 << 16
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 

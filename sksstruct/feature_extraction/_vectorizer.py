@@ -24,8 +24,10 @@ from sksstruct.utils.typing import FeatureSequences
 # Callbacks hear of so many sequences at a time.
 _BLOCK = 1000
 # Read from a file of CRFsuite, a vectorizer warns if it knows at most this part of the
-# features, and if there are so many or another separator would explain it.
-_FEW, _SURE = 0.05, 20
+# features.
+_FEW = 0.05
+# Features from which on it warns, if no other separator would explain it.
+_SURE = 20
 # Entries of rows whose columns are counted at once.
 _COUNTED = 2**22
 

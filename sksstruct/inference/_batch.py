@@ -22,12 +22,19 @@ from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._trees import max_product
 from sksstruct.utils.parallel import run_in_chunks
 
-# Problems of a group, and their variables, at most; then variables and entries of a
-# problem that is worth no group, as it takes longer to copy than a call does.
 # What is grouped depends on the problems alone, and not on the threads.
-GROUP, MOST, LARGE, WIDE = 256, 4000, 200, 3000
-# Arrays that are grouped: of booleans, integers, and floats that a double holds.
-PLAIN, NUMBERS = (np.ndarray, np.memmap), "?bhilqBHILQefd"
+# Problems of a group at most.
+GROUP = 256
+# Variables of a group at most.
+MOST = 4000
+# A problem of more variables is in no group: to copy it takes longer than a call does.
+LARGE = 200
+# Neither is one of more entries of tables.
+WIDE = 3000
+# Types of arrays that are grouped.
+PLAIN = np.ndarray, np.memmap
+# Their numbers: booleans, integers, and floats that a double holds.
+NUMBERS = "?bhilqBHILQefd"
 
 
 def batch(

@@ -12,13 +12,16 @@ from sksstruct.utils.sparse_input import rows_between
 # What alpha="auto" is multiplied by, in units of the mean square of the centered rows
 # of features: about 1 for those of texts, for which the numbers were chosen.
 FACTOR_OF_SQUARE = 0.1
-# What alpha="auto" stands for with sequences, but for `alpha_factor`, which is about 1
-# for texts: alpha with the hinge losses, and CRFsuite's c2, which is alpha n / 2, with
-# the likelihood.
-HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.0075
-# The same where X is one matrix: what is multiplied by the mean square of the rows over
-# their number, for hinge losses and the likelihood.
-ROW_ALPHA, ROW_LOG_ALPHA = 0.5, 0.1
+# What alpha="auto" stands for with sequences and hinge losses, but for `alpha_factor`,
+# which is about 1 for texts.
+HINGE_ALPHA = 0.02
+# The same with the likelihood, as CRFsuite's c2, which is alpha n / 2.
+LIKELIHOOD_C2 = 0.0075
+# Hinge losses where X is one matrix: what is multiplied by the mean square of the rows
+# over their number.
+ROW_ALPHA = 0.5
+# The same for the likelihood.
+ROW_LOG_ALPHA = 0.1
 # Below this mean of squares, floating-point numbers cannot follow the scale.
 _LEAST_SQUARE = 1e-300
 

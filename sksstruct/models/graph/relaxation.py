@@ -17,9 +17,11 @@ from sksstruct.utils.parallel import run_in_chunks
 
 # Graphs are taken together as long as they have fewer scores than this in all.
 _SCORES = 2**22
-# Sweeps, at most; and they end where one lowers the bound by less than this share of
-# its distance to the best labeling.
-_SWEEPS, _LEAST_FALL = 20, 1e-3
+# Sweeps at most.
+_SWEEPS = 20
+# Sweeps end where one lowers the bound by less than this share of its distance to the
+# best labeling.
+_LEAST_FALL = 1e-3
 # Labelings are as good as the bound where they differ by less than rounding.
 _ROUNDING = 1e-12
 

@@ -13,8 +13,10 @@ from sksstruct.utils.parallel import run_in_chunks
 BATCH = 512
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
-# Numbers of scores that are little memory, and of dual variables that are much.
-FEW_SCORES, MANY_DUALS = 2**22, 2**27
+# Number of scores up to which they take little memory.
+FEW_SCORES = 2**22
+# Number of dual variables above which they take much memory.
+MANY_DUALS = 2**27
 # A sparse matrix with so many nonzero entries is as large as a dense one.
 DENSE = 2.0 / 3.0
 

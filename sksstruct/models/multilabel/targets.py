@@ -19,8 +19,10 @@ OTHERS = 2.0
 # Thresholds, as log-odds, follow the logarithm of the labels' frequencies so far: rare
 # labels, whose scores regularization keeps low, are taken more easily.
 LENIENCES = 0.0, 0.25, 0.5, 0.75
-# Steps of the mean-field approximation, and the change that ends them.
-MEAN_FIELD_STEPS, SETTLED = 100, 1e-6
+# Steps of the mean-field approximation at most.
+MEAN_FIELD_STEPS = 100
+# Change of the scores, as log-odds, below which the steps end.
+SETTLED = 1e-6
 # Numbers of scores of sets that are in memory at a time.
 SETS = 2**20
 

@@ -17,16 +17,24 @@ from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.local_search._cells import Cells
 from sksstruct.inference.map.local_search._search import LocalSearch
 
-# Labelings that are kept, and that are combined at once at most.
-_KEPT, _MOST_PARENTS = 64, 16
-# Share of the cells in the variables below which twice as many labelings are combined
-# the next time, and above which half as many are.
-_FEW_CELLS, _MANY_CELLS = 0.1, 0.25
-# Entries of the table of a factor that is in many cells.
+# Labelings that are kept.
+_KEPT = 64
+# Labelings that are combined at once at most.
+_MOST_PARENTS = 16
+# Cells for each variable below which twice as many labelings are combined next time.
+_FEW_CELLS = 0.1
+# Cells for each variable above which half as many labelings are combined next time.
+_MANY_CELLS = 0.25
+# Entries of the table of a factor that is in many cells, at most.
 _MOST_ENTRIES = 4096
-# Cells are chosen exactly up to so many entries; otherwise in some windows of all of
-# them, with tables of so many entries, and by annealing with so many visits of each.
-_EXACT, _WINDOWS, _BUDGET, _VISITS = 2e6, 4, 4096.0, 40
+# Entries of tables up to which cells are chosen exactly.
+_EXACT = 2e6
+# Otherwise cells are chosen in so many windows, before and after annealing.
+_WINDOWS = 4
+# Entries of a table of these windows, and of annealing, at most.
+_BUDGET = 4096.0
+# Visits of each cell by annealing.
+_VISITS = 40
 
 
 class Crossover:
