@@ -142,8 +142,10 @@ papers: $(VENV)/built $(VENV)/installed
 	for script in gap_bcfw bmrm_pragam gdmm_map gdmm_learning casimir; do \
 	  $(PY) examples/papers/$$script.py --full --write doc/papers || exit 1; done
 
-# QUICK=1: one table in a few minutes, which needs no data folder.
-SCRIPTS := $(if $(QUICK),$(BENCH)/quick.py,$(BENCH)/bench_*.py $(BENCH)/solvers.py $(BENCH)/map.py)
+# QUICK=1: one table in a few minutes, which needs no data folder. Two others need arguments
+# or gigabytes of disk.
+SCRIPTS := $(if $(QUICK),$(BENCH)/bench_quick.py,$(filter-out %/bench_quick.py %/bench_out_of_core.py \
+  %/bench_scaling.py,$(wildcard $(BENCH)/bench_*.py)))
 benchmarks: $(VENV)/benchmark
 	for script in $(SCRIPTS); do $(PY) $$script || exit 1; done
 
