@@ -2,9 +2,9 @@
 
 import doctest
 import re
-import warnings
 import shlex
 import shutil
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_path

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 from joblib import parallel_config
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from sksstruct.utils.parallel import run_in_chunks
+from sksstruct.utils.parallel import one_blas_thread, run_in_chunks
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100])
@@ -78,6 +79,25 @@ for where in one_blas_thread, nullcontext:
     thread.join()
     assert found() == before, found()
 """
+
+
+def blas_threads():
+    """Threads of each BLAS that has one limit for the process."""
+    found = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    return [
+        each["num_threads"] for each in found if each["threading_layer"] != "openmp"
+    ]
+
+
+def test_the_last_fit_lifts_the_limit():
+    with threadpool_limits(2):
+        before = blas_threads()
+        with one_blas_thread():
+            assert set(blas_threads()) <= {1}
+            with one_blas_thread():
+                assert set(blas_threads()) <= {1}
+            assert set(blas_threads()) <= {1}
+        assert blas_threads() == before
 
 
 @pytest.mark.slow
