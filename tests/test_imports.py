@@ -1,4 +1,4 @@
-"""Imports go down only: estimators -> solvers, models -> inference -> utils."""
+"""Imports go down only, in no circle: estimators -> solvers, models -> ... -> utils."""
 
 import re
 import subprocess
