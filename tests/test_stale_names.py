@@ -1,6 +1,7 @@
 """Paths and dotted names in texts, comments and sources are of what exists."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,7 @@ def named(text):
     for name in DOTTED.findall(text):
         yield name[1:].split(".")
     for module, *objects in IMPORTED.findall(text):
-        for name in re.findall(
-            r"^\s*(\w+)", "\n".join(objects).replace(",", "\n"), re.M
-        ):
+        for name in re.findall(r"(?:^|,)\s*(\w+)", "".join(objects)):
             yield [*module[1:].split("."), name] if module else [name]
 
 
@@ -50,8 +49,12 @@ def is_there(folder, names):
     name = others[:1]
     if not found:
         found, name = [folder / "__init__.py"], [first]
-    words = {word for path in found for word in re.findall(r"\w+", path.read_text())}
-    return words.issuperset(name)
+    return set().union(*map(words_of, found)).issuperset(name)
+
+
+@cache
+def words_of(path):
+    return set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize(
