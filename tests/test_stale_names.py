@@ -10,6 +10,8 @@ from test_spelling import FOLDERS, ROOT, sources
 PACKAGE = ROOT / "sksstruct"
 # Paths are told from one of these.
 ABOVE = ROOT, PACKAGE, ROOT / "doc"
+TOPS = {*FOLDERS, *(path.name for path in PACKAGE.iterdir() if path.is_dir())}
+FILE = re.compile(r"(?<![\w./<-])(?=(\w+)/)([\w/]+\.(?:pyx?|pxd|rst|md|json|h))\b")
 # Examples of these tests are made up; the page is written when the pages are built.
 LEFT_OUT = {"test_imports.py", Path(__file__).name, "api.rst"}
 DOTTED = re.compile(r"(?<![\w\"'./])sksstruct((?:\.(?!__)\w+)+)")
@@ -20,29 +22,28 @@ IMPORTED = re.compile(
 
 
 def named(text):
-    """Dotted names below the package in a text, each as a list of its parts."""
+    """Dotted names below the package in a text, each as its parts."""
     for name in DOTTED.findall(text):
-        yield name[1:].split(".")
+        yield tuple(name[1:].split("."))
     for module, *objects in IMPORTED.findall(text):
         for name in re.findall(r"(?:^|,)\s*(\w+)", "".join(objects)):
-            yield [*module[1:].split("."), name] if module else [name]
+            yield (*module[1:].split("."), name) if module else (name,)
 
 
 def stale(text):
     """What a text names in the folders of the project, and is not there."""
-    tops = [*FOLDERS, *(path.name for path in PACKAGE.iterdir() if path.is_dir())]
-    file = rf"(?<![\w./<-])((?:{'|'.join(tops)})/[\w/]*\.(?:pyx?|pxd|rst|md|json|h))\b"
-    for path in re.findall(file, text):
-        if not any((folder / path).is_file() for folder in ABOVE):
+    for top, path in FILE.findall(text):
+        if top in TOPS and not any((folder / path).is_file() for folder in ABOVE):
             yield path
     for names in named(text):
         if not is_there(PACKAGE, names):
             yield ".".join(["sksstruct", *names])
 
 
+@cache
 def is_there(folder, names):
     """Whether a folder has a module, or its module the object, that names lead to."""
-    first, *others = names
+    first, others = names[0], names[1:]
     if (folder / first).is_dir():
         return not others or is_there(folder / first, others)
     found = list(folder.glob(f"{first}.p*"))
