@@ -17,7 +17,7 @@ from sksstruct.inference import (
     segment_viterbi,
     viterbi,
 )
-from sksstruct.inference.segments._potentials import (
+from sksstruct.inference.segments._semi_markov import (
     SegmentPotentials,
     labeling_segments,
     segments_labeling,

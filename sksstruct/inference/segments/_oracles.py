@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sksstruct.inference._checks import check_k
-from sksstruct.inference.segments._potentials import (
+from sksstruct.inference.segments._semi_markov import (
     SegmentPotentials,
     labeling_segments,
 )
