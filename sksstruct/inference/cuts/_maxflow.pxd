@@ -25,18 +25,25 @@ cdef class FlowTrees:
     cdef readonly Py_ssize_t n_variables
     # n_variables and the number of edges
     cdef Py_ssize_t _n, _m
-    cdef const Py_ssize_t[:, ::1] _ends
+    # what the pointers point into
+    cdef object _owned
+    # the two ends of each edge
+    cdef const Py_ssize_t* _ends
     # An arc leaves each end of an edge for the other, its head; the two are sisters.
     # Variable v has the arcs _first[v] .. _first[v + 1] - 1, and _arc_of[e] is the one
     # from the first end of edge e to the second.
-    cdef int32_t[::1] _first, _arc_of
-    cdef FlowArc[::1] _arcs
+    cdef int32_t* _first
+    cdef int32_t* _arc_of
+    cdef FlowArc* _arcs
     # Capacity left of each arc; capacity left between each variable and the source,
     # or minus that to the sink; flow to start the next problem from, by edge.
-    cdef double[::1] _residual, _terminal, _flow
-    cdef FlowNode[::1] _nodes
+    cdef double* _residual
+    cdef double* _terminal
+    cdef double* _flow
+    cdef FlowNode* _nodes
     # Two circular lists: variables to grow from, and those that lost their parent.
-    cdef int32_t[::1] _active, _orphans
+    cdef int32_t* _active
+    cdef int32_t* _orphans
     cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
     cdef int32_t _now
 

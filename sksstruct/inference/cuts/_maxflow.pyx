@@ -18,16 +18,13 @@ one number, positive from the source and negative to the sink. Arithmetic is in 
 precision; what fills an arc leaves exactly zero, so that zero needs no tolerance.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport fabs
 from libc.stdint cimport int32_t
 
-# The structures of the header, as numpy spells them.
-NODE = np.dtype([("parent", np.int32), ("time", np.int32), ("distance", np.int32),
-                 ("side", np.int8), ("is_active", np.int8)], align=True)
-ARC = np.dtype([("head", np.int32), ("sister", np.int32)], align=True)
+from sksstruct.utils._pointers cimport const_intps, doubles, int32s
+
+from sksstruct.inference.cuts._flow_arrays import flow_arrays
 
 
 cdef inline Py_ssize_t wrapped(Py_ssize_t place, Py_ssize_t size) noexcept nogil:
@@ -81,27 +78,18 @@ cdef class FlowTrees:
     """
 
     def __init__(self, edges, n_variables):
-        self.edges = edges
-        self.n_variables = self._n = n_variables
-        self._m = len(self.edges)
-        self._ends = self.edges
-        n, m = self._n, self._m
-        # Half the memory of 64-bit indices, through which the search walks at random.
-        if 2 * m >= 2**31 or n >= 2**31:
-            raise ValueError("the graph is too large for 32-bit indices")
-        # One entry more than edges need, so that there is always a first one to point
-        # at. What `_start` sets is left as it is.
-        self._first = np.zeros(n + 2, dtype=np.int32)
-        self._arcs = np.empty(2 * m + 1, dtype=ARC)
-        self._arc_of = np.empty(m + 1, dtype=np.int32)
+        self.edges, self.n_variables = edges, n_variables
+        self._n, self._m = n_variables, len(edges)
+        self._owned = arrays = flow_arrays(self._m, self._n)
+        self._ends = const_intps(edges)
+        self._first, self._arc_of = int32s(arrays[0]), int32s(arrays[1])
+        self._arcs = <FlowArc*> int32s(arrays[2])
+        self._nodes = <FlowNode*> int32s(arrays[3])
+        self._active, self._orphans = int32s(arrays[4]), int32s(arrays[5])
+        self._residual, self._terminal = doubles(arrays[6]), doubles(arrays[7])
+        self._flow = doubles(arrays[8])
         with nogil:
             self._link_arcs()
-        self._residual = np.zeros(2 * m + 1)
-        self._terminal = np.zeros(n)
-        self._flow = np.zeros(m + 1)
-        self._nodes = np.empty(n, dtype=NODE)
-        self._active = np.empty(n, dtype=np.int32)
-        self._orphans = np.empty(n, dtype=np.int32)
 
     @cython.final
     cdef void _link_arcs(self) noexcept nogil:
@@ -110,15 +98,15 @@ cdef class FlowTrees:
         cdef int32_t out, back
         # One place on: a variable's entry is where its next arc goes while arcs are
         # numbered, and that is where the arcs of the next one begin in the end.
-        cdef int32_t* place = &self._first[1]
+        cdef int32_t* place = self._first + 1
         for edge in range(self._m):
-            place[self._ends[edge, 0] + 1] += 1
-            place[self._ends[edge, 1] + 1] += 1
+            place[self._ends[2 * edge + 0] + 1] += 1
+            place[self._ends[2 * edge + 1] + 1] += 1
         for variable in range(self._n):
             place[variable + 1] += place[variable]
         # Arcs are visited variable by variable, and so are stored that way.
         for edge in range(self._m):
-            first, second = self._ends[edge, 0], self._ends[edge, 1]
+            first, second = self._ends[2 * edge + 0], self._ends[2 * edge + 1]
             out, back = place[first], place[second]
             place[first] += 1
             place[second] += 1

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.cuts._maxflow cimport FlowTrees
+from sksstruct.inference.cuts._maxflow cimport FlowArc, FlowTrees
 
 
 cdef struct CorePair:
@@ -30,7 +30,7 @@ cdef class LabelPairs:
     cdef PairLists lists
     cdef object _owned
     # the two places of every pair
-    cdef const int32_t[:, ::1] places
+    cdef const int32_t* places
 
     cdef void load(self, const double* pair_scores) noexcept nogil
     cdef void add_up(self) noexcept nogil
@@ -44,15 +44,24 @@ cdef class ReducedRoofDual(FlowTrees):
     # labels that were left for a minimum cut, over all calls
     cdef readonly long long n_cut
     # what labels that are on make each label gain by positive scores, and lose
-    cdef double[::1] _up, _down
+    cdef double* _up
+    cdef double* _down
     # what a label loses by flipping, and the most that it gains with others
-    cdef double[::1] _budget, _most
+    cdef double* _budget
+    cdef double* _most
     # the place of each label in the core, or -1, and the labels of the core
-    cdef int32_t[::1] _place, _core
+    cdef int32_t* _place
+    cdef int32_t* _core
     # states of the flips of the core, and the next free arc of each node
-    cdef int32_t[::1] _flip, _next
+    cdef int32_t* _flip
+    cdef int32_t* _next
     cdef Py_ssize_t _n_core, _n_core_pairs, _core_capacity
     cdef CorePair* _core_pairs
+    # what `_residual` and `_arcs` point to; the other pointers point into `_arrays`
+    cdef double* _own_residual
+    cdef FlowArc* _own_arcs
+    cdef Py_ssize_t _residual_capacity, _arc_capacity
+    cdef object _arrays
 
     cdef int relax(self, const double* unary, int32_t* states) except -1 nogil
     cdef double value(self, const double* unary, const int32_t* states) noexcept nogil

@@ -30,17 +30,19 @@ What it needs of a label that is off is the sum of the scores of labels that are
 that the work is that of the pairs of labels that are on.
 """
 
-import numpy as np
-
 from libc.math cimport fabs
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
 from sksstruct.inference.cuts._maxflow cimport FlowArc, FlowTrees
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int32s, const_intps, doubles, int32s,
+)
 
-from sksstruct.inference._checks import check_edges, check_scores
-from sksstruct.inference.cuts._maxflow import ARC
+from sksstruct.inference.cuts._flow_arrays import (
+    check_finite, check_rows, pair_lists, roof_arrays, start_states,
+)
 
 # Rounds of single flips. The labeling that they lead to may be any: rounds only save
 # cuts.
@@ -63,30 +65,16 @@ cdef class LabelPairs:
     """
 
     def __init__(self, pairs, n_labels):
-        pairs = check_edges(pairs, n_labels)
-        self.pairs, self.n_labels, self.n_pairs = pairs, n_labels, len(pairs)
-        if 2 * len(pairs) >= 2**31:
-            raise ValueError("there are too many pairs for 32-bit indices")
-        ends = pairs.T.ravel()
-        # stable, so that partners come in the order of their pairs
-        order = np.argsort(ends, kind="stable")
-        cdef const Py_ssize_t[::1] first_partner = np.searchsorted(
-            ends[order], np.arange(n_labels + 1)).astype(np.intp)
-        # one entry more than needed, so that there is always a first one
-        others = pairs[:, ::-1].T.ravel()[order]
-        cdef const int32_t[::1] partner = np.append(others, 0).astype(np.int32)
-        cdef const int32_t[::1] partner_pair = np.append(
-            order % max(len(pairs), 1), 0).astype(np.int32)
-        places = np.empty(len(order), dtype=np.int32)
-        places[order] = np.arange(len(order))
-        self.places = np.ascontiguousarray(places.reshape(2, -1).T)
-        cdef double[::1] score = np.zeros(len(order) + 1)
-        cdef double[:, ::1] sums = np.zeros((2, n_labels + 1))
-        self._owned = first_partner, partner, partner_pair, score, sums
-        self.lists.n_labels, self.lists.n_pairs = n_labels, len(pairs)
-        self.lists.first_partner, self.lists.partner = &first_partner[0], &partner[0]
-        self.lists.partner_pair, self.lists.score = &partner_pair[0], &score[0]
-        self.lists.attraction, self.lists.repulsion = &sums[0, 0], &sums[1, 0]
+        self._owned = arrays = pair_lists(pairs, n_labels)
+        self.pairs, self.n_labels, self.n_pairs = arrays[0], n_labels, len(arrays[0])
+        self.places = const_int32s(arrays[1])
+        self.lists.n_labels, self.lists.n_pairs = n_labels, self.n_pairs
+        self.lists.first_partner = const_intps(arrays[2])
+        self.lists.partner = const_int32s(arrays[3])
+        self.lists.partner_pair = const_int32s(arrays[4])
+        self.lists.score = doubles(arrays[5])
+        self.lists.attraction = doubles(arrays[6])
+        self.lists.repulsion = doubles(arrays[7])
 
     def set_scores(self, pair_scores):
         """Set the scores of all pairs.
@@ -96,10 +84,8 @@ cdef class LabelPairs:
         pair_scores : array-like of shape (n_pairs,)
             Score of each pair if both of its labels are on.
         """
-        cdef const double[::1] scores
         pair_scores = check_finite("pairwise", pair_scores, (self.n_pairs,))
-        scores = np.append(pair_scores, 0.0)
-        self.load(&scores[0])
+        self.load(const_doubles(pair_scores))
 
     cdef void load(self, const double* pair_scores) noexcept nogil:
         """Set the scores of all pairs."""
@@ -125,7 +111,8 @@ cdef class LabelPairs:
     cdef void put(self, Py_ssize_t pair, double score) noexcept nogil:
         """Set the score of one pair."""
         cdef PairLists graph = self.lists
-        cdef Py_ssize_t first = self.places[pair, 0], second = self.places[pair, 1]
+        cdef Py_ssize_t first = self.places[2 * pair]
+        cdef Py_ssize_t second = self.places[2 * pair + 1]
         cdef double old = graph.score[first]
         # the partner at the one place is the label of the other
         cdef Py_ssize_t label = graph.partner[second], other = graph.partner[first]
@@ -158,14 +145,15 @@ cdef class LabelPairs:
                 f"{self.n_labels} labels have too many labelings to try them all")
         unary = check_finite("unary", unary, (self.n_labels,))
         pairwise = check_finite("pairwise", pairwise, (self.n_pairs,))
-        cdef const double[::1] scores = unary
-        # one more, so that there is always a first one
-        cdef const double[::1] pair_scores = np.append(pairwise, 0.0)
-        cdef int32_t[::1] states = np.zeros(self.n_labels, dtype=np.int32)
-        cdef double[::1] fields = np.empty(self.n_labels)
+        # `fields` is scratch; states of labels that are off are zero
+        fields, y = 0.0 * unary, (0.0 * unary).astype("i4")
+        cdef const double* scores = const_doubles(unary)
+        cdef const double* pair_scores = const_doubles(pairwise)
+        cdef double* gains = doubles(fields)
+        cdef int32_t* states = int32s(y)
         with nogil:
-            self.enumerate(&scores[0], &pair_scores[0], &fields[0], &states[0])
-        return np.asarray(states) // 2
+            self.enumerate(scores, pair_scores, gains, states)
+        return y // 2
 
     cdef void enumerate(self, const double* unary, const double* pair,
                         double* fields, int32_t* states) noexcept nogil:
@@ -197,16 +185,6 @@ cdef class LabelPairs:
             states[label] = <int32_t> (2 * ((best_code >> label) & 1))
 
 
-def check_finite(name, scores, shape):
-    """Return finite scores of a shape."""
-    scores = np.ascontiguousarray(check_scores(name, scores, len(shape)))
-    if scores.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {scores.shape}")
-    if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite")
-    return scores
-
-
 cdef class ReducedRoofDual(FlowTrees):
     """Solver for the best half-integral points, given scores of labels and of pairs.
 
@@ -218,18 +196,19 @@ cdef class ReducedRoofDual(FlowTrees):
     """
 
     def __init__(self, LabelPairs graph):
-        n = graph.n_labels
         self.graph = graph
+        edges, self._arrays = roof_arrays(graph.n_labels)
         # two nodes for each label; the edges are those of the core, different each time
-        FlowTrees.__init__(self, np.empty((0, 2), dtype=np.intp), 2 * n)
-        self._up, self._down = np.zeros(n), np.zeros(n)
-        self._budget, self._most = np.zeros(n), np.zeros(n)
-        self._place, self._core = np.full((2, n), -1, dtype=np.int32)
-        self._flip = np.zeros(n, dtype=np.int32)
-        self._next = np.zeros(2 * n, dtype=np.int32)
+        FlowTrees.__init__(self, edges, 2 * graph.n_labels)
+        self._up, self._down = doubles(self._arrays[0]), doubles(self._arrays[1])
+        self._budget, self._most = doubles(self._arrays[2]), doubles(self._arrays[3])
+        self._place, self._core = int32s(self._arrays[4]), int32s(self._arrays[5])
+        self._flip, self._next = int32s(self._arrays[6]), int32s(self._arrays[7])
 
     def __dealloc__(self):
         free(self._core_pairs)
+        free(self._own_arcs)
+        free(self._own_residual)
 
     def solve(self, unary, start=None):
         """Find the best half-integral point for given scores of labels.
@@ -249,14 +228,14 @@ cdef class ReducedRoofDual(FlowTrees):
             Its score, an upper bound on the scores of all labelings.
         """
         unary = check_finite("unary", unary, (self.graph.n_labels,))
-        start = unary > 0.0 if start is None else np.asarray(start)
-        cdef const double[::1] scores = unary
-        cdef int32_t[::1] states = 2 * start.astype(np.int32)
+        y = start_states(unary, start)
+        cdef const double* scores = const_doubles(unary)
+        cdef int32_t* states = int32s(y)
         cdef double value
         with nogil:
-            self.relax(&scores[0], &states[0])
-            value = self.value(&scores[0], &states[0])
-        return np.asarray(states) / 2.0, value
+            self.relax(scores, states)
+            value = self.value(scores, states)
+        return y / 2.0, value
 
     def solve_all(self, unaries):
         """Find the best half-integral points for many rows of scores of labels.
@@ -271,20 +250,14 @@ cdef class ReducedRoofDual(FlowTrees):
         states : ndarray of shape (n, n_labels), int32
             0 for 0, 1 for one half, and 2 for 1.
         """
-        unaries = np.ascontiguousarray(check_scores("unaries", unaries, 2))
-        if unaries.shape[1] != self.graph.n_labels:
-            raise ValueError(
-                f"unaries must have {self.graph.n_labels} columns, got "
-                f"{unaries.shape[1]}")
-        if not np.isfinite(unaries).all():
-            raise ValueError("scores must be finite")
-        cdef const double[:, ::1] scores = unaries
-        out = 2 * (unaries > 0.0).astype(np.int32)
-        cdef int32_t[:, ::1] states = out
-        cdef Py_ssize_t i
+        unaries = check_rows(unaries, self.graph.n_labels)
+        out = start_states(unaries, None)
+        cdef const double* scores = const_doubles(unaries)
+        cdef int32_t* states = int32s(out)
+        cdef Py_ssize_t i, n = len(unaries), n_labels = self.graph.n_labels
         with nogil:
-            for i in range(scores.shape[0]):
-                self.relax(&scores[i, 0], &states[i, 0])
+            for i in range(n):
+                self.relax(scores + i * n_labels, states + i * n_labels)
         return out
 
     cdef double value(self, const double* unary, const int32_t* states) noexcept nogil:
@@ -565,14 +538,11 @@ cdef class ReducedRoofDual(FlowTrees):
 
     cdef int _make_room(self, Py_ssize_t n_arcs) except -1 nogil:
         """Grow the arrays to at least so many arcs."""
-        if n_arcs <= self._residual.shape[0]:
-            return 0
         if n_arcs >= 2147483647:
             with gil:
                 raise ValueError("the graph is too large for 32-bit indices")
-        with gil:
-            # at least twice as many, so that this is rare
-            size = max(n_arcs, 2 * self._residual.shape[0])
-            self._residual = np.zeros(size)
-            self._arcs = np.empty(size, dtype=ARC)
+        reserve(<void**> &self._own_residual, &self._residual_capacity, n_arcs,
+                sizeof(double))
+        reserve(<void**> &self._own_arcs, &self._arc_capacity, n_arcs, sizeof(FlowArc))
+        self._residual, self._arcs = self._own_residual, self._own_arcs
         return 0

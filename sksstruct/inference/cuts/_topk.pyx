@@ -14,8 +14,6 @@ All flow between a variable and its own terminal stays among variables of one la
 residual arc leaves the source's side of a minimum cut. So do the searches.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY, fabs, nextafter
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
@@ -26,8 +24,7 @@ from sksstruct.inference.search._best_first cimport (
     MOST_WANTED, BestFirst, Part, insert_least, rounded_up,
 )
 from sksstruct.utils._memory cimport reserve
-
-from sksstruct.inference.search._best_first import found_by
+from sksstruct.utils._pointers cimport int32s, intps
 
 
 cdef struct Change:
@@ -43,12 +40,15 @@ cdef class CutSearch(BestFirst):
     ----------
     kernel : CutKernel
         The graph with its flow, which nobody else uses meanwhile.
+    labels : ndarray of shape (3, n_variables), int32
+        Scratch: a labeling, and two lists of the search for paths.
+    seen : ndarray of shape (n_variables,), intp
+        Scratch: zeros.
     """
 
     cdef CutKernel _kernel
-    cdef const double[:, ::1] _unary
-    cdef const double[:, :, ::1] _pairwise
-    cdef int32_t[::1] _labels
+    cdef object _owned
+    cdef int32_t* _labels
     # Of each part: capacities left of arcs, of terminals, and bounds of what changing
     # each variable loses; and whether variables are fixed.
     cdef Py_ssize_t _n_arcs, _n_numbers
@@ -57,20 +57,21 @@ cdef class CutSearch(BestFirst):
     cdef Py_ssize_t _number_capacity, _fixed_capacity
     # Of the search for paths: when variables were reached, by which arc, and in which
     # order; and what has changed since.
-    cdef Py_ssize_t[::1] _seen
-    cdef int32_t[::1] _via, _queue
+    cdef Py_ssize_t* _seen
+    cdef int32_t* _via
+    cdef int32_t* _queue
     cdef Py_ssize_t _now, _n_queue
     cdef Change* _changes
     cdef Py_ssize_t _n_changes, _change_capacity
 
-    def __init__(self, CutKernel kernel):
-        self._kernel, self.n_variables = kernel, kernel._n
-        self._unary, self._pairwise = kernel._unary, kernel._pairwise
+    def __cinit__(self, CutKernel kernel, labels, seen):
+        cdef Py_ssize_t n = kernel._n
+        self._kernel, self.n_variables = kernel, n
         self._n_arcs = 2 * kernel._m
-        self._n_numbers = self._n_arcs + 2 * kernel._n
-        self._labels = np.empty(kernel._n, dtype=np.int32)
-        self._seen = np.zeros(kernel._n, dtype=np.intp)
-        self._via, self._queue = np.empty((2, kernel._n), dtype=np.int32)
+        self._n_numbers = self._n_arcs + 2 * n
+        self._owned = labels, seen
+        self._labels, self._seen = int32s(labels), intps(seen)
+        self._via, self._queue = self._labels + n, self._labels + 2 * n
 
     def __dealloc__(self):
         free(self._numbers)
@@ -91,14 +92,14 @@ cdef class CutSearch(BestFirst):
         cdef Py_ssize_t n = self.n_variables
         cdef Part* own = self._parts
         self._kernel._read_labels(self._labels)
-        own.score = self._kernel._score(self._labels, self._unary, self._pairwise)
-        memcpy(self._numbers, &self._kernel._residual[0],
+        own.score = self._kernel._score(self._labels)
+        memcpy(self._numbers, self._kernel._residual,
                self._n_arcs * sizeof(double))
-        memcpy(self._numbers + self._n_arcs, &self._kernel._terminal[0],
+        memcpy(self._numbers + self._n_arcs, self._kernel._terminal,
                n * sizeof(double))
         memset(self._numbers + self._n_arcs + n, 0, n * sizeof(double))
         memset(self._fixed, 0, n)
-        memcpy(self.labeling(0), &self._labels[0], n * sizeof(int32_t))
+        memcpy(self.labeling(0), self._labels, n * sizeof(int32_t))
         own.next_score, own.stale = own.score, True
         return own.score > -INFINITY
 
@@ -207,8 +208,8 @@ cdef class CutSearch(BestFirst):
         self._fix(part, variable)
         self._fix(other, variable)
         # from the scores, as capacities have big numbers in the place of -inf
-        memcpy(&self._labels[0], labels, n * sizeof(int32_t))
-        new.score = self._kernel._score(self._labels, self._unary, self._pairwise)
+        memcpy(self._labels, labels, n * sizeof(int32_t))
+        new.score = self._kernel._score(self._labels)
         new.next_score, new.stale = new.score, True
         self._parts[part].stale = True
         return new.score > -INFINITY
@@ -317,14 +318,3 @@ cdef class CutSearch(BestFirst):
             self._n_changes -= 1
             numbers[self._changes[self._n_changes].place] = (
                 self._changes[self._n_changes].before)
-
-
-def best_cuts(CutKernel kernel, unary, pairwise, Py_ssize_t k):
-    """Return up to k best labelings, as rows; the solver keeps the flow of the best."""
-    with kernel._alone():
-        kernel._load(unary, pairwise)
-        with nogil:
-            kernel._start()
-            kernel._maximize()
-            kernel._keep()
-        return found_by(CutSearch(kernel), k)

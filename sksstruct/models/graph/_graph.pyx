@@ -31,7 +31,6 @@ from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 
 from sksstruct.inference import MinCut
-from sksstruct.inference.cuts._topk import best_cuts
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils._layout import padded_length
 
@@ -275,7 +274,7 @@ cdef class Graphs(Structure):
     def find_topk(self, i, theta, others, k):
         """Return the k best cuts."""
         unary, _, tables = self.potentials_of(i, theta)
-        return best_cuts(self._solver(i), unary, tables, k)
+        return self._solver(i)._best(unary, tables, k)
 
     def find(self, i, theta, others):
         """Return the labels of a minimum cut."""

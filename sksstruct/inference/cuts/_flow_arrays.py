@@ -1,0 +1,81 @@
+"""Arrays of the kernels of cuts."""
+
+import numpy as np
+
+from sksstruct.inference._checks import check_edges, check_scores
+
+
+def flow_arrays(n_edges, n):
+    """Return the arrays of `FlowTrees`, in whose header they are described.
+
+    Those of arcs and nodes are rows of as many bytes as the structures have.
+    """
+    # Half the memory of 64-bit indices, through which the search walks at random.
+    if 2 * n_edges >= 2**31 or n >= 2**31:
+        raise ValueError("the graph is too large for 32-bit indices")
+    # what `_start` sets is left as it is
+    return (
+        np.zeros(n + 2, dtype=np.int32),
+        np.empty(n_edges, dtype=np.int32),
+        np.empty((2 * n_edges, 2), dtype=np.int32),
+        np.empty((n, 4), dtype=np.int32),
+        np.empty(n, dtype=np.int32),
+        np.empty(n, dtype=np.int32),
+        np.zeros(2 * n_edges),
+        np.zeros(n),
+        np.zeros(n_edges),
+    )
+
+
+def pair_lists(pairs, n_labels):
+    """Check pairs; return them and the arrays of `LabelPairs`."""
+    pairs = check_edges(pairs, n_labels)
+    if 2 * len(pairs) >= 2**31:
+        raise ValueError("there are too many pairs for 32-bit indices")
+    ends = pairs.T.ravel()
+    # stable, so that partners come in the order of their pairs
+    order = np.argsort(ends, kind="stable")
+    places = np.empty(len(order), dtype=np.int32)
+    places[order] = np.arange(len(order))
+    return (
+        pairs,
+        np.ascontiguousarray(places.reshape(2, -1).T),
+        np.searchsorted(ends[order], np.arange(n_labels + 1)).astype(np.intp),
+        pairs[:, ::-1].T.ravel()[order].astype(np.int32),
+        (order % max(len(pairs), 1)).astype(np.int32),
+        np.zeros(len(order)),
+        *np.zeros((2, n_labels)),
+    )
+
+
+def roof_arrays(n):
+    """Return no edges, and the arrays of `ReducedRoofDual` for n labels."""
+    places = np.full((2, n), -1, dtype=np.int32)
+    arrays = *np.zeros((4, n)), *places, *np.zeros((2, 2 * n), dtype=np.int32)
+    return np.empty((0, 2), dtype=np.intp), arrays
+
+
+def check_finite(name, scores, shape):
+    """Return finite scores of a shape."""
+    scores = np.ascontiguousarray(check_scores(name, scores, len(shape)))
+    if scores.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {scores.shape}")
+    if not np.isfinite(scores).all():
+        raise ValueError("scores must be finite")
+    return scores
+
+
+def check_rows(unaries, n_labels):
+    """Return finite scores of so many labels in each row."""
+    unaries = check_scores("unaries", unaries, 2)
+    if unaries.shape[1] != n_labels:
+        raise ValueError(
+            f"unaries must have {n_labels} columns, got {unaries.shape[1]}"
+        )
+    return check_finite("unaries", unaries, unaries.shape)
+
+
+def start_states(unary, start):
+    """States to start from: 2 where a labeling, or else the score, is positive."""
+    start = unary > 0.0 if start is None else np.asarray(start)
+    return 2 * start.astype(np.int32)
