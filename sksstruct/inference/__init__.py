@@ -12,7 +12,7 @@ from sksstruct.inference.chains._sumproduct import forward_backward
 from sksstruct.inference.chains._topk import viterbi_topk
 from sksstruct.inference.chains._viterbi import viterbi
 from sksstruct.inference.cuts._solver import MinCut, min_cut, min_cut_max_marginals
-from sksstruct.inference.dependencies._dependencies import (
+from sksstruct.inference.dependencies._oracles import (
     dependency_marginals,
     dependency_topk,
     dependency_tree,

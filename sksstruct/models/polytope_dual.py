@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.models.protocols.duals import DualSpace
-from sksstruct.projections._simplex import project_rows
-from sksstruct.projections._tree_polytope import LocalPolytopes
+from sksstruct.projections._polytopes import LocalPolytopes
+from sksstruct.projections._probabilities import project_rows
 
 
 class PolytopeDual(DualSpace):

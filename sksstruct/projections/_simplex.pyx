@@ -8,9 +8,8 @@ the largest ones, found by sorting, or in expected linear time by partitioning (
 al., 2008, Figures 1 and 2).
 """
 
-import numpy as np
-
 from sksstruct.projections._select cimport select_kth
+from sksstruct.utils._pointers cimport const_doubles, doubles
 
 # Entries that a pivot is the median of.
 cdef enum:
@@ -129,90 +128,54 @@ cdef double threshold_by_dropping(Py_ssize_t n, const double* point) noexcept no
     return rho
 
 
-def project_rows(const double[:, ::1] z, const double[::1] mass,
-                 double[:, ::1] out):
-    """Project each row of z onto the simplex of points that sum to its mass."""
-    cdef Py_ssize_t n = z.shape[1], row, k, count
-    cdef double top, rho
-    # entries that may be above the threshold, which reorders them
-    cdef double[::1] entries = np.empty(max(n, 1))
-    with nogil:
-        for row in range(z.shape[0]):
-            # relative to the largest entry, so that large scores lose no digits
-            top = z[row, 0]
-            for k in range(1, n):
-                top = z[row, k] if z[row, k] > top else top
-            top /= mass[row]
-            count = 0
-            for k in range(n):
-                out[row, k] = z[row, k] / mass[row] - top
-                if out[row, k] > -1.0:
-                    entries[count] = out[row, k]
-                    count += 1
-            rho = threshold_by_partition(count, &entries[0])
-            for k in range(n):
-                out[row, k] -= rho
-                out[row, k] = mass[row] * out[row, k] if out[row, k] > 0.0 else 0.0
-
-
-def project_simplex(z, *, method="partition"):
-    """Compute the Euclidean projection of a point onto the probability simplex.
+def project_each(z, mass, scratch, out):
+    """Project each row of z onto the simplex of points that sum to its mass.
 
     Parameters
     ----------
-    z : array-like of shape (n,)
-        The point to project; ``-inf`` entries get no weight.
-    method : {"partition", "drop", "sort"}, default="partition"
-        "partition" takes expected linear time. "drop" drops entries that get no weight,
-        sweep by sweep, which is fast if z is short. "sort" sorts the entries.
-
-    Returns
-    -------
-    u : ndarray of shape (n,)
-        The point of ``{u : u >= 0, sum(u) = 1}`` closest to z.
-
-    Raises
-    ------
-    ValueError
-        If z is empty or not 1-D, has an entry that is NaN or ``+inf``, or has no finite
-        entry, or if the method is unknown.
-
-    References
-    ----------
-    J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
-    the l1-ball for learning in high dimensions", ICML 2008.
-
-    Examples
-    --------
-    >>> from sksstruct.projections import project_simplex
-    >>> project_simplex([1.0, 0.5, -3.0]).tolist()
-    [0.75, 0.25, 0.0]
+    z, out : ndarray of shape (n_rows, n)
+        The points, and their projections.
+    mass : ndarray of shape (n_rows,)
+        Mass of each row.
+    scratch : ndarray of shape (n,)
+        Scratch.
     """
-    z = np.asarray(z, dtype=np.float64)
-    if z.ndim != 1 or not z.size:
-        raise ValueError(f"z must be 1-D and not empty, got shape {z.shape}")
-    if not -np.inf < z.max() < np.inf:
-        raise ValueError("z must have a finite entry, and none that is NaN or +inf")
-    if method not in ("partition", "drop", "sort"):
-        raise ValueError(
-            f"method must be 'partition', 'drop' or 'sort', got {method!r}")
-    cdef double[::1] entries
-    cdef double rho
-    if method != "sort":
-        # relative to the largest entry, so that large scores lose no digits
-        shifted = z - z.max()
-        # the others are below any rho, as the largest entry alone would sum to 1
-        entries = shifted[shifted > -1.0]
-        if method == "drop":
-            rho = threshold_by_dropping(entries.shape[0], &entries[0])
-        else:
-            rho = threshold_by_partition(entries.shape[0], &entries[0])
-        return np.maximum(shifted - rho, 0.0)
-    order = np.argsort(-z, kind="stable")
-    cdef const double[::1] ordered = z[order]
-    cdef double[::1] weights = np.empty(len(z))
+    cdef Py_ssize_t n_rows = z.shape[0], n = z.shape[1], row, k, count
+    cdef const double* point = const_doubles(z)
+    cdef const double* masses = const_doubles(mass)
+    # entries that may be above the threshold, which reorders them
+    cdef double* entries = doubles(scratch)
+    cdef double* found = doubles(out)
+    cdef double top, rho
     with nogil:
-        project_sorted(ordered.shape[0], &ordered[0], 1.0, &weights[0])
-    out = np.empty(len(z))
-    out[order] = weights
-    return out
+        for row in range(n_rows):
+            # relative to the largest entry, so that large scores lose no digits
+            top = point[0]
+            for k in range(1, n):
+                top = point[k] if point[k] > top else top
+            top /= masses[row]
+            count = 0
+            for k in range(n):
+                found[k] = point[k] / masses[row] - top
+                if found[k] > -1.0:
+                    entries[count] = found[k]
+                    count += 1
+            rho = threshold_by_partition(count, entries)
+            for k in range(n):
+                found[k] -= rho
+                found[k] = masses[row] * found[k] if found[k] > 0.0 else 0.0
+            point += n
+            found += n
+
+
+def threshold(entries, bint drop):
+    """Find the rho of some entries by dropping, or by partition, in another order."""
+    cdef Py_ssize_t n = len(entries)
+    if drop:
+        return threshold_by_dropping(n, const_doubles(entries))
+    return threshold_by_partition(n, doubles(entries))
+
+
+def project_in_order(z, out):
+    """Project a point whose entries are in decreasing order."""
+    project_sorted(len(z), const_doubles(z), 1.0, doubles(out))

@@ -14,7 +14,7 @@ from sksstruct.datasets import make_chain
 from sksstruct.models import GraphModel, MulticlassModel
 from sksstruct.models.roles import dual_space
 from sksstruct.projections import project_simplex
-from sksstruct.projections._simplex import project_rows
+from sksstruct.projections._probabilities import project_rows
 from sksstruct.solvers import BCFW, CuttingPlane, Pragam
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from sksstruct.inference import max_product
 from sksstruct.projections import project_chain_polytope, project_tree_polytope
-from sksstruct.projections._tree_polytope import LocalPolytopes
+from sksstruct.projections._polytopes import LocalPolytopes
 
 
 def random_forest(rng, n, p_root=0.0, star=0.0):

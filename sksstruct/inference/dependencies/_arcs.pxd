@@ -3,11 +3,82 @@
 # none. A word is not its own head, whatever is there. A labeling has the head of each
 # word, heads[modifier - 1]; with single_root exactly one of them is 0.
 
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
 
-cdef Py_ssize_t row_length(Py_ssize_t n) noexcept nogil
-cdef void load_rows(Py_ssize_t n, const double* scores, double scale,
-                    double* rows) noexcept nogil
-cdef double weigh_rows(Py_ssize_t n, bint single_root, double* rows) noexcept nogil
-cdef double tree_score(Py_ssize_t n, const double* scores,
-                       const int32_t* heads) noexcept nogil
+from sksstruct.utils._simd cimport sks_exp_row, sks_rescale
+
+
+cdef inline Py_ssize_t row_length(Py_ssize_t n) noexcept nogil:
+    """Length of a row of n + 1 heads, a multiple of 8."""
+    return (n + 8) // 8 * 8
+
+
+cdef inline void load_rows(Py_ssize_t n, const double* scores, double scale,
+                           double* rows) noexcept nogil:
+    """Write scaled scores by modifier, (n + 1, row_length(n)), -inf elsewhere."""
+    cdef Py_ssize_t ld = row_length(n), head, modifier, entry
+    for entry in range((n + 1) * ld):
+        rows[entry] = -INFINITY
+    for head in range(n + 1):
+        for modifier in range(1, n + 1):
+            if head != modifier:
+                rows[modifier * ld + head] = scale * scores[head * n + modifier - 1]
+
+
+cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
+                              double* rows) noexcept nogil:
+    """Exponentiate rows and divide each by its sum; returns the log of all divisors.
+
+    With a single root the arcs from it stay out of the sums: they are divided by the
+    largest of them, as each tree has one. -inf if a word has no head.
+    """
+    cdef Py_ssize_t ld = row_length(n), head, modifier
+    # What rows were shifted by is added up apart from the logs of their sums: small
+    # numbers keep their digits where large ones cancel.
+    cdef double total = 0.0, logs = 0.0, highest = -INFINITY, top, low, root, mass
+    cdef double root_of_highest = 0.0, top_of_highest = 0.0, log_of_highest = 0.0
+    cdef double* row
+    # A tree has one arc of each row: all are changed by the same factor.
+    for modifier in range(1, n + 1):
+        row = rows + modifier * ld
+        root = row[0]
+        if single_root:
+            row[0] = -INFINITY
+        top = sks_exp_row(n + 1, ld, row, row, &low)
+        if top == -INFINITY and not single_root:
+            return -INFINITY
+        mass = 0.0
+        for head in range(n + 1):
+            mass += row[head]
+        # a word without another for its head can be below the root only
+        if top == -INFINITY:
+            top, mass = 0.0, 1.0
+        sks_rescale(ld, 1.0 / mass, row)
+        mass = log(mass)
+        if single_root:
+            row[0] = (root - top) - mass
+            # what the word with the highest is divided by cancels, and is left out
+            if row[0] > highest:
+                highest, root_of_highest = row[0], root
+                top, top_of_highest = top_of_highest, top
+                mass, log_of_highest = log_of_highest, mass
+        total += top
+        logs += mass
+    if not single_root:
+        return total + logs
+    if highest == -INFINITY:
+        return -INFINITY
+    for modifier in range(1, n + 1):
+        rows[modifier * ld] = exp(rows[modifier * ld] - highest)
+    return (total + root_of_highest) + logs
+
+
+cdef inline double tree_score(Py_ssize_t n, const double* scores,
+                              const int32_t* heads) noexcept nogil:
+    """The sum of the scores of a tree's arcs, by modifier."""
+    cdef Py_ssize_t modifier
+    cdef double total = 0.0
+    for modifier in range(n):
+        total += scores[heads[modifier] * n + modifier]
+    return total

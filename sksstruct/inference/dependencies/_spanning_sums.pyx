@@ -33,6 +33,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.dependencies._arcs cimport load_rows, row_length, weigh_rows
+from sksstruct.utils._pointers cimport const_doubles, doubles
 from sksstruct.utils._simd cimport sks_axpy, sks_dot, sks_logsum, sks_rescale, sks_weigh
 
 # Weights are probabilities of heads, and what is lost of sums is below 1e-308 a term:
@@ -252,3 +253,20 @@ cdef double nonprojective_sums(Py_ssize_t n, bint single_root, const double* sco
     e.logs = True
     load_rows(n, scores, scale, scratch)
     return run(&e, single_root, scratch, words)
+
+
+def sums_memory(Py_ssize_t n):
+    """Return how many numbers of memory `find_sums` needs."""
+    return spanning_scratch(n)
+
+
+def find_sums(bint single_root, scores, double scale, scratch, marginals):
+    """Write the probabilities of arcs, and return the log-partition."""
+    cdef Py_ssize_t n = marginals.shape[1]
+    cdef const double* arcs = const_doubles(scores)
+    cdef double* memory = doubles(scratch)
+    cdef double* means = doubles(marginals)
+    cdef double value
+    with nogil:
+        value = nonprojective_sums(n, single_root, arcs, scale, memory, means)
+    return value

@@ -12,16 +12,12 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.dependencies._nonprojective cimport (
     nonprojective_max,
     nonprojective_scratch,
-)
-from sksstruct.inference.dependencies._nonprojective_topk cimport (
     nonprojective_topk,
     nonprojective_topk_scratch,
 )
 from sksstruct.inference.dependencies._projective cimport (
     projective_max,
     projective_sums,
-)
-from sksstruct.inference.dependencies._projective_topk cimport (
     projective_topk,
     projective_topk_scratch,
 )

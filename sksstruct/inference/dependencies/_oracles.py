@@ -3,33 +3,14 @@
 from math import prod
 
 import numpy as np
-
-from libc.stdint cimport int32_t
-from libc.stdlib cimport free
-
-from sksstruct.inference.dependencies._nonprojective cimport (
-    nonprojective_max,
-    nonprojective_scratch,
-)
-from sksstruct.inference.dependencies._nonprojective_topk cimport (
-    nonprojective_topk,
-    nonprojective_topk_scratch,
-)
-from sksstruct.inference.dependencies._projective cimport (
-    projective_max,
-    projective_scratch,
-    projective_sums,
-)
-from sksstruct.inference.dependencies._projective_topk cimport (
-    projective_topk,
-    projective_topk_scratch,
-)
-from sksstruct.inference.dependencies._spanning_sums cimport (
-    nonprojective_sums,
-    spanning_scratch,
-)
+from numpy.typing import ArrayLike
 
 from sksstruct.inference._checks import check_k, check_scores, check_sums
+from sksstruct.inference.dependencies import (
+    _nonprojective,
+    _projective,
+    _spanning_sums,
+)
 from sksstruct.utils._layout import aligned_zeros
 
 
@@ -45,7 +26,9 @@ def _check_arcs(scores, scale=1.0):
     return np.ascontiguousarray(scores)
 
 
-def dependency_tree(scores, *, projective=True, single_root=True):
+def dependency_tree(
+    scores: ArrayLike, *, projective: bool = True, single_root: bool = True
+) -> tuple[np.ndarray, float]:
     """Find the best dependency tree of a sentence.
 
     Parameters
@@ -90,23 +73,15 @@ def dependency_tree(scores, *, projective=True, single_root=True):
     ([2, 0, 2], 12.0)
     """
     scores = _check_arcs(scores)
-    cdef Py_ssize_t n = scores.shape[1]
-    cdef bint single = single_root, nested = projective
-    cdef const double[:, ::1] arcs = scores
-    heads = np.zeros(n, dtype=np.int32)
-    cdef int32_t[::1] labels = heads
-    cdef double[::1] scratch = aligned_zeros(
-        projective_scratch(n) if nested else nonprojective_scratch(n))
-    cdef double value
-    with nogil:
-        if nested:
-            value = projective_max(n, single, &arcs[0, 0], &scratch[0], &labels[0])
-        else:
-            value = nonprojective_max(n, single, &arcs[0, 0], &scratch[0], &labels[0])
-    return heads, value
+    oracles = _projective if projective else _nonprojective
+    heads = np.zeros(scores.shape[1], dtype=np.int32)
+    scratch = aligned_zeros(oracles.tree_memory(len(heads)))
+    return heads, oracles.find_tree(single_root, scores, scratch, heads)
 
 
-def dependency_topk(scores, k, *, projective=True, single_root=True):
+def dependency_topk(
+    scores: ArrayLike, k: int, *, projective: bool = True, single_root: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Find the k best dependency trees of a sentence, in order.
 
     Parameters
@@ -150,39 +125,27 @@ def dependency_topk(scores, k, *, projective=True, single_root=True):
     """
     k = check_k(k)
     scores = _check_arcs(scores)
-    cdef Py_ssize_t n = scores.shape[1], count
     # no more memory than for all choices of heads; lists count with 32 bits
     heads_of_words = (scores > -np.inf).sum(axis=0) - (scores[1:].diagonal() > -np.inf)
-    cdef Py_ssize_t n_trees = min(k, prod(heads_of_words.tolist()), 2**31 - 1)
-    cdef bint single = single_root, nested = projective
-    cdef const double[:, ::1] arcs = scores
-    heads = np.zeros((n_trees, n), dtype=np.int32)
-    found = np.zeros(n_trees)
-    cdef int32_t[:, ::1] trees = heads
-    cdef double[::1] values = found
-    cdef double[::1] scratch = aligned_zeros(
-        projective_topk_scratch(n) if nested
-        else nonprojective_topk_scratch(n, n_trees))
-    cdef double* pool = NULL
-    cdef Py_ssize_t capacity = 0
+    n_trees = min(k, prod(heads_of_words.tolist()), 2**31 - 1)
+    n = scores.shape[1]
+    heads, values = np.zeros((n_trees, n), dtype=np.int32), np.zeros(n_trees)
     # a word has no head
     if n_trees == 0:
-        return heads, found
-    try:
-        with nogil:
-            if nested:
-                count = projective_topk(
-                    n, single, &arcs[0, 0], n_trees, &scratch[0], &pool, &capacity,
-                    &values[0], &trees[0, 0])
-            else:
-                count = nonprojective_topk(n, single, &arcs[0, 0], n_trees, &scratch[0],
-                                           &values[0], &trees[0, 0])
-    finally:
-        free(pool)
-    return heads[:count], found[:count]
+        return heads, values
+    oracles = _projective if projective else _nonprojective
+    scratch = aligned_zeros(oracles.topk_memory(n, n_trees))
+    count = oracles.find_topk(single_root, scores, scratch, values, heads)
+    return heads[:count], values[:count]
 
 
-def dependency_marginals(scores, *, projective=True, single_root=True, scale=1.0):
+def dependency_marginals(
+    scores: ArrayLike,
+    *,
+    projective: bool = True,
+    single_root: bool = True,
+    scale: float = 1.0,
+) -> tuple[float, np.ndarray]:
     """Compute the log-partition function and the probabilities of arcs.
 
     Parameters
@@ -234,19 +197,8 @@ def dependency_marginals(scores, *, projective=True, single_root=True, scale=1.0
     if not 0.0 < scale < float("inf"):
         raise ValueError(f"scale must be positive and finite, got {scale!r}")
     scores = _check_arcs(scores, scale)
-    cdef Py_ssize_t n = scores.shape[1]
-    cdef bint single = single_root, nested = projective
-    cdef double factor = scale, value
-    cdef const double[:, ::1] arcs = scores
-    marginals = np.zeros((n + 1, n))
-    cdef double[:, ::1] means = marginals
-    cdef double[::1] scratch = aligned_zeros(
-        projective_scratch(n) if nested else spanning_scratch(n))
-    with nogil:
-        if nested:
-            value = projective_sums(n, single, &arcs[0, 0], factor, &scratch[0],
-                                    &means[0, 0])
-        else:
-            value = nonprojective_sums(n, single, &arcs[0, 0], factor, &scratch[0],
-                                       &means[0, 0])
+    oracles = _projective if projective else _spanning_sums
+    marginals = np.zeros(scores.shape)
+    scratch = aligned_zeros(oracles.sums_memory(scores.shape[1]))
+    value = oracles.find_sums(single_root, scores, scale, scratch, marginals)
     return value, marginals

@@ -1,8 +1,0 @@
-from libc.stdint cimport int32_t
-
-# Values and trees (k, n) of the k best trees, in order; returns their number.
-# Scratch has nonprojective_topk_scratch(n, k) numbers.
-cdef Py_ssize_t nonprojective_topk_scratch(Py_ssize_t n, Py_ssize_t k) noexcept nogil
-cdef Py_ssize_t nonprojective_topk(
-    Py_ssize_t n, bint single_root, const double* scores, Py_ssize_t k, double* scratch,
-    double* values, int32_t* trees) noexcept nogil

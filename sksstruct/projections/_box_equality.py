@@ -1,0 +1,157 @@
+"""Projection onto a box with one linear equality; `_box.pyx` states the problem."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sksstruct.projections._box import Box
+
+
+def root_by_sorting(point, normal, lower, upper, target):
+    """Find the same root by bisection over the sorted kinks, in O(n log n)."""
+    # the others have no kinks, and would divide by zero
+    moves = normal != 0.0
+    entries = point[moves], normal[moves], lower[moves], upper[moves]
+    point, normal, lower, upper = entries
+    kinks = np.concatenate([(lower - point) / normal, (upper - point) / normal])
+    kinks = np.sort(kinks[np.isfinite(kinks)])
+    # f is formed from the entries themselves each time: running sums would keep the
+    # rounding errors of kinks that are far away
+    first, last = -1, len(kinks)
+    while last - first > 1:
+        middle = (first + last) // 2
+        offset, slope = line_at(*entries, target, kinks[middle])
+        if offset + slope * kinks[middle] < 0.0:
+            first = middle
+        else:
+            last = middle
+    low = kinks[first] if first >= 0 else -np.inf
+    high = kinks[last] if last < len(kinks) else np.inf
+    # A point inside the piece, so that no entry is on a bound by chance. Where the
+    # piece has no end, the step is one that large entries feel, too.
+    step = max(
+        1.0,
+        2.0 * np.abs(kinks).max(initial=0.0),
+        4.0 * np.abs(point / normal).max(initial=0.0),
+    )
+    if first >= 0:
+        inside = (low + high) / 2 if last < len(kinks) else low + step
+    else:
+        inside = high - step if last < len(kinks) else 0.0
+    offset, slope = line_at(*entries, target, inside)
+    # where no entry moves, any rho of the piece will do
+    return min(max(-offset / slope, low), high) if slope > 0.0 else inside
+
+
+def line_at(point, normal, lower, upper, target, at):
+    """Return the offset and slope of the piece of f at a value of rho."""
+    moved = point + at * normal
+    between = (moved > lower) & (moved < upper)
+    ends = np.where(moved >= upper, upper, lower)
+    offset = float((normal * np.where(between, point, ends)).sum()) - target
+    return offset, float((normal[between] ** 2).sum())
+
+
+def project_box_equality(
+    z: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    a: ArrayLike,
+    c: float,
+    *,
+    d: ArrayLike | None = None,
+    method: Literal["median", "sort"] = "median",
+) -> np.ndarray:
+    """Compute the Euclidean projection onto a box with one linear equality.
+
+    Minimizes ``|d * (x - z)|`` over ``lower <= x <= upper`` with ``a @ x = c`` [1]_.
+
+    Parameters
+    ----------
+    z : array-like of shape (n,)
+        The point to project.
+    lower, upper : float or array-like of shape (n,)
+        Bounds of the box; they may be infinite.
+    a : float or array-like of shape (n,)
+        Normal vector of the hyperplane; entries may be zero.
+    c : float
+        Right hand side.
+    d : float or array-like of shape (n,), default=None
+        Positive weights of the entries: the objective is
+        ``1/2 * sum(d**2 * (x - z)**2)``. None: all are one.
+    method : {"median", "sort"}, default="median"
+        "median" uses medians of the kinks of a piecewise linear function and takes
+        expected linear time; "sort" sorts the kinks.
+
+    Returns
+    -------
+    x : ndarray of shape (n,)
+        The projection.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape, `z`, `a`, `c` or `d` is not finite, a bound
+        is NaN, a weight is not positive, `lower` exceeds `upper`, no such point exists,
+        or the method is unknown.
+
+    References
+    ----------
+    .. [1] A. Saha, X. Zhang and S. V. N. Vishwanathan, "Lower bounds for BMRM and
+       faster rates for training SVMs", 2009, Appendix B, Algorithm 2.
+
+    Examples
+    --------
+    >>> from sksstruct.projections import project_box_equality
+    >>> project_box_equality([0.9, 0.4, -0.2], 0.0, 1.0, [1.0, -1.0, 1.0], 0.0).tolist()
+    [0.65, 0.65, 0.0]
+    """
+    z = np.ascontiguousarray(z, dtype=np.float64)
+    if z.ndim != 1 or not z.size:
+        raise ValueError(f"z must be 1-D and not empty, got shape {z.shape}")
+    if method not in ("median", "sort"):
+        raise ValueError(f"method must be 'median' or 'sort', got {method!r}")
+    vectors = []
+    d = 1.0 if d is None else d
+    for name, value in (("lower", lower), ("upper", upper), ("a", a), ("d", d)):
+        value = np.asarray(value, dtype=np.float64)
+        if value.shape not in ((), z.shape):
+            raise ValueError(
+                f"{name} must be a number or of shape ({len(z)},), got "
+                f"shape {value.shape}"
+            )
+        vectors.append(np.ascontiguousarray(value) if value.ndim else value)
+    lower, upper, a, d = vectors
+    c = float(c)
+    if (d != 1.0).any():
+        if not (np.isfinite(d).all() and d.min() > 0.0):
+            raise ValueError("d must be positive and finite")
+        # the point d x has no weights, and a / d is normal to its hyperplane
+        scaled = project_box_equality(
+            d * z, d * lower, d * upper, a / d, c, method=method
+        )
+        return np.clip(scaled / d, lower, upper)
+    box = Box(z, a, lower, upper, c)
+    if not box.is_finite() or not np.isfinite(c):
+        raise ValueError("z, a and c must be finite")
+    if not box.is_ordered():
+        raise ValueError("lower must not exceed upper, and neither may be NaN")
+    # what rounding may leave of sums of numbers of these sizes; infinite ends hold all
+    least, most, least_size, most_size = box.reach()
+    if least - c > 1e-12 * (least_size + abs(c)) or c - most > 1e-12 * (
+        most_size + abs(c)
+    ):
+        raise ValueError(
+            f"there is no such point: <a, x> is between {least:g} and {most:g}, "
+            f"not {c:g}"
+        )
+    if method == "sort":
+        root = root_by_sorting(*np.broadcast_arrays(z, a, lower, upper), c)
+    else:
+        # room for a sample, of which there may be more than entries
+        scratch = np.empty(4 * max(len(z), 128))
+        root = box.root(scratch, np.empty(len(z), dtype=np.intp))
+    out = np.empty(len(z))
+    box.solution(root, out)
+    return out
