@@ -17,17 +17,18 @@ from sksstruct.inference.dependencies._oracles import (
     dependency_topk,
     dependency_tree,
 )
-from sksstruct.inference.parts._parts import (
+from sksstruct.inference.parts._oracles import (
+    PartsMarginals,
     Placement,
     parts_max_marginals,
     parts_max_product,
+    parts_sum_product,
 )
-from sksstruct.inference.parts._sums import PartsMarginals, parts_sum_product
 from sksstruct.inference.search._a_star import best_first
 from sksstruct.inference.search._bmmf import bmmf
-from sksstruct.inference.search._boxes import best_boxes
 from sksstruct.inference.search._branch_and_bound import SearchResult, branch_and_bound
 from sksstruct.inference.search._exhaustive import Exhaustive
+from sksstruct.inference.search._image_boxes import best_boxes
 from sksstruct.inference.segments._oracles import (
     SegmentMarginals,
     segment_sum_product,

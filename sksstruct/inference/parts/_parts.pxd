@@ -12,36 +12,44 @@ cdef struct Deformation:
 
 cdef class PartsTree(Tree):
     cdef readonly Py_ssize_t height, width
+    # scores of positions; offsets, quadratic and linear scores of springs
+    cdef readonly object unary, springs
     cdef Py_ssize_t _cells
-    cdef const double[:, :, ::1] _unary
+    cdef object _owned
     # of each edge and type, a number for rows and one for columns
-    cdef const double[:, :, ::1] _offsets, _quadratic, _linear
+    cdef const double* _offsets
+    cdef const double* _quadratic
+    cdef const double* _linear
     # 0: edges have no types, which counts as one above
     cdef readonly Py_ssize_t n_types
-    cdef bint _has_ends
-    cdef const double[:, ::1] _bias
-    # each grid as a row
-    cdef const double[:, :, :, ::1] _end_scores
+    cdef const double* _bias
+    # of each edge, type and end a grid; NULL: types have none
+    cdef const double* _end_scores
     # scratch of `_deform`: what is sent, the message of a type, and the best of all
-    cdef double[:, ::1] _grids
+    cdef double* _grids
     # scratch of `_transform`: a grid between the two transforms, a column of it and
     # what that becomes, and the hull
-    cdef double[:, ::1] _between
-    cdef double[::1] _column, _sent, _hull_start
-    cdef int32_t[::1] _argument, _hull_sender
+    cdef double* _between
+    cdef double* _column
+    cdef double* _sent
+    cdef double* _hull_start
+    cdef int32_t* _argument
+    cdef int32_t* _hull_sender
 
     cdef Deformation _deformation(self, Py_ssize_t child, Py_ssize_t t, bint up,
                                   Py_ssize_t axis) noexcept nogil
+    cdef const double* _ends_of(self, Py_ssize_t edge, Py_ssize_t t,
+                                Py_ssize_t end) noexcept nogil
     cdef void _deform(self, Py_ssize_t child, bint up, const double* values,
                       double* out, int32_t* where) noexcept nogil
     cdef void _transform(self, Py_ssize_t child, Py_ssize_t t, bint up,
                          const double* values, double* out,
                          int32_t* where) noexcept nogil
-    cdef double _place(self, const double[:, ::1] belief, const int32_t[:, ::1] where,
-                       int32_t[:, ::1] found, int32_t[::1] types) noexcept nogil
-    cdef void _send_up(self, double[:, ::1] up, double[:, ::1] message,
-                       double[::1] best) noexcept nogil
-    cdef void _add_other_trees(self, Py_ssize_t root, const double[::1] best,
-                               double[:, ::1] belief) noexcept nogil
-    cdef void _send_down(self, Py_ssize_t parent, const double[:, ::1] message,
-                         double[:, ::1] belief, double[:, ::1] sums) noexcept nogil
+    cdef double _place(self, const double* belief, const int32_t* where,
+                       Py_ssize_t size, int32_t* found, int32_t* types) noexcept nogil
+    cdef void _send_up(self, double* up, double* message,
+                       double* best) noexcept nogil
+    cdef void _add_other_trees(self, Py_ssize_t root, const double* best,
+                               double* belief) noexcept nogil
+    cdef void _send_down(self, Py_ssize_t parent, const double* message,
+                         double* belief, double* sums) noexcept nogil

@@ -18,18 +18,13 @@ of 8, and -inf behind the last column. In what follows x is the position of a pa
 z that of its child; r and c are their rows and columns.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-
 from libc.math cimport INFINITY, exp, log
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.parts._parts cimport PartsTree
 from sksstruct.inference.trees._tree cimport Tree
+from sksstruct.utils._pointers cimport const_doubles, doubles
 from sksstruct.utils._simd cimport sks_exp_row, sks_logplus, sks_scores_f64
-
-from sksstruct.utils._layout import aligned_zeros
 
 # What sums of exponentials must reach to count.
 cdef double SMALLEST = 1e-280
@@ -138,7 +133,7 @@ cdef void turn(bint logs, const Scratch* s, const double* grid) noexcept nogil:
 
 cdef inline double sign_of(Tree tree, Py_ssize_t child) noexcept nogil:
     """1 if displacements count from the child to its parent, else -1."""
-    return -1.0 if tree._ends[tree._edge[child], 1] == child else 1.0
+    return -1.0 if tree._ends[2 * tree._edge[child] + 1] == child else 1.0
 
 
 cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double sign,
@@ -437,96 +432,27 @@ cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
     return value
 
 
-class PartsMarginals(NamedTuple):
-    """Log partition, marginals, and expected displacements of parts.
+def grid_length(Py_ssize_t width):
+    """Return the length of a row of a grid."""
+    return grid_ld(width)
 
-    Parameters
-    ----------
-    log_partition : float
-        Logarithm of the sum of the exponentials of the scores of all placements.
-    marginals : ndarray of shape (n_parts, height, width)
-        Probability of each position of each part.
-    displacements : ndarray of shape (n_edges, 2)
-        Expected displacement of each edge minus its offset, in rows and in columns.
-    squares : ndarray of shape (n_edges, 2)
-        Expected squares of these differences.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sksstruct.inference import parts_sum_product
-    >>> result = parts_sum_product(np.zeros((2, 1, 2)), [(0, 1)], [(0, 0)], 1.0)
-    >>> result.marginals[0].tolist()
-    [[0.5, 0.5]]
-    >>> round(result.log_partition, 3)
-    1.006
+def sums_memory(PartsTree tree):
+    """Return how many numbers of memory `sum_parts` needs."""
+    return scratch_size(tree.n_variables, tree.height, tree.width)
+
+
+def sum_parts(PartsTree tree, springs, grids, scratch, moments):
+    """Write the marginals and moments of `sum_product`, and return the log-partition.
+
+    `springs` has six numbers for each edge, as `Spring` does.
     """
-
-    log_partition: float
-    marginals: np.ndarray
-    displacements: np.ndarray
-    squares: np.ndarray
-
-
-def parts_sum_product(unary, edges, offsets, quadratic, linear=None):
-    """Compute the log partition and marginals of the parts of a tree in an image.
-
-    The sums are over all positions of the grid. They take O(positions (height + width))
-    time for each edge: a message consists of two log-sum transforms, one along the rows
-    and one along the columns. They are exact for scores of any size.
-
-    Parameters
-    ----------
-    unary, edges, offsets, quadratic, linear : array-like
-        See `parts_max_product`.
-
-    Returns
-    -------
-    result : PartsMarginals
-        Log partition, marginals, and expected displacements and their squares.
-
-    Raises
-    ------
-    ValueError
-        In the cases of `parts_max_product`, or if every placement is forbidden.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sksstruct.inference import parts_sum_product
-    >>> unary = np.zeros((2, 1, 3))
-    >>> unary[0, 0, 0] = 50.0
-    >>> result = parts_sum_product(unary, [(0, 1)], [(0, 1)], 1.0)
-    >>> result.marginals[1].round(2).tolist()
-    [[0.21, 0.58, 0.21]]
-    >>> result.squares.round(2).tolist()
-    [[0.0, 0.42]]
-    """
-    cdef PartsTree tree = PartsTree(unary, edges, offsets, quadratic, linear)
-    cdef Py_ssize_t height = tree.height, width = tree.width, n = tree.n_variables
-    cdef Py_ssize_t n_edges = len(tree.edges), edge, axis
-    grids = aligned_zeros(n * height * grid_ld(width)).reshape(n, height, -1)
-    # behind the last column nothing is ever allowed
-    grids[:, :, width:] = -np.inf
-    grids[:, :, :width] = tree._unary
-    cdef double[:, :, ::1] values = grids
-    cdef double[::1] scratch = aligned_zeros(scratch_size(n, height, width))
-    # one more, so that there is an address where there is no edge
-    cdef double[:, ::1] moments = np.zeros((n_edges + 1, 4))
-    cdef double[:, ::1] numbers = np.zeros((n_edges + 1, sizeof(Spring) // 8))
-    cdef Spring* springs = <Spring*> &numbers[0, 0]
+    cdef const Spring* strings = <const Spring*> const_doubles(springs)
+    cdef double* values = doubles(grids)
+    cdef double* memory = doubles(scratch)
+    cdef double* means = doubles(moments)
     cdef double value
-    for edge in range(n_edges):
-        for axis in range(2):
-            springs[edge].offset[axis] = tree._offsets[edge, 0, axis]
-            springs[edge].linear[axis] = tree._linear[edge, 0, axis]
-            springs[edge].quadratic[axis] = tree._quadratic[edge, 0, axis]
     with nogil:
-        value = sum_product(tree, height, width, springs, &values[0, 0, 0],
-                            &scratch[0], &moments[0, 0])
-    if value == -INFINITY:
-        raise ValueError(
-            "every placement is forbidden: unary leaves no distribution")
-    found = np.asarray(moments)[:n_edges]
-    return PartsMarginals(
-        value, grids[:, :, :width].copy(), found[:, :2].copy(), found[:, 2:].copy())
+        value = sum_product(tree, tree.height, tree.width, strings, values, memory,
+                            means)
+    return value

@@ -9,14 +9,15 @@ position. Where placements are searched for, a pair of positions scores as with 
 type.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from sksstruct.inference.parts._parts cimport Deformation, PartsTree
 from sksstruct.inference.trees._topk cimport Link, SubtreeLists, first_best, no_pairs
+from sksstruct.utils._pointers cimport doubles, int32s
+
+from sksstruct.inference.parts._arrays import labelings, list_arrays, split_states
 
 
 cdef struct Joint:
@@ -76,8 +77,10 @@ cdef class BestPlacements(PartsTree):
 
     cdef Py_ssize_t _n_copies
     # of each part: positions for each type, and of the parent without later children
-    cdef double[:, ::1] _best, _without
-    cdef unsigned char[::1] _joints, _deformations
+    cdef double* _best
+    cdef double* _without
+    cdef Joint* _joints
+    cdef Deformation* _deformations
 
     def find(self, k, bint with_types=False):
         """Find up to k best placements of parts, and their types.
@@ -97,78 +100,74 @@ cdef class BestPlacements(PartsTree):
         """
         cdef SubtreeLists lists = SubtreeLists()
         cdef Py_ssize_t n = self.n_variables, most = min(k, 2**31 - 1), count, rank
-        cdef int32_t[:, ::1] found
-        n_types = max(self.n_types, 1)
+        cdef Py_ssize_t n_types = max(self.n_types, 1)
+        cdef int32_t* found
         self._n_copies = n_types if with_types else 1
-        unary = np.reshape(self._unary, (n, self._cells))
-        self._best = np.tile(unary, (1, self._n_copies))
-        self._without = np.empty((n, self._n_copies * self._cells))
-        self._joints = np.zeros(n * sizeof(Joint), dtype=np.uint8)
-        self._deformations = np.zeros(
-            2 * n * n_types * sizeof(Deformation), dtype=np.uint8)
+        best, without = list_arrays(self, self._n_copies)
+        joints = bytearray(n * sizeof(Joint))
+        deformations = bytearray(2 * n * n_types * sizeof(Deformation))
+        self._best, self._without = doubles(best), doubles(without)
+        self._joints = <Joint*> <char*> joints
+        self._deformations = <Deformation*> <char*> deformations
         with nogil:
             lists.begin(n)
             self._link(lists)
             count = lists.find(most)
-        states = np.empty((count, n), dtype=np.int32)
-        found = states
+        states = labelings(count, n)
+        found = int32s(states)
         for rank in range(count):
-            lists.read(rank, &found[rank, 0])
-        types, cells = np.divmod(states, self._cells)
-        if not with_types:
-            return cells
-        # of each edge, the part below it
-        edge = np.asarray(self._edge)[:n]
-        below = np.argsort(np.where(edge < 0, n, edge), kind="stable")
-        return np.concatenate([cells, types[:, below[:len(self.edges)]]], axis=1)
+            lists.read(rank, found + rank * n)
+        return split_states(states, self, self._arrays[1], with_types)
 
     cdef void _link(self, SubtreeLists lists) noexcept nogil:
         """Send messages up, and fill in the links of the lists."""
-        cdef Py_ssize_t cells = self._cells, place, part, parent, t
+        cdef Py_ssize_t cells = self._cells, size = cells * self._n_copies
+        cdef Py_ssize_t place, part, parent, t
         cdef double total = 0.0
+        cdef double* without
         cdef Link* link
         # children before their parents, whose rows must be complete when they are sent
         for place in range(self.n_variables, 0, -1):
             part, link = self._order[place], lists.links + place
             link.variable, link.parent = <int32_t> part, self._above[place]
-            link.best, link.without = &self._best[part, 0], &self._without[part, 0]
+            link.best = self._best + part * size
+            link.without = without = self._without + part * size
             link.n_states, link.add_pairs = <int32_t> cells, no_pairs
             if link.parent == 0:
                 # the root of roots has one state, to which other trees are added
-                self._without[part, 0] = total
+                without[0] = total
                 total += link.best[first_best(cells, link.best)]
                 continue
             link.n_states = <int32_t> (cells * self._n_copies)
             parent = self._order[link.parent]
             for t in range(self._n_copies):
-                memcpy(&self._without[part, t * cells], &self._best[parent, 0],
+                memcpy(without + t * cells, self._best + parent * size,
                        cells * sizeof(double))
                 if t:
-                    memcpy(&self._best[part, t * cells], &self._best[part, 0],
+                    memcpy(self._best + part * size + t * cells, link.best,
                            cells * sizeof(double))
-            self._deform(part, True, &self._best[part, 0], &self._best[parent, 0], NULL)
+            self._deform(part, True, link.best, self._best + parent * size, NULL)
             link.add_pairs = add_joint
             link.table = <const double*> self._join(part)
 
     cdef Joint* _join(self, Py_ssize_t part) noexcept nogil:
         """Fill in the scores of the edge above a part."""
-        cdef Joint* joint = <Joint*> &self._joints[0] + part
+        cdef Joint* joint = self._joints + part
         cdef Py_ssize_t edge = self._edge[part], t, axis
-        cdef Py_ssize_t end = self._ends[edge, 1] == part
+        cdef Py_ssize_t end = self._ends[2 * edge + 1] == part
         cdef Deformation* deformations
         joint.width, joint.cells = self.width, self._cells
         joint.n_types, joint.stride = max(self.n_types, 1), 2 * self._cells
         joint.best_type = joint.n_types > self._n_copies
-        deformations = (
-            <Deformation*> &self._deformations[0] + 2 * part * joint.n_types)
+        deformations = self._deformations + 2 * part * joint.n_types
         for t in range(joint.n_types):
             for axis in range(2):
                 deformations[2 * t + axis] = self._deformation(part, t, True, axis)
         joint.deformations = deformations
         joint.bias = joint.at_parent = NULL
         if self.n_types:
-            joint.bias = &self._bias[edge, 0]
-        if self._has_ends:
-            joint.at_child = &self._end_scores[edge, 0, end, 0]
-            joint.at_parent = &self._end_scores[edge, 0, 1 - end, 0]
+            joint.bias = self._bias + edge * self.n_types
+        if self._end_scores != NULL:
+            joint.at_child = self._ends_of(edge, 0, end)
+            joint.at_parent = self._ends_of(edge, 0, 1 - end)
         return joint

@@ -13,8 +13,6 @@ Lampert, 2008): the intersection of any box of a set with the observed one holds
 the smallest, and their union lies in that of the largest.
 """
 
-import numpy as np
-
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
@@ -22,9 +20,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from sksstruct.utils._memory cimport reserve
-
-from sksstruct.inference.search._branch_and_bound import SearchResult
-from sksstruct.inference._checks import check_k, check_scores, check_sums
+from sksstruct.utils._pointers cimport const_doubles, int32s
 
 # The four intervals of a set.
 cdef enum:
@@ -50,15 +46,16 @@ cdef inline bint precedes(const Boxes* one, const Boxes* other) noexcept nogil:
         one.bound == other.bound and one.number > other.number)
 
 
-cdef inline double box_sum(const double[:, ::1] integral, Py_ssize_t top,
+cdef inline double box_sum(const double* integral, Py_ssize_t ld, Py_ssize_t top,
                            Py_ssize_t bottom, Py_ssize_t left,
                            Py_ssize_t right) noexcept nogil:
     """Sum over rows top..bottom and columns left..right, both ends included."""
+    cdef const double* above = integral + top * ld
+    cdef const double* below = integral + (bottom + 1) * ld
     # the smallest box of a set may be empty: then nothing is in all of its boxes
     if top > bottom or left > right:
         return 0.0
-    return (integral[bottom + 1, right + 1] - integral[top, right + 1]
-            - integral[bottom + 1, left] + integral[top, left])
+    return below[right + 1] - above[right + 1] - below[left] + above[left]
 
 
 cdef class Queue:
@@ -113,7 +110,12 @@ cdef class Queue:
 cdef class Search:
     """The integral images of an image, the sets in the queue, and the boxes found."""
 
-    cdef const double[:, ::1] _positive, _negative, _forbidden
+    cdef object _images
+    # rows of _ld numbers
+    cdef const double* _positive
+    cdef const double* _negative
+    cdef const double* _forbidden
+    cdef Py_ssize_t _height, _ld
     cdef Queue _queue
     cdef int32_t* _found
     cdef Py_ssize_t _n_found, _capacity
@@ -122,17 +124,11 @@ cdef class Search:
     cdef double[4] _observed
     cdef double _loss_weight
 
-    def __init__(self, weights, observed, double loss_weight):
-        height, width = weights.shape
-        forbidden = weights == -np.inf
-        # Forbidden pixels are counted apart: sums of -inf would differ by NaN.
-        finite = np.where(forbidden, 0.0, weights)
-        # row and column 0 are zero, so that the edges are no special case
-        images = np.zeros((3, height + 1, width + 1))
-        for image, values in zip(
-                images, (np.maximum(finite, 0.0), np.minimum(finite, 0.0), forbidden)):
-            image[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
-        self._positive, self._negative, self._forbidden = images
+    def __cinit__(self, images, observed, double loss_weight):
+        self._images, self._height, self._ld = images, images.shape[1], images.shape[2]
+        self._positive = const_doubles(images)
+        self._negative = self._positive + self._height * self._ld
+        self._forbidden = self._negative + self._height * self._ld
         self._queue = Queue()
         self._observed[TOP], self._observed[LEFT] = observed[0], observed[1]
         self._observed[BOTTOM], self._observed[RIGHT] = observed[2], observed[3]
@@ -149,7 +145,7 @@ cdef class Search:
             boxes.low[side] = 0
             # integral images have a row and a column more than the image
             boxes.high[side] = <int32_t> (
-                self._positive.shape[0 if side <= BOTTOM else 1] - 2)
+                (self._height if side <= BOTTOM else self._ld) - 2)
         # alone in the queue, it is taken up whatever its bound
         boxes.bound, boxes.number = INFINITY, 0
         self._queue.push(&boxes)
@@ -206,7 +202,7 @@ cdef class Search:
             return 0
         # All boxes of the set hold the smallest one, and what is forbidden in it.
         # Counts are exact: they are integers, even in floating-point numbers.
-        if box_sum(self._forbidden, boxes.high[TOP], boxes.low[BOTTOM],
+        if box_sum(self._forbidden, self._ld, boxes.high[TOP], boxes.low[BOTTOM],
                    boxes.high[LEFT], boxes.low[RIGHT]) > 0.0:
             return 0
         self._n_made += 1
@@ -214,11 +210,11 @@ cdef class Search:
         # No box has more of the positive weights than the largest one has, or less of
         # the negative ones than the smallest one has.
         boxes.bound = box_sum(
-            self._positive, boxes.low[TOP], boxes.high[BOTTOM], boxes.low[LEFT],
-            boxes.high[RIGHT]
+            self._positive, self._ld, boxes.low[TOP], boxes.high[BOTTOM],
+            boxes.low[LEFT], boxes.high[RIGHT]
         ) + box_sum(
-            self._negative, boxes.high[TOP], boxes.low[BOTTOM], boxes.high[LEFT],
-            boxes.low[RIGHT])
+            self._negative, self._ld, boxes.high[TOP], boxes.low[BOTTOM],
+            boxes.high[LEFT], boxes.low[RIGHT])
         if self._loss_weight > 0.0:
             boxes.bound += self._loss_weight * (1.0 - self._least_overlap(boxes))
         self._queue.push(boxes)
@@ -247,120 +243,25 @@ cdef class Search:
                              - max(left, self._observed[LEFT]))
         return height * width if height > 0.0 and width > 0.0 else 0.0
 
-    def found(self):
-        """Return the boxes found, as rows (top, left, bottom, right)."""
-        out = np.empty((self._n_found, 4), dtype=np.int32)
-        cdef int32_t[:, ::1] rows = out
+    def run(self, Py_ssize_t most, int64_t limit):
+        """Find up to `most` boxes, taking up at most `limit` sets.
+
+        Returns the numbers of boxes found, of sets taken up, and whether no set is
+        left. A limit of -1, which no count reaches, is none.
+        """
+        with nogil:
+            self.start()
+            while (self._queue._count and self._n_found < most
+                   and self._n_visited != limit):
+                self.step()
+                # a search may take minutes: signals are looked at now and then
+                if self._n_visited % STEPS_OF_A_CALL == 0:
+                    with gil:
+                        PyErr_CheckSignals()
+        return self._n_found, self._n_visited, self._queue._count == 0
+
+    def read(self, out):
+        """Write the boxes found, as rows (top, left, bottom, right)."""
+        cdef int32_t* rows = int32s(out)
         if self._n_found:
-            memcpy(&rows[0, 0], self._found, 4 * self._n_found * sizeof(int32_t))
-        return out
-
-
-def check_observed(observed):
-    """Check an observed box: top, left, bottom and right."""
-    observed = check_scores("observed", observed)
-    if (observed.shape != (4,) or not np.isfinite(observed).all()
-            or (observed[2:] <= observed[:2]).any()):
-        raise ValueError(
-            "observed must be a box (top, left, bottom, right) with bottom and right "
-            f"beyond top and left, got {observed.tolist()}")
-    return observed
-
-
-def overlaps(boxes, observed):
-    """Compute the intersection over union of many boxes with one."""
-    sides = np.minimum(boxes[:, 2:], observed[2:]) - np.maximum(
-        boxes[:, :2], observed[:2])
-    both = np.maximum(sides, 0.0).prod(axis=1)
-    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
-    return both / (areas + (observed[2:] - observed[:2]).prod() - both)
-
-
-def best_boxes(weights, k=1, *, observed=None, loss_weight=1.0, max_nodes=None):
-    """Find the k boxes of an image with the highest sums of weights.
-
-    Branch and bound [1]_ finds exactly the k best, in order.
-
-    Parameters
-    ----------
-    weights : array-like of shape (height, width)
-        Weight of each pixel; ``-inf`` for pixels that no box may contain. Large
-        negative numbers instead of ``-inf`` would lose precision.
-    k : int, default=1
-        Number of boxes.
-    observed : array-like of shape (4,), default=None
-        A box (top, left, bottom, right). If given, the loss is added to the score,
-        times `loss_weight`. The loss is 1 minus the overlap (intersection over union)
-        with this box. This is the oracle of training with a structured hinge [2]_.
-    loss_weight : float, default=1.0
-        Factor of this loss; not negative.
-    max_nodes : int, default=None
-        Number of sets of boxes after which the search stops.
-
-    Returns
-    -------
-    result : SearchResult
-        `labelings` of shape (n, 4) has rows (top, left, bottom, right): the box is
-        ``weights[top:bottom, left:right]``. No box is empty. The order of boxes with
-        equal scores depends only on the weights.
-
-    Raises
-    ------
-    ValueError
-        If the weights are not a matrix, a weight is NaN or ``+inf``, sums of weights
-        could overflow, `observed` is not a box, or k is not a positive integer.
-
-    References
-    ----------
-    .. [1] C. H. Lampert, M. B. Blaschko and T. Hofmann, "Beyond sliding windows: object
-       localization by efficient subwindow search", CVPR 2008.
-    .. [2] M. B. Blaschko and C. H. Lampert, "Learning to localize objects with
-       structured output regression", ECCV 2008.
-
-    Examples
-    --------
-    >>> from sksstruct.inference import best_boxes
-    >>> result = best_boxes([[-1, -1, -1], [-1, 2, 3], [-1, 1, -2]])
-    >>> result.labelings.tolist(), result.scores.tolist()
-    ([[1, 1, 2, 3]], [5.0])
-    """
-    weights = check_scores("weights", weights, ndim=2)
-    if not weights.size:
-        raise ValueError(f"weights must not be empty, got shape {weights.shape}")
-    check_sums("weights", weights.size, weights)
-    height, width = weights.shape
-    boxes_in_all = height * (height + 1) * width * (width + 1) // 4
-    # no more than there are, so that finding all of them counts as complete
-    cdef Py_ssize_t most = min(check_k(k), boxes_in_all)
-    # -1, which no count reaches, is no limit
-    cdef int64_t limit = -1
-    if max_nodes is not None:
-        limit = min(check_k(max_nodes, "max_nodes"), 2**62)
-    if not 0.0 <= loss_weight < np.inf:
-        raise ValueError(
-            f"loss_weight must be finite and not negative, got {loss_weight!r}")
-    # without a loss any box will do
-    box = check_observed((0, 0, 1, 1) if observed is None else observed)
-    cdef Search search = Search(
-        weights, box, 0.0 if observed is None else loss_weight)
-    # Only what is split off is looked at for forbidden pixels: a single pixel is not.
-    if weights.size == 1 and weights[0, 0] == -np.inf:
-        most = 0
-    with nogil:
-        search.start()
-        while (search._queue._count and search._n_found < most
-               and search._n_visited != limit):
-            search.step()
-            # a search may take minutes: signals are looked at now and then
-            if search._n_visited % STEPS_OF_A_CALL == 0:
-                with gil:
-                    PyErr_CheckSignals()
-    complete = search._n_found == most or not search._queue._count
-    boxes = search.found()
-    # summed up again, without what the integral images round
-    scores = np.array([
-        weights[top:bottom, left:right].sum()
-        for top, left, bottom, right in boxes.tolist()])
-    if observed is not None:
-        scores += loss_weight * (1.0 - overlaps(boxes, box))
-    return SearchResult(boxes, scores, int(search._n_visited), complete)
+            memcpy(rows, self._found, 4 * self._n_found * sizeof(int32_t))

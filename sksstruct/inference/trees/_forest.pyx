@@ -25,7 +25,7 @@ from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
 from sksstruct.inference._checks import check_flat_variables, check_sums, check_tables
-from sksstruct.inference.trees._tree import starts_of
+from sksstruct.inference.trees._arrays import starts_of
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
@@ -92,7 +92,7 @@ cdef class Forest(Tree):
                 edge = self._edge_above[k]
                 if edge < 0:
                     continue
-                turned = (self._ends[edge, 0] == self._order[k]) == step
+                turned = (self._ends[2 * edge] == self._order[k]) == step
                 key = turned if shared else 2 * which[edge] + turned
                 if offset[key] < 0:
                     table = tables[key // 2].T if turned else tables[key // 2]
@@ -246,7 +246,7 @@ cdef class Forest(Tree):
                 shape = self._size[child], self._size[self._above[child]]
                 table = flat[first_pair[child]:][:shape[0] * shape[1]].reshape(shape)
                 # the child was the row, whichever end of the edge it is
-                tables[edge] = table if self._ends[edge, 0] == variable else table.T
+                tables[edge] = table if self._ends[2 * edge] == variable else table.T
         return tables
 
     cdef void _send(self, bint sums, Py_ssize_t source, Py_ssize_t target,

@@ -38,7 +38,7 @@ from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push, restore
 from sksstruct.utils._memory cimport reserve, resize
 from sksstruct.utils._simd cimport sks_first, sks_max, sks_maxplus
 
-from sksstruct.inference.trees._tree import starts_of
+from sksstruct.inference.trees._arrays import starts_of
 
 # Doubles that a sum takes in the pool: three of its own, and six integers; and how many
 # sums a list has room for at first.
@@ -385,7 +385,7 @@ def best_labelings(Forest forest, Py_ssize_t k):
     cdef SubtreeLists lists = SubtreeLists()
     cdef Py_ssize_t n = forest.n_variables, place, parent, count
     cdef Py_ssize_t[::1] first = starts_of(
-        np.append(0, np.asarray(forest._ld)[np.asarray(forest._above)[1:]]))
+        np.append(0, np.asarray(forest._ld)[forest._arrays[3][1:]]))
     cdef double[::1] without = np.empty(first[n + 1])
     cdef Link* link
     with nogil:

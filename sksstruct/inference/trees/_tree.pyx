@@ -10,23 +10,13 @@ only one. Where something is left there is a cycle; the edge that closes it is f
 union-find with path halving (Tarjan and van Leeuwen, 1984).
 """
 
-import numpy as np
-
 cimport cython
 from libc.stdint cimport int32_t
 
+from sksstruct.utils._pointers cimport const_intps, int32s, intps
+
 from sksstruct.inference._checks import check_edges
-
-
-def starts_of(lengths):
-    """Return where pieces of given lengths begin in a row, and where the last ends."""
-    starts = np.zeros(len(lengths) + 1, dtype=np.intp)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
-
-
-# As numpy spells the structure of the header.
-BRANCH = np.dtype([(name, np.int32) for name in ("child", "parent", "edge", "sibling")])
+from sksstruct.inference.trees._arrays import leaders, list_children, tree_arrays
 
 
 cdef class Tree:
@@ -41,56 +31,66 @@ cdef class Tree:
     """
 
     def __init__(self, Py_ssize_t n, edges):
+        cdef Branch* branches
         cdef bint is_forest
         # Half the memory of 64-bit indices, through which the search walks at random.
         if n >= 2**31 - 1:
             raise ValueError("the graph is too large for 32-bit indices")
         self.n_variables = self.root = n
         self.edges = check_edges(edges, n)
-        self._ends = self.edges
+        self._ends, self._n_edges = const_intps(self.edges), len(self.edges)
         # A forest has fewer edges than variables: more have no place in a branch.
-        cdef Branch[::1] branches = np.zeros(n + 1, dtype=BRANCH)
-        if self._ends.shape[0] >= n:
+        if self._n_edges >= n:
             self._refuse_cycles()
+        rows, self._arrays = tree_arrays(n)
+        branches = <Branch*> int32s(rows)
         with nogil:
-            is_forest = self._hang(&branches[0])
+            is_forest = self._hang(branches)
         if not is_forest:
             self._refuse_cycles()
-        self._parent, self._edge, self._order, self._above, self._edge_above = (
-            np.empty((5, n + 1), dtype=np.int32))
-        self._below = np.empty(n + 2, dtype=np.int32)
+        self._parent, self._edge = int32s(self._arrays[0]), int32s(self._arrays[1])
+        self._order, self._above = int32s(self._arrays[2]), int32s(self._arrays[3])
+        self._edge_above = int32s(self._arrays[4])
+        self._below = int32s(self._arrays[5])
         with nogil:
-            self._put_in_order(&branches[0])
+            self._put_in_order(branches)
 
     def _list_children(self):
         """List the children of each variable, in the order of their numbers."""
-        parents = np.asarray(self._parent)[:self.n_variables]
-        self._children = starts_of(np.bincount(parents, minlength=self.root + 1))
-        self._child_of = np.argsort(parents, kind="stable").astype(np.intp)
+        first, children = self._lists = list_children(self._arrays[0], self.root)
+        self._children, self._child_of = intps(first), intps(children)
 
     def _refuse_cycles(self):
         """Raise at the first edge whose ends are connected by the edges before it."""
+        array = leaders(self.n_variables)
+        cdef Py_ssize_t edge = self._find_cycle(intps(array))
+        raise ValueError(
+            f"edges[{edge}], {tuple(self.edges[edge].tolist())}, closes a cycle: the "
+            "graph must be a tree or a forest")
+
+    @cython.final
+    cdef Py_ssize_t _find_cycle(self, Py_ssize_t* leader) noexcept nogil:
+        """Find the first edge that closes a cycle, of which there is one."""
         cdef Py_ssize_t edge, left, right
-        # one more, so that there is an address where there is no variable
-        cdef Py_ssize_t[::1] leader = np.arange(self.n_variables + 1, dtype=np.intp)
-        for edge in range(self._ends.shape[0]):
-            left = leader_of(&leader[0], self._ends[edge, 0])
-            right = leader_of(&leader[0], self._ends[edge, 1])
+        for edge in range(self._n_edges):
+            left = leader_of(leader, self._ends[2 * edge])
+            right = leader_of(leader, self._ends[2 * edge + 1])
             if left == right:
-                raise ValueError(
-                    f"edges[{edge}], {tuple(self.edges[edge].tolist())}, closes a "
-                    "cycle: the graph must be a tree or a forest")
+                return edge
             # whichever leads: path halving alone keeps the paths short
             leader[left] = right
+        return -1
 
     @cython.final
     cdef bint _hang(self, Branch* branches) noexcept nogil:
         """Find the parent of each variable; returns False if there is a cycle."""
-        cdef Py_ssize_t n_edges = self._ends.shape[0], n_taken = 0, edge, variable
+        cdef Py_ssize_t n_edges = self._n_edges, n_taken = 0, edge, variable
+        cdef Py_ssize_t first, second
         cdef int32_t leaf, parent
         for edge in range(n_edges):
-            add_neighbor(&branches[self._ends[edge, 0]], self._ends[edge, 1], edge)
-            add_neighbor(&branches[self._ends[edge, 1]], self._ends[edge, 0], edge)
+            first, second = self._ends[2 * edge], self._ends[2 * edge + 1]
+            add_neighbor(&branches[first], second, edge)
+            add_neighbor(&branches[second], first, edge)
         # Leaves are taken off in the order of their numbers, so that the last variable
         # of each tree is left: it is alone when its turn comes.
         for variable in range(self.n_variables):
@@ -122,10 +122,10 @@ cdef class Tree:
         for variable in range(n + 1):
             branches[variable].child = branches[variable].sibling = -1
         # Each becomes the first of its parent's list, so that the last has to begin.
-        for edge in range(self._ends.shape[0] - 1, -1, -1):
-            child = <int32_t> self._ends[edge, 0]
+        for edge in range(self._n_edges - 1, -1, -1):
+            child = <int32_t> self._ends[2 * edge]
             if branches[child].edge != edge:
-                child = <int32_t> self._ends[edge, 1]
+                child = <int32_t> self._ends[2 * edge + 1]
             add_child(branches, child)
         for variable in range(n):
             self._parent[variable] = branches[variable].parent

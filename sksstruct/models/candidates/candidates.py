@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sksstruct.inference.search._boxes import overlaps
+from sksstruct.inference.search._image_boxes import overlaps
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.candidates._candidates import Candidates
 from sksstruct.models.tables._table import BoundTable

@@ -1,0 +1,112 @@
+"""Checks of parts, and arrays of their kernels."""
+
+import numpy as np
+
+from sksstruct.inference._checks import check_scores, check_sums
+
+
+def check_images(unary):
+    """Check the scores of parts at positions."""
+    unary = np.ascontiguousarray(check_scores("unary", unary, ndim=3))
+    if not unary.size:
+        raise ValueError(
+            f"unary must have parts, rows and columns, got shape {unary.shape}"
+        )
+    return unary
+
+
+def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
+    """Check springs; return them, and scratch numbers and integers of `PartsTree`."""
+    # of an edge without types these count as one
+    shape = (len(edges), 2) if bias is None else (len(edges), bias.shape[1], 2)
+    offsets = _by_edge("offsets", offsets, shape)
+    quadratic = _by_edge("quadratic", quadratic, shape)
+    linear = _by_edge("linear", linear, shape)
+    # After the shapes of all three, which tell better where a mistake is.
+    negative = np.argwhere(quadratic < 0)
+    if len(negative):
+        e = int(negative[0, 0])
+        raise ValueError(
+            f"quadratic[{e}], of the edge {tuple(edges[e].tolist())}, is "
+            f"negative: {quadratic[e].tolist()}. It is what a squared "
+            "displacement costs, and must not reward it"
+        )
+    # the largest displacements there can be; what overflows here is refused
+    with np.errstate(over="ignore"):
+        farthest = np.abs(offsets) + unary.shape[1:]
+        squared = farthest**2
+        deformation = (quadratic * farthest + np.abs(linear)) * farthest
+    check_sums(
+        "unary, offsets, quadratic and linear",
+        4 * len(unary),
+        unary,
+        squared,
+        deformation,
+    )
+    longest, cells = max(unary.shape[1:]), unary[0].size
+    memory = np.empty(4 * cells + 3 * longest)
+    springs = offsets, quadratic, linear
+    return springs, memory, np.empty(2 * longest, dtype=np.int32)
+
+
+def _by_edge(name, values, shape):
+    """Broadcast values to one number for rows and one for columns of each edge."""
+    # -inf and +inf would make NaN of products and differences; of the two, scores
+    # may be -inf, so that it is refused here
+    values = check_scores(name, 0.0 if values is None else values)
+    try:
+        values = np.broadcast_to(values, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be broadcastable to shape {shape}, a number for "
+            "rows and one for columns of each edge, got shape "
+            f"{values.shape}"
+        ) from None
+    if np.isneginf(values).any():
+        raise ValueError(f"{name} has an entry that is -inf")
+    return np.ascontiguousarray(values)
+
+
+def product_arrays(tree):
+    """Return beliefs, best positions of senders, positions, and types."""
+    n, cells = tree.n_variables, tree.height * tree.width
+    per_cell = 2 * tree.n_types + 1 if tree.n_types else 2
+    return (
+        tree.unary.copy(),
+        np.zeros(n * per_cell * cells, dtype=np.int32),
+        np.zeros((n, 2), dtype=np.int32),
+        np.zeros(len(tree.edges) if tree.n_types else 0, dtype=np.int32),
+    )
+
+
+def marginal_arrays(tree):
+    """Return scores of subtrees, beliefs, messages and sums, and scores of trees."""
+    rows, cells = tree.n_variables + tree.most_children + 2, tree.height * tree.width
+    best = np.full(tree.n_variables, -np.inf)
+    return tree.unary.copy(), tree.unary.copy(), np.zeros(rows * cells), best
+
+
+def list_arrays(tree, n_copies):
+    """Return scores of subtrees, and room for those without later children."""
+    flat = tree.unary.reshape(tree.n_variables, -1)
+    best = np.tile(flat, (1, n_copies))
+    return best, np.empty(best.shape)
+
+
+def labelings(count, n):
+    """Return room for labelings of n variables."""
+    return np.empty((count, n), dtype=np.int32)
+
+
+def split_states(states, tree, edge, with_types):
+    """Return the positions of parts and the types of edges that states stand for.
+
+    `edge` has the edge above each part, or -1.
+    """
+    types, cells = np.divmod(states, tree.height * tree.width)
+    if not with_types:
+        return cells
+    # of each edge, the part below it
+    n = tree.n_variables
+    below = np.argsort(np.where(edge[:n] < 0, n, edge[:n]), kind="stable")
+    return np.concatenate([cells, types[:, below[: len(tree.edges)]]], axis=1)
