@@ -41,10 +41,10 @@ def integrals(weights):
     finite = np.where(forbidden, 0.0, weights)
     # row and column 0 are zero, so that the edges are no special case
     images = np.zeros((3, height + 1, width + 1))
-    parts = np.maximum(finite, 0.0), np.minimum(finite, 0.0), forbidden
-    for image, values in zip(images, parts, strict=True):
-        image[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
-    return images
+    np.maximum(finite, 0.0, out=images[0, 1:, 1:])
+    np.minimum(finite, 0.0, out=images[1, 1:, 1:])
+    images[2, 1:, 1:] = forbidden
+    return images.cumsum(axis=1).cumsum(axis=2)
 
 
 def best_boxes(
@@ -117,7 +117,7 @@ def best_boxes(
             f"loss_weight must be finite and not negative, got {loss_weight!r}"
         )
     # without a loss any box will do
-    box = check_observed((0, 0, 1, 1) if observed is None else observed)
+    box = (0.0, 0.0, 1.0, 1.0) if observed is None else check_observed(observed)
     search = Search(integrals(weights), box, 0.0 if observed is None else loss_weight)
     # Only what is split off is looked at for forbidden pixels: a single pixel is not.
     if weights.size == 1 and weights[0, 0] == -np.inf:

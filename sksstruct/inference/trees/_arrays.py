@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from sksstruct.inference._checks import check_sums, check_tables
+from sksstruct.utils._layout import aligned_zeros, padded_length
+
 
 def starts_of(lengths):
     """Return where pieces of given lengths begin in a row, and where the last ends."""
@@ -26,3 +29,109 @@ def list_children(parents, root):
     parents = parents[:root]
     first = starts_of(np.bincount(parents, minlength=root + 1))
     return first, np.argsort(parents, kind="stable").astype(np.intp)
+
+
+# ---- of `Forest`, where variables are numbered by their place in the order ----
+
+
+def place_rows(sizes, order):
+    """Return where scores of variables begin, and the arrays of padded rows.
+
+    These are the number of states of each variable, the lengths of the rows, where they
+    begin, and the rows, which are zero.
+    """
+    # the root of roots has one state, whose score is 0
+    size = np.append(sizes, 1)[order].astype(np.int32)
+    padded = [padded_length(n) for n in range(size.max() + 1)]
+    ld = np.array(padded, dtype=np.int32)[size]
+    first = starts_of(ld)
+    return starts_of(sizes), (size, ld, first, aligned_zeros(first[-1]))
+
+
+def forest_arrays(edges, flat, sizes, pairwise):
+    """Check tables; return them, which each edge has, and room for two keys of each."""
+    tables, which = check_tables(pairwise, edges, sizes)
+    # no sum has more terms than twice the variables and edges
+    check_sums("unary and pairwise", 4 * len(sizes), flat, *tables)
+    return tables, which, np.full((2, len(sizes) + 1), -1, dtype=np.intp)
+
+
+def pack_tables(tables, up, down, most):
+    """Store each table that has a key; replace keys by where the table begins.
+
+    A key is twice the number of a table, plus one if it is turned. `most` is the
+    largest number of states.
+    """
+    # at 0: zeros for the edges to the root of roots, whose key is -1
+    place, packed = max(4 * most, padded_length(most)), []
+    offset = np.zeros(2 * len(tables) + 1, dtype=np.intp)
+    for key in dict.fromkeys(up.tolist() + down.tolist()):
+        if key < 0:
+            continue
+        table = tables[key // 2].T if key % 2 else tables[key // 2]
+        packed.append((place, table))
+        offset[key] = place
+        place += table.shape[0] * padded_length(table.shape[1])
+    up[:], down[:] = offset[up], offset[down]
+    memory = aligned_zeros(place)
+    for start, table in packed:
+        rows, columns = table.shape
+        ld = padded_length(columns)
+        memory[start : start + rows * ld].reshape(rows, ld)[:, :columns] = table
+    return memory
+
+
+def split_rows(flat, order, size, ld, first, theta):
+    """Return the rows of all variables, in original order, from padded ones."""
+    rows = [None] * (len(order) - 1)
+    places = zip(order.tolist(), first.tolist(), size.tolist(), strict=False)
+    next(places)
+    for variable, start, n in places:
+        rows[variable] = flat[start : start + n]
+    return rows
+
+
+def labeling_arrays(n):
+    """Return room for a labeling, and zeros for labels by place."""
+    return np.empty(n, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
+
+
+def tree_results(count):
+    """Return room for the roots and scores of trees."""
+    return np.empty(count, dtype=np.intp), np.empty(count)
+
+
+def sweep_starts(n):
+    """Return room for where messages begin, and scores of pairs, or -1."""
+    return np.zeros(n + 2, dtype=np.intp), np.full(n + 1, -1, dtype=np.intp)
+
+
+def sweep_arrays(theta, n_messages, n_pairs, n_scratch):
+    """Return two copies of the scores, and room for what two passes write."""
+    messages, scratch = aligned_zeros(n_messages), aligned_zeros(n_scratch)
+    return theta.copy(), theta.copy(), messages, np.empty(n_pairs), scratch
+
+
+def split_pairs(flat, first_pair, edges, arrays, rows):
+    """Return a table for each edge, from its first variable to its second."""
+    tables = [None] * len(edges)
+    _, _, order, above, edge_above, _ = map(np.ndarray.tolist, arrays)
+    size, heads = rows[0].tolist(), edges[:, 0].tolist()
+    for child, start in enumerate(first_pair.tolist()):
+        if start >= 0:
+            edge, shape = edge_above[child], (size[child], size[above[child]])
+            table = flat[start : start + shape[0] * shape[1]].reshape(shape)
+            # the child was the row, whichever end of the edge it is
+            tables[edge] = table if heads[edge] == order[child] else table.T
+    return tables
+
+
+def list_arrays(above, ld):
+    """Return room for scores of parents without later children; where rows begin."""
+    first = starts_of(np.append(0, ld[above[1:]]))
+    return np.empty(first[-1]), first
+
+
+def topk_results(count, n):
+    """Return room for labelings and their scores."""
+    return np.empty((count, n), dtype=np.int32), np.empty(count)

@@ -22,12 +22,16 @@ cdef class Forest(Tree):
     # Variables are numbered by their place in the order from here on, the root of roots
     # first: what is visited one after the other lies so in memory.
     cdef readonly Py_ssize_t table_entries
-    cdef int32_t[::1] _size         # states of each variable
-    cdef int32_t[::1] _ld           # and the length of its row
-    cdef Py_ssize_t[::1] _first     # where its row begins in _theta
-    cdef double[::1] _theta, _tables
-    cdef Py_ssize_t[::1] _up        # table of each variable to its parent in _tables
-    cdef Py_ssize_t[::1] _down      # and the same turned, for messages from the parent
+    # what the pointers point into
+    cdef tuple _rows
+    cdef object _starts, _packed
+    cdef int32_t* _size         # states of each variable
+    cdef int32_t* _ld           # and the length of its row
+    cdef Py_ssize_t* _first     # where its row begins in _theta
+    cdef double* _theta
+    cdef double* _tables
+    cdef Py_ssize_t* _up        # table of each variable to its parent in _tables
+    cdef Py_ssize_t* _down      # and the same turned, for messages from the parent
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil
     cdef void _maximize_up(self, double* delta) noexcept nogil

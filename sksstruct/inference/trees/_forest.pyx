@@ -15,18 +15,21 @@ K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
 """
 
-import numpy as np
-
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.inference.trees._tree cimport Tree
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_intps, doubles, int32s, intps,
+)
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
-from sksstruct.inference._checks import check_flat_variables, check_sums, check_tables
-from sksstruct.inference.trees._arrays import starts_of
-from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.inference._checks import check_flat_variables
+from sksstruct.inference.trees._arrays import (
+    forest_arrays, labeling_arrays, pack_tables, place_rows, split_pairs, split_rows,
+    sweep_arrays, sweep_starts, tree_results,
+)
 
 
 cdef inline void add_row(Py_ssize_t ld, const double* row, double* out) noexcept nogil:
@@ -48,76 +51,36 @@ cdef class Forest(Tree):
     def __init__(self, unary, edges, pairwise, bint both=False):
         flat, sizes = check_flat_variables(unary)
         Tree.__init__(self, len(sizes), edges)
-        tables, which = check_tables(pairwise, self.edges, sizes)
-        # no sum has more terms than twice the variables and edges
-        check_sums("unary and pairwise", 4 * self.n_variables, flat, *tables)
-        self._place_rows(flat, sizes)
-        self._pack(tables, which, both)
-
-    def _place_rows(self, const double[::1] flat, const Py_ssize_t[::1] sizes):
-        """Copy the scores of states to rows in the order of the variables."""
-        cdef Py_ssize_t n = self.n_variables, k
-        cdef const Py_ssize_t[::1] where = starts_of(sizes)
-        # padded as the row kernels want them
-        cdef const int32_t[::1] padded = np.array(
-            [padded_length(size) for size in range(np.max(sizes) + 1)], dtype=np.int32)
-        self._size, self._ld = np.empty((2, n + 1), dtype=np.int32)
-        self._first = np.zeros(n + 2, dtype=np.intp)
-        for k in range(n + 1):
-            # the root of roots has one state, whose score is 0
-            self._size[k] = <int32_t> sizes[self._order[k]] if k else 1
-            self._ld[k] = padded[self._size[k]]
-            self._first[k + 1] = self._first[k] + self._ld[k]
-        self._theta = aligned_zeros(self._first[n + 1])
-        for k in range(1, n + 1):
-            memcpy(&self._theta[self._first[k]], &flat[where[self._order[k]]],
-                   self._size[k] * sizeof(double))
-
-    def _pack(self, tables, const Py_ssize_t[::1] which, bint both):
-        """Store each table once in each direction that messages take through it."""
-        # The row kernels take a table from source to target: rows are the source's
-        # states. Max-product and the K best send no messages down.
-        cdef Py_ssize_t n = self.n_variables, k, edge, key, step
-        cdef bint turned, shared = len(tables) == 1
-        self._up = np.zeros(n + 1, dtype=np.intp)
-        self._down = np.zeros(n + 1, dtype=np.intp)
-        # at 0: zeros for the edges to the root of roots
-        place = max(4 * int(np.max(self._size)), int(np.max(self._ld)))
+        cdef Py_ssize_t k, edge
+        cdef bint turned, shared
+        tables, which, self._starts = forest_arrays(self.edges, flat, sizes, pairwise)
+        self._up, self._down = intps(self._starts[0]), intps(self._starts[1])
+        cdef const Py_ssize_t* table = const_intps(which)
+        shared = len(tables) == 1
         # Many edges may share a table: one copy for each pair of table and direction,
-        # whose number is the key.
-        cdef Py_ssize_t[::1] offset = np.full(2 * len(tables), -1, dtype=np.intp)
-        packed = []
-        for step in range(2 if both else 1):
-            for k in range(1, n + 1):
-                edge = self._edge_above[k]
-                if edge < 0:
-                    continue
-                turned = (self._ends[2 * edge] == self._order[k]) == step
-                key = turned if shared else 2 * which[edge] + turned
-                if offset[key] < 0:
-                    table = tables[key // 2].T if turned else tables[key // 2]
-                    offset[key] = place
-                    packed.append((place, table))
-                    place += table.shape[0] * padded_length(table.shape[1])
-                if step:
-                    self._down[k] = offset[key]
-                else:
-                    self._up[k] = offset[key]
-        self.table_entries = place
-        self._tables = memory = aligned_zeros(place)
-        for start, table in packed:
-            rows, columns = table.shape
-            ld = padded_length(columns)
-            memory[start:start + rows * ld].reshape(rows, ld)[:, :columns] = table
+        # whose number is the key. The row kernels take a table from source to target:
+        # rows are the source's states.
+        for k in range(1, self.n_variables + 1):
+            edge = self._edge_above[k]
+            if edge >= 0:
+                turned = self._ends[2 * edge] != self._order[k]
+                self._up[k] = turned if shared else 2 * table[edge] + turned
+                # Max-product and the K best send no messages down.
+                self._down[k] = self._up[k] ^ 1 if both else -1
+        self._packed = pack_tables(tables, *self._starts, int(sizes.max()))
+        self.table_entries, self._tables = len(self._packed), doubles(self._packed)
+        where, self._rows = place_rows(sizes, self._arrays[2])
+        self._size, self._ld = int32s(self._rows[0]), int32s(self._rows[1])
+        self._first, self._theta = intps(self._rows[2]), doubles(self._rows[3])
+        cdef const double* scores = const_doubles(flat)
+        cdef const Py_ssize_t* source = const_intps(where)
+        for k in range(1, self.n_variables + 1):
+            memcpy(self._theta + self._first[k], scores + source[self._order[k]],
+                   self._size[k] * sizeof(double))
 
     def split(self, flat):
         """Return the rows of all variables, in original order, from padded ones."""
-        cdef Py_ssize_t k
-        flat = np.asarray(flat)
-        rows = [None] * self.n_variables
-        for k in range(1, self.n_variables + 1):
-            rows[self._order[k]] = flat[self._first[k]:self._first[k] + self._size[k]]
-        return rows
+        return split_rows(flat, self._arrays[2], *self._rows)
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil:
         """The row of a variable."""
@@ -127,27 +90,27 @@ cdef class Forest(Tree):
 
     def max_product(self):
         """Find the best labeling and its score; overwrites the scores."""
-        cdef Py_ssize_t n = self.n_variables
-        labeling = np.empty(n, dtype=np.int32)
-        cdef int32_t[::1] labels = labeling
-        cdef int32_t[::1] by_place = np.zeros(n + 1, dtype=np.int32)
+        labeling, places = labeling_arrays(self.n_variables)
+        cdef int32_t* labels = int32s(labeling)
+        cdef int32_t* by_place = int32s(places)
         with nogil:
-            self._maximize_up(&self._theta[0])
-            self._read_down(&self._theta[0], &by_place[0], &labels[0])
-        return labeling, float(self._theta[0])
+            self._maximize_up(self._theta)
+            self._read_down(self._theta, by_place, labels)
+        return labeling, self._theta[0]
 
     def trees(self):
         """Return the roots of all trees and their scores, after `max_product`."""
         cdef Py_ssize_t k, count = self._below[1] - 1
-        cdef Py_ssize_t[::1] roots = np.empty(count, dtype=np.intp)
-        cdef double[::1] scores = np.empty(count)
+        found, values = tree_results(count)
+        cdef Py_ssize_t* roots = intps(found)
+        cdef double* scores = doubles(values)
         cdef double* row
         # in the order in which they were added up
         for k in range(count, 0, -1):
-            row = self._row(&self._theta[0], k)
+            row = self._row(self._theta, k)
             roots[count - k] = self._order[k]
             scores[count - k] = row[best_state(self._size[k], row)]
-        return np.asarray(roots), np.asarray(scores)
+        return found, values
 
     cdef void _maximize_up(self, double* delta) noexcept nogil:
         """Turn scores of states into best scores of the subtrees below them."""
@@ -156,7 +119,7 @@ cdef class Forest(Tree):
         for child in range(self.n_variables, 0, -1):
             parent = self._above[child]
             sks_maxplus(self._size[child], self._ld[parent], self._row(delta, child),
-                        &self._tables[self._up[child]], self._row(delta, parent))
+                        self._tables + self._up[child], self._row(delta, parent))
 
     cdef void _read_down(self, double* delta, int32_t* by_place,
                          int32_t* labels) noexcept nogil:
@@ -171,7 +134,7 @@ cdef class Forest(Tree):
             parent = self._above[k]
             by_place[k] = <int32_t> best_state_given(
                 self._size[k], self._row(delta, k),
-                &self._tables[self._up[k]] + by_place[parent], self._ld[parent])
+                self._tables + self._up[k] + by_place[parent], self._ld[parent])
             labels[self._order[k]] = by_place[k]
 
     # ---- marginals ----
@@ -187,77 +150,51 @@ cdef class Forest(Tree):
 
         Returns
         -------
-        beliefs : memoryview
+        beliefs : ndarray
             Padded and flat; see `split`.
         pairs : list
             One table for each edge, in its direction; None without sums.
         value : float
             Log-partition function or best score.
         """
-        cdef Py_ssize_t n = self.n_variables, k
-        cdef Py_ssize_t widest = np.max(self._ld)
+        first_messages, first_pairs = sweep_starts(self.n_variables)
+        cdef Py_ssize_t* first_message = intps(first_messages)
+        cdef Py_ssize_t* first_pair = intps(first_pairs)
+        cdef Py_ssize_t k, parent, widest = self._ld[0], n_pairs = 0
+        for k in range(1, self.n_variables + 1):
+            parent = self._above[k]
+            # a message has the row of the parent
+            first_message[k + 1] = first_message[k] + self._ld[parent]
+            widest = max(widest, self._ld[k])
+            # roots hang from no edge
+            if sums and parent:
+                first_pair[k] = n_pairs
+                n_pairs += <Py_ssize_t> self._size[k] * self._size[parent]
         # Two copies of the scores: what is below a variable must be told from what is
         # above it.
-        cdef double[::1] up = np.array(self._theta)
-        cdef double[::1] belief = np.array(self._theta)
-        cdef Py_ssize_t[::1] first_message = np.zeros(n + 2, dtype=np.intp)
-        # a message has the row of the parent
-        for k in range(1, n + 1):
-            first_message[k + 1] = first_message[k] + self._ld[self._above[k]]
-        cdef double[::1] messages = aligned_zeros(first_message[n + 1])
-        cdef double[::1] scratch = aligned_zeros((self.most_children + 2) * widest)
-        cdef Py_ssize_t[::1] first_pair = self._places_of_pairs(sums)
-        cdef double[::1] pair_scores = np.empty(first_pair[0])
-        cdef Sweep sweep = Sweep(sums, &up[0], &belief[0], &messages[0],
-                                 &first_message[0], &scratch[0], &pair_scores[0],
-                                 &first_pair[0])
+        ups, beliefs, memory, scores, room = sweep_arrays(
+            self._rows[3], first_message[self.n_variables + 1], n_pairs,
+            (self.most_children + 2) * widest)
+        cdef Sweep sweep = Sweep(
+            sums, doubles(ups), doubles(beliefs), doubles(memory), first_message,
+            doubles(room), doubles(scores), first_pair)
         with nogil:
             self._send_up(&sweep)
             # parents before their children, who get what is above them
-            for k in range(n + 1):
+            for k in range(self.n_variables + 1):
                 self._send_down(&sweep, k)
-        pairs = self._split_pairs(np.asarray(pair_scores), first_pair)
-        return belief, pairs, float(belief[0])
-
-    def _places_of_pairs(self, bint wanted):
-        """Return where the scores of pairs of each child begin, or -1 if it has none.
-
-        The first entry is the number of all these scores, at least one.
-        """
-        cdef Py_ssize_t child, total = 0
-        cdef Py_ssize_t[::1] first_pair = np.full(self.n_variables + 1, -1, np.intp)
-        for child in range(1, self.n_variables + 1 if wanted else 0):
-            # roots hang from no edge
-            if self._above[child]:
-                first_pair[child] = total
-                total += (<Py_ssize_t> self._size[child]
-                          * self._size[self._above[child]])
-        # at least one, so that there is an address
-        first_pair[0] = max(total, 1)
-        return first_pair
-
-    def _split_pairs(self, flat, const Py_ssize_t[::1] first_pair):
-        """Return a table for each edge, from its first variable to its second."""
-        cdef Py_ssize_t child, variable, edge
-        tables = [None] * len(self.edges)
-        for child in range(1, self.n_variables + 1):
-            if first_pair[child] >= 0:
-                variable, edge = self._order[child], self._edge_above[child]
-                shape = self._size[child], self._size[self._above[child]]
-                table = flat[first_pair[child]:][:shape[0] * shape[1]].reshape(shape)
-                # the child was the row, whichever end of the edge it is
-                tables[edge] = table if self._ends[2 * edge] == variable else table.T
-        return tables
+        pairs = split_pairs(scores, first_pairs, self.edges, self._arrays, self._rows)
+        return beliefs, pairs, sweep.belief[0]
 
     cdef void _send(self, bint sums, Py_ssize_t source, Py_ssize_t target,
                     const double* values, Py_ssize_t table, double* out) noexcept nogil:
         """Add the message of one variable to another, given what the first has."""
         if sums:
             sks_logplus(self._size[source], self._ld[target], values,
-                        &self._tables[table], out)
+                        self._tables + table, out)
         else:
             sks_maxplus(self._size[source], self._ld[target], values,
-                        &self._tables[table], out)
+                        self._tables + table, out)
 
     cdef void _send_up(self, Sweep* sweep) noexcept nogil:
         """The first pass: all messages to parents, which are kept and added up."""
@@ -304,7 +241,7 @@ cdef class Forest(Tree):
         cdef Py_ssize_t parent = self._above[child], state, state_of_parent
         cdef Py_ssize_t n_parent = self._size[parent]
         cdef const double* below = self._row(sweep.up, child)
-        cdef const double* table = &self._tables[self._up[child]]
+        cdef const double* table = self._tables + self._up[child]
         cdef double* out = sweep.pair_scores + sweep.first_pair[child]
         # below the child, between them, and all that the parent has from elsewhere
         for state in range(self._size[child]):

@@ -25,8 +25,6 @@ structured prediction models", NeurIPS 2018.
 """
 
 cimport cython
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
@@ -36,9 +34,10 @@ from sksstruct.inference.trees._forest cimport Forest
 from sksstruct.inference.trees._messages cimport best_state
 from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push, restore
 from sksstruct.utils._memory cimport reserve, resize
+from sksstruct.utils._pointers cimport const_intps, doubles, int32s
 from sksstruct.utils._simd cimport sks_first, sks_max, sks_maxplus
 
-from sksstruct.inference.trees._arrays import starts_of
+from sksstruct.inference.trees._arrays import list_arrays, topk_results
 
 # Doubles that a sum takes in the pool: three of its own, and six integers; and how many
 # sums a list has room for at first.
@@ -383,33 +382,34 @@ def best_labelings(Forest forest, Py_ssize_t k):
         Their scores.
     """
     cdef SubtreeLists lists = SubtreeLists()
-    cdef Py_ssize_t n = forest.n_variables, place, parent, count
-    cdef Py_ssize_t[::1] first = starts_of(
-        np.append(0, np.asarray(forest._ld)[forest._arrays[3][1:]]))
-    cdef double[::1] without = np.empty(first[n + 1])
+    cdef Py_ssize_t n = forest.n_variables, place, parent, count, rank
+    memory, starts = list_arrays(forest._arrays[3], forest._rows[1])
+    cdef double* without = doubles(memory)
+    cdef const Py_ssize_t* first = const_intps(starts)
+    cdef int32_t* labels
+    cdef double* values
     cdef Link* link
     with nogil:
         lists.begin(n)
-        # children before their parents, whose rows must be complete when they are sent
+        # children before parents, whose rows must be complete when they are sent
         for place in range(n, 0, -1):
             parent = forest._above[place]
             link = lists.links + place
             link.variable, link.parent = forest._order[place], <int32_t> parent
             link.n_states = forest._size[place]
-            link.best = forest._row(&forest._theta[0], place)
-            link.without = &without[first[place]]
+            link.best = forest._row(forest._theta, place)
+            link.without = without + first[place]
             link.add_pairs = pairs_of_table
-            link.table = &forest._tables[forest._up[place]]
+            link.table = forest._tables + forest._up[place]
             link.step, link.parent_step = forest._ld[parent], 1
-            memcpy(&without[first[place]], forest._row(&forest._theta[0], parent),
+            memcpy(without + first[place], forest._row(forest._theta, parent),
                    forest._ld[parent] * sizeof(double))
             sks_maxplus(link.n_states, forest._ld[parent], link.best, link.table,
-                        forest._row(&forest._theta[0], parent))
+                        forest._row(forest._theta, parent))
         count = lists.find(k)
-    labelings, scores = np.empty((count, n), dtype=np.int32), np.empty(count)
-    cdef int32_t[:, ::1] labels = labelings
-    cdef Py_ssize_t rank
+    labelings, scores = topk_results(count, n)
+    labels, values = int32s(labelings), doubles(scores)
     for rank in range(count):
-        lists.read(rank, &labels[rank, 0])
-        scores[rank] = lists.score(rank)
+        lists.read(rank, labels + rank * n)
+        values[rank] = lists.score(rank)
     return labelings, scores
