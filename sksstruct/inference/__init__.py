@@ -25,10 +25,10 @@ from sksstruct.inference.parts._oracles import (
     parts_sum_product,
 )
 from sksstruct.inference.search._a_star import best_first
-from sksstruct.inference.search._bmmf import bmmf
 from sksstruct.inference.search._branch_and_bound import SearchResult, branch_and_bound
 from sksstruct.inference.search._exhaustive import Exhaustive
 from sksstruct.inference.search._image_boxes import best_boxes
+from sksstruct.inference.search._max_marginals import bmmf
 from sksstruct.inference.segments._oracles import (
     SegmentMarginals,
     segment_sum_product,

@@ -6,12 +6,12 @@ pair (a, b). The rows of each b come one after the other, first those of the pai
 have weights, by a. The last one stands for all other pairs, and is zero.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from sksstruct.utils._layout import padded_length
+from sksstruct.utils._pointers cimport const_int32s
+
+from sksstruct.inference.chains._triple_arrays import triple_arrays
 
 
 cdef class LabelTriples:
@@ -26,37 +26,14 @@ cdef class LabelTriples:
     """
 
     def __cinit__(self, keys, Py_ssize_t n_labels):
-        cdef const int32_t[::1] row, start, stop, third, place, turned
-        cdef const int32_t[::1] first_row, before
+        self.ld, self.n_rows, self._owned = triple_arrays(keys, n_labels)
         self.n_weights, self.n_labels = len(keys), n_labels
-        self.ld = padded_length(n_labels)
-        pair_of, c = np.divmod(keys, n_labels)
-        pairs, begin, count = np.unique(pair_of, return_index=True, return_counts=True)
-        a, b = np.divmod(pairs, n_labels)
-        # by b, and then by a; one more row for each b
-        order = np.lexsort([a, b])
-        row_of = np.empty(len(pairs), dtype=np.int64)
-        row_of[order] = np.arange(len(pairs)) + b[order]
-        self.n_rows = len(pairs) + n_labels
-        if self.n_rows * self.ld > np.iinfo(np.int32).max:
-            raise ValueError(
-                f"{len(pairs)} pairs of {n_labels} labels with weights of triples are "
-                "more than 32-bit indices can tell apart")
-        arrays = [np.zeros(self.n_rows, dtype=np.int32) for _ in range(2)]
-        arrays[0][row_of], arrays[1][row_of] = begin, begin + count
-        table = np.full(n_labels ** 2, -1)
-        table[pairs] = row_of
-        ends = np.cumsum(np.bincount(b, minlength=n_labels) + 1)
-        place_of = np.repeat(row_of, count) * self.ld + c
-        has_none = table.reshape(n_labels, n_labels).T < 0
-        arrays += [table, c, place_of, c * self.ld + np.repeat(b, count),
-                   np.append(0, ends),
-                   np.argsort(has_none, axis=1, kind="stable").ravel()]
-        start, stop, row, third, place, turned, first_row, before = self._owned = [
-            np.ascontiguousarray(array, dtype=np.int32) for array in arrays]
-        self.start, self.stop, self.row = &start[0], &stop[0], &row[0]
-        self.third, self.place, self.turned = &third[0], &place[0], &turned[0]
-        self.first_row, self.before = &first_row[0], &before[0]
+        self.start, self.stop, self.row, self.third = (
+            const_int32s(self._owned[0]), const_int32s(self._owned[1]),
+            const_int32s(self._owned[2]), const_int32s(self._owned[3]))
+        self.place, self.turned, self.first_row, self.before = (
+            const_int32s(self._owned[4]), const_int32s(self._owned[5]),
+            const_int32s(self._owned[6]), const_int32s(self._owned[7]))
 
     cdef Py_ssize_t find(self, const int32_t* y) noexcept nogil:
         """Return the number of the weight of three labels, -1 where they have none."""

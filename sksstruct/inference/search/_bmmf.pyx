@@ -19,19 +19,16 @@ An entry is a state of a variable as one number: variable v has the entries
 first[v] <= entry < first[v + 1].
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from sksstruct.utils._memory cimport reserve, resize
-
 from sksstruct.inference.search._best_first cimport BestFirst, Part
-
-from sksstruct.inference._checks import check_k, check_variables
-from sksstruct.inference.search._best_first import found_by
+from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int32s, const_intps, doubles, uint8s,
+)
 
 # Max-marginals may be off by this part of the size of the scores. Where differences are
 # smaller, best states may be of different labelings, which must not be mixed.
@@ -65,55 +62,53 @@ cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
 
 
 cdef class Problem(BestFirst):
-    """Scores, with oracles that are functions of the caller's."""
+    """Scores, with oracles that are functions of the caller's.
 
-    cdef object oracle, solver, rows, bounds
-    cdef bint as_array
-    # the largest score of each variable, summed up, to judge rounding by
+    Parameters
+    ----------
+    oracles : Oracles
+        The oracles, and `constrained`, scores where some entries are forbidden.
+    first : ndarray of shape (n_variables + 1,), intp
+        First entry of each variable.
+    scores : ndarray of shape (n_entries,)
+        The scores.
+    size : float
+        The largest score of each variable, summed up, to judge rounding by.
+    arrays : tuple of ndarray of shape (n_entries,)
+        Scratch of `break_ties`: which entries are allowed, uint8, and numbers.
+    """
+
+    cdef object oracles, _owned
+    cdef bint _has_solver
     cdef double size
     cdef Py_ssize_t n_entries
-    # (n_variables + 1,) and (n_entries,), and scores where some entries are forbidden
-    cdef Py_ssize_t* first
-    cdef double* scores
+    cdef const Py_ssize_t* first
+    cdef const double* scores
     cdef double* _constrained
+    cdef unsigned char* _narrowed
+    cdef double* _narrowed_table
     # Of each part: max-marginals, and whether entries are allowed.
     cdef double* _tables
     cdef unsigned char* _allowed
     cdef Py_ssize_t _table_capacity, _allowed_capacity
 
     def __dealloc__(self):
-        free(self.first)
-        free(self.scores)
-        free(self._constrained)
         free(self._tables)
         free(self._allowed)
 
-    def __init__(self, max_marginals, unary, max_product):
-        cdef Py_ssize_t k
-        cdef double[::1] flat
-        self.oracle, self.solver = max_marginals, max_product
-        self.rows = check_variables(unary)
-        sizes = [len(row) for row in self.rows]
-        # the oracle gets scores in the form that the caller has them in
-        self.as_array = len(set(sizes)) == 1
-        self.bounds = np.concatenate([[0], np.cumsum(sizes)])
-        flat = scores = np.concatenate(self.rows)
-        self.begin(len(sizes), len(scores))
-        for k in range(self.n_variables + 1):
-            self.first[k] = self.bounds[k]
-        memcpy(self.scores, &flat[0], self.n_entries * sizeof(double))
-        sizes = np.where(scores > -np.inf, np.abs(scores), 0.0)
-        self.size = np.maximum.reduceat(sizes, self.bounds[:self.n_variables]).sum()
+    def __cinit__(self, oracles, first, scores, double size, tuple arrays):
+        self.oracles, self.size, self._owned = oracles, size, (first, scores, arrays)
+        self._has_solver = oracles.solver is not None
+        self.n_variables, self.n_entries = len(first) - 1, len(scores)
+        self.first, self.scores = const_intps(first), const_doubles(scores)
+        self._constrained = doubles(oracles.constrained)
+        self._narrowed, self._narrowed_table = uint8s(arrays[0]), doubles(arrays[1])
+
+    def value(self, Py_ssize_t rank):
+        """Return the score of the labeling of a rank."""
+        return self.score(rank)
 
     # ---- memory ----
-
-    cdef int begin(self, Py_ssize_t n_variables, Py_ssize_t n_entries) except -1 nogil:
-        """Make room for the entries of the problem."""
-        self.n_variables, self.n_entries = n_variables, n_entries
-        resize(<void**> &self.first, (n_variables + 1) * sizeof(Py_ssize_t))
-        resize(<void**> &self.scores, n_entries * sizeof(double))
-        resize(<void**> &self._constrained, n_entries * sizeof(double))
-        return 0
 
     cdef int reserve_part(self, Py_ssize_t part) except -1 nogil:
         BestFirst.reserve_part(self, part)
@@ -125,14 +120,13 @@ cdef class Problem(BestFirst):
 
     # ---- constraints ----
 
-    cdef const double* _constrain(self, const unsigned char* allowed) noexcept nogil:
-        """Scores where only some entries are allowed."""
+    cdef void _constrain(self, const unsigned char* allowed) noexcept nogil:
+        """Write scores where only some entries are allowed."""
         cdef Py_ssize_t entry
         # the caller's own -inf entries stay forbidden
         for entry in range(self.n_entries):
             self._constrained[entry] = self.scores[entry] if allowed[entry] else (
                 -INFINITY)
-        return self._constrained
 
     cdef void _narrow(self, unsigned char* allowed, Py_ssize_t variable,
                       Py_ssize_t state) noexcept nogil:
@@ -175,9 +169,10 @@ cdef class Problem(BestFirst):
         cdef double* table = self._tables + part * self.n_entries
         cdef const double* bounds = self._tables + max(larger, 0) * self.n_entries
         cdef Py_ssize_t entry, unclear
-        new.stale = self.solver is not None
+        new.stale = self._has_solver
+        self._constrain(allowed)
         if new.stale:
-            new.score = self._max_product(self._constrain(allowed), self.labeling(part))
+            new.score = self._max_product(self.labeling(part))
             # bounds: of all that is allowed, or of the part that was larger
             for entry in range(self.n_entries):
                 table[entry] = new.score
@@ -185,7 +180,7 @@ cdef class Problem(BestFirst):
                     table[entry] = bounds[entry]
         else:
             # without an oracle for the best labeling, it is read off
-            self._max_marginals(self._constrain(allowed), table)
+            self._max_marginals(table)
             unclear = read_off(self.n_variables, self.first, table, self.size,
                                self.labeling(part), &new.score)
             if unclear >= 0 and new.score > -INFINITY:
@@ -197,8 +192,8 @@ cdef class Problem(BestFirst):
         return True
 
     cdef int refresh(self, Py_ssize_t part, Py_ssize_t wanted) except -1 nogil:
-        self._max_marginals(self._constrain(self._allowed + part * self.n_entries),
-                            self._tables + part * self.n_entries)
+        self._constrain(self._allowed + part * self.n_entries)
+        self._max_marginals(self._tables + part * self.n_entries)
         self._parts[part].stale = False
         self._find_next(part)
         return 0
@@ -221,75 +216,21 @@ cdef class Problem(BestFirst):
 
     # ---- the oracles ----
 
-    cdef shown(self, const double* scores):
-        """Scores in the form of the caller's."""
-        flat = np.array(<double[:self.n_entries]> <double*> scores)
-        if self.as_array:
-            return flat.reshape(self.n_variables, -1)
-        return np.split(flat, self.bounds[1:self.n_variables])
-
-    cdef int _max_marginals(self, const double* scores, double* out) except -1 nogil:
+    cdef int _max_marginals(self, double* out) except -1 nogil:
+        """Write max-marginals of the constrained scores."""
         with gil:
-            self.call_oracle(scores, out)
+            table = self.oracles.marginals()
+            memcpy(out, const_doubles(table), self.n_entries * sizeof(double))
         return 0
 
-    cdef call_oracle(self, const double* scores, double* out):
-        """Write max-marginals, checked."""
-        cdef double[::1] checked
-        given = self.shown(scores)
-        table = self.oracle(given)
-        # Anything may come out of a function of the caller's.
-        if self.as_array and isinstance(table, np.ndarray):
-            fits = table.shape == given.shape
-        else:
-            fits = len(table) == self.n_variables and all(
-                np.shape(row) == np.shape(other)
-                for row, other in zip(table, self.rows))
-        if not fits:
-            raise ValueError(
-                "max_marginals must return one number for each state of each variable, "
-                "in the form of unary")
-        if self.as_array:
-            table = np.array(table, dtype=np.float64).ravel()
-        else:
-            table = np.concatenate([np.asarray(row, dtype=np.float64) for row in table])
-        if np.isnan(table).any():
-            raise ValueError("max_marginals returned NaN")
-        # The search would otherwise come to the same labeling from two parts.
-        given = np.asarray(<double[:self.n_entries]> <double*> scores)
-        if (table[given == -np.inf] > -np.inf).any():
-            raise ValueError(
-                "max_marginals gave a score to a state that its argument forbids")
-        checked = table
-        memcpy(out, &checked[0], self.n_entries * sizeof(double))
-
-    cdef double _max_product(self, const double* scores,
-                             int32_t* labeling) except? -1 nogil:
+    cdef double _max_product(self, int32_t* labeling) except? -1 nogil:
+        """Find a best labeling of the constrained scores."""
         with gil:
-            return self.call_solver(scores, labeling)
-
-    cdef double call_solver(self, const double* scores, int32_t* out) except? -1:
-        """Find a best labeling, and check it."""
-        cdef Py_ssize_t variable, state, begin
-        labeling, score = self.solver(self.shown(scores))
-        if not score < np.inf:
-            raise ValueError(f"max_product returned the score {score}")
-        if score == -np.inf:
-            return -INFINITY
-        if len(labeling) != self.n_variables:
-            raise ValueError(
-                f"max_product returned {len(labeling)} states for {self.n_variables} "
-                "variables")
-        for variable in range(self.n_variables):
-            state, begin = labeling[variable], self.first[variable]
-            # The search would otherwise come to a labeling of another part.
-            if not (0 <= state < self.first[variable + 1] - begin
-                    and scores[begin + state] > -INFINITY):
-                raise ValueError(
-                    f"max_product gave variable {variable} the state {state}, which "
-                    "its argument does not have or forbids")
-            out[variable] = <int32_t> state
-        return score
+            states, score = self.oracles.best()
+            if states is not None:
+                memcpy(labeling, const_int32s(states),
+                       self.n_variables * sizeof(int32_t))
+            return score
 
     cdef break_ties(self, Py_ssize_t part, Py_ssize_t unclear):
         """Fix unclear variables, one after the other, until the labeling is clear.
@@ -299,76 +240,18 @@ cdef class Problem(BestFirst):
         """
         cdef int32_t* labeling = self.labeling(part)
         cdef double score = self._parts[part].score
-        cdef unsigned char[::1] narrow = np.empty(self.n_entries, dtype=np.uint8)
-        cdef double[::1] table = np.empty(self.n_entries)
-        memcpy(&narrow[0], self._allowed + part * self.n_entries, self.n_entries)
+        cdef unsigned char* narrow = self._narrowed
+        cdef double* table = self._narrowed_table
+        memcpy(narrow, self._allowed + part * self.n_entries, self.n_entries)
         # Each round fixes one more variable, so that there are few of them.
         while unclear >= 0:
-            self._narrow(&narrow[0], unclear, labeling[unclear])
-            self._max_marginals(self._constrain(&narrow[0]), &table[0])
-            unclear = read_off(self.n_variables, self.first, &table[0], self.size,
+            self._narrow(narrow, unclear, labeling[unclear])
+            self._constrain(narrow)
+            self._max_marginals(table)
+            unclear = read_off(self.n_variables, self.first, table, self.size,
                                labeling, &score)
             if score == -INFINITY:
                 raise ValueError(
                     "max_marginals contradicts itself: a state with a score of "
                     f"{self._parts[part].score} leaves no labeling")
             self._parts[part].score = score
-
-
-def bmmf(max_marginals, unary, k, *, max_product=None):
-    """Find the k best labelings of any problem with an oracle for max-marginals.
-
-    Parameters
-    ----------
-    max_marginals : callable
-        ``max_marginals(unary)`` takes scores in the form of `unary`. It returns, in the
-        same form, the score of the best labeling with each state of each variable.
-        Entries of ``-inf`` in its argument forbid states.
-    unary : ndarray of shape (p, n_states) or list of array-like of shape (n_states,)
-        Scores of the states of each of p variables.
-    k : int
-        Number of labelings.
-    max_product : callable, default=None
-        ``max_product(unary)`` returns the best labeling and its score, or ``-inf`` if
-        every labeling is forbidden. With it, `max_marginals` is called less often, and
-        labelings with equal scores take no more time than others.
-
-    Returns
-    -------
-    labelings : ndarray of shape (n, p), int32
-        The n <= k best labelings, all different; fewer than k if fewer are allowed.
-        The order of labelings with equal scores depends only on the oracles.
-    scores : ndarray of shape (n,)
-        Their scores, which do not increase.
-
-    Raises
-    ------
-    ValueError
-        If the scores or k are not valid, or the max-marginals are not in the form of
-        the scores.
-
-    Notes
-    -----
-    If no two labelings are about equally good, there are at most 2 k calls of
-    `max_marginals`. Each variable without a clearly best state adds one call. With
-    `max_product` there are at most 2 k calls of `max_marginals` in any case, at most k
-    calls of `max_product`, and one more for each state that turns out to be forbidden.
-
-    References
-    ----------
-    C. Yanover and Y. Weiss, "Finding the M most probable configurations using loopy
-    belief propagation", NIPS 2004.
-    K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
-    structured prediction models", NeurIPS 2018, Algorithm 10.
-
-    Examples
-    --------
-    >>> from sksstruct.inference import bmmf, matching_max_marginals
-    >>> labelings, scores = bmmf(matching_max_marginals, [[3, 2, 0], [3, 0, 0]], 3)
-    >>> labelings.tolist(), scores.tolist()
-    ([[1, 0], [0, 1], [2, 0]], [5.0, 3.0, 3.0])
-    """
-    k = check_k(k)
-    cdef Problem problem = Problem(max_marginals, unary, max_product)
-    labelings = found_by(problem, min(k, 2**31 - 1))
-    return labelings, np.array([problem.score(rank) for rank in range(len(labelings))])
