@@ -12,8 +12,8 @@ from sksstruct.factor_graphs import FactorGraph, Potts
 from sksstruct.inference.map import TRWS, Auto, HiGHS, Tightened
 from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core._written import written_out
-from sksstruct.inference.map.tightening._clusters import Clusters
-from sksstruct.inference.map.tightening._cycles import SignedGraph, Triangles, spread
+from sksstruct.inference.map.tightening.clusters import Clusters
+from sksstruct.inference.map.tightening.cycles import SignedGraph, Triangles, spread
 from sksstruct.inference.map.tightening.tighten import (
     _splits,
     simple_cycles,

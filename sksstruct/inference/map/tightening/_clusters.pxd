@@ -3,31 +3,35 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.map.core._problem cimport MAPProblem
 
 
-cdef class Clusters:
-    cdef MAPProblem problem
-    # variables: number of states, first state, scores that are left
-    cdef Py_ssize_t[::1] states, first
-    cdef double[::1] beliefs_
-    # edges: variables, and tables that are left, from start[e] to start[e + 1]
-    cdef Py_ssize_t[:, ::1] ends_
-    cdef Py_ssize_t[::1] start
-    cdef double[::1] tables
-    cdef readonly dict place
-    # of a variable: edges to earlier ones are side by side, those to later ones listed
-    cdef Py_ssize_t[::1] _lower, _upper
-    cdef int32_t[::1] _upper_edge
-    # triplets: variables, edges, and the start of each of the three tables
-    cdef readonly object triplets
-    cdef Py_ssize_t[:, ::1] _parts
-    cdef Py_ssize_t[::1] _start_message
-    cdef double[::1] _messages
-    # of an edge: the parts of triplets that it is
-    cdef Py_ssize_t[::1] _in
-    cdef int32_t[::1] _in_place
-    cdef double[::1] _row
-    cdef readonly double bound
+ctypedef Py_ssize_t Pair[2]
 
-    cdef int _sweep(self, bint backward) except -1 nogil
+
+cdef class Sweeps:
+    cdef MAPProblem problem
+    cdef object _owned
+    cdef Py_ssize_t n, n_edges
+    # variables: number of states, first state, scores that are left
+    cdef const Py_ssize_t* states
+    cdef const Py_ssize_t* first
+    cdef double* beliefs
+    # edges: variables, and tables that are left, from start[e] to start[e + 1]
+    cdef const Pair* ends
+    cdef const Py_ssize_t* start
+    cdef double* tables
+    # of a variable: edges to earlier ones are side by side, those to later ones listed
+    cdef const Py_ssize_t* lower
+    cdef const Py_ssize_t* upper
+    cdef const int32_t* _upper_edge
+    # triplets: three edges each, and the start of each of the three tables
+    cdef const Py_ssize_t* _parts
+    cdef const Py_ssize_t* _start_message
+    cdef double* _messages
+    # of an edge: the parts of triplets that it is
+    cdef const Py_ssize_t* _in
+    cdef const int32_t* _in_place
+    cdef double* _row
+
+    cdef double _sweep(self, bint backward) except? -1.0 nogil
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil
     cdef void _take_first(self, Py_ssize_t edge, double* belief) noexcept nogil
     cdef void _take_second(self, Py_ssize_t edge, double* belief) noexcept nogil

@@ -15,220 +15,78 @@ before through another part, and gives what comes later equal shares. All tables
 were given are then at most zero but those of the variables, whose maxima are the bound.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY
 
-from sksstruct.inference.map.core._index import offsets, places_by
 from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.utils._pointers cimport const_int32s, const_intps, doubles
 from sksstruct.utils._simd cimport sks_largest, sks_row_best
 
 
 @cython.final
-cdef class Clusters:
-    """Scores of variables, edges and triplets; labelings keep their total scores.
+cdef class Sweeps:
+    """Sweeps over the arrays of `Clusters`, which are checked there."""
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph, which knows the time limit.
-    rows : list of ndarrays of shape (n_states[i],)
-        Scores of the variables.
-    pairs : dict of (int, int) to ndarray
-        Tables of edges (u, v), u < v.
+    def __cinit__(self, MAPProblem problem, arrays):
+        self.problem, self._owned = problem, arrays
+        self.n, self.n_edges = len(arrays.states), len(arrays.ends)
+        self.states, self.first = const_intps(arrays.states), const_intps(arrays.first)
+        self.beliefs, self.tables = doubles(arrays.beliefs), doubles(arrays.tables)
+        self.ends = <const Pair*>const_intps(arrays.ends)
+        self.start = const_intps(arrays.start)
+        self.lower, self.upper = const_intps(arrays.lower), const_intps(arrays.upper)
+        self._upper_edge = const_int32s(arrays.upper_edge)
+        self._parts = const_intps(arrays.parts)
+        self._start_message = const_intps(arrays.start_message)
+        self._messages = doubles(arrays.messages)
+        self._in, self._in_place = const_intps(arrays.in_), const_int32s(arrays.in_place)
+        self._row = doubles(arrays.row)
 
-    Attributes
-    ----------
-    beliefs : ndarray of shape (n_states.sum(),)
-        Scores of the states.
-    ends : ndarray of shape (n_edges, 2)
-        The variables of the edges.
-    triplets : ndarray of shape (n_triplets, 3)
-        Variables of the triplets, in increasing order.
-    bound : float
-        Upper bound of the last sweep.
-    """
-
-    def __init__(self, MAPProblem problem, rows, pairs):
-        self.problem = problem
-        # flat, as all scores are: kernels know no lists
-        self.beliefs_ = np.concatenate(rows)
-        self.states = np.array([len(row) for row in rows], dtype=np.intp)
-        self.first = offsets(self.states)
-        # none at first: the relaxation of the edges
-        self.triplets = np.zeros((0, 3), dtype=np.intp)
-        self._messages = np.zeros(0)
-        self.bound = INFINITY
-        self._row = np.empty(int(np.max(self.states)))
-        self._set_edges(pairs)
-        self._index()
-
-    def _set_edges(self, pairs):
-        """Order the edges, and store their tables one after the other."""
-        # those that end at a variable side by side, as sweeps visit them
-        keys = sorted(pairs, key=lambda pair: (pair[1], pair[0]))
-        self.ends_ = np.array(keys, dtype=np.intp).reshape(-1, 2)
-        self.place = {key: edge for edge, key in enumerate(keys)}
-        self.tables = np.concatenate([*(pairs[key].ravel() for key in keys), []])
-        sizes = [pairs[key].size for key in keys]
-        self.start = offsets(sizes)
-
-    def _index(self):
-        """List the edges and triplets of each variable, and triplets of each edge."""
-        n, ends = len(self.states), np.asarray(self.ends_)
-        # edges to earlier variables are where they are, those to later ones listed
-        self._lower, _ = places_by(ends[:, 1], n)
-        self._upper, self._upper_edge = places_by(ends[:, 0], n)
-        # the edges of triplet (a, b, c) in their order: (a, b), (a, c), (b, c)
-        corners = self.triplets
-        parts = [self.place[a, b] for t in corners.tolist()
-                 for a, b in ((t[0], t[1]), (t[0], t[2]), (t[1], t[2]))]
-        # a table of its own for each of them
-        parts = np.array(parts, dtype=np.intp)
-        self._parts = parts.reshape(-1, 3)
-        sizes = np.diff(np.asarray(self.start))[parts]
-        self._start_message = start = offsets(sizes)
-        # new triplets are last, and their tables are zero
-        new = np.zeros(start[len(start) - 1])
-        new[:self._messages.shape[0]] = self._messages
-        self._messages = new
-        # place 3 t + s of a list: part s of triplet t
-        self._in, self._in_place = places_by(parts, len(ends))
-
-    @property
-    def beliefs(self):
-        return np.asarray(self.beliefs_)
-
-    @property
-    def ends(self):
-        return np.asarray(self.ends_)
-
-    @property
-    def n_entries(self):
-        """The number of entries of the tables of all triplets."""
-        return self._messages.shape[0]
-
-    @property
-    def sweep_work(self):
-        """The approximate number of entries that a sweep reads."""
-        sizes = np.asarray(self.states, dtype=np.float64)
-        return 2.0 * sizes[self.triplets].prod(axis=1).sum() + 4.0 * len(self.tables)
-
-    def add(self, triplets):
-        """Add triplets, and edges with the score zero where edges are missing.
-
-        Parameters
-        ----------
-        triplets : ndarray of shape (n, 3)
-            New triplets; the variables of each are in increasing order.
-        """
-        # all tables move where edges are new, which is rare beside sweeps
-        pairs = self.edge_tables()
-        for a, b, c in np.asarray(triplets).tolist():
-            for u, v in ((a, b), (a, c), (b, c)):
-                if (u, v) not in pairs:
-                    pairs[u, v] = np.zeros(self.n_states[[u, v]])
-        self._set_edges(pairs)
-        self.triplets = np.concatenate([self.triplets, triplets])
-        self._index()
-
-    def edge_tables(self):
-        """Return the current tables of all edges.
-
-        Returns
-        -------
-        tables : dict of (int, int) to ndarray of shape (n_states[u], n_states[v])
-            Views of the tables.
-        """
-        parts = np.split(
-            np.asarray(self.tables), np.asarray(self.start)[1:len(self.place)])
-        sizes = self.n_states
-        return {(u, v): parts[e].reshape(sizes[u], sizes[v])
-                for (u, v), e in self.place.items()}
-
-    def triplet_tables(self):
-        """Yield the current tables of all triplets.
-
-        Yields
-        ------
-        triplet : tuple of int
-            The variables.
-        table : ndarray
-            Scores of their states.
-        """
-        parts = np.split(
-            np.asarray(self._messages),
-            np.asarray(self._start_message)[1:3 * len(self.triplets)])
-        for t, scope in enumerate(self.triplets.tolist()):
-            a, b, c = self.n_states[scope].tolist()
-            shapes = (a, b, 1), (a, 1, c), (1, b, c)
-            yield tuple(scope), sum(
-                parts[3 * t + s].reshape(shape) for s, shape in enumerate(shapes))
-
-    @property
-    def n_states(self):
-        return np.asarray(self.states)
-
-    # ---- sweeps ----
-
-    def sweep(self, bint backward=False):
-        """Visit all edges and variables once, and update the bound.
-
-        Parameters
-        ----------
-        backward : bool, default=False
-            Whether to go from the last to the first.
-
-        Returns
-        -------
-        bound : float
-            Upper bound on all scores; inf if time ran out before the end.
-        """
+    def sweep(self, bint backward):
+        """Visit all edges and variables once; the bound, inf if time ran out."""
+        cdef double bound
         # one call for all: kernels run without the GIL from here on
         with nogil:
-            self._sweep(backward)
-        return self.bound
+            bound = self._sweep(backward)
+        return bound
 
-    cdef int _sweep(self, bint backward) except -1 nogil:
-        cdef Py_ssize_t n = self.states.shape[0], k, node, edge, i
+    cdef double _sweep(self, bint backward) except? -1.0 nogil:
+        cdef Py_ssize_t n = self.n, k, node, edge, i
         cdef double total = 0.0
         for k in range(n):
             node = n - 1 - k if backward else k
             # in both directions an edge comes after one end and before the other
             if backward:
                 total += self._visit_node(node, True)
-            for i in range(self._lower[node + 1] - self._lower[node]):
-                edge = (self._lower[node + 1] - 1 - i if backward
-                        else self._lower[node] + i)
+            for i in range(self.lower[node + 1] - self.lower[node]):
+                edge = (self.lower[node + 1] - 1 - i if backward
+                        else self.lower[node] + i)
                 # between two edges all scores are as valid as after a whole sweep
                 if self.problem.late(self._visit_edge(edge, backward)):
-                    self.bound = INFINITY
-                    return 0
+                    return INFINITY
             if not backward:
                 total += self._visit_node(node, False)
         # edges and triplets are at zero: their last parts have taken their maxima
-        self.bound = total
-        return 0
+        return total
 
     cdef double _visit_node(self, Py_ssize_t node, bint backward) noexcept nogil:
         """Take from edges to nodes before, give to those after; the maximum left."""
         cdef Py_ssize_t i, k, size = self.states[node]
-        cdef Py_ssize_t n_lower = self._lower[node + 1] - self._lower[node]
-        cdef Py_ssize_t n_upper = self._upper[node + 1] - self._upper[node]
-        cdef double* belief = &self.beliefs_[self.first[node]]
+        cdef Py_ssize_t n_lower = self.lower[node + 1] - self.lower[node]
+        cdef Py_ssize_t n_upper = self.upper[node + 1] - self.upper[node]
+        cdef double* belief = &self.beliefs[self.first[node]]
         cdef Py_ssize_t n_give = n_lower if backward else n_upper
         # what the sweep back needs stays: shares are those of the busier side
         cdef double share = 1.0 / max(1, n_lower, n_upper)
         if backward:
-            for i in range(self._upper[node], self._upper[node + 1]):
+            for i in range(self.upper[node], self.upper[node + 1]):
                 self._take_first(self._upper_edge[i], belief)
-            for i in range(self._lower[node], self._lower[node + 1]):
+            for i in range(self.lower[node], self.lower[node + 1]):
                 self._give(i, True, belief, share)
         else:
-            for i in range(self._lower[node], self._lower[node + 1]):
+            for i in range(self.lower[node], self.lower[node + 1]):
                 self._take_second(i, belief)
-            for i in range(self._upper[node], self._upper[node + 1]):
+            for i in range(self.upper[node], self.upper[node + 1]):
                 self._give(self._upper_edge[i], False, belief, share)
         # what was given is gone
         for k in range(size):
@@ -237,8 +95,8 @@ cdef class Clusters:
 
     cdef void _take_first(self, Py_ssize_t edge, double* belief) noexcept nogil:
         """Move the largest score of each row to the first end of an edge."""
-        cdef Py_ssize_t j, k, rows = self.states[self.ends_[edge, 0]]
-        cdef Py_ssize_t cols = self.states[self.ends_[edge, 1]]
+        cdef Py_ssize_t j, k, rows = self.states[self.ends[edge][0]]
+        cdef Py_ssize_t cols = self.states[self.ends[edge][1]]
         cdef double* table = &self.tables[self.start[edge]]
         cdef double top
         # afterwards the maximum of each row is zero
@@ -251,10 +109,10 @@ cdef class Clusters:
 
     cdef void _take_second(self, Py_ssize_t edge, double* belief) noexcept nogil:
         """Move the largest score of each column to the second end of an edge."""
-        cdef Py_ssize_t j, k, rows = self.states[self.ends_[edge, 0]]
-        cdef Py_ssize_t cols = self.states[self.ends_[edge, 1]]
+        cdef Py_ssize_t j, k, rows = self.states[self.ends[edge][0]]
+        cdef Py_ssize_t cols = self.states[self.ends[edge][1]]
         cdef double* table = &self.tables[self.start[edge]]
-        cdef double* top = &self._row[0]
+        cdef double* top = self._row
         # row by row, as a pass over columns would miss the cache
         for k in range(cols):
             top[k] = table[k]
@@ -271,9 +129,9 @@ cdef class Clusters:
     cdef void _give(self, Py_ssize_t edge, bint second, const double* belief,
                     double share) noexcept nogil:
         """Add a share of the scores of an end of an edge to its rows or columns."""
-        cdef Py_ssize_t j, k, cols = self.states[self.ends_[edge, 1]]
+        cdef Py_ssize_t j, k, cols = self.states[self.ends[edge][1]]
         cdef double* table = &self.tables[self.start[edge]]
-        for j in range(self.states[self.ends_[edge, 0]]):
+        for j in range(self.states[self.ends[edge][0]]):
             for k in range(cols):
                 table[j * cols + k] += share * (belief[k] if second else belief[j])
 
@@ -317,11 +175,11 @@ cdef class Clusters:
         cdef double* low = &self._messages[self._start_message[3 * triplet]]
         cdef double* side = &self._messages[self._start_message[3 * triplet + 1]]
         cdef double* high = &self._messages[self._start_message[3 * triplet + 2]]
-        cdef Py_ssize_t n_a = self.states[self.ends_[self._parts[triplet, 0], 0]]
-        cdef Py_ssize_t n_b = self.states[self.ends_[self._parts[triplet, 0], 1]]
-        cdef Py_ssize_t n_c = self.states[self.ends_[self._parts[triplet, 1], 1]]
+        cdef Py_ssize_t n_a = self.states[self.ends[self._parts[3 * triplet]][0]]
+        cdef Py_ssize_t n_b = self.states[self.ends[self._parts[3 * triplet]][1]]
+        cdef Py_ssize_t n_c = self.states[self.ends[self._parts[3 * triplet + 1]][1]]
         cdef Py_ssize_t a, b, c, k
-        cdef double* row = &self._row[0]
+        cdef double* row = self._row
         cdef double top
         # c is innermost in all three: what it runs over lies side by side
         if part == 0:

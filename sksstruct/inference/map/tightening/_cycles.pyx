@@ -12,168 +12,99 @@ side minus that where they are not. A cycle with an odd number of negative weigh
 cannot have the best of all its edges, and misses at least the smallest |weight|.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int8_t
 from libc.string cimport memset
 
-from sksstruct.inference.map.core._index import places_by
 from sksstruct.inference.map.core._problem cimport MAPProblem
-from sksstruct.inference.map.tightening._clusters cimport Clusters
-from sksstruct.utils._simd cimport sks_extremes, sks_largest, sks_row_best
+from sksstruct.inference.map.tightening._clusters cimport Sweeps
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int8s, const_intps, doubles, int8s, intps,
+)
+from sksstruct.utils._simd cimport sks_extremes, sks_row_best
 
 # Nodes between the first ones of two searches: any number that is a prime.
 cdef Py_ssize_t STRIDE = 7919
 
 
-def spread(Clusters clusters):
-    """Return the tables of the edges plus equal shares of the scores of variables.
-
-    Parameters
-    ----------
-    clusters : Clusters
-        The scores.
-
-    Returns
-    -------
-    tables : ndarray of shape (n_entries,)
-        The tables, one after the other.
-    """
-    cdef double[::1] out = np.array(clusters.tables)
-    # what a variable has goes to its edges alone: sums of all scores stay
-    degree = np.bincount(clusters.ends.ravel(), minlength=len(clusters.states))
-    cdef double[::1] share = 1.0 / np.maximum(degree, 1)
-    # a loop over all entries, without the GIL
-    with nogil:
-        _spread(clusters, share, out)
-    return np.asarray(out)
-
-
-cdef void _spread(Clusters clusters, double[::1] share, double[::1] out) noexcept nogil:
+def add_shares(Sweeps clusters, shares, out_tables):
     """Add the shares of both ends to all entries of each edge."""
     cdef Py_ssize_t edge, u, v, j, k, at
-    for edge in range(clusters.ends_.shape[0]):
-        u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
-        at = clusters.start[edge]
-        for j in range(clusters.states[u]):
-            for k in range(clusters.states[v]):
-                out[at] += (share[u] * clusters.beliefs_[clusters.first[u] + j]
-                            + share[v] * clusters.beliefs_[clusters.first[v] + k])
-                at += 1
-
-
-def promising(Clusters clusters, const double[::1] tables):
-    """Score the states by the best entries that the edges have with each of them.
-
-    Parameters
-    ----------
-    clusters : Clusters
-        The graph.
-    tables : ndarray
-        Scores of its edges, from `spread`.
-
-    Returns
-    -------
-    beliefs : ndarray of shape (n_states.sum(),)
-        Sums of the best entries, or the scores of the variable if it has no edges.
-    """
-    most = int(np.max(clusters.states))
-    cdef double[::1] row = np.empty(most), col = np.empty(most)
-    cdef double[::1] out = np.array(clusters.beliefs_)
+    cdef const double* share = const_doubles(shares)
+    cdef double* out = doubles(out_tables)
+    # a loop over all entries, without the GIL
     with nogil:
-        _add_maxima(clusters, tables, row, col, out)
-    return np.asarray(out)
+        for edge in range(clusters.n_edges):
+            u, v = clusters.ends[edge][0], clusters.ends[edge][1]
+            at = clusters.start[edge]
+            for j in range(clusters.states[u]):
+                for k in range(clusters.states[v]):
+                    out[at] += (share[u] * clusters.beliefs[clusters.first[u] + j]
+                                + share[v] * clusters.beliefs[clusters.first[v] + k])
+                    at += 1
 
 
-cdef void _add_maxima(Clusters clusters, const double[::1] tables, double[::1] row,
-                      double[::1] col, double[::1] out) noexcept nogil:
-    """Add the maxima of rows and columns to the states of both ends."""
+def add_maxima(Sweeps clusters, all_tables, row_room, col_room, beliefs):
+    """Add the maxima of rows and columns of edges to the states of both ends."""
     cdef Py_ssize_t edge, u, v, j, k, rows, cols
-    cdef const double* table
-    for edge in range(clusters.ends_.shape[0]):
-        u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
-        rows, cols = clusters.states[u], clusters.states[v]
-        table = &tables[clusters.start[edge]]
-        # what the edge has at best with each state of either end
-        sks_extremes(rows, cols, table, &row[0], &col[0])
-        for j in range(rows):
-            out[clusters.first[u] + j] += row[j]
-        for k in range(cols):
-            out[clusters.first[v] + k] += col[k]
+    cdef const double* tables = const_doubles(all_tables)
+    cdef double* row = doubles(row_room)
+    cdef double* col = doubles(col_room)
+    cdef double* out = doubles(beliefs)
+    with nogil:
+        for edge in range(clusters.n_edges):
+            u, v = clusters.ends[edge][0], clusters.ends[edge][1]
+            rows, cols = clusters.states[u], clusters.states[v]
+            # what the edge has at best with each state of either end
+            sks_extremes(rows, cols, tables + clusters.start[edge], row, col)
+            for j in range(rows):
+                out[clusters.first[u] + j] += row[j]
+            for k in range(cols):
+                out[clusters.first[v] + k] += col[k]
 
 
 # ---- triangles ----
 
 @cython.final
-cdef class Triangles:
-    """Search for triangles of the graph that would lower the bound.
+cdef class TriangleSearch:
+    """Search for triangles of the graph that would lower the bound by `least`."""
 
-    Parameters
-    ----------
-    clusters : Clusters
-        The graph.
-    tables : ndarray
-        Scores of its edges, from `spread`.
-    least : float
-        Triangles that lower the bound by less are left out.
-
-    Attributes
-    ----------
-    work : float
-        Approximate number of table entries read.
-    """
-
-    cdef Clusters _clusters
-    cdef const double[::1] _tables
+    cdef Sweeps _clusters
+    cdef object _owned
+    cdef const double* _tables
     # of each edge, and room for maxima
-    cdef double[::1] _top, _row, _col, _third
-    cdef Py_ssize_t[::1] _mark
+    cdef const double* _top
+    cdef double* _row
+    cdef double* _col
+    cdef double* _third
+    cdef Py_ssize_t* _mark
     cdef double _least
     cdef readonly double work
 
-    def __init__(self, Clusters clusters, const double[::1] tables, double least):
-        cdef Py_ssize_t edge
-        self._clusters, self._tables, self._least = clusters, tables, least
-        self.work = float(len(tables))
-        n_edges = len(clusters.ends)
-        # maxima of edges do not depend on the triangle
-        self._top = np.empty(n_edges)
-        for edge in range(n_edges):
-            self._top[edge] = sks_largest(
-                clusters.start[edge + 1] - clusters.start[edge],
-                &tables[clusters.start[edge]])
-        most = int(np.max(clusters.states))
-        self._row, self._col, self._third = np.empty((3, most))
-        self._mark = np.full(len(clusters.states), -1, dtype=np.intp)
+    def __cinit__(self, Sweeps clusters, double least, double work, arrays, room):
+        self._clusters, self._least, self.work = clusters, least, work
+        self._owned = arrays, room
+        tables, top, mark = arrays
+        self._tables, self._top = const_doubles(tables), const_doubles(top)
+        self._mark, self._row = intps(mark), doubles(room)
+        self._col = self._row + <Py_ssize_t>len(room[0])
+        self._third = self._col + (self._col - self._row)
 
     def find(self, double most_work):
-        """Score the triangles.
-
-        Parameters
-        ----------
-        most_work : float
-            Approximate number of table entries to read.
-
-        Returns
-        -------
-        triplets : ndarray of shape (n, 3)
-            The variables, in increasing order.
-        scores : ndarray of shape (n,)
-            Lower bound on the amount by which each lowers the bound.
-        """
-        cdef Py_ssize_t a, b, c, i, j, n = self._clusters.states.shape[0]
+        """Variables of the triangles, and the lower bounds on what they lower."""
+        cdef Py_ssize_t a, b, c, i, j
         cdef double score
-        found, scores = [], []
-        cdef Clusters clusters = self._clusters
+        cdef list found = [], scores = []
+        cdef Sweeps clusters = self._clusters
         # b and a are earlier neighbors of c, and a is one of b: every triangle once
-        for c in range(n):
-            for i in range(clusters._lower[c], clusters._lower[c + 1]):
-                self._mark[clusters.ends_[i, 0]] = i
-            for i in range(clusters._lower[c], clusters._lower[c + 1]):
-                b = clusters.ends_[i, 0]
-                for j in range(clusters._lower[b], clusters._lower[b + 1]):
-                    a = clusters.ends_[j, 0]
+        for c in range(clusters.n):
+            for i in range(clusters.lower[c], clusters.lower[c + 1]):
+                self._mark[clusters.ends[i][0]] = i
+            for i in range(clusters.lower[c], clusters.lower[c + 1]):
+                b = clusters.ends[i][0]
+                for j in range(clusters.lower[b], clusters.lower[b + 1]):
+                    a = clusters.ends[j][0]
                     if self._mark[a] < 0:
                         continue
                     with nogil:
@@ -182,18 +113,18 @@ cdef class Triangles:
                         found.append((a, b, c))
                         scores.append(score)
             # the marks of the next variable are others
-            for i in range(clusters._lower[c], clusters._lower[c + 1]):
-                self._mark[clusters.ends_[i, 0]] = -1
+            for i in range(clusters.lower[c], clusters.lower[c + 1]):
+                self._mark[clusters.ends[i][0]] = -1
             if self.work > most_work or clusters.problem.late(1000.0):
                 break
-        return np.array(found, dtype=np.intp).reshape(-1, 3), np.array(scores)
+        return found, scores
 
-    cdef double _score(self, Clusters clusters, Py_ssize_t low, Py_ssize_t side,
+    cdef double _score(self, Sweeps clusters, Py_ssize_t low, Py_ssize_t side,
                        Py_ssize_t high) noexcept nogil:
         """By how much the best of the three edges miss the sum of their maxima."""
-        cdef Py_ssize_t n_a = clusters.states[clusters.ends_[low, 0]]
-        cdef Py_ssize_t n_b = clusters.states[clusters.ends_[low, 1]]
-        cdef Py_ssize_t n_c = clusters.states[clusters.ends_[side, 1]]
+        cdef Py_ssize_t n_a = clusters.states[clusters.ends[low][0]]
+        cdef Py_ssize_t n_b = clusters.states[clusters.ends[low][1]]
+        cdef Py_ssize_t n_c = clusters.states[clusters.ends[side][1]]
         cdef const double* ab = &self._tables[clusters.start[low]]
         cdef const double* ac = &self._tables[clusters.start[side]]
         cdef const double* bc = &self._tables[clusters.start[high]]
@@ -201,8 +132,8 @@ cdef class Triangles:
         cdef double best = -INFINITY, total
         cdef Py_ssize_t a, b, at = 0
         # what a and b can have with c at best, each by itself
-        sks_extremes(n_a, n_c, ac, &self._row[0], &self._third[0])
-        sks_extremes(n_b, n_c, bc, &self._col[0], &self._third[0])
+        sks_extremes(n_a, n_c, ac, self._row, self._third)
+        sks_extremes(n_b, n_c, bc, self._col, self._third)
         self.work += n_a * n_b + (n_a + n_b) * n_c
         # the most promising pair first: most others need no look at the third
         total = -INFINITY
@@ -228,110 +159,133 @@ cdef class Triangles:
 
 # ---- cycles ----
 
-@cython.final
-cdef class SignedGraph:
-    """Splits of the states of variables, and the weights between them.
+def weigh(Sweeps clusters, tables, chosen, Py_ssize_t n_chosen, weights, high, where):
+    """Maxima on the same side minus maxima on different sides, for all splits.
 
-    Parameters
-    ----------
-    clusters : Clusters
-        The graph.
-    tables : ndarray
-        Scores of its edges, from `spread`.
-    chosen : ndarray of shape (n_variables, n_chosen)
-        States that are split from the others; -1 for none.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_weights,)
-        Weights that are not zero, in decreasing order of |weight|.
-    ends : ndarray of shape (n_weights, 2)
-        Their ends: i * n_chosen + j is the j-th state of variable i.
-    work : float
-        Approximate number of weights read.
+    `high` and `where` are room for three rows of numbers and one of indices.
     """
+    cdef Py_ssize_t edge
+    cdef const double* entries = const_doubles(tables)
+    cdef const Py_ssize_t* states = const_intps(chosen)
+    cdef double* out = doubles(weights)
+    cdef double* room = doubles(high)
+    cdef Py_ssize_t* row = intps(where)
+    with nogil:
+        for edge in range(clusters.n_edges):
+            _weigh_edge(clusters, edge, entries, states, n_chosen, out, room, row)
 
-    cdef readonly object weights, ends
-    cdef readonly double work
+
+cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
+                      const Py_ssize_t* chosen, Py_ssize_t n_chosen, double* out,
+                      double* high, Py_ssize_t* where) noexcept nogil:
+    """The weights of all splits of one edge."""
+    cdef Py_ssize_t u = clusters.ends[edge][0], v = clusters.ends[edge][1]
+    cdef Py_ssize_t rows = clusters.states[u], cols = clusters.states[v]
+    cdef Py_ssize_t s, t, j, k, row, col
+    cdef const double* table = &tables[clusters.start[edge]]
+    # the largest of each column, the second, and what is left without a row
+    cdef double* second = high + cols
+    cdef double* rest = high + 2 * cols
+    cdef double same, differ
+    # leaving out a row, the largest entry of a column is its first or its second
+    for k in range(cols):
+        high[k] = second[k] = -INFINITY
+        for j in range(rows):
+            if table[j * cols + k] > high[k]:
+                second[k], high[k] = high[k], table[j * cols + k]
+                where[k] = j
+            elif table[j * cols + k] > second[k]:
+                second[k] = table[j * cols + k]
+    for s in range(n_chosen):
+        row = chosen[u * n_chosen + s]
+        if row < 0:
+            continue
+        # the largest of each column without that row
+        for k in range(cols):
+            rest[k] = second[k] if where[k] == row else high[k]
+        for t in range(n_chosen):
+            col = chosen[v * n_chosen + t]
+            if col < 0:
+                continue
+            # both chosen, or neither; the one or the other
+            same, differ = table[row * cols + col], rest[col]
+            for k in range(cols):
+                if k != col:
+                    same = max(same, rest[k])
+                    differ = max(differ, table[row * cols + k])
+            out[(edge * n_chosen + s) * n_chosen + t] = same - differ
+
+
+def first_contradiction(all_weights, all_ends, parents, parities):
+    """The first |weight| whose sign contradicts the path between its ends, or 0."""
+    cdef const double* weights = const_doubles(all_weights)
+    cdef const Py_ssize_t* ends = const_intps(all_ends)
+    cdef Py_ssize_t* parent = intps(parents)
+    cdef int8_t* parity = int8s(parities)
+    cdef Py_ssize_t k, u, v, n = len(all_weights)
+    cdef int8_t odd
+    # a maximum spanning tree: the first weight that contradicts its path
+    for k in range(n):
+        odd = weights[k] < 0.0
+        u = _root(parent, parity, ends[2 * k], &odd)
+        v = _root(parent, parity, ends[2 * k + 1], &odd)
+        # the path in the tree has the largest weights there are
+        if u == v and odd:
+            return fabs(weights[k])
+        if u != v:
+            parent[u], parity[u] = v, odd
+    return 0.0
+
+
+cdef Py_ssize_t _root(Py_ssize_t* parent, int8_t* parity, Py_ssize_t node,
+                      int8_t* odd) noexcept nogil:
+    """The root of a node; `odd` changes where the way has odd parity."""
+    cdef Py_ssize_t up
+    while parent[node] != node:
+        up = parent[node]
+        # half the path: the next time it is shorter
+        if parent[up] != up:
+            parity[node] ^= parity[up]
+            parent[node] = parent[up]
+        odd[0] ^= parity[node]
+        node = parent[node]
+    return node
+
+
+@cython.final
+cdef class CycleSearch:
+    """Search for contradictory cycles over some of the weights."""
+
     cdef MAPProblem _problem
-    cdef Py_ssize_t n_nodes, n_chosen
+    cdef object _owned
+    cdef readonly double work
+    cdef double _end
+    cdef Py_ssize_t n_nodes
     # weights of each node, as far as they are looked at
-    cdef Py_ssize_t[::1] _first, _other
-    cdef char[::1] _negative
+    cdef const Py_ssize_t* _first
+    cdef const Py_ssize_t* _other
+    cdef const int8_t* _negative
     # search: the node that each was reached from, and what has been reached
-    cdef Py_ssize_t[::1] _from, _queue
+    cdef Py_ssize_t* _from
+    cdef Py_ssize_t* _queue
 
-    def __init__(self, Clusters clusters, const double[::1] tables,
-                 const Py_ssize_t[:, ::1] chosen):
-        self._problem, self.work = clusters.problem, float(len(tables))
-        n_chosen = self.n_chosen = chosen.shape[1]
-        self.n_nodes = chosen.shape[0] * n_chosen
-        ends = clusters.ends
-        weights = np.zeros((len(ends), n_chosen, n_chosen))
-        most = int(np.max(clusters.states))
-        _weigh(clusters, tables, chosen, weights, np.empty((3, most)),
-               np.empty(most, dtype=np.intp))
-        # most are zero: then neither side is preferred
-        edge, s, t = np.nonzero(weights)
-        weights = weights[edge, s, t]
-        nodes = np.stack(
-            [ends[edge, 0] * n_chosen + s, ends[edge, 1] * n_chosen + t], 1)
-        # a stable sort, so that results repeat
-        order = np.argsort(-np.abs(weights), kind="stable")
-        self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
-        self._from = np.full(2 * self.n_nodes, -1, dtype=np.intp)
-        self._queue = np.empty(2 * self.n_nodes, dtype=np.intp)
+    def __cinit__(self, MAPProblem problem, Py_ssize_t n_nodes, arrays, double work,
+                  double end):
+        self._problem, self.n_nodes, self._owned = problem, n_nodes, arrays
+        self.work, self._end = work, end
+        first, other, negative, reached, queue = arrays
+        self._first, self._other = const_intps(first), const_intps(other)
+        self._negative = const_int8s(negative)
+        self._from, self._queue = intps(reached), intps(queue)
 
-    def threshold(self):
-        """Return the largest number that all |weights| of a contradictory cycle reach.
-
-        Returns
-        -------
-        threshold : float
-            The number; 0 if there is no such cycle.
-        """
-        cdef Py_ssize_t[::1] parent = np.arange(self.n_nodes)
-        cdef char[::1] parity = np.zeros(self.n_nodes, dtype=np.int8)
-        cdef const Py_ssize_t[:, ::1] ends = self.ends
-        cdef const double[::1] weights = self.weights
-        cdef Py_ssize_t k, u, v
-        cdef char odd
-        # a maximum spanning tree: the first weight that contradicts its path
-        for k in range(weights.shape[0]):
-            odd = weights[k] < 0.0
-            u = _root(parent, parity, ends[k, 0], &odd)
-            v = _root(parent, parity, ends[k, 1], &odd)
-            # the path in the tree has the largest weights there are
-            if u == v and odd:
-                return fabs(weights[k])
-            if u != v:
-                parent[u], parity[u] = v, odd
-        return 0.0
-
-    def cycles(self, double threshold, Py_ssize_t skip, double most_work):
-        """Yield the shortest contradictory cycles through every node.
-
-        Parameters
-        ----------
-        threshold : float
-            Smallest |weight| to use.
-        skip : int
-            Where to begin, which matters if `most_work` ends the search early.
-        most_work : float
-            Number of weights to read.
-
-        Yields
-        ------
-        variables : list of int
-            Variables of a cycle, which may repeat.
-        """
-        cdef Py_ssize_t root, k
+    def go_on(self, Py_ssize_t k, Py_ssize_t skip):
+        """The number of the next root, or -1, and the nodes of a cycle, or None."""
+        cdef Py_ssize_t root
         cdef bint found
-        cdef double end = self.work + most_work
-        # weights are sorted: those in use are the first
-        n_weights = int((np.abs(self.weights) >= threshold).sum())
-        self._connect(n_weights)
-        for k in range(self.n_nodes):
+        # the root before this one had a cycle
+        if k > 0 and self._ends():
+            return -1, None
+        for k in range(k, self.n_nodes):
             root = (k + skip * STRIDE) % self.n_nodes
             # a node without weights is in no cycle
             if self._first[root] == self._first[root + 1]:
@@ -339,18 +293,14 @@ cdef class SignedGraph:
             with nogil:
                 found = self._search(root)
             if found:
-                yield [node // self.n_chosen for node in self._path(root)]
-            if self.work > end or self._problem.late(2.0 * self.n_nodes):
-                return
+                return k + 1, self._path(root)
+            if self._ends():
+                break
+        return -1, None
 
-    def _connect(self, n_weights):
-        """List the first weights at both of their nodes."""
-        ends, negative = self.ends[:n_weights], self.weights[:n_weights] < 0
-        # each weight at either end
-        both = np.concatenate([ends, ends[:, ::-1]])
-        self._first, order = places_by(both[:, 0], self.n_nodes)
-        self._other = np.ascontiguousarray(both[order, 1])
-        self._negative = np.concatenate([negative, negative])[order].astype(np.int8)
+    cdef bint _ends(self) except -1:
+        """Whether there is no work or no time left."""
+        return self.work > self._end or self._problem.late(2.0 * self.n_nodes)
 
     cdef bint _search(self, Py_ssize_t root) noexcept nogil:
         """Breadth-first from a node to itself, over an odd number of negative weights.
@@ -359,7 +309,7 @@ cdef class SignedGraph:
         """
         cdef Py_ssize_t i, node, other, head = 0, tail = 1
         # -1 everywhere: not reached
-        memset(&self._from[0], 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
+        memset(self._from, 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
         self.work += 0.25 * self.n_nodes
         self._queue[0], self._from[2 * root] = 2 * root, 2 * root
         while head < tail:
@@ -379,80 +329,12 @@ cdef class SignedGraph:
                 tail += 1
         return False
 
-    def _path(self, Py_ssize_t root):
-        """Return the nodes of the cycle that was found."""
+    cdef list _path(self, Py_ssize_t root):
+        """The nodes of the cycle that was found."""
         cdef Py_ssize_t node = self._from[2 * root + 1]
-        nodes = []
+        cdef list nodes = []
         # backward from the end; the root itself comes first
         while node != 2 * root:
             nodes.append(node // 2)
             node = self._from[node]
         return [root, *nodes]
-
-
-cdef Py_ssize_t _root(Py_ssize_t[::1] parent, char[::1] parity, Py_ssize_t node,
-                      char* odd) noexcept nogil:
-    """The root of a node; `odd` changes where the way has odd parity."""
-    cdef Py_ssize_t up
-    while parent[node] != node:
-        up = parent[node]
-        # half the path: the next time it is shorter
-        if parent[up] != up:
-            parity[node] ^= parity[up]
-            parent[node] = parent[up]
-        odd[0] ^= parity[node]
-        node = parent[node]
-    return node
-
-
-cdef void _weigh(Clusters clusters, const double[::1] tables,
-                 const Py_ssize_t[:, ::1] chosen, double[:, :, ::1] out,
-                 double[:, ::1] high, Py_ssize_t[::1] where) noexcept:
-    """Maxima on the same side minus maxima on different sides, for all splits.
-
-    `high` and `where` are room for the two largest numbers of each column, for what is
-    left of them without a row, and for the row of the first one.
-    """
-    cdef Py_ssize_t edge
-    with nogil:
-        for edge in range(clusters.ends_.shape[0]):
-            _weigh_edge(clusters, edge, tables, chosen, out, high, where)
-
-
-cdef void _weigh_edge(Clusters clusters, Py_ssize_t edge, const double[::1] tables,
-                      const Py_ssize_t[:, ::1] chosen, double[:, :, ::1] out,
-                      double[:, ::1] high, Py_ssize_t[::1] where) noexcept nogil:
-    """The weights of all splits of one edge."""
-    cdef Py_ssize_t u = clusters.ends_[edge, 0], v = clusters.ends_[edge, 1]
-    cdef Py_ssize_t rows = clusters.states[u], cols = clusters.states[v]
-    cdef Py_ssize_t s, t, j, k, row, col
-    cdef const double* table = &tables[clusters.start[edge]]
-    cdef double* rest = &high[2, 0]
-    cdef double same, differ
-    # leaving out a row, the largest entry of a column is its first or its second
-    for k in range(cols):
-        high[0, k] = high[1, k] = -INFINITY
-        for j in range(rows):
-            if table[j * cols + k] > high[0, k]:
-                high[1, k], high[0, k] = high[0, k], table[j * cols + k]
-                where[k] = j
-            elif table[j * cols + k] > high[1, k]:
-                high[1, k] = table[j * cols + k]
-    for s in range(chosen.shape[1]):
-        row = chosen[u, s]
-        if row < 0:
-            continue
-        # the largest of each column without that row
-        for k in range(cols):
-            rest[k] = high[1, k] if where[k] == row else high[0, k]
-        for t in range(chosen.shape[1]):
-            col = chosen[v, t]
-            if col < 0:
-                continue
-            # both chosen, or neither; the one or the other
-            same, differ = table[row * cols + col], rest[col]
-            for k in range(cols):
-                if k != col:
-                    same = max(same, rest[k])
-                    differ = max(differ, table[row * cols + k])
-            out[edge, s, t] = same - differ

@@ -4,8 +4,8 @@ import numpy as np
 
 from sksstruct.inference.map.core._decode import search_locally, search_promising
 from sksstruct.inference.map.core._written import written_out
-from sksstruct.inference.map.tightening._clusters import Clusters
-from sksstruct.inference.map.tightening._cycles import (
+from sksstruct.inference.map.tightening.clusters import Clusters
+from sksstruct.inference.map.tightening.cycles import (
     SignedGraph,
     Triangles,
     promising,

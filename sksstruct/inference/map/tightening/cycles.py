@@ -1,0 +1,200 @@
+"""Search for triplets and cycles on which the best states of edges contradict."""
+
+import numpy as np
+
+from sksstruct.inference.map.core._index import places_by
+from sksstruct.inference.map.tightening._cycles import (
+    CycleSearch,
+    TriangleSearch,
+    add_maxima,
+    add_shares,
+    first_contradiction,
+    weigh,
+)
+
+
+def spread(clusters):
+    """Return the tables of the edges plus equal shares of the scores of variables.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The scores.
+
+    Returns
+    -------
+    tables : ndarray of shape (n_entries,)
+        The tables, one after the other.
+    """
+    out = clusters.arrays.tables.copy()
+    # what a variable has goes to its edges alone: sums of all scores stay
+    degree = np.bincount(clusters.ends.ravel(), minlength=len(clusters.n_states))
+    add_shares(clusters.sweeps, 1.0 / np.maximum(degree, 1), out)
+    return out
+
+
+def promising(clusters, tables):
+    """Score the states by the best entries that the edges have with each of them.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The graph.
+    tables : ndarray
+        Scores of its edges, from `spread`.
+
+    Returns
+    -------
+    beliefs : ndarray of shape (n_states.sum(),)
+        Sums of the best entries, or the scores of the variable if it has no edges.
+    """
+    out = clusters.beliefs.copy()
+    most = int(np.max(clusters.n_states))
+    add_maxima(clusters.sweeps, tables, np.empty(most), np.empty(most), out)
+    return out
+
+
+class Triangles:
+    """Search for triangles of the graph that would lower the bound.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The graph.
+    tables : ndarray
+        Scores of its edges, from `spread`.
+    least : float
+        Triangles that lower the bound by less are left out.
+
+    Attributes
+    ----------
+    work : float
+        Approximate number of table entries read.
+    """
+
+    def __init__(self, clusters, tables, least):
+        most = int(np.max(clusters.n_states))
+        # maxima of edges do not depend on the triangle
+        top = np.maximum.reduceat(tables, clusters.arrays.start[:-1])
+        mark = np.full(len(clusters.n_states), -1, dtype=np.intp)
+        self._kernel = TriangleSearch(
+            clusters.sweeps, least, float(len(tables)), (tables, top, mark),
+            np.empty((3, most)),
+        )  # fmt: skip
+
+    @property
+    def work(self):
+        return self._kernel.work
+
+    def find(self, most_work):
+        """Score the triangles.
+
+        Parameters
+        ----------
+        most_work : float
+            Approximate number of table entries to read.
+
+        Returns
+        -------
+        triplets : ndarray of shape (n, 3)
+            The variables, in increasing order.
+        scores : ndarray of shape (n,)
+            Lower bound on the amount by which each lowers the bound.
+        """
+        found, scores = self._kernel.find(most_work)
+        return np.array(found, dtype=np.intp).reshape(-1, 3), np.array(scores)
+
+
+class SignedGraph:
+    """Splits of the states of variables, and the weights between them.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The graph.
+    tables : ndarray
+        Scores of its edges, from `spread`.
+    chosen : ndarray of shape (n_variables, n_chosen)
+        States that are split from the others; -1 for none.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_weights,)
+        Weights that are not zero, in decreasing order of |weight|.
+    ends : ndarray of shape (n_weights, 2)
+        Their ends: i * n_chosen + j is the j-th state of variable i.
+    work : float
+        Approximate number of weights read.
+    """
+
+    def __init__(self, clusters, tables, chosen):
+        self._problem, self.work = clusters.problem, float(len(tables))
+        n_chosen = self._n_chosen = chosen.shape[1]
+        self._n_nodes = chosen.size
+        ends, most = clusters.ends, int(np.max(clusters.n_states))
+        weights = np.zeros((len(ends), n_chosen, n_chosen))
+        weigh(
+            clusters.sweeps, tables, chosen, n_chosen, weights, np.empty((3, most)),
+            np.empty(most, dtype=np.intp),
+        )  # fmt: skip
+        # most are zero: then neither side is preferred
+        edge, s, t = np.nonzero(weights)
+        weights = weights[edge, s, t]
+        nodes = np.stack(
+            [ends[edge, 0] * n_chosen + s, ends[edge, 1] * n_chosen + t], 1
+        )
+        # a stable sort, so that results repeat
+        order = np.argsort(-np.abs(weights), kind="stable")
+        self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
+
+    def threshold(self):
+        """Return the largest number that all |weights| of a contradictory cycle reach.
+
+        Returns
+        -------
+        threshold : float
+            The number; 0 if there is no such cycle.
+        """
+        n = self._n_nodes
+        parity = np.zeros(n, dtype=np.int8)
+        return first_contradiction(self.weights, self.ends, np.arange(n), parity)
+
+    def cycles(self, threshold, skip, most_work):
+        """Yield the shortest contradictory cycles through every node.
+
+        Parameters
+        ----------
+        threshold : float
+            Smallest |weight| to use.
+        skip : int
+            Where to begin, which matters if `most_work` ends the search early.
+        most_work : float
+            Number of weights to read.
+
+        Yields
+        ------
+        variables : list of int
+            Variables of a cycle, which may repeat.
+        """
+        # weights are sorted: those in use are the first
+        n_weights = int((np.abs(self.weights) >= threshold).sum())
+        search = CycleSearch(
+            self._problem, self._n_nodes, self._connect(n_weights),
+            self.work, self.work + most_work,
+        )  # fmt: skip
+        k = 0
+        while k >= 0:
+            k, path = search.go_on(k, skip)
+            self.work = search.work
+            if path:
+                yield [node // self._n_chosen for node in path]
+
+    def _connect(self, n_weights):
+        """List the first weights at both of their nodes; room for a search."""
+        ends, negative = self.ends[:n_weights], self.weights[:n_weights] < 0
+        # each weight at either end
+        both = np.concatenate([ends, ends[:, ::-1]])
+        first, order = places_by(both[:, 0], self._n_nodes)
+        negative = np.concatenate([negative, negative])[order].astype(np.int8)
+        room = np.empty(2 * self._n_nodes, dtype=np.intp)
+        return first, both[order, 1], negative, room, room.copy()
