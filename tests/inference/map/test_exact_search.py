@@ -13,11 +13,11 @@ from map_graphs import all_costs, best_score, random_graph
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.map import MAP_SOLVERS, Auto, BranchAndBound, HiGHS
 from sksstruct.inference.map.branch_and_bound._best_first import Component
-from sksstruct.inference.map.branch_and_bound._consistency import Consistency
-from sksstruct.inference.map.branch_and_bound._depth_first import DepthFirst
 from sksstruct.inference.map.branch_and_bound._simplify import Simplified
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN, labeling_cost
 from sksstruct.inference.map.branch_and_bound.exact_search import ExactSearch
+from sksstruct.inference.map.branch_and_bound.network import Network
+from sksstruct.inference.map.branch_and_bound.search import DepthFirst
 from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
 from sksstruct.inference.map.message_passing._trws import TreeReweighted
@@ -46,7 +46,7 @@ def test_moving_costs_keeps_them(seed):
     costs = all_costs(unaries, scopes, tables)
     least = min(costs.values())
     limit = least + 5 if least < FORBIDDEN else LIMIT
-    network = Consistency(unaries, scopes, tables, limit)
+    network = Network(unaries, scopes, tables, limit)
     network.wake_all()
     possible = network.make_consistent()
     for backward in (False, True):
@@ -73,7 +73,7 @@ def test_elimination_keeps_the_least_cost(seed):
     rng = np.random.default_rng(seed)
     unaries, scopes, tables = random_network(rng, n=7, n_factors=7, forbidden=0.0)
     costs = all_costs(unaries, scopes, tables)
-    network = Consistency(unaries, scopes, tables, LIMIT)
+    network = Network(unaries, scopes, tables, LIMIT)
     left = Simplified(network, scopes)
     best, parts = left.constant, []
     for _, *terms in left.components:
@@ -97,7 +97,7 @@ def hard_network(seed):
 def test_depth_first_can_be_interrupted(seed, work):
     """In small pieces, with open nodes handed out and taken up in between."""
     unaries, scopes, tables, least = hard_network(seed)
-    network = Consistency(unaries, scopes, tables, LIMIT)
+    network = Network(unaries, scopes, tables, LIMIT)
     network.wake_all()
     if not network.make_consistent():
         assert least >= FORBIDDEN

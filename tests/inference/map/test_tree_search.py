@@ -13,9 +13,9 @@ from sksstruct.inference.map.branch_and_bound._cluster_tree import (
     TreeComponent,
     tree_of_clusters,
 )
-from sksstruct.inference.map.branch_and_bound._consistency import Consistency
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN, labeling_cost
-from sksstruct.inference.map.branch_and_bound._tree_search import TreeSearch
+from sksstruct.inference.map.branch_and_bound.network import Network
+from sksstruct.inference.map.branch_and_bound.search import TreeSearch
 
 LIMIT = 10**6
 
@@ -113,7 +113,7 @@ def test_search_alone(seed, monkeypatch):
     )
     least = min(all_costs(*terms).values())
     for limit in (LIMIT, least + 1, least):
-        network = Consistency(*terms, limit)
+        network = Network(*terms, limit)
         network.wake_all()
         if not network.make_consistent():
             assert limit == least

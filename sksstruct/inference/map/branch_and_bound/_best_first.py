@@ -11,12 +11,12 @@ import heapq
 
 import numpy as np
 
-from sksstruct.inference.map.branch_and_bound._consistency import Consistency
-from sksstruct.inference.map.branch_and_bound._depth_first import DepthFirst
 from sksstruct.inference.map.branch_and_bound._terms import (
     labeling_cost,
     sweep_until_stalled,
 )
+from sksstruct.inference.map.branch_and_bound.network import Network
+from sksstruct.inference.map.branch_and_bound.search import DepthFirst
 
 _MOST_DEAD_ENDS = 10_000
 # Decisions of all open nodes together, beyond which the search is depth-first.
@@ -60,7 +60,7 @@ class Component:
                 self.best, self.cost = self._given(np.array(start)), cost
                 limit = cost - grain + 1
         self.limit = limit
-        self.network = Consistency(unaries, scopes, tables, max(limit, 0))
+        self.network = Network(unaries, scopes, tables, max(limit, 0))
         self.network.wake_all()
         if not (
             self.network.make_consistent() and sweep_until_stalled(self.network, late)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sksstruct.inference.map.branch_and_bound._best_first import Component
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN
-from sksstruct.inference.map.branch_and_bound._tree_search import TreeSearch
+from sksstruct.inference.map.branch_and_bound.search import TreeSearch
 
 # Neighbors of a variable that is eliminated, and pairs of neighbors that are looked at,
 # above which there is no tree.

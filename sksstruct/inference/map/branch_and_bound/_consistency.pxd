@@ -14,10 +14,9 @@ cdef struct Queue:
 cdef class Consistency(CostNetwork):
     # variables that lost values, that got costs, and whose supports may be gone
     cdef Queue _lost, _risen, _doubtful
-    cdef uint8_t[:, ::1] _waits
     cdef int64_t _settled_c0, _settled_limit
     # the value of each variable that was seen to cost nothing, and the factor at fault
-    cdef int32_t[::1] support
+    cdef int32_t* support
     cdef readonly Py_ssize_t culprit
     # gains that are too small to be worth the work of finding them
     cdef int64_t least_gain

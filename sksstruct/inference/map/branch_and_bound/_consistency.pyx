@@ -14,9 +14,9 @@ the factors that go on: sequential tree-reweighted message passing with integers
 all that is certain in c0. It bounds better than EDAC, and costs more.
 """
 
-import numpy as np
-
 from libc.string cimport memset
+
+from sksstruct.utils._pointers cimport int32s, uint8s
 
 # Factors with more tuples wait until some of their values are gone.
 cdef Py_ssize_t MAX_TUPLES = 20_000
@@ -52,24 +52,17 @@ cdef inline Py_ssize_t dequeue(Queue* queue, bint lowest) noexcept nogil:
 
 
 cdef class Consistency(CostNetwork):
-    """A network that is kept consistent.
+    """A network that is kept consistent, in the arrays of `Network`."""
 
-    Attributes
-    ----------
-    culprit : int
-        The factor that was visited last.
-    """
-
-    def __init__(self, unaries, scopes, tables, limit, c0=0):
-        n = self.n_variables
-        self._waits = np.zeros((3, max(1, n)), dtype=np.uint8)
-        self._lost.waits = &self._waits[0, 0]
-        self._risen.waits = &self._waits[1, 0]
-        self._doubtful.waits = &self._waits[2, 0]
-        self.support = np.zeros(n, dtype=np.int32)
+    def __init__(self, arrays, limit, c0):
+        cdef uint8_t* waits = uint8s(arrays.waits)
+        CostNetwork.__init__(self, arrays, limit, c0)
+        self._lost.waits, self._risen.waits = waits, waits + self.n_variables
+        self._doubtful.waits = waits + 2 * self.n_variables
+        self.support = int32s(arrays.support)
         self.culprit, self.least_gain = -1, 1
         self._settled_limit = -1
-        self.focus(0, n, n)
+        self.focus(0, self.n_variables, self.n_variables)
 
     cdef void forget(self) noexcept nogil:
         """Empty the queues."""

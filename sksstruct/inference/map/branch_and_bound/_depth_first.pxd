@@ -4,27 +4,29 @@ from sksstruct.inference.map.branch_and_bound._consistency cimport Consistency
 from sksstruct.inference.map.branch_and_bound._tail cimport Tail
 
 
-cdef class DepthFirst:
+cdef class Descent:
     cdef readonly Consistency network
     cdef readonly bint found
     cdef readonly int64_t best_cost
     cdef readonly Py_ssize_t n_dead_ends
     cdef int64_t _grain
     cdef Tail _tail
-    cdef int32_t[::1] _hint
-    cdef double[::1] _weight
+    cdef object _owned
+    cdef int32_t* _hint
+    cdef double* _weight
     # decisions on the way: a variable, the values that it got or lost, up to the first
     # of the next one, the mark to go back to, the bound before it, and whether the
     # other way is open
     # ones from `_lowest` on are those of the present search
-    cdef Py_ssize_t _depth, _root, _lowest
-    cdef int32_t[::1] _variable, _chosen
-    cdef Py_ssize_t[::1] _first, _mark
-    cdef int64_t[::1] _bound
-    cdef uint8_t[::1] _open
-    cdef Py_ssize_t _last
-    cdef bint _dead
-    cdef list _decisions
+    cdef readonly Py_ssize_t depth
+    cdef Py_ssize_t _root, _lowest, _last
+    cdef int32_t* _variable
+    cdef int32_t* _chosen
+    cdef Py_ssize_t* _first
+    cdef Py_ssize_t* _mark
+    cdef int64_t* _bound
+    cdef uint8_t* _open
+    cdef readonly bint dead
 
     cdef bint _run(self, Consistency network, int64_t work,
                    Py_ssize_t dead_ends) except -1 nogil

@@ -13,124 +13,57 @@ A search stops after some work or some dead ends and can go on, or hand out the 
 that it has left open, each a list of decisions (`open_nodes`).
 """
 
-import numpy as np
-
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
 from sksstruct.inference.map.branch_and_bound._consistency cimport Consistency
 from sksstruct.inference.map.branch_and_bound._tail cimport Tail
+from sksstruct.utils._pointers cimport (
+    const_int32s, doubles, int32s, int64s, intps, uint8s,
+)
 
 
 # Variables with more values are given half of them.
 cdef Py_ssize_t MANY_VALUES = 10
 
 
-cdef class DepthFirst:
-    """Depth-first search below one node of a network at a time.
+cdef class Descent:
+    """Depth-first search in the arrays of `DepthFirst` or `TreeSearch`."""
 
-    Parameters
-    ----------
-    network : Consistency
-        The network, already consistent. Its current state is the root.
-    hint : array-like of shape (n_variables,)
-        Values to prefer among equals.
-    grain : int, default=1
-        Labelings that improve the cost by less than this are not searched for.
-
-    Attributes
-    ----------
-    labeling : ndarray of shape (n_variables,), int32
-        The best labeling found, if any.
-    found : bool
-        Whether a labeling was found.
-    best_cost : int
-        Cost of the labeling.
-    n_dead_ends : int
-        Number of dead ends so far.
-    """
-
-    def __init__(self, Consistency network, hint, grain=1):
-        self.network, self.found, self._grain = network, False, grain
-        self._tail = Tail(network)
-        self._hint = np.array(hint, dtype=np.int32)
-        # every variable begins with one dead end, and one more for each of its factors
-        self._weight = 1.0 + np.diff(network.in_first)
-        # every decision takes away as many values as it has, at least
-        room = len(network.values) + network.n_variables + 1
-        self._variable, self._chosen = (
-            np.zeros(2 * room, dtype=np.int32) for _ in range(2))
-        self._first, self._mark = (np.zeros(room, dtype=np.intp) for _ in range(2))
-        self._bound = np.zeros(room, dtype=np.int64)
-        self._open = np.zeros(room, dtype=np.uint8)
+    def __init__(self, Consistency network, arrays, int64_t grain):
+        self.network, self._owned, self._grain = network, arrays, grain
+        self._tail = Tail(arrays)
+        self._hint, self._weight = int32s(arrays.hint), doubles(arrays.weight)
+        self._variable, self._chosen = int32s(arrays.variable), int32s(arrays.chosen)
+        self._first, self._mark = intps(arrays.first), intps(arrays.mark)
+        self._bound, self._open = int64s(arrays.bound), uint8s(arrays.open)
         self._root, self._last = network.n_saved, -1
-        self._decisions = []
-        self._depth, self._lowest, self._dead = 0, 0, False
-
-    @property
-    def labeling(self):
-        return np.asarray(self._hint)
-
-    def prefer(self, hint):
-        """Prefer the values of another labeling.
-
-        Parameters
-        ----------
-        hint : ndarray of shape (n_variables,)
-            Values.
-        """
-        np.asarray(self._hint)[:] = hint
 
     def lower_limit(self, int64_t limit):
-        """Search for labelings that cost less than before.
-
-        Parameters
-        ----------
-        limit : int
-            Labelings must cost less than this.
-        """
+        """Search for labelings that cost less than that."""
         self.network.limit = min(self.network.limit, limit)
 
-    def start(self, decisions):
-        """Go to a node.
-
-        Parameters
-        ----------
-        decisions : list of tuples (variable, values, keep)
-            Decisions that led to the node: values that a variable got, or lost if
-            keep is false.
-        """
+    def go_to(self, decisions):
+        """Start at the node that some decisions lead to."""
         cdef Consistency network = self.network
-        cdef Py_ssize_t variable
-        cdef const int32_t[::1] chosen
         network.undo(self._root)
         network.forget()
-        self._depth, self._last, self._decisions = 0, -1, decisions
-        self._dead = False
+        self.depth, self._last = 0, -1
+        self.dead = False
         # all at once: what follows from the last includes what follows from the others
         for variable, values, keep in decisions:
-            chosen = values
-            network.restrict(variable, &chosen[0], len(chosen), keep)
+            network.restrict(variable, const_int32s(values), len(values), keep)
             network.wake(variable)
             if not network.settle(variable):
-                self._dead = True
+                self.dead = True
                 network.forget()
                 return
-        self._dead = not network.propagate()
+        self.dead = not network.propagate()
 
     def run(self, int64_t work, Py_ssize_t dead_ends):
-        """Continue the search.
+        """Search on, for about so many entries of tables and so many dead ends at most.
 
-        Parameters
-        ----------
-        work : int
-            Approximate number of table entries to read.
-        dead_ends : int
-            Largest number of dead ends.
-
-        Returns
-        -------
-        left : bool
-            Whether something is left to search.
+        Returns whether something is left to search.
         """
         cdef bint left
         with nogil:
@@ -144,7 +77,7 @@ cdef class DepthFirst:
         cdef Py_ssize_t most = self.n_dead_ends + dead_ends, variable
         while True:
             # one decision in each turn, forward or back
-            if self._dead:
+            if self.dead:
                 self.n_dead_ends += 1
                 if not self._go_back(network):
                     return False
@@ -155,23 +88,23 @@ cdef class DepthFirst:
                 else:
                     self._finish(network)
             # a dead end is left before the search stops, so that bounds are right
-            if not self._dead and (network.work > last or self.n_dead_ends >= most):
+            if not self.dead and (network.work > last or self.n_dead_ends >= most):
                 return True
 
     cdef int _finish(self, Consistency network) except -1 nogil:
         """Find the best values of all that is open, and look for what costs less."""
         cdef int64_t cost = self._tail.solve(network)
-        self._dead = True
+        self.dead = True
         # labelings that are not better by a grain are of no interest from here on
         if cost < network.limit:
-            self._hint[:] = self._tail.value
+            memcpy(self._hint, self._tail.value, network.n_variables * sizeof(int32_t))
             self.best_cost, self.found = cost, True
             network.limit = cost - self._grain + 1
         return 0
 
     cdef int _give(self, Consistency network, Py_ssize_t variable) except -1 nogil:
         """Give a variable its best value, or the better half of many."""
-        cdef Py_ssize_t depth = self._depth, n = 1
+        cdef Py_ssize_t depth = self.depth, n = 1
         cdef int32_t* chosen = &self._chosen[self._first[depth]]
         # a single value of many leaves the bound of the other way as it was
         if network.size[variable] > MANY_VALUES:
@@ -182,7 +115,7 @@ cdef class DepthFirst:
         # all that is needed to come back to this node
         self._mark[depth], self._bound[depth] = network.n_saved, network.c0
         self._open[depth] = True
-        self._depth += 1
+        self.depth += 1
         self._last = -1
         return self._follow(network, variable, chosen, n, True)
 
@@ -193,16 +126,16 @@ cdef class DepthFirst:
         network.work += 8
         network.restrict(variable, chosen, n, keep)
         network.wake(variable)
-        self._dead = not (network.settle(variable) and network.propagate())
-        if self._dead:
+        self.dead = not (network.settle(variable) and network.propagate())
+        if self.dead:
             self._blame(network, variable)
         return 0
 
     cdef bint _go_back(self, Consistency network) except -1 nogil:
         """Take the other way at the last open decision; False: there is none."""
         cdef Py_ssize_t depth, variable
-        while self._depth > self._lowest:
-            depth = self._depth - 1
+        while self.depth > self._lowest:
+            depth = self.depth - 1
             # what costs too much by now is skipped
             if self._open[depth] and self._bound[depth] < network.limit:
                 # the other way needs no mark: it ends with its parent
@@ -213,7 +146,7 @@ cdef class DepthFirst:
                 self._follow(network, variable, &self._chosen[self._first[depth]],
                              self._first[depth + 1] - self._first[depth], False)
                 return True
-            self._depth -= 1
+            self.depth -= 1
         return False
 
     cdef void _blame(self, Consistency network, Py_ssize_t variable) noexcept nogil:
@@ -299,30 +232,3 @@ cdef class DepthFirst:
                 out[n_out] = value
                 n_out += 1
         return n_out
-
-    # ---- nodes that are left open ----
-
-    def open_nodes(self):
-        """Return the nodes that are left open.
-
-        Returns
-        -------
-        nodes : list of tuples (bound, decisions)
-            Lower bound on the costs, and the decisions that lead to the node. The first
-            is the current node of the search.
-        """
-        cdef Py_ssize_t k
-        path, nodes = list(self._decisions), []
-        for k in range(self._depth):
-            variable, value = self._variable[k], np.array(
-                self._chosen[self._first[k]:self._first[k + 1]])
-            # the way not taken is a node; the way taken leads on
-            if self._open[k]:
-                nodes.append((self._bound[k], [*path, (variable, value, False)]))
-                path.append((variable, value, True))
-            else:
-                path.append((variable, value, False))
-        # and the node that the search is at, whose bound is known
-        if not self._dead:
-            nodes.append((self.network.c0, path))
-        return nodes[::-1]

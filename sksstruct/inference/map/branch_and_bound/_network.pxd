@@ -18,32 +18,37 @@ cdef class CostNetwork:
     cdef int64_t top
     # entries that were looked at: the clock of everything that has to be repeatable
     cdef readonly int64_t work
+    # what has all the arrays
+    cdef object _owned
     # variables: values from first[v] to first[v + 1]; the first size[v] of `values` are
     # alive, `place` says where in it a value is
-    cdef Py_ssize_t[::1] first
-    cdef int32_t[::1] values, place
-    cdef int64_t[::1] size, unary
+    cdef const Py_ssize_t* first
+    cdef int32_t* values
+    cdef int32_t* place
+    cdef int64_t* size
+    cdef int64_t* unary
     # at least the largest cost of a value that is alive
-    cdef int64_t[::1] highest
+    cdef int64_t* highest
     # what went from each variable to c0
-    cdef int64_t[::1] settled
+    cdef int64_t* settled
     # factors: scopes in increasing order; for each place in a scope, where its deltas
     # begin: what was taken out of the table for each value
-    cdef Py_ssize_t[::1] scope_first, delta_first
-    cdef int32_t[::1] scope
-    cdef int64_t[::1] delta
-    cdef int32_t[::1] residue
+    cdef const Py_ssize_t* scope_first
+    cdef const Py_ssize_t* delta_first
+    cdef const int32_t* scope
+    cdef int64_t* delta
+    cdef int32_t* residue
     cdef const int64_t** tables
-    cdef list _owners
     # of a variable: its places in scopes, and the factors
-    cdef Py_ssize_t[::1] in_first
-    cdef int32_t[::1] in_place, in_factor
+    cdef const Py_ssize_t* in_first
+    cdef const int32_t* in_place
+    cdef const int32_t* in_factor
     # what to undo
     cdef Saved* _trail
     cdef Py_ssize_t n_saved, _trail_capacity
     # scratch: a number for each value of a variable, and the digits of a tuple
-    cdef int64_t[::1] least, extra
-    cdef int32_t[::1] digit
+    cdef int64_t* least
+    cdef int32_t* digit
 
     cdef int save(self, int64_t* where) except -1 nogil
     cdef void undo(self, Py_ssize_t mark) noexcept nogil

@@ -11,89 +11,40 @@ What changes is saved first, and undone by going back to a mark. Values that are
 come first in a list of all, so that only their number is saved.
 """
 
-import numpy as np
+from libc.stdlib cimport free
 
-from libc.stdlib cimport free, malloc
-
-from sksstruct.inference.map.core._index import offsets, places_by
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport (
+    const_int32s, const_int64s, const_intps, int32s, int64s, intps,
+)
 
 
 cdef class CostNetwork:
-    """Costs of variables and factors.
+    """Costs of variables and factors, in the arrays of `Network`."""
 
-    Parameters
-    ----------
-    unaries : list of ndarrays of shape (n_values,), int64
-        Costs of the values of each variable, at least 0.
-    scopes : list of tuples of int
-        The variables of each factor, in increasing order.
-    tables : list of ndarrays, int64
-        Costs of the factors, at least 0.
-    limit : int
-        Labelings that cost this much or more do not matter.
-    c0 : int, default=0
-        Cost that all labelings share.
-
-    Attributes
-    ----------
-    c0 : int
-        Lower bound on the costs.
-    limit : int
-        As above.
-    work : int
-        Number of table entries read so far.
-    """
-
-    def __cinit__(self, unaries, scopes, tables, limit, c0=0):
+    def __init__(self, arrays, int64_t limit, int64_t c0):
         cdef Py_ssize_t factor
-        cdef const int64_t[::1] flat
-        sizes = np.array([len(row) for row in unaries], dtype=np.intp)
-        self.n_variables, self.n_factors = len(sizes), len(scopes)
-        self.c0, self.limit = c0, limit
-        self.begin, self.own_end, self.end = 0, len(sizes), len(sizes)
-        self.top = 0
-        self.first = offsets(sizes)
-        self.unary = np.concatenate([*unaries, []]).astype(np.int64)
-        self.values = np.concatenate([np.arange(k) for k in sizes] + [[]]).astype(
-            np.int32)
-        # at first every value has the seat of its own number
-        self.place = np.array(self.values)
-        self.size = sizes.astype(np.int64)
-        self.settled = np.zeros(len(sizes), dtype=np.int64)
-        self.highest = np.array([row.max() for row in unaries], dtype=np.int64)
-        # pointers into arrays, which are kept
-        self._owners = []
+        self._owned, self.c0, self.limit = arrays, c0, limit
+        self.n_variables, self.n_factors = len(arrays.size), len(arrays.tables)
+        self.end = self.own_end = self.n_variables
+        self.first, self.unary = const_intps(arrays.first), int64s(arrays.unary)
+        self.values, self.place = int32s(arrays.values), int32s(arrays.place)
+        self.size, self.settled = int64s(arrays.size), int64s(arrays.settled)
+        self.highest, self.least = int64s(arrays.highest), int64s(arrays.least)
+        self.scope_first, self.scope = (
+            const_intps(arrays.scope_first), const_int32s(arrays.scope))
+        self.delta_first, self.delta = (
+            const_intps(arrays.delta_first), int64s(arrays.delta))
+        self.residue, self.digit = int32s(arrays.residue), int32s(arrays.digit)
+        self.in_first = const_intps(arrays.in_first)
+        self.in_place = const_int32s(arrays.in_place)
+        self.in_factor = const_int32s(arrays.in_factor)
         # one pointer for each factor, which kernels follow without the GIL
-        self.tables = <const int64_t**>malloc(
-            max(1, self.n_factors) * sizeof(int64_t*))
-        if not self.tables:
-            raise MemoryError
+        self.tables = <const int64_t**>intps(arrays.pointers)
         for factor in range(self.n_factors):
-            flat = np.ascontiguousarray(tables[factor], dtype=np.int64).reshape(-1)
-            self._owners.append(flat)
-            self.tables[factor] = &flat[0]
-        self._index(scopes, sizes)
-
-    def _index(self, scopes, sizes):
-        """Flatten the scopes, and find the factors of each variable."""
-        arity = np.array([len(scope) for scope in scopes], dtype=np.intp)
-        self.scope_first = offsets(arity)
-        flat = np.array([v for scope in scopes for v in scope], dtype=np.intp)
-        self.scope = flat.astype(np.int32)
-        self.delta_first = offsets(sizes[flat])
-        self.delta = np.zeros(self.delta_first[len(flat)], dtype=np.int64)
-        self.residue = np.zeros(self.delta_first[len(flat)], dtype=np.int32)
-        self.in_first, places = places_by(flat, self.n_variables)
-        factors = np.repeat(np.arange(len(arity), dtype=np.int32), arity)
-        self.in_place, self.in_factor = places, factors[places]
-        # scratch for one variable at a time
-        most = int(sizes.max(initial=1))
-        self.least, self.extra = np.zeros(most, np.int64), np.zeros(most, np.int64)
-        self.digit = np.zeros(max(1, int(arity.max(initial=1))), dtype=np.int32)
+            self.tables[factor] = const_int64s(arrays.tables[factor])
 
     def __dealloc__(self):
-        free(self.tables)
         free(self._trail)
 
     # ---- going back ----
@@ -265,40 +216,3 @@ cdef class CostNetwork:
                 i -= 1
             if i < 0:
                 return
-
-    # ---- what is left ----
-
-    def export(self):
-        """Return the values that remain, their costs, and the costs of factors.
-
-        Returns
-        -------
-        values : list of ndarrays
-            The remaining values of each variable, in increasing order.
-        unaries : list of ndarrays
-            Their costs.
-        tables : list of ndarrays
-            Costs of the factors, for these values.
-        """
-        first, scope = np.asarray(self.first), np.asarray(self.scope)
-        unary, delta = np.asarray(self.unary), np.asarray(self.delta)
-        first_place = np.asarray(self.scope_first)
-        first_cost = np.asarray(self.delta_first)
-        values = [
-            np.sort(np.asarray(self.values)[first[v]:first[v] + self.size[v]])
-            for v in range(self.n_variables)
-        ]
-        unaries = [unary[first[v] + keep] for v, keep in enumerate(values)]
-        tables = []
-        for factor in range(self.n_factors):
-            places = range(first_place[factor], first_place[factor + 1])
-            shape = [first[scope[i] + 1] - first[scope[i]] for i in places]
-            table = np.asarray(self._owners[factor]).reshape(shape)
-            table = table[np.ix_(*(values[scope[i]] for i in places))]
-            for axis, i in enumerate(places):
-                taken = delta[first_cost[i] + values[scope[i]]]
-                side = [1] * len(shape)
-                side[axis] = -1
-                table -= taken.reshape(side)
-            tables.append(np.minimum(table, self.limit))
-        return values, unaries, tables

@@ -17,7 +17,7 @@ class Simplified:
 
     Parameters
     ----------
-    network : Consistency
+    network : Network
         The network.
     scopes : list of tuples of int
         The variables of its factors.

@@ -10,11 +10,12 @@ cdef enum:
 
 @cython.final
 cdef class Tail:
+    cdef object _owned
     # by variable: whether it is among those to branch on, and its value
-    cdef uint8_t[::1] core
-    cdef int32_t[::1] value
+    cdef uint8_t* core
+    cdef int32_t* value
     # places of the open variables, and variables of the places
-    cdef int32_t[::1] _place
+    cdef int32_t* _place
     cdef int32_t _open[MOST_OPEN]
     cdef Py_ssize_t _n_open
     # neighbors in lists, and for pairs whether they are

@@ -7,23 +7,21 @@ a search branches on it only. Where nothing is left, the best values of all are 
 elimination, in tables of two variables.
 """
 
-import numpy as np
-
 cimport cython
 from libc.stdlib cimport free
 
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport int32s, uint8s
 
 
 @cython.final
 cdef class Tail:
     """Scratch for the open variables of a network."""
 
-    def __cinit__(self, Consistency network):
-        n = max(1, network.n_variables)
-        self.core = np.zeros(n, dtype=np.uint8)
-        self.value = np.zeros(n, dtype=np.int32)
-        self._place = np.full(n, -1, dtype=np.int32)
+    def __cinit__(self, arrays):
+        self._owned = arrays
+        self.core, self.value = uint8s(arrays.core), int32s(arrays.value)
+        self._place = int32s(arrays.place)
 
     def __dealloc__(self):
         free(self._entries)

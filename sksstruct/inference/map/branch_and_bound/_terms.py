@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sksstruct.inference.map.branch_and_bound._consistency import Consistency
+from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.core._written import written_out
 
 # The limit of the costs at the root, and a cost that no labeling below it has.
@@ -115,7 +115,7 @@ class Terms:
 
         Parameters
         ----------
-        root : Consistency
+        root : Network
             A network of these costs, without values that cost `limit` or more.
 
         Returns
@@ -203,10 +203,10 @@ def consistent_root(terms, limit, late):
 
     Returns
     -------
-    network : Consistency or None
+    network : Network or None
         The network.
     """
-    network = Consistency(terms.unaries, terms.scopes, terms.tables, limit)
+    network = Network(terms.unaries, terms.scopes, terms.tables, limit)
     network.wake_all()
     if not network.make_consistent() or not sweep_until_stalled(network, late):
         return None

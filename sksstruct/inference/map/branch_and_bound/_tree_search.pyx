@@ -2,9 +2,10 @@
 
 The variables of a cluster are decided first; then each cluster below it, whose
 separator has values by now, is a problem of its own. What was found out about it is
-kept for these values of the separator (`Goods`) and not searched again (Terrioux and
-Jegou 2003; S. de Givry, T. Schiex and G. Verfaillie, Exploiting tree decomposition and
-soft local consistency in weighted CSP, AAAI 2006).
+kept for these values of the separator (`Goods`) and not searched again (C. Terrioux and
+P. Jegou, Hybrid backtracking bounded by tree-decomposition of constraint networks,
+Artificial Intelligence 146, 2003; S. de Givry, T. Schiex and G. Verfaillie, Exploiting
+tree decomposition and soft local consistency in weighted CSP, AAAI 2006).
 
 Costs move across separators, so that bounds are noted for the costs as they were given:
 what variables of a cluster and of those below it have moved to c0, plus what factors
@@ -13,16 +14,15 @@ outside it and what is below changes; and the variables below it lose no value t
 limit, as another limit may hold when they are searched for other values of the rest.
 """
 
-import numpy as np
-
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
-from sksstruct.inference.map.core._index import offsets
 from sksstruct.inference.map.branch_and_bound._consistency cimport Consistency
-from sksstruct.inference.map.branch_and_bound._depth_first cimport DepthFirst
-from sksstruct.inference.map.branch_and_bound._goods cimport Good, Goods
-
+from sksstruct.inference.map.branch_and_bound._depth_first cimport Descent
+from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport const_int32s, const_intps, int32s, int64s, intps
 
 # How far a second search of a cluster goes at least: what is missing at the root,
 # shifted by so much. No search of one goes further than that at the root.
@@ -30,109 +30,174 @@ cdef int LEAST_STEP = 10
 # A cost above all others.
 cdef int64_t FAR = 1 << 61
 
+# begin, own_end, end of a cluster
+ctypedef Py_ssize_t[3] Range
+
+
+# Bounds of the costs of a cluster and all below it, for some values of its separator.
+cdef struct Good:
+    int64_t code
+    # lower bound, and the cost of the best values
+    int64_t lower, upper
+    # where the best values of the cluster begin; -1: they are not known
+    Py_ssize_t at
+    # the cluster, and how often it was searched for these values
+    int32_t cluster, n_searches
+
 
 @cython.final
-cdef class TreeSearch(DepthFirst):
-    """A search along a tree of clusters.
+cdef class Goods:
+    """Hash table of bounds: goods have the best values and their cost, nogoods a lower
+    bound only."""
 
-    Parameters
-    ----------
-    network : Consistency
-        The network, already consistent. Its current state is the root. The variables of
-        a cluster follow each other, and those of the clusters below it come next.
-    hint : array-like of shape (n_variables,)
-        Values to prefer among equals.
-    grain : int
-        Labelings of a cluster that improve the cost by less than this are not searched
-        for.
-    clusters : list of tuples (begin, own_end, end, parent, separator)
-        Range of its own variables, the end of the variables below it, its parent and
-        its separator. A cluster comes before those below it.
-    top : int
-        A cost that no labeling has.
-    most_goods : int
-        Largest number of goods and nogoods to keep.
+    cdef Good* goods
+    cdef int32_t* values
+    cdef readonly Py_ssize_t n
+    cdef Py_ssize_t _capacity, _n_values, _values_capacity
+    # open addressing: numbers of goods, or -1
+    cdef int32_t* _slots
+    cdef Py_ssize_t _n_slots, _slots_capacity
 
-    Attributes
-    ----------
-    full : bool
-        Whether there are so many that the search ended.
-    """
+    def __cinit__(self):
+        self._grow()
 
-    cdef readonly Py_ssize_t n_clusters
+    def __dealloc__(self):
+        free(self.goods)
+        free(self.values)
+        free(self._slots)
+
+    cdef Py_ssize_t _slot(self, Py_ssize_t cluster, int64_t code) noexcept nogil:
+        """The slot of a key, or the free one where it belongs."""
+        cdef uint64_t mixed = (<uint64_t>code + 1) * <uint64_t>0x9E3779B97F4A7C15
+        cdef Py_ssize_t slot
+        # high bits depend on all of the key
+        mixed = (mixed ^ (mixed >> 32) ^ <uint64_t>cluster) * (
+            <uint64_t>0xD6E8FEB86659FD93)
+        slot = <Py_ssize_t>(mixed >> 32) & (self._n_slots - 1)
+        # there is a free one always
+        while self._slots[slot] >= 0 and (
+                self.goods[self._slots[slot]].cluster != cluster
+                or self.goods[self._slots[slot]].code != code):
+            slot = (slot + 1) & (self._n_slots - 1)
+        return slot
+
+    cdef Good* find(self, Py_ssize_t cluster, int64_t code) noexcept nogil:
+        """What is known of a key; NULL: nothing."""
+        cdef int32_t k = self._slots[self._slot(cluster, code)]
+        return &self.goods[k] if k >= 0 else NULL
+
+    cdef Good* insert(self, Py_ssize_t cluster, int64_t code) except NULL nogil:
+        """Room for what is known of a key, with a lower bound of its own if it is new.
+        """
+        cdef Py_ssize_t slot = self._slot(cluster, code)
+        cdef Good* good
+        if self._slots[slot] < 0:
+            # at most half full, so that slots are found at once
+            if 2 * (self.n + 1) > self._n_slots:
+                self._grow()
+                slot = self._slot(cluster, code)
+            reserve(<void**>&self.goods, &self._capacity, self.n + 1, sizeof(Good))
+            good = &self.goods[self.n]
+            good.cluster, good.code, good.at = <int32_t>cluster, code, -1
+            good.n_searches = 0
+            # the first bound that is known is above it
+            good.lower = good.upper = -(1 << 62)
+            self._slots[slot] = <int32_t>self.n
+            self.n += 1
+        return &self.goods[self._slots[slot]]
+
+    cdef int keep(self, Good* good, const int32_t* values,
+                  Py_ssize_t n) except -1 nogil:
+        """Keep the best values of a cluster."""
+        reserve(<void**>&self.values, &self._values_capacity, self._n_values + n,
+                sizeof(int32_t))
+        # once for each key: what is best stays best
+        memcpy(&self.values[self._n_values], values, n * sizeof(int32_t))
+        good.at = self._n_values
+        self._n_values += n
+        return 0
+
+    cdef int _grow(self) except -1 nogil:
+        """Twice as many slots."""
+        cdef Py_ssize_t n = max(2 * self._n_slots, 1024), k
+        reserve(<void**>&self._slots, &self._slots_capacity, n, sizeof(int32_t))
+        # all keys get a new slot
+        self._n_slots = n
+        memset(self._slots, 255, n * sizeof(int32_t))
+        for k in range(self.n):
+            self._slots[self._slot(self.goods[k].cluster, self.goods[k].code)] = (
+                <int32_t>k)
+        return 0
+
+
+cdef class TreeDescent(Descent):
+    """A search along a tree of clusters, in the arrays of `TreeSearch`."""
+
+    cdef Py_ssize_t _n_clusters
     cdef int64_t _step
     cdef Py_ssize_t _most_goods
     cdef Goods _goods
-    cdef Py_ssize_t[:, ::1] _range                  # begin, own_end, end of a cluster
-    cdef Py_ssize_t[::1] _child_first, _child
-    cdef Py_ssize_t[::1] _separator_first
-    cdef int32_t[::1] _separator
+    cdef const Range* _range
+    cdef const Py_ssize_t* _child_first
+    cdef const Py_ssize_t* _child
+    cdef const Py_ssize_t* _separator_first
+    cdef const int32_t* _separator
     # places of separators in the scopes of the factors below
-    cdef Py_ssize_t[::1] _place_first, _place
+    cdef const Py_ssize_t* _place_first
+    cdef const Py_ssize_t* _place
     # of the calls, one in the other: the cluster, where it began, and what it looks for
     cdef Py_ssize_t _n_calls
-    cdef Py_ssize_t[::1] _cluster, _call_mark, _call_lowest
-    cdef int64_t[::1] _call_code, _call_shift, _call_limit, _call_start
-    cdef int64_t[::1] _call_above, _call_least, _call_best
-    cdef int32_t[::1] _call_values
+    cdef Py_ssize_t* _cluster
+    cdef Py_ssize_t* _call_mark
+    cdef Py_ssize_t* _call_lowest
+    cdef int64_t* _call_code
+    cdef int64_t* _call_shift
+    cdef int64_t* _call_limit
+    cdef int64_t* _call_start
+    cdef int64_t* _call_above
+    cdef int64_t* _call_least
+    cdef int64_t* _call_best
+    cdef int32_t* _call_values
 
-    def __init__(self, Consistency network, hint, grain, clusters, top,
-                 most_goods):
-        cdef Py_ssize_t variable
-        DepthFirst.__init__(self, network, hint, grain)
-        self._goods = Goods()
-        self.n_clusters = n = len(clusters)
-        self._range = np.array([row[:3] for row in clusters], dtype=np.intp)
-        below = [[] for _ in clusters]
-        for k, row in enumerate(clusters):
-            if row[3] >= 0:
-                below[row[3]].append(k)
-        self._child_first, self._child = _flatten(below, np.intp)
-        self._separator_first, self._separator = _flatten(
-            [row[4] for row in clusters], np.int32)
-        self._place_first, self._place = _flatten(
-            [self._places_below(network, *row[:3], row[4]) for row in clusters],
-            np.intp)
+    def __init__(self, Consistency network, arrays, grain):
+        cdef Py_ssize_t n = len(arrays.range)
+        cdef Py_ssize_t* indices = intps(arrays.call_indices)
+        cdef int64_t* costs = int64s(arrays.call_costs)
+        Descent.__init__(self, network, arrays, grain)
+        self._goods, self._n_clusters = Goods(), n
+        self._range = <const Range*>const_intps(arrays.range)
+        self._child_first, self._child = (
+            const_intps(arrays.child_first), const_intps(arrays.child))
+        self._separator_first = const_intps(arrays.separator_first)
+        self._separator = const_int32s(arrays.separator)
+        self._place_first, self._place = (
+            const_intps(arrays.place_first), const_intps(arrays.places))
+        self._call_values = int32s(arrays.call_values)
+        # a row for each of them
         self._cluster, self._call_mark, self._call_lowest = (
-            np.zeros(n, dtype=np.intp) for _ in range(3))
-        (self._call_code, self._call_shift, self._call_limit, self._call_start,
-         self._call_above, self._call_least, self._call_best) = (
-            np.zeros(n, dtype=np.int64) for _ in range(7))
-        self._call_values = np.zeros(network.n_variables, dtype=np.int32)
+            indices, indices + n, indices + 2 * n)
+        self._call_code, self._call_shift, self._call_limit, self._call_start = (
+            costs, costs + n, costs + 2 * n, costs + 3 * n)
+        self._call_above, self._call_least, self._call_best = (
+            costs + 4 * n, costs + 5 * n, costs + 6 * n)
+
+    def begin(self, int64_t top, Py_ssize_t most_goods):
+        """Begin at the root, which has no separator, and whose costs are all costs."""
+        cdef Consistency network = self.network
+        cdef Py_ssize_t variable
         network.top, self._most_goods = top, most_goods
         self._step = (network.limit - network.c0) >> LEAST_STEP
-        self._n_calls = 0
-        # the root has no separator, and its costs are all costs
         self._call(network, 0, 0, 0, network.limit)
         for variable in range(network.n_variables):
             # nothing is left with values that are the only ones of their variables
-            self._dead = not network.settle(variable) or self._dead
-
-    def _places_below(self, Consistency network, begin, own_end, end, separator):
-        """Find a separator in the scopes of factors of a cluster and below it."""
-        cdef Py_ssize_t i, variable, last
-        places = []
-        for variable in separator:
-            for i in range(network.in_first[variable], network.in_first[variable + 1]):
-                # scopes are in order, and so the last variable is the lowest one
-                last = network.scope[
-                    network.scope_first[network.in_factor[i] + 1] - 1]
-                if begin <= last < end:
-                    places.append(network.in_place[i])
-        return places
+            self.dead = not network.settle(variable) or self.dead
 
     @property
     def full(self):
         return self._goods.n >= self._most_goods
 
     def lower_limit(self, int64_t limit):
-        """Search for labelings that cost less than before.
-
-        Parameters
-        ----------
-        limit : int
-            Labelings must cost less than this.
-        """
+        """Search for labelings that cost less than that."""
         cdef Py_ssize_t k
         cdef int64_t part = limit
         # what is missing above is missing below
@@ -158,16 +223,16 @@ cdef class TreeSearch(DepthFirst):
         self._call_limit[k] = self._call_start[k] = limit
         self._call_above[k] = self._call_limit[k - 1] if k else 0
         self._call_least[k] = self._call_best[k] = FAR
-        self._n_calls, self._lowest = k + 1, self._depth
+        self._n_calls, self._lowest = k + 1, self.depth
         self._look_at(network, cluster)
         network.limit = limit
         self._last = -1
-        self._dead = not network.propagate()
+        self.dead = not network.propagate()
         return 0
 
     cdef void _look_at(self, Consistency network, Py_ssize_t cluster) noexcept nogil:
-        network.focus(self._range[cluster, 0], self._range[cluster, 1],
-                      self._range[cluster, 2])
+        network.focus(self._range[cluster][0], self._range[cluster][1],
+                      self._range[cluster][2])
 
     cdef int _return(self, Consistency network) except -1 nogil:
         """Note what is known of the cluster that was searched, and leave it."""
@@ -186,22 +251,22 @@ cdef class TreeSearch(DepthFirst):
         if (self._call_best[k] < FAR
                 and self._call_limit[k] == self._call_best[k] - self._grain + 1):
             good.upper = self._call_best[k] + shift
-            self._goods.keep(good, &self._call_values[self._range[cluster, 0]],
-                             self._range[cluster, 1] - self._range[cluster, 0])
+            self._goods.keep(good, &self._call_values[self._range[cluster][0]],
+                             self._range[cluster][1] - self._range[cluster][0])
         network.undo(self._call_mark[k])
-        self._depth, self._lowest = self._lowest, self._call_lowest[k]
+        self.depth, self._lowest = self._lowest, self._call_lowest[k]
         self._look_at(network, self._cluster[k - 1])
         network.limit = self._call_limit[k - 1]
-        self._dead = False
+        self.dead = False
         return 0
 
     cdef int64_t _own(self, Consistency network, Py_ssize_t cluster) noexcept nogil:
         """Costs of a cluster and those below that are certain, as they were given."""
         cdef Py_ssize_t i, place, variable
         cdef int64_t total = 0
-        for i in range(self._range[cluster, 0], self._range[cluster, 2]):
+        for i in range(self._range[cluster][0], self._range[cluster][2]):
             total += network.settled[i]
-        network.work += (self._range[cluster, 2] - self._range[cluster, 0]) >> 2
+        network.work += (self._range[cluster][2] - self._range[cluster][0]) >> 2
         for i in range(self._place_first[cluster], self._place_first[cluster + 1]):
             place = self._place[i]
             variable = network.scope[place]
@@ -248,7 +313,7 @@ cdef class TreeSearch(DepthFirst):
                 if good != NULL:
                     room = self._step << min(good.n_searches, LEAST_STEP)
         if low >= network.limit:
-            self._dead = True
+            self.dead = True
             return 0
         if next_child >= 0:
             # as much as is left, above what is known
@@ -256,11 +321,11 @@ cdef class TreeSearch(DepthFirst):
                               network.c0 + next_lower - next_own
                               + max(room, network.limit - low))
         # goods are the best there is, up to their grain
-        self._dead = True
+        self.dead = True
         self._call_least[call] = min(self._call_least[call], low)
         if high < network.limit:
             self._call_best[call] = high
-            for i in range(self._range[cluster, 0], self._range[cluster, 1]):
+            for i in range(self._range[cluster][0], self._range[cluster][1]):
                 self._call_values[i] = network.values[network.first[i]]
             network.limit = self._call_limit[call] = high - self._grain + 1
             if call == 0:
@@ -272,9 +337,9 @@ cdef class TreeSearch(DepthFirst):
         cdef Py_ssize_t cluster, i, k, variable
         cdef int64_t code
         cdef Good* good
-        for i in range(self._range[0, 1]):
+        for i in range(self._range[0][1]):
             self._hint[i] = self._call_values[i]
-        for cluster in range(1, self.n_clusters):
+        for cluster in range(1, self._n_clusters):
             code = 0
             for i in range(self._separator_first[cluster],
                            self._separator_first[cluster + 1]):
@@ -283,8 +348,8 @@ cdef class TreeSearch(DepthFirst):
                 code += self._hint[variable]
             # what led here is known for all of them
             good = self._goods.find(cluster, code)
-            k = self._range[cluster, 0]
-            for i in range(k, self._range[cluster, 1]):
+            k = self._range[cluster][0]
+            for i in range(k, self._range[cluster][1]):
                 self._hint[i] = self._goods.values[good.at + i - k]
         self.best_cost, self.found = cost, True
 
@@ -297,7 +362,7 @@ cdef class TreeSearch(DepthFirst):
         cdef Py_ssize_t variable
         while self._n_calls:
             # one decision in each turn, forward or back, or one cluster
-            if self._dead:
+            if self.dead:
                 self.n_dead_ends += 1
                 if not self._go_back(network):
                     self._return(network)
@@ -317,9 +382,3 @@ cdef class TreeSearch(DepthFirst):
                 and network.size[self._last] > 1):
             return self._last
         return self._fewest_values(network, network.begin, network.own_end, False)
-
-
-def _flatten(lists, dtype):
-    """Return where each list begins, and all lists one after the other."""
-    return offsets([len(row) for row in lists]), np.array(
-        [x for row in lists for x in row], dtype=dtype)

@@ -39,7 +39,8 @@ cdef class Sweeps:
         self._parts = const_intps(arrays.parts)
         self._start_message = const_intps(arrays.start_message)
         self._messages = doubles(arrays.messages)
-        self._in, self._in_place = const_intps(arrays.in_), const_int32s(arrays.in_place)
+        self._in = const_intps(arrays.in_)
+        self._in_place = const_int32s(arrays.in_place)
         self._row = doubles(arrays.row)
 
     def sweep(self, bint backward):

@@ -1,0 +1,118 @@
+"""Set-up and export of a network of costs."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.inference.map.branch_and_bound._consistency import Consistency
+from sksstruct.inference.map.core._index import offsets, places_by
+
+
+class Network(Consistency):
+    """A network of costs that is kept consistent.
+
+    Parameters
+    ----------
+    unaries : list of ndarrays of shape (n_values,), int64
+        Costs of the values of each variable, at least 0.
+    scopes : list of tuples of int
+        The variables of each factor, in increasing order.
+    tables : list of ndarrays, int64
+        Costs of the factors, at least 0.
+    limit : int
+        Labelings that cost this much or more do not matter.
+    c0 : int, default=0
+        Cost that all labelings share.
+
+    Attributes
+    ----------
+    c0 : int
+        Lower bound on the costs.
+    limit : int
+        As above.
+    work : int
+        Number of table entries read so far.
+    culprit : int
+        The factor that was visited last.
+    arrays : SimpleNamespace
+        The arrays that the kernel works on.
+    """
+
+    def __init__(self, unaries, scopes, tables, limit, c0=0):
+        sizes = np.array([len(row) for row in unaries], dtype=np.intp)
+        n, most = len(sizes), int(sizes.max(initial=1))
+        values = np.concatenate([*map(np.arange, sizes), []]).astype(np.int32)
+        self.arrays = SimpleNamespace(
+            first=offsets(sizes),
+            unary=np.concatenate([*unaries, []]).astype(np.int64),
+            # at first every value has the seat of its own number
+            values=values,
+            place=values.copy(),
+            size=sizes.astype(np.int64),
+            settled=np.zeros(n, dtype=np.int64),
+            highest=np.array([row.max() for row in unaries], dtype=np.int64),
+            tables=[np.ascontiguousarray(table, dtype=np.int64) for table in tables],
+            # room: pointers to the tables, numbers for the values of one variable, and
+            # three queues
+            pointers=np.empty(len(tables), dtype=np.intp),
+            least=np.zeros(most, dtype=np.int64),
+            waits=np.zeros((3, n), dtype=np.uint8),
+            support=np.zeros(n, dtype=np.int32),
+            **_index(scopes, sizes),
+        )
+        super().__init__(self.arrays, limit, c0)
+
+    def export(self):
+        """Return the values that remain, their costs, and the costs of factors.
+
+        Returns
+        -------
+        values : list of ndarrays
+            The remaining values of each variable, in increasing order.
+        unaries : list of ndarrays
+            Their costs.
+        tables : list of ndarrays
+            Costs of the factors, for these values.
+        """
+        now = self.arrays
+        first, delta_first = now.first.tolist(), now.delta_first.tolist()
+        values = [
+            np.sort(now.values[begin : begin + n])
+            for begin, n in zip(first, now.size.tolist(), strict=False)
+        ]
+        unaries = [now.unary[first[v] + keep] for v, keep in enumerate(values)]
+        scope, scope_first, tables = now.scope.tolist(), now.scope_first.tolist(), []
+        for table, begin, end in zip(
+            now.tables, scope_first, scope_first[1:], strict=False
+        ):
+            members = scope[begin:end]
+            # the values of each variable along the axis of its own
+            keep = tuple(
+                values[v].reshape((-1,) + (1,) * (len(members) - 1 - axis))
+                for axis, v in enumerate(members)
+            )
+            left = table.reshape([first[v + 1] - first[v] for v in members])[keep]
+            for place, side in enumerate(keep, begin):
+                left -= now.delta[delta_first[place] + side]
+            tables.append(np.minimum(left, self.limit))
+        return values, unaries, tables
+
+
+def _index(scopes, sizes):
+    """Flatten the scopes, and find the factors of each variable."""
+    arity = np.array([len(scope) for scope in scopes], dtype=np.intp)
+    flat = np.array([v for scope in scopes for v in scope], dtype=np.intp)
+    delta_first = offsets(sizes[flat])
+    in_first, places = places_by(flat, len(sizes))
+    factors = np.repeat(np.arange(len(arity), dtype=np.int32), arity)
+    return {
+        "scope_first": offsets(arity),
+        "scope": flat.astype(np.int32),
+        "delta_first": delta_first,
+        "delta": np.zeros(delta_first[-1], dtype=np.int64),
+        "residue": np.zeros(delta_first[-1], dtype=np.int32),
+        "in_first": in_first,
+        "in_place": places,
+        "in_factor": factors[places],
+        "digit": np.zeros(int(arity.max(initial=1)), dtype=np.int32),
+    }

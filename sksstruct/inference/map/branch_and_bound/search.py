@@ -1,0 +1,186 @@
+"""Set-up of depth-first searches, and the nodes that they leave open."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.inference.map.branch_and_bound._depth_first import Descent
+from sksstruct.inference.map.branch_and_bound._tree_search import TreeDescent
+from sksstruct.inference.map.core._index import offsets
+
+
+class _Labeling:
+    """The best labeling that a search has found, or values to prefer."""
+
+    @property
+    def labeling(self):
+        return self.arrays.hint
+
+    def prefer(self, hint):
+        """Prefer the values of another labeling.
+
+        Parameters
+        ----------
+        hint : ndarray of shape (n_variables,)
+            Values.
+        """
+        self.arrays.hint[:] = hint
+
+
+class DepthFirst(_Labeling, Descent):
+    """Depth-first search below one node of a network at a time.
+
+    Parameters
+    ----------
+    network : Network
+        The network, already consistent. Its current state is the root.
+    hint : array-like of shape (n_variables,)
+        Values to prefer among equals.
+    grain : int, default=1
+        Labelings that improve the cost by less than this are not searched for.
+
+    Attributes
+    ----------
+    labeling : ndarray of shape (n_variables,), int32
+        The best labeling found, if any.
+    found : bool
+        Whether a labeling was found.
+    best_cost : int
+        Cost of the labeling.
+    n_dead_ends : int
+        Number of dead ends so far.
+    """
+
+    def __init__(self, network, hint, grain=1):
+        self.arrays, self._decisions = _arrays(network, hint), []
+        super().__init__(network, self.arrays, grain)
+
+    def start(self, decisions):
+        """Go to a node.
+
+        Parameters
+        ----------
+        decisions : list of tuples (variable, values, keep)
+            Decisions that led to the node: values that a variable got, or lost if
+            keep is false.
+        """
+        self._decisions = decisions
+        self.go_to(decisions)
+
+    def open_nodes(self):
+        """Return the nodes that are left open.
+
+        Returns
+        -------
+        nodes : list of tuples (bound, decisions)
+            Lower bound on the costs, and the decisions that lead to the node. The first
+            is the current node of the search.
+        """
+        path, nodes, arrays, n = list(self._decisions), [], self.arrays, self.depth
+        first = arrays.first[: n + 1].tolist()
+        steps = zip(
+            arrays.variable[:n].tolist(), arrays.bound[:n].tolist(),
+            arrays.open[:n].tolist(), strict=True,
+        )  # fmt: skip
+        for k, (variable, bound, is_open) in enumerate(steps):
+            values = arrays.chosen[first[k] : first[k + 1]].copy()
+            # the way not taken is a node; the way taken leads on
+            if is_open:
+                nodes.append((bound, [*path, (variable, values, False)]))
+            path.append((variable, values, bool(is_open)))
+        # and the node that the search is at, whose bound is known
+        if not self.dead:
+            nodes.append((self.network.c0, path))
+        return nodes[::-1]
+
+
+class TreeSearch(_Labeling, TreeDescent):
+    """A search along a tree of clusters.
+
+    Parameters
+    ----------
+    network : Network
+        The network, already consistent. Its current state is the root. The variables of
+        a cluster follow each other, and those of the clusters below it come next.
+    hint : array-like of shape (n_variables,)
+        Values to prefer among equals.
+    grain : int
+        Labelings of a cluster that improve the cost by less than this are not searched
+        for.
+    clusters : list of tuples (begin, own_end, end, parent, separator)
+        Range of its own variables, the end of the variables below it, its parent and
+        its separator. A cluster comes before those below it.
+    top : int
+        A cost that no labeling has.
+    most_goods : int
+        Largest number of goods and nogoods to keep.
+
+    Attributes
+    ----------
+    labeling, found, best_cost, n_dead_ends
+        As of `DepthFirst`.
+    full : bool
+        Whether there are so many that the search ended.
+    """
+
+    def __init__(self, network, hint, grain, clusters, top, most_goods):
+        self.arrays = arrays = _arrays(network, hint)
+        n, below = len(clusters), [[] for _ in clusters]
+        for k, row in enumerate(clusters):
+            if row[3] >= 0:
+                below[row[3]].append(k)
+        arrays.range = np.array([row[:3] for row in clusters], dtype=np.intp)
+        arrays.child_first, arrays.child = _flatten(below, np.intp)
+        arrays.separator_first, arrays.separator = _flatten(
+            [row[4] for row in clusters], np.int32
+        )
+        arrays.place_first, arrays.places = _flatten(
+            [_places_below(network.arrays, *row[:3], row[4]) for row in clusters],
+            np.intp,
+        )
+        # of calls that are not over: three indices, and seven costs
+        arrays.call_indices = np.zeros((3, n), dtype=np.intp)
+        arrays.call_costs = np.zeros((7, n), dtype=np.int64)
+        arrays.call_values = np.zeros(network.n_variables, dtype=np.int32)
+        super().__init__(network, arrays, grain)
+        self.begin(top, most_goods)
+
+
+def _arrays(network, hint):
+    """Arrays of a search, with room for its decisions."""
+    n = network.n_variables
+    # every decision takes away as many values as it has, at least
+    room = len(network.arrays.values) + n + 1
+    return SimpleNamespace(
+        hint=np.array(hint, dtype=np.int32),
+        # every variable begins with one dead end, and one more for each of its factors
+        weight=1.0 + np.diff(network.arrays.in_first),
+        variable=np.zeros(room, dtype=np.int32),
+        chosen=np.zeros(2 * room, dtype=np.int32),
+        first=np.zeros(room, dtype=np.intp),
+        mark=np.zeros(room, dtype=np.intp),
+        bound=np.zeros(room, dtype=np.int64),
+        open=np.zeros(room, dtype=np.uint8),
+        # of the open variables at the end
+        core=np.zeros(n, dtype=np.uint8),
+        value=np.zeros(n, dtype=np.int32),
+        place=np.full(n, -1, dtype=np.int32),
+    )
+
+
+def _places_below(network, begin, own_end, end, separator):
+    """Find a separator in the scopes of factors of a cluster and below it."""
+    places = []
+    for variable in separator:
+        around = slice(network.in_first[variable], network.in_first[variable + 1])
+        # scopes are in order, and so the last variable is the lowest one
+        last = network.scope[network.scope_first[network.in_factor[around] + 1] - 1]
+        places += network.in_place[around][(begin <= last) & (last < end)].tolist()
+    return places
+
+
+def _flatten(lists, dtype):
+    """Return where each list begins, and all lists one after the other."""
+    return offsets([len(row) for row in lists]), np.array(
+        [x for row in lists for x in row], dtype=dtype
+    )
