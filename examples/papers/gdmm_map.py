@@ -20,7 +20,7 @@ from sksstruct.inference.map import (
     TRWS,
     MAPBinaryGDMM,
 )
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.gdmm._binary_state import MAPBinaryGDMMState
 from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists

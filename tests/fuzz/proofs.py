@@ -19,8 +19,8 @@ from sksstruct.inference.map.branch_and_bound import (
 )
 from sksstruct.inference.map.branch_and_bound._terms import sweep_until_stalled
 from sksstruct.inference.map.branch_and_bound.exact_search import ExactSearch
-from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core._reduce import Reduced
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
 from sksstruct.inference.map.message_passing._trws import TreeReweighted
 from sksstruct.inference.map.tightening.tighten import Tightening

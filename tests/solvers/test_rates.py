@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map import TRWS
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.gdmm._binary_state import MAPBinaryGDMMState
 from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists

@@ -11,7 +11,7 @@ it is the relaxation itself, also where message passing alone would be stuck abo
 import numpy as np
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.message_passing._trws import TreeReweighted
 from sksstruct.utils.parallel import run_in_chunks
 

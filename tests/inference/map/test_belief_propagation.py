@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts, TruncatedLinear
 from sksstruct.inference.map import TRWS, BeliefPropagation
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.sum_product._forests import draw_forest
 
 KINDS = ["bethe", "trw"]

@@ -11,8 +11,8 @@ from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.map import Auto, BranchAndBound, HiGHS, auto
 from sksstruct.inference.map.core import _cliques
 from sksstruct.inference.map.core._cliques import Cliques
-from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core._reduce import Reduced
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun, WithoutCliques
 from sksstruct.inference.map.local_search._rounds import RoundSearch
 

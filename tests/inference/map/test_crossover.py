@@ -7,8 +7,8 @@ import pytest
 from map_graphs import best_score, random_graph
 
 from sksstruct.factor_graphs import FactorGraph, Logic
-from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core._reduce import Reduced
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
 from sksstruct.inference.map.local_search import _crossover
 from sksstruct.inference.map.local_search._cells import Cells

@@ -18,7 +18,7 @@ from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN, labeling_
 from sksstruct.inference.map.branch_and_bound.exact_search import ExactSearch
 from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.branch_and_bound.search import DepthFirst
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
 from sksstruct.inference.map.message_passing._trws import TreeReweighted
 

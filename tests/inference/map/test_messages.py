@@ -9,7 +9,7 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 
 WIDTHS = [1, 2, 3, 7, 8, 9, 21, 31, 33, 47, 48, 49, 65, 100]
 

@@ -6,8 +6,8 @@ from map_graphs import best_score, random_graph
 
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map import resolve_map_solver
-from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core._reduce import Reduced
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.local_search._search import LocalSearch
 from sksstruct.inference.map.local_search._violations import Levels
 from sksstruct.inference.map.local_search._weighted import WeightedSearch

@@ -217,8 +217,8 @@ def test_bounds_never_rise(solver):
 @pytest.mark.parametrize("more", [{}, {"factors": 6}, {"factors": 3, "logic": 3}])
 def test_sweeps_never_raise_the_bound(more):
     """The kernels themselves, without the running minimum of the trace."""
-    from sksstruct.inference.map.core._problem import MAPProblem
     from sksstruct.inference.map.core._reduce import Reduced
+    from sksstruct.inference.map.core.problem import MAPProblem
     from sksstruct.inference.map.message_passing._mplp import MaxProductLP
     from sksstruct.inference.map.message_passing._trws import TreeReweighted
 
@@ -244,7 +244,7 @@ def test_sweeps_never_raise_the_bound(more):
 
 
 def test_of_equal_states_sweeps_choose_the_first():
-    from sksstruct.inference.map.core._problem import MAPProblem
+    from sksstruct.inference.map.core.problem import MAPProblem
     from sksstruct.inference.map.message_passing._trws import TreeReweighted
 
     graph = FactorGraph([[0, 1, 1.0]] * 3, [(0, 1), (1, 2)], Potts(3))

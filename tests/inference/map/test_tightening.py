@@ -10,8 +10,8 @@ from map_graphs import best_score, enumerate_labelings, random_graph
 
 from sksstruct.factor_graphs import FactorGraph, Potts
 from sksstruct.inference.map import TRWS, Auto, HiGHS, Tightened
-from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core._written import written_out
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.tightening.clusters import Clusters
 from sksstruct.inference.map.tightening.cycles import SignedGraph, Triangles, spread
 from sksstruct.inference.map.tightening.tighten import (

@@ -1,33 +1,39 @@
-cimport cython
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.map.core._tables cimport Scratch, TableSpec, entry_of
 
 
-@cython.final
-cdef class MAPProblem:
-    cdef readonly object graph
+# The ends of an edge.
+ctypedef int32_t[2] Pair
+
+
+cdef class Problem:
+    # what has all the arrays
+    cdef readonly object arrays
     # "higher" are factors of three or more variables
     cdef readonly Py_ssize_t n_variables, n_edges, n_higher, n_factors, max_states
     cdef readonly double penalty
     # variables: number of states, first state in flat vectors, scores of all states
-    cdef const int32_t[::1] states
-    cdef const Py_ssize_t[::1] first
-    cdef double[::1] unary
+    cdef const int32_t* states
+    cdef const Py_ssize_t* first
+    cdef double* unary
     # factors, edges before larger ones: variables from scope_first[f] to
     # scope_first[f + 1], and a table; edges have two ends and a weight as well
-    cdef Py_ssize_t[::1] scope_first
-    cdef int32_t[::1] scope, table_of
-    cdef const int32_t[:, ::1] ends
-    cdef const double[::1] weights
-    cdef bint weighted
+    cdef const Py_ssize_t* scope_first
+    cdef const int32_t* scope
+    cdef const int32_t* table_of
+    cdef const Pair* ends
+    # NULL: all are 1
+    cdef const double* weights
     # what a variable takes part in (parallel edges stay apart), and its places there in
     # `scope`: edges from in_first[v] to in_larger[v], larger factors to in_first[v + 1]
-    cdef Py_ssize_t[::1] in_first, in_larger
-    cdef int32_t[::1] in_factor, in_place
-    # one for each table of the graph, whoever shares it, and what keeps their arrays
+    cdef const Py_ssize_t* in_first
+    cdef const Py_ssize_t* in_larger
+    cdef const int32_t* in_factor
+    cdef const int32_t* in_place
+    # one for each table of the graph, whoever shares it
     cdef TableSpec* specs
-    cdef list _owners
+    cdef Py_ssize_t _n_tables
     # of the message that is under way: one thread at a time
     cdef Scratch scratch
     # work until the next look at the clock, when time is over, and when to look for
@@ -48,13 +54,13 @@ cdef class MAPProblem:
 
     cdef inline double weight(self, Py_ssize_t edge) noexcept nogil:
         """Weight of an edge, 1 in a graph without weights."""
-        return self.weights[edge] if self.weighted else 1.0
+        return self.weights[edge] if self.weights != NULL else 1.0
 
     cdef inline double entry(self, Py_ssize_t edge, Py_ssize_t row,
                              Py_ssize_t col) noexcept nogil:
         """Score of an edge with its first end in state `row`, its second in `col`."""
         cdef double score = entry_of(&self.specs[self.table_of[edge]], row, col)
-        return score * self.weights[edge] if self.weighted else score
+        return score * self.weights[edge] if self.weights != NULL else score
 
     cdef void add_states(self, Py_ssize_t edge, bint backward, Py_ssize_t state,
                          double* out) noexcept nogil
@@ -67,39 +73,39 @@ cdef class MAPProblem:
                                 const int32_t* labeling) noexcept nogil:
         """Score of a factor of any size."""
         if factor < self.n_edges:
-            return self.entry(factor, labeling[self.ends[factor, 0]],
-                              labeling[self.ends[factor, 1]])
+            return self.entry(factor, labeling[self.ends[factor][0]],
+                              labeling[self.ends[factor][1]])
         return self.higher_entry(factor, labeling)
 
 
-cdef inline Py_ssize_t other_end(MAPProblem problem, Py_ssize_t edge,
+cdef inline Py_ssize_t other_end(Problem problem, Py_ssize_t edge,
                                  Py_ssize_t variable) noexcept nogil:
     """The end of an edge that is not `variable`."""
-    if problem.ends[edge, 0] == variable:
-        return problem.ends[edge, 1]
-    return problem.ends[edge, 0]
+    if problem.ends[edge][0] == variable:
+        return problem.ends[edge][1]
+    return problem.ends[edge][0]
 
 
-cdef inline double entry_from(MAPProblem problem, Py_ssize_t edge, Py_ssize_t variable,
+cdef inline double entry_from(Problem problem, Py_ssize_t edge, Py_ssize_t variable,
                               Py_ssize_t state, Py_ssize_t other) noexcept nogil:
     """Score of an edge where `variable` is in `state` and its other end in `other`."""
-    if problem.ends[edge, 0] == variable:
+    if problem.ends[edge][0] == variable:
         return problem.entry(edge, state, other)
     return problem.entry(edge, other, state)
 
 
-cdef inline Py_ssize_t arity_of(MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+cdef inline Py_ssize_t arity_of(Problem problem, Py_ssize_t factor) noexcept nogil:
     """Number of variables of a factor."""
     return problem.scope_first[factor + 1] - problem.scope_first[factor]
 
 
-cdef inline Py_ssize_t variable_at(MAPProblem problem, Py_ssize_t factor,
+cdef inline Py_ssize_t variable_at(Problem problem, Py_ssize_t factor,
                                    Py_ssize_t place) noexcept nogil:
     """The variable at a place of the scope of a factor."""
     return problem.scope[problem.scope_first[factor] + place]
 
 
-cdef inline bint next_states(MAPProblem problem, Py_ssize_t first, Py_ssize_t n,
+cdef inline bint next_states(Problem problem, Py_ssize_t first, Py_ssize_t n,
                              Py_ssize_t* states) noexcept nogil:
     """Go on to the next states of n variables of a scope; False: these were the last.
 

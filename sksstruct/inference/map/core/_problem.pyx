@@ -7,9 +7,6 @@ table. Factors of any size are numbered together, edges first. What a table scor
 how messages go through it, is in `_tables`.
 """
 
-import numpy as np
-
-cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free
@@ -17,8 +14,9 @@ from libc.stdlib cimport calloc, free
 from sksstruct.inference.map.core._tables cimport (
     DENSE, POTTS, entry_of, holds, send, specify,
 )
-from sksstruct.inference.map.core._index import offsets, places_by
-from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int32s, const_intps, doubles, int32s, intps,
+)
 
 cdef extern from "sksstruct/utils/_clock.h" nogil:
     double sks_seconds()
@@ -29,76 +27,46 @@ cdef double CREDIT = 200_000.0
 cdef double SIGNALS = 0.05
 
 
-@cython.final
-cdef class MAPProblem:
-    """Pointers into a graph without evidence and without -inf.
+cdef class Problem:
+    """Pointers into the arrays of `MAPProblem`."""
 
-    Parameters
-    ----------
-    graph : FactorGraph
-        The graph; the problem keeps it alive.
-    penalty : float, default=0.0
-        Score of a condition that does not hold, instead of -inf.
-    """
-
-    def __cinit__(self, graph, penalty=0.0):
-        cdef Py_ssize_t table
-        self.graph, self.penalty = graph, penalty
-        self.n_variables, self.n_edges = graph.n_variables, graph.n_edges
-        self.n_higher = graph.n_factors
-        self.states, self.first = graph.n_states, graph.first_state
-        self.max_states = int(graph.n_states.max(initial=1))
-        # a copy, as views that are not const take no arrays that are read-only
-        self.unary = np.array(graph.unaries)
-        self.ends = graph.edges
-        self.weighted = graph.edge_weights is not None
-        # a view has to show something, which nobody reads without weights
-        self.weights = graph.edge_weights if self.weighted else np.ones(1)
-        self._owners = []
+    def __init__(self, arrays, n_higher, penalty):
+        cdef Py_ssize_t k
+        self.arrays, self.penalty, self._deadline = arrays, penalty, INFINITY
+        self.n_variables, self.n_edges = len(arrays.states), len(arrays.ends)
+        self.n_higher, self.n_factors = n_higher, self.n_edges + n_higher
+        self.max_states = len(arrays.value)
+        self.states, self.first = const_int32s(arrays.states), const_intps(arrays.first)
+        self.unary, self.ends = doubles(arrays.unary), <Pair*>const_int32s(arrays.ends)
+        if arrays.weights is not None:
+            self.weights = const_doubles(arrays.weights)
+        self.scope_first = const_intps(arrays.scope_first)
+        self.scope, self.table_of = (
+            const_int32s(arrays.scope), const_int32s(arrays.table_of))
+        self.in_first, self.in_larger = (
+            const_intps(arrays.in_first), const_intps(arrays.in_larger))
+        self.in_factor, self.in_place = (
+            const_int32s(arrays.in_factor), const_int32s(arrays.in_place))
+        self.scratch.value = doubles(arrays.value)
+        self.scratch.index = intps(arrays.index)
         # zeroed: a pointer that a kind of table has no use for is NULL
-        self.specs = <TableSpec*>calloc(max(1, len(graph.tables)), sizeof(TableSpec))
+        self._n_tables = len(arrays.tables)
+        self.specs = <TableSpec*>calloc(max(1, self._n_tables), sizeof(TableSpec))
         if not self.specs:
             raise MemoryError
-        resize(<void**>&self.scratch.value, self.max_states * sizeof(double))
-        resize(<void**>&self.scratch.index, self.max_states * sizeof(Py_ssize_t))
-        # what only larger factors use gets no messages, and needs no preparation
-        uses = np.bincount(graph.edge_tables, minlength=len(graph.tables))
-        for table in range(len(graph.tables)):
-            specify(&self.specs[table], graph.tables[table], uses[table], self._owners)
-        self._deadline = INFINITY
-        self._index_factors()
-
-    def _index_factors(self):
-        """Flatten the scopes of all factors; list the factors of each variable."""
-        graph = self.graph
-        sizes = [np.full(self.n_edges, 2), [len(s) for s in graph.factor_scopes]]
-        sizes = np.concatenate(sizes).astype(np.intp)
-        scope = np.concatenate([graph.edges.ravel(), *graph.factor_scopes])
-        self.n_factors, self.scope_first = len(sizes), offsets(sizes)
-        self.scope = scope = scope.astype(np.int32)
-        self.table_of = np.concatenate([graph.edge_tables, graph.factor_tables])
-        # sums over the factors of a variable are rounded in this order everywhere
-        first, places = places_by(scope, self.n_variables)
-        factors = np.repeat(np.arange(self.n_factors, dtype=np.int32), sizes)
-        self.in_first, self.in_place, self.in_factor = first, places, factors[places]
-        n_edges = np.bincount(graph.edges.ravel(), minlength=self.n_variables)
-        self.in_larger = first[:self.n_variables] + n_edges
+        for k in range(self._n_tables):
+            specify(&self.specs[k], arrays.tables[k], arrays.uses[k])
 
     def __dealloc__(self):
+        cdef Py_ssize_t k
+        for k in range(self._n_tables if self.specs != NULL else 0):
+            free(self.specs[k].row_high)
         free(self.specs)
-        free(self.scratch.value)
-        free(self.scratch.index)
 
     # ---- time ----
 
     def limit_time(self, seconds):
-        """Make kernels stop after some time.
-
-        Parameters
-        ----------
-        seconds : float
-            Seconds from now.
-        """
+        """Make kernels stop after so many seconds from now."""
         self._deadline = sks_seconds() + seconds
         self.is_late, self._credit = False, 0.0
 
@@ -134,31 +102,28 @@ cdef class MAPProblem:
             n_true += last
         return 0.0 if holds(table, n_true, last) else self.penalty
 
-    def labeling_score(self, labeling):
-        """Return the score of a labeling.
-
-        Parameters
-        ----------
-        labeling : ndarray of shape (n_variables,), int32
-            States.
-
-        Returns
-        -------
-        score : float
-            Its score, with penalties instead of -inf.
-        """
+    def score_of(self, labeling):
+        """The score of a labeling, with penalties instead of -inf."""
         cdef Py_ssize_t variable, factor
-        cdef const int32_t[::1] states = np.ascontiguousarray(labeling, dtype=np.int32)
+        cdef const int32_t* states = const_int32s(labeling)
         cdef double total = 0.0
-        # an empty array has no first state to point at
-        if not self.n_variables:
-            return 0.0
         with nogil:
             for variable in range(self.n_variables):
                 total += self.unary[self.first[variable] + states[variable]]
             for factor in range(self.n_factors):
-                total += self.entry_at(factor, &states[0])
+                total += self.entry_at(factor, states)
         return total
+
+    def find_best(self, scores, labeling):
+        """Write down the best state of each variable, of equals the first."""
+        cdef Py_ssize_t variable, k, first
+        cdef const double* flat = const_doubles(scores)
+        cdef int32_t* states = int32s(labeling)
+        for variable in range(self.n_variables):
+            first = self.first[variable]
+            for k in range(1, self.states[variable]):
+                if flat[first + k] > flat[first + states[variable]]:
+                    states[variable] = k
 
     # ---- messages ----
 
@@ -195,70 +160,6 @@ cdef class MAPProblem:
         send(&self.specs[self.table_of[edge]], self.weight(edge), backward, incoming,
              out, &self.scratch)
 
-    def max_product(self, Py_ssize_t edge, values, bint backward=False):
-        """Return the message of one edge.
-
-        Parameters
-        ----------
-        edge : int
-            The edge (u, v).
-        values : ndarray of shape (n_states[u],), or of v with backward
-            Added to the scores of the edge.
-        backward : bool, default=False
-            Whether the message goes from v to u.
-
-        Returns
-        -------
-        message : ndarray of shape (n_states[v],), or of u with backward
-            Maxima over the states of the sender.
-        """
-        cdef const double[::1] incoming = np.ascontiguousarray(values, dtype=np.float64)
-        cdef Py_ssize_t sender = self.ends[edge, 1 if backward else 0]
-        cdef Py_ssize_t receiver = self.ends[edge, 0 if backward else 1]
-        cdef double[::1] out = np.empty(self.states[receiver])
-        if incoming.shape[0] != self.states[sender]:
-            raise ValueError("values must have an entry for each state")
-        self.message(edge, backward, &incoming[0], &out[0])
-        return np.asarray(out)
-
-    def best_states(self, scores=None):
-        """Return the best state of each variable by itself, of equals the first.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_states.sum(),), default=None
-            Scores of the states; None: those of the graph.
-
-        Returns
-        -------
-        labeling : ndarray of shape (n_variables,), int32
-            States.
-        """
-        cdef const double[::1] flat = self.unary if scores is None else scores
-        cdef int32_t[::1] states = np.zeros(self.n_variables, dtype=np.int32)
-        cdef Py_ssize_t variable, k, first
-        for variable in range(self.n_variables):
-            first = self.first[variable]
-            for k in range(1, self.states[variable]):
-                if flat[first + k] > flat[first + states[variable]]:
-                    states[variable] = k
-        return np.asarray(states)
-
-    def indicator(self, labeling):
-        """Return the marginals of a labeling.
-
-        Parameters
-        ----------
-        labeling : ndarray of shape (n_variables,)
-            States.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_states.sum(),)
-            1 at the state of each variable, 0 elsewhere.
-        """
-        # one state of each variable, which is a vertex of the local polytope
-        flat = np.zeros(self.first[self.n_variables])
-        first = np.asarray(self.graph.first_state)
-        flat[first[:self.n_variables] + labeling] = 1.0
-        return flat
+    def send(self, Py_ssize_t edge, bint backward, values, out):
+        """As `message`, for arrays."""
+        self.message(edge, backward, const_doubles(values), doubles(out))

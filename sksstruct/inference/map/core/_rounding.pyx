@@ -11,7 +11,7 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem, entry_from, other_end
+from sksstruct.inference.map.core._problem cimport Problem, entry_from, other_end
 
 # Marginals up to this are rounding errors of a solver, and count as zero.
 cdef double NEGLIGIBLE = 1e-9
@@ -26,7 +26,7 @@ cdef struct Rounding:
     signed char* assigned
 
 
-def round_marginals(MAPProblem problem, const double[::1] marginals):
+def round_marginals(Problem problem, const double[::1] marginals):
     """Round marginals to two labelings.
 
     Parameters
@@ -43,14 +43,14 @@ def round_marginals(MAPProblem problem, const double[::1] marginals):
     """
     rounded = problem.best_states(marginals)
     # the largest marginal of each variable
-    first = np.asarray(problem.first)[:problem.n_variables]
+    first = problem.arrays.first[:problem.n_variables]
     certainty = np.asarray(marginals)[first + rounded]
     # stable, so that ties are in the order of the variables wherever this runs
     order = np.argsort(-certainty, kind="stable").astype(np.intp)
     return rounded, _round_conditionally(problem, marginals, order, rounded.copy())
 
 
-def _round_conditionally(MAPProblem problem, const double[::1] marginals,
+def _round_conditionally(Problem problem, const double[::1] marginals,
                          const Py_ssize_t[::1] order, labeling):
     """Assign variables in a given order; overwrites the labeling."""
     cdef Py_ssize_t i
@@ -59,7 +59,7 @@ def _round_conditionally(MAPProblem problem, const double[::1] marginals,
     cdef signed char[::1] assigned = np.zeros(problem.n_variables, dtype=np.int8)
     # expectations visit only the states that have probability
     found = np.flatnonzero(np.asarray(marginals) > NEGLIGIBLE)
-    begins = np.searchsorted(found, np.asarray(problem.first))
+    begins = np.searchsorted(found, problem.arrays.first)
     cdef const Py_ssize_t[::1] support = found.astype(np.intp)
     cdef const Py_ssize_t[::1] begin = begins.astype(np.intp)
     # an empty array has no first element to point at
@@ -74,7 +74,7 @@ def _round_conditionally(MAPProblem problem, const double[::1] marginals,
     return labeling
 
 
-cdef void _assign(MAPProblem problem, Rounding* rounding,
+cdef void _assign(Problem problem, Rounding* rounding,
                   Py_ssize_t variable) noexcept nogil:
     """Give a variable the state with the largest expected score."""
     cdef Py_ssize_t k, state, begin = rounding.begin[variable]
@@ -95,7 +95,7 @@ cdef void _assign(MAPProblem problem, Rounding* rounding,
     rounding.labeling[variable] = chosen
 
 
-cdef double _expected_score(MAPProblem problem, Rounding* rounding,
+cdef double _expected_score(Problem problem, Rounding* rounding,
                             Py_ssize_t variable, Py_ssize_t state) noexcept nogil:
     """Expected score of a state given assigned variables and marginals of others."""
     cdef Py_ssize_t i, k, edge, other, other_state
@@ -122,7 +122,7 @@ cdef double _expected_score(MAPProblem problem, Rounding* rounding,
     return total
 
 
-cdef bint _is_assigned(MAPProblem problem, Rounding* rounding,
+cdef bint _is_assigned(Problem problem, Rounding* rounding,
                        Py_ssize_t factor) noexcept nogil:
     """Whether all variables of a larger factor are assigned."""
     cdef Py_ssize_t k

@@ -25,7 +25,8 @@ cdef struct TableSpec:
     double agree, differ        # POTTS
     double scale, limit         # LINEAR and QUADRATIC; LOGIC: the limit of a budget
     int condition               # LOGIC
-    # Large dense tables only, else NULL: the largest entry of each row and column.
+    # Large dense tables only, else NULL: the largest entry of each row and column, in
+    # one array, which is to be freed.
     double* row_high
     double* col_high
     # found out for those only, too
@@ -72,6 +73,6 @@ cdef inline bint holds(const TableSpec* table, Py_ssize_t n_true,
     return n_true <= table.limit
 
 
-cdef int specify(TableSpec* spec, table, Py_ssize_t n_uses, list owners) except -1
+cdef int specify(TableSpec* spec, tuple table, Py_ssize_t n_uses) except -1
 cdef void send(const TableSpec* table, double weight, bint backward,
                const double* incoming, double* out, Scratch* scratch) noexcept nogil

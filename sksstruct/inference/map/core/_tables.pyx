@@ -10,8 +10,6 @@ Section 3.2, in exact messages. No table is copied, so a product with a transpos
 single columns where few states are left, and whole rows otherwise.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 
 from sksstruct.utils._simd cimport (
@@ -21,6 +19,8 @@ from sksstruct.utils._simd cimport (
     sks_largest,
     sks_row_raise,
 )
+from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport const_doubles
 
 # Tables with fewer rows or columns are multiplied in full: a vectorized product of that
 # size costs less than sorting out states.
@@ -29,36 +29,22 @@ cdef Py_ssize_t LARGE = 48
 
 # ---- what the kernels know of a table ----
 
-cdef int specify(TableSpec* spec, table, Py_ssize_t n_uses, list owners) except -1:
-    """Describe a table, used by so many edges; `owners` keep its arrays alive."""
-    cdef const double[::1] flat
-    spec.kind = table.kind
-    if table.kind == LOGIC:
-        flat = np.array(table.negated, dtype=np.float64)
-        owners.append(flat)
-        spec.data = &flat[0]
-        spec.condition = table.conditions.index(table.condition)
-        spec.limit = -1.0 if table.limit is None else table.limit
-        return 0
-    if len(table.shape) == 2:
-        spec.rows, spec.cols = table.shape
-    if table.kind == POTTS:
-        spec.agree, spec.differ = table.parameters
-        return 0
-    if table.kind != DENSE:
-        spec.scale, spec.limit = table.parameters
-        return 0
-    values = table.dense()
-    # no copy: a view of what the table has
-    flat = values.reshape(-1)
-    spec.data = &flat[0]
-    owners.append(flat)
+cdef int specify(TableSpec* spec, tuple table, Py_ssize_t n_uses) except -1:
+    """Describe a table, used by so many edges, from what `MAPProblem` knows of it."""
+    cdef double first, second
+    spec.kind, spec.rows, spec.cols, first, second, spec.condition, entries = table
+    if spec.kind == POTTS:
+        spec.agree, spec.differ = first, second
+    else:
+        spec.scale, spec.limit = first, second
+    if entries is not None:
+        spec.data = const_doubles(entries)
     # only edges send messages; a table that no edge has needs no preparation
-    if values.ndim != 2 or not n_uses:
+    if spec.kind != DENSE or not spec.rows or not n_uses:
         return 0
     # two states: the same work in either way, and no need to look
     if not (spec.rows == spec.cols > 2 and _becomes_potts(spec)):
-        _note_extremes(spec, values, n_uses, owners)
+        _note_extremes(spec, n_uses)
     return 0
 
 
@@ -74,21 +60,22 @@ cdef bint _becomes_potts(TableSpec* spec) noexcept nogil:
     return True
 
 
-cdef int _note_extremes(TableSpec* spec, values, Py_ssize_t n_uses,
-                        list owners) except -1:
+cdef int _note_extremes(TableSpec* spec, Py_ssize_t n_uses) except -1:
     """Largest entries of the rows and columns of a large dense table."""
-    cdef double[::1] high
-    if min(values.shape) < LARGE:
+    cdef Py_ssize_t i, j, n = spec.rows
+    if min(n, spec.cols) < LARGE:
         return 0
-    # rows and columns in one array, which has one owner
-    high = np.empty(spec.rows + spec.cols)
-    owners.append(high)
-    spec.row_high = &high[0]
-    spec.col_high = &high[spec.rows]
-    sks_extremes(spec.rows, spec.cols, spec.data, spec.row_high, spec.col_high)
+    resize(<void**>&spec.row_high, (n + spec.cols) * sizeof(double))
+    spec.col_high = spec.row_high + n
+    sks_extremes(n, spec.cols, spec.data, spec.row_high, spec.col_high)
     # the comparison costs about as much as a few messages, so it has to pay off
-    spec.symmetric = (n_uses > 4 and spec.rows == spec.cols
-                      and np.array_equal(values, values.T))
+    spec.symmetric = n_uses > 4 and n == spec.cols
+    if spec.symmetric:
+        for i in range(n):
+            for j in range(i):
+                if spec.data[i * n + j] != spec.data[j * n + i]:
+                    spec.symmetric = False
+                    return 0
     return 0
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.result import MAPResult
 from sksstruct.utils.progress import Progress, Status
 

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.map.core._problem import MAPProblem
 from sksstruct.inference.map.core._reduce import Reduced, score_range
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.result import Interrupted, MAPResult
 from sksstruct.inference.map.core.run import COLUMNS, MAPRun, WithoutCliques
 from sksstruct.utils._param_validation import Interval, validate_params

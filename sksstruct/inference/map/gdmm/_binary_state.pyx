@@ -21,7 +21,7 @@ import numpy as np
 cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem, other_end
+from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.projections._simplex cimport threshold_by_dropping
 
 # Active edges that there is room for at first.
@@ -61,7 +61,7 @@ cdef class MAPBinaryGDMMState:
         As in Algorithm 1.
     """
 
-    cdef MAPProblem problem
+    cdef Problem problem
     cdef public double rho
     cdef double _eta
     cdef bint _exact
@@ -78,7 +78,7 @@ cdef class MAPBinaryGDMMState:
     cdef object _listed
     cdef Py_ssize_t _depth, _read, _n_positive
 
-    def __init__(self, MAPProblem problem, double rho, double eta=1.0,
+    def __init__(self, Problem problem, double rho, double eta=1.0,
                  bint exact=True):
         cdef Py_ssize_t n = problem.n_variables, m = problem.n_edges, variable
         self._eta, self._exact = eta, exact
@@ -104,7 +104,7 @@ cdef class MAPBinaryGDMMState:
         for variable in np.flatnonzero(self._is_active):
             self._activate_variable(variable)
 
-    cdef void _reduce(self, MAPProblem problem) noexcept nogil:
+    cdef void _reduce(self, Problem problem) noexcept nogil:
         """Write the scores as constant + sum_i c_i x_i + sum_f c_f x_u x_v."""
         cdef Py_ssize_t variable, edge, first, second
         cdef double both_off, second_on, first_on
@@ -114,7 +114,7 @@ cdef class MAPBinaryGDMMState:
             self._unary[variable] = (problem.unary[2 * variable + 1]
                                      - problem.unary[2 * variable])
         for edge in range(problem.n_edges):
-            first, second = problem.ends[edge, 0], problem.ends[edge, 1]
+            first, second = problem.ends[edge][0], problem.ends[edge][1]
             # a table of four entries is t00 + (t10 - t00) x_u + (t01 - t00) x_v
             # + (t11 + t00 - t01 - t10) x_u x_v
             both_off = problem.entry(edge, 0, 0)
@@ -142,7 +142,7 @@ cdef class MAPBinaryGDMMState:
 
     cdef _activate_variable(self, Py_ssize_t variable):
         """Activate a variable, and its edges to active ones."""
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t i, edge
         self._is_active[variable] = 1
         self.n_variables += 1
@@ -158,7 +158,7 @@ cdef class MAPBinaryGDMMState:
 
     cdef _activate_edges(self, found):
         """Activate edges, at the marginals that fit their ends best."""
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, k, size = self.n_active + len(found)
         # at least twice as many as before, so that copying stays cheap
         if size > len(self._edges):
@@ -171,9 +171,9 @@ cdef class MAPBinaryGDMMState:
             self._edges[k] = edge
             # consistent with its ends, and without multipliers: nothing else changes
             for side in range(2):
-                self._y[k, side] = self._x[problem.ends[edge, side]]
+                self._y[k, side] = self._x[problem.ends[edge][side]]
                 self._mu[k, side] = 0.0
-                self._degree[problem.ends[edge, side]] += 1
+                self._degree[problem.ends[edge][side]] += 1
             # as near to zero as marginals of both ends allow
             self._joint[k] = max(0.0, self._y[k, 0] + self._y[k, 1] - 1.0)
             self.n_active += 1
@@ -236,7 +236,7 @@ cdef class MAPBinaryGDMMState:
         self._activate_best_edges(edges)
         return activated
 
-    cdef void _sum_over_edges(self, MAPProblem problem) noexcept nogil:
+    cdef void _sum_over_edges(self, Problem problem) noexcept nogil:
         """`_sum` = c_i + sum_f mu_if + rho y_if over the active edges of each variable.
         """
         cdef Py_ssize_t variable, k, side, end
@@ -245,7 +245,7 @@ cdef class MAPBinaryGDMMState:
         # over active edges, not over those of each variable: most are left out
         for k in range(self.n_active):
             for side in range(2):
-                end = problem.ends[self._edges[k], side]
+                end = problem.ends[self._edges[k]][side]
                 self._sum[end] += self._mu[k, side] + self.rho * self._y[k, side]
 
     # ---- steps 3, 5 and 6: what is active moves ----
@@ -257,7 +257,7 @@ cdef class MAPBinaryGDMMState:
             self._update_variables(self.problem)
             self._update_edges(self.problem)
 
-    cdef void _update_variables(self, MAPProblem problem) noexcept nogil:
+    cdef void _update_variables(self, Problem problem) noexcept nogil:
         """Step 3: the x_i, each by itself, and the dual residual."""
         cdef Py_ssize_t variable
         cdef double x, degree, total = 0.0
@@ -276,7 +276,7 @@ cdef class MAPBinaryGDMMState:
             self._x[variable] = x
         self.dual_residual = self.rho * total ** 0.5
 
-    cdef void _update_edges(self, MAPProblem problem) noexcept nogil:
+    cdef void _update_edges(self, Problem problem) noexcept nogil:
         """Steps 5 and 6: the y_f and mu_if of active edges, and the primal residual."""
         cdef Py_ssize_t k, side, edge
         cdef double rho = self.rho, total = 0.0
@@ -285,7 +285,7 @@ cdef class MAPBinaryGDMMState:
         for k in range(self.n_active):
             edge = self._edges[k]
             for side in range(2):
-                x[side] = self._x[problem.ends[edge, side]]
+                x[side] = self._x[problem.ends[edge][side]]
                 target[side] = x[side] - self._mu[k, side] / rho
             # divided by rho, the problem has quadratic terms of weight one half
             if self._exact:
@@ -313,7 +313,7 @@ cdef class MAPBinaryGDMMState:
             sum_i max(0, c_i + sum_f mu_if) + sum_f max(0, -mu_u, -mu_v, c_f - mu_u -
             mu_v). Edges that are left out have the multipliers of `_cover_attraction`.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t k, edge, variable
         cdef double total = self.constant, first, second
         with nogil:
@@ -323,8 +323,8 @@ cdef class MAPBinaryGDMMState:
                 edge = self._edges[k]
                 # its four entries: both off, one on, the other, and both on
                 first, second = -self._mu[k, 0], -self._mu[k, 1]
-                self._sum[problem.ends[edge, 0]] -= first
-                self._sum[problem.ends[edge, 1]] -= second
+                self._sum[problem.ends[edge][0]] -= first
+                self._sum[problem.ends[edge][1]] -= second
                 total += max(max(0.0, first),
                              max(second, self._pair[edge] + first + second))
             total += self._cover_attraction(problem)
@@ -333,7 +333,7 @@ cdef class MAPBinaryGDMMState:
                     total += self._sum[variable]
         return total
 
-    cdef double _cover_attraction(self, MAPProblem problem) noexcept nogil:
+    cdef double _cover_attraction(self, Problem problem) noexcept nogil:
         """Return what edges that are left out add to the bound, after their ends paid.
 
         With multipliers mu_u, mu_v >= 0 of sum <= c_f, such an edge adds c_f - mu_u -
@@ -347,7 +347,7 @@ cdef class MAPBinaryGDMMState:
             if self._edge_is_active[edge] or rest <= 0.0:
                 continue
             for side in range(2):
-                end = problem.ends[edge, side]
+                end = problem.ends[edge][side]
                 paid = min(rest, max(0.0, -self._sum[end]))
                 self._sum[end] += paid
                 rest -= paid
@@ -367,7 +367,7 @@ cdef class MAPBinaryGDMMState:
         labeling : ndarray of shape (n_variables,), int32
             A labeling that no flip improves.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, best
         cdef int32_t[::1] states = np.array(labeling, dtype=np.int32)
         # what turning each variable on gains, given the others; flips keep it right
@@ -375,8 +375,8 @@ cdef class MAPBinaryGDMMState:
         with nogil:
             for edge in range(problem.n_edges):
                 for side in range(2):
-                    if states[problem.ends[edge, side]]:
-                        field[problem.ends[edge, 1 - side]] += self._pair[edge]
+                    if states[problem.ends[edge][side]]:
+                        field[problem.ends[edge][1 - side]] += self._pair[edge]
             # each flip raises the score, so that no labeling comes twice
             while True:
                 best = _best_flip(states, field)
@@ -385,7 +385,7 @@ cdef class MAPBinaryGDMMState:
                 self._flip(problem, states, field, best)
         return np.asarray(states)
 
-    cdef void _flip(self, MAPProblem problem, int32_t[::1] states, double[::1] field,
+    cdef void _flip(self, Problem problem, int32_t[::1] states, double[::1] field,
                     Py_ssize_t variable) noexcept nogil:
         """Flip a variable, and add that to the field of its neighbors."""
         cdef Py_ssize_t i, edge

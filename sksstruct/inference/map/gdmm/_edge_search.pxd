@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport TableSpec
 from sksstruct.inference.map.gdmm._slots cimport Active, SlotState
 from sksstruct.inference.map.gdmm._toplists cimport Lists
@@ -33,7 +33,7 @@ cdef class EntrySearch:
     cdef Lists _lists
     cdef int32_t[::1] _order
 
-    cdef int run(self, SlotState state, MAPProblem problem, Py_ssize_t edge,
+    cdef int run(self, SlotState state, Problem problem, Py_ssize_t edge,
                  const double* first, const double* second,
                  Search* search) except -1 nogil
     cdef void _look_at_slots(self, Search* search) noexcept nogil

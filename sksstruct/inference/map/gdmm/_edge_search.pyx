@@ -33,12 +33,12 @@ cdef class EntrySearch:
         Number of table entries read.
     """
 
-    def __cinit__(self, MAPProblem problem, Lists lists):
+    def __cinit__(self, Problem problem, Lists lists):
         # the order of the slots of one end at a time
         self._lists = lists
         self._order = np.empty(problem.max_states, dtype=np.int32)
 
-    cdef int run(self, SlotState state, MAPProblem problem, Py_ssize_t edge,
+    cdef int run(self, SlotState state, Problem problem, Py_ssize_t edge,
                  const double* first, const double* second,
                  Search* search) except -1 nogil:
         """Find the largest theta_f(j, k) - first(j) - second(k), gradients by slot."""
@@ -52,7 +52,7 @@ cdef class EntrySearch:
         search.gradient[0], search.gradient[1] = first, second
         search.best, search.row, search.col = -INFINITY, 0, 0
         for side in range(2):
-            variable = problem.ends[edge, side]
+            variable = problem.ends[edge][side]
             search.n_states[side] = problem.states[variable]
             search.n_slots[side] = state._n_slots[variable]
             search.state[side] = state._state[variable]

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport TableSpec
 from sksstruct.inference.map.gdmm._slots cimport SlotState
 
@@ -18,11 +18,11 @@ cdef class HigherSearch:
     cdef const int32_t** _slot
     cdef Py_ssize_t[::1] _state, _n_states, _stride
 
-    cdef double run(self, SlotState state, MAPProblem problem, Py_ssize_t factor,
+    cdef double run(self, SlotState state, Problem problem, Py_ssize_t factor,
                     bint multipliers, const double* gradient, Py_ssize_t width,
                     Py_ssize_t* found, double* score) except? -1 nogil
-    cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
-    cdef double _run_table(self, SlotState state, MAPProblem problem, Py_ssize_t factor,
+    cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil
+    cdef double _run_table(self, SlotState state, Problem problem, Py_ssize_t factor,
                            double slack, Py_ssize_t* found,
                            double* score) noexcept nogil
     cdef inline double _descent(self, double score, Py_ssize_t arity,

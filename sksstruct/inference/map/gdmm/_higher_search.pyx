@@ -39,9 +39,9 @@ cdef class HigherSearch:
         Number of table entries read.
     """
 
-    def __cinit__(self, MAPProblem problem):
+    def __cinit__(self, Problem problem):
         cdef Py_ssize_t table, n_tables = len(problem.graph.tables)
-        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=1))
+        arity = int(np.diff(problem.arrays.scope_first).max(initial=1))
         self._state, self._n_states, self._stride = (
             np.zeros(arity, dtype=np.intp) for _ in range(3))
         resize(<void**>&self._gradient, arity * sizeof(double*))
@@ -49,7 +49,7 @@ cdef class HigherSearch:
         self._begin = np.full(n_tables, -1, dtype=np.intp)
         self._size = np.zeros(n_tables, dtype=np.intp)
         lists, total = [np.zeros(1, dtype=np.int32)], 1
-        for table in np.unique(np.asarray(problem.table_of)[problem.n_edges:]):
+        for table in np.unique(problem.arrays.table_of[problem.n_edges:]):
             if problem.specs[table].kind != DENSE:
                 continue
             values = problem.graph.tables[table].dense().reshape(-1)
@@ -63,11 +63,11 @@ cdef class HigherSearch:
         free(self._gradient)
         free(self._slot)
 
-    cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Number of entries of a table; zero for a condition."""
         return self._size[problem.table_of[factor]]
 
-    cdef double run(self, SlotState state, MAPProblem problem, Py_ssize_t factor,
+    cdef double run(self, SlotState state, Problem problem, Py_ssize_t factor,
                     bint multipliers, const double* gradient, Py_ssize_t width,
                     Py_ssize_t* found, double* score) except? -1 nogil:
         """Find the entry of largest descent, its score, and the descent.
@@ -98,7 +98,7 @@ cdef class HigherSearch:
 
     # ---- tables ----
 
-    cdef double _run_table(self, SlotState state, MAPProblem problem, Py_ssize_t factor,
+    cdef double _run_table(self, SlotState state, Problem problem, Py_ssize_t factor,
                            double slack, Py_ssize_t* found,
                            double* score) noexcept nogil:
         """Look at the active entries, and then down the list of the table."""

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 
 
 # One end of a factor f, the variable i, by slot: multipliers mu_if and the marginals
@@ -20,7 +20,7 @@ cdef struct Active:
 
 
 cdef class SlotState:
-    cdef MAPProblem problem
+    cdef Problem problem
     cdef public double rho
     cdef readonly double primal_residual, dual_residual
     cdef readonly Py_ssize_t n_active
@@ -39,11 +39,11 @@ cdef class SlotState:
     cdef double[:, ::1] _gradient
     cdef double[::1] _work, _sorted
 
-    cdef Py_ssize_t add_slot(self, MAPProblem problem, Py_ssize_t variable,
+    cdef Py_ssize_t add_slot(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t state) except -1 nogil
     cdef int add_entry(self, Active* active, const int32_t* slots,
                        double score) except -1 nogil
-    cdef int _add_capacity(self, MAPProblem problem,
+    cdef int _add_capacity(self, Problem problem,
                            Py_ssize_t variable) except -1 nogil
     cdef int _cover(self, Py_ssize_t size) except -1 nogil
     cdef int _resize_scratch(self, Py_ssize_t size) except -1

@@ -21,7 +21,7 @@ cdef Py_ssize_t FIRST_CAPACITY = 4
 cdef class SlotState:
     """Storage of x_i, y_f and mu_if; parameters are those of `MAPGDMMState`."""
 
-    def __cinit__(self, MAPProblem problem, lists, double rho, double eta=1.0):
+    def __cinit__(self, Problem problem, lists, double rho, double eta=1.0):
         cdef Py_ssize_t variable, factor, n = problem.n_variables
         cdef Py_ssize_t m = problem.n_factors
         self.problem, self.rho = problem, rho
@@ -30,7 +30,7 @@ cdef class SlotState:
         self._n_ends = problem.scope_first[m]
         self._slot = np.full(problem.first[n], -1, dtype=np.int32)
         self._by_score = np.empty(problem.first[n], dtype=np.int32)
-        unary = np.asarray(problem.unary)
+        unary = problem.arrays.unary
         # searches (7) go down this order, which does not change
         order = np.asarray(self._by_score)
         for variable in range(n):
@@ -79,7 +79,7 @@ cdef class SlotState:
 
     # ---- slots ----
 
-    cdef Py_ssize_t add_slot(self, MAPProblem problem, Py_ssize_t variable,
+    cdef Py_ssize_t add_slot(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t state) except -1 nogil:
         """Give a state a slot; the slot."""
         cdef Py_ssize_t i, slot = self._n_slots[variable]
@@ -97,7 +97,7 @@ cdef class SlotState:
         self._n_slots[variable] = slot + 1
         return slot
 
-    cdef int _add_capacity(self, MAPProblem problem,
+    cdef int _add_capacity(self, Problem problem,
                            Py_ssize_t variable) except -1 nogil:
         """Make room for twice as many slots in all vectors of a variable."""
         cdef Py_ssize_t i, capacity = max(2 * self._capacity[variable], FIRST_CAPACITY)
@@ -180,7 +180,7 @@ cdef class SlotState:
         marginals : ndarray of shape (n_states.sum(),)
             The x_i, one after the other.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k
         cdef double[::1] out = np.zeros(problem.first[self._n_variables])
         for variable in range(self._n_variables):
@@ -198,7 +198,7 @@ cdef class SlotState:
         value : float
             sum_i theta_i' x_i + sum_f theta_f' y_f.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t variable, factor, k
         cdef Active* active
         cdef double total = 0.0
@@ -225,7 +225,7 @@ cdef class SlotState:
         mu : tuple of ndarrays of shape (n_states[i],)
             Multipliers of its ends.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t i, variable, k
         # written out, for tests: kernels never have them so
         out = []

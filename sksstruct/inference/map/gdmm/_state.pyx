@@ -24,7 +24,7 @@ cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem, variable_at
+from sksstruct.inference.map.core._problem cimport Problem, variable_at
 from sksstruct.inference.map.gdmm._higher_search cimport HigherSearch
 from sksstruct.inference.map.gdmm._edge_search cimport EntrySearch, Search
 from sksstruct.inference.map.gdmm._slots cimport (
@@ -70,7 +70,7 @@ cdef class MAPGDMMState(SlotState):
     cdef int32_t[::1] _found_slot
     cdef double _found_score
 
-    def __init__(self, MAPProblem problem, Lists lists, double rho, double eta=1.0):
+    def __init__(self, Problem problem, Lists lists, double rho, double eta=1.0):
         self._eta = eta
         self._search = EntrySearch(problem, lists)
         self._higher = HigherSearch(problem)
@@ -83,7 +83,7 @@ cdef class MAPGDMMState(SlotState):
 
     # ---- a factor ----
 
-    cdef bint _update_factor(self, MAPProblem problem,
+    cdef bint _update_factor(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
         """Search (8) and step (6) for one factor; whether it moved."""
         cdef Active* active = &self._active[factor]
@@ -102,7 +102,7 @@ cdef class MAPGDMMState(SlotState):
         # a step that is too short to matter is no reason for another search
         return moved > STILL
 
-    cdef void _find_gradient(self, MAPProblem problem,
+    cdef void _find_gradient(self, Problem problem,
                              Py_ssize_t factor) noexcept nogil:
         """The d_if of the ends of a factor."""
         cdef Py_ssize_t i, variable, k
@@ -116,7 +116,7 @@ cdef class MAPGDMMState(SlotState):
             for k in range(self._n_slots[variable]):
                 gradient[k] = self.rho * (end.marginal[k] - x[k]) + end.mu[k]
 
-    cdef double _look_for_entry(self, MAPProblem problem, Py_ssize_t factor,
+    cdef double _look_for_entry(self, Problem problem, Py_ssize_t factor,
                                 bint multipliers) except? -1 nogil:
         """The largest descent, of the entry in `_found`; or with multipliers for it."""
         cdef Py_ssize_t first = problem.scope_first[factor]
@@ -136,7 +136,7 @@ cdef class MAPGDMMState(SlotState):
         self._found_score = problem.entry(factor, search.row, search.col)
         return search.best
 
-    cdef int _activate_entry(self, MAPProblem problem,
+    cdef int _activate_entry(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
         """Make the states found an active entry; the first one of a factor is 1."""
         cdef Active* active = &self._active[factor]
@@ -162,7 +162,7 @@ cdef class MAPGDMMState(SlotState):
                 self._gradient[i, slot] += self.rho
         return 0
 
-    cdef double _descend(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double _descend(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Move the marginals of a factor by a step (6), which is left in `_work`.
 
         Returns the squared norm of the step.
@@ -202,7 +202,7 @@ cdef class MAPGDMMState(SlotState):
             moved += self._work[k] * self._work[k]
         return moved
 
-    cdef void _shift(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _shift(self, Problem problem, Py_ssize_t factor,
                      double sign) noexcept nogil:
         """Add the step in `_work` to the marginals M y of all ends, or take it back."""
         cdef const Active* active = &self._active[factor]
@@ -215,7 +215,7 @@ cdef class MAPGDMMState(SlotState):
                 ends[i].marginal[slot[i]] += sign * self._work[k]
             slot += active.arity
 
-    cdef double _change(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double _change(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """|M step|^2 for the step in `_work`, which M y has in it."""
         # without another array: step' M' (M step), where M y before is in the gradient
         cdef const Active* active = &self._active[factor]
@@ -275,7 +275,7 @@ cdef class MAPGDMMState(SlotState):
 
     # ---- a variable ----
 
-    cdef int _update_variable(self, MAPProblem problem, Py_ssize_t variable,
+    cdef int _update_variable(self, Problem problem, Py_ssize_t variable,
                               bint multipliers) except -1 nogil:
         """Search (7), projection (4) and multipliers (9) for one variable."""
         cdef Py_ssize_t degree = (problem.in_first[variable + 1]
@@ -288,7 +288,7 @@ cdef class MAPGDMMState(SlotState):
         self._update_multipliers(problem, variable, multipliers)
         return 0
 
-    cdef int _activate_state(self, MAPProblem problem, Py_ssize_t variable,
+    cdef int _activate_state(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t degree) except -1 nogil:
         """Search (7): a slot for the best state without, if it would be positive."""
         # outside of the slots the gradient is -theta_i: the best is the next by score
@@ -306,7 +306,7 @@ cdef class MAPGDMMState(SlotState):
             self.add_slot(problem, variable, state)
         return 0
 
-    cdef void _project(self, MAPProblem problem, Py_ssize_t variable,
+    cdef void _project(self, Problem problem, Py_ssize_t variable,
                        Py_ssize_t degree) noexcept nogil:
         """Projection (4): x_i, and what it adds to the dual residual."""
         # again: the slot that the search has made may be one more
@@ -322,7 +322,7 @@ cdef class MAPGDMMState(SlotState):
             x[k] = value
         self.dual_residual += self.rho * self.rho * degree * moved
 
-    cdef double _average(self, MAPProblem problem, Py_ssize_t variable,
+    cdef double _average(self, Problem problem, Py_ssize_t variable,
                          Py_ssize_t degree) noexcept nogil:
         """`_work` = what (4) projects, the mean over factors; the threshold of that."""
         cdef Py_ssize_t i, k, n = self._n_slots[variable]
@@ -339,7 +339,7 @@ cdef class MAPGDMMState(SlotState):
             self._work[k] /= degree
         return self._threshold(&self._work[0], n)
 
-    cdef void _update_multipliers(self, MAPProblem problem, Py_ssize_t variable,
+    cdef void _update_multipliers(self, Problem problem, Py_ssize_t variable,
                                   bint multipliers) noexcept nogil:
         """Multipliers (9), if they move at all, and the primal residual."""
         cdef const double* x = self._x[variable]
@@ -367,7 +367,7 @@ cdef class MAPGDMMState(SlotState):
         multipliers : bool, default=True
             Whether to update the multipliers as well.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t factor, variable, _k
         with nogil:
             self.primal_residual = self.dual_residual = 0.0
@@ -393,7 +393,7 @@ cdef class MAPGDMMState(SlotState):
         bound : float
             sum_i max(theta_i + sum_f mu_if) + sum_f max(theta_f - M' mu_f).
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t variable, factor
         cdef double total = 0.0
         with nogil:
@@ -407,7 +407,7 @@ cdef class MAPGDMMState(SlotState):
                 total += self._look_for_entry(problem, factor, True)
         return total
 
-    cdef inline double _work_of(self, MAPProblem problem,
+    cdef inline double _work_of(self, Problem problem,
                                 Py_ssize_t factor) noexcept nogil:
         """About the work of a search, in entries of tables."""
         cdef Py_ssize_t i
@@ -418,7 +418,7 @@ cdef class MAPGDMMState(SlotState):
             total += problem.states[variable_at(problem, factor, i)]
         return total
 
-    cdef double _best_state(self, MAPProblem problem,
+    cdef double _best_state(self, Problem problem,
                             Py_ssize_t variable) noexcept nogil:
         """Largest theta_i + sum_f mu_if of a variable."""
         cdef const double* unary = &problem.unary[problem.first[variable]]
@@ -448,7 +448,7 @@ cdef class MAPGDMMState(SlotState):
         value : float
             -value() + sum mu' (M y - x) + rho / 2 sum |M y - x|^2.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t variable, i, k
         cdef End* end
         cdef double difference, total = -self.value()

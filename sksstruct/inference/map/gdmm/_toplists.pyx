@@ -11,7 +11,7 @@ import numpy as np
 cimport cython
 from libc.stdlib cimport calloc, free
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport DENSE, POTTS, entry_of
 from sksstruct.utils._memory cimport resize
 
@@ -38,7 +38,7 @@ cdef class Lists:
         Number of entries in lists.
     """
 
-    def __cinit__(self, MAPProblem problem, bint sorted_lines=True):
+    def __cinit__(self, Problem problem, bint sorted_lines=True):
         cdef Py_ssize_t table, n_tables = len(problem.graph.tables)
         cdef const TableSpec* spec
         # tables are the problem's, and are gone with it

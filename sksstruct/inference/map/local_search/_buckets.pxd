@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.local_search._order cimport (
     MAX_NEIGHBORS, EliminationOrder,
 )
@@ -30,17 +30,17 @@ cdef class Buckets:
     # states that make room for others while a factor is read
     cdef int32_t[::1] _kept
 
-    cdef int load(self, MAPProblem problem, Window window, EliminationOrder order,
+    cdef int load(self, Problem problem, Window window, EliminationOrder order,
                   int32_t* labeling) except -1 nogil
-    cdef double value(self, MAPProblem problem, Window window,
+    cdef double value(self, Problem problem, Window window,
                       const int32_t* labeling) noexcept nogil
     cdef Py_ssize_t add(self, Py_ssize_t n_entries) except -1 nogil
     cdef void file(self, EliminationOrder order, Py_ssize_t part) noexcept nogil
-    cdef int _load_variable(self, MAPProblem problem, Window window,
+    cdef int _load_variable(self, Problem problem, Window window,
                             EliminationOrder order, const int32_t* labeling,
                             Py_ssize_t place) except -1 nogil
-    cdef int _load_edge(self, MAPProblem problem, Window window, EliminationOrder order,
+    cdef int _load_edge(self, Problem problem, Window window, EliminationOrder order,
                         Py_ssize_t edge) except -1 nogil
-    cdef int _load_factor(self, MAPProblem problem, Window window,
+    cdef int _load_factor(self, Problem problem, Window window,
                           EliminationOrder order, int32_t* labeling,
                           Py_ssize_t factor) except -1 nogil

@@ -20,7 +20,7 @@ from sksstruct.utils._memory cimport reserve
 cdef class Buckets:
     """Buckets for windows of a problem; arrays grow with the largest window."""
 
-    def __cinit__(self, MAPProblem problem):
+    def __cinit__(self, Problem problem):
         self.head = np.zeros(problem.n_variables, dtype=np.intp)
         self._kept = np.zeros(problem.n_variables, dtype=np.int32)
 
@@ -57,7 +57,7 @@ cdef class Buckets:
         table.next = self.head[place]
         self.head[place] = part
 
-    cdef int load(self, MAPProblem problem, Window window, EliminationOrder order,
+    cdef int load(self, Problem problem, Window window, EliminationOrder order,
                   int32_t* labeling) except -1 nogil:
         """Fill the buckets with the scores of a window, given the labeling outside.
 
@@ -79,8 +79,8 @@ cdef class Buckets:
             for i in range(problem.in_first[variable],
                            problem.in_larger[variable]):
                 edge = problem.in_factor[i]
-                if (problem.ends[edge, 0] == variable
-                        and window.place[problem.ends[edge, 1]] >= 0):
+                if (problem.ends[edge][0] == variable
+                        and window.place[problem.ends[edge][1]] >= 0):
                     self._load_edge(problem, window, order, edge)
             for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
                 # and every larger factor with its first variable that is inside
@@ -89,7 +89,7 @@ cdef class Buckets:
                     self._load_factor(problem, window, order, labeling, factor)
         return 0
 
-    cdef int _load_variable(self, MAPProblem problem, Window window,
+    cdef int _load_variable(self, Problem problem, Window window,
                             EliminationOrder order, const int32_t* labeling,
                             Py_ssize_t place) except -1 nogil:
         """Add the scores of one variable, given its neighbors outside of the window."""
@@ -113,11 +113,11 @@ cdef class Buckets:
         self.file(order, part)
         return 0
 
-    cdef int _load_edge(self, MAPProblem problem, Window window,
+    cdef int _load_edge(self, Problem problem, Window window,
                         EliminationOrder order,
                         Py_ssize_t edge) except -1 nogil:
         """Add the scores of an edge inside of the window."""
-        cdef Py_ssize_t first = problem.ends[edge, 0], second = problem.ends[edge, 1]
+        cdef Py_ssize_t first = problem.ends[edge][0], second = problem.ends[edge][1]
         cdef Py_ssize_t n_rows = window.n_candidates[first]
         cdef Py_ssize_t n_cols = window.n_candidates[second]
         cdef Py_ssize_t part = self.add(n_rows * n_cols), i, j
@@ -135,7 +135,7 @@ cdef class Buckets:
         self.file(order, part)
         return 0
 
-    cdef int _load_factor(self, MAPProblem problem, Window window,
+    cdef int _load_factor(self, Problem problem, Window window,
                           EliminationOrder order, int32_t* labeling,
                           Py_ssize_t factor) except -1 nogil:
         """Add the scores of a larger factor, given its variables outside."""
@@ -170,7 +170,7 @@ cdef class Buckets:
         self.file(order, part)
         return 0
 
-    cdef double value(self, MAPProblem problem, Window window,
+    cdef double value(self, Problem problem, Window window,
                       const int32_t* labeling) noexcept nogil:
         """Sum of the entries of all parts at a labeling, whose states are candidates.
         """
@@ -192,7 +192,7 @@ cdef class Buckets:
         return total
 
 
-cdef inline Py_ssize_t _first_inside(MAPProblem problem, Window window,
+cdef inline Py_ssize_t _first_inside(Problem problem, Window window,
                                      Py_ssize_t factor) noexcept nogil:
     """The first variable of a larger factor that is in the window; -1: none is."""
     cdef Py_ssize_t i

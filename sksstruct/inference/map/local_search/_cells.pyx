@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcmp
 
 from sksstruct.inference.map.core._problem cimport (
-    MAPProblem, arity_of, variable_at,
+    Problem, arity_of, variable_at,
 )
 
 # Cells of variables that have none, or none yet.
@@ -51,7 +51,7 @@ cdef class Cells:
         Number of cells in the scope of each factor, edges first.
     """
 
-    cdef MAPProblem _problem
+    cdef Problem _problem
     cdef const int32_t[:, ::1] _labelings
     # by variable: which labelings agree, as the number of a class for each of them
     cdef uint8_t[:, ::1] _classes
@@ -62,7 +62,7 @@ cdef class Cells:
     cdef readonly object cell, first, labeling, n_touched
     cdef int32_t[::1] _n_touched
 
-    def __init__(self, MAPProblem problem, labelings):
+    def __init__(self, Problem problem, labelings):
         n = problem.n_variables
         self._problem = problem
         self._labelings = np.ascontiguousarray(labelings, dtype=np.int32)
@@ -81,7 +81,7 @@ cdef class Cells:
         self._find_states()
         self.n_touched = np.zeros(problem.n_factors, dtype=np.int32)
         self._n_touched = self.n_touched
-        widest = np.diff(problem.scope_first).max(initial=2)
+        widest = np.diff(problem.arrays.scope_first).max(initial=2)
         self._touched = np.zeros(widest, dtype=np.int32)
         self._count_touched()
 
@@ -113,7 +113,7 @@ cdef class Cells:
                 self._grow(self._problem, variable)
                 self.n_cells += 1
 
-    cdef void _grow(self, MAPProblem problem, Py_ssize_t start) noexcept nogil:
+    cdef void _grow(self, Problem problem, Py_ssize_t start) noexcept nogil:
         """Make the next cell, of all variables like one that are connected to it."""
         cdef Py_ssize_t head = 0, size = 1, i, k, variable, factor
         # a queue of variables, whose neighbors have to be looked at
@@ -226,7 +226,7 @@ cdef class Cells:
         unaries : ndarray of shape (first[-1],)
             The scores.
         """
-        cdef MAPProblem problem = self._problem
+        cdef Problem problem = self._problem
         cdef double[::1] out = np.zeros(self._first[self.n_cells])
         cdef Py_ssize_t variable, cell, k, i, factor
         with nogil:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map.core._index import offsets
-from sksstruct.inference.map.core._problem import MAPProblem
+from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.local_search._cells import Cells
 from sksstruct.inference.map.local_search._search import LocalSearch
 

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, uint64_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.local_search._buckets cimport Buckets, Part
 from sksstruct.inference.map.local_search._order cimport (
     MAX_NEIGHBORS, EliminationOrder,
@@ -44,15 +44,15 @@ cdef class Elimination:
     cdef Py_ssize_t _n_choices, _choices_capacity
     cdef double _maximum
 
-    cdef double improve(self, MAPProblem problem, int32_t* labeling,
+    cdef double improve(self, Problem problem, int32_t* labeling,
                         const int32_t* variables, Py_ssize_t size, double budget,
                         double total, uint64_t* random) except? -1.0 nogil
-    cdef bint _maximize(self, MAPProblem problem) except -1 nogil
+    cdef bint _maximize(self, Problem problem) except -1 nogil
     cdef Py_ssize_t _prepare(self, EliminationOrder order,
                              Py_ssize_t place) except -1 nogil
     cdef bint _open_bucket(self, Scan* scan, Py_ssize_t place,
                            const Part* made) noexcept nogil
     cdef void _visit(self, Scan* scan, Py_ssize_t place, double* out) noexcept nogil
-    cdef void _read_off(self, MAPProblem problem, int32_t* labeling) noexcept nogil
+    cdef void _read_off(self, Problem problem, int32_t* labeling) noexcept nogil
     cdef void _open_part(self, Scan* scan, Py_ssize_t place, const Part* made,
                          const Part* part) noexcept nogil

@@ -33,7 +33,7 @@ cdef class Elimination:
         Whether all variables of the last move could change.
     """
 
-    def __cinit__(self, MAPProblem problem):
+    def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
         self.window = Window(problem)
         self.order = EliminationOrder(problem)
@@ -45,7 +45,7 @@ cdef class Elimination:
     def __dealloc__(self):
         free(self._choices)
 
-    def fits(self, MAPProblem problem, double total):
+    def fits(self, Problem problem, double total):
         """Return whether all variables can be eliminated with so many entries.
 
         Parameters
@@ -72,7 +72,7 @@ cdef class Elimination:
             self.order.plan(problem, self.window, total, total, True, &unused)
         return self.order.n_fixed == 0
 
-    cdef double improve(self, MAPProblem problem, int32_t* labeling,
+    cdef double improve(self, Problem problem, int32_t* labeling,
                         const int32_t* variables, Py_ssize_t size, double budget,
                         double total, uint64_t* random) except? -1.0 nogil:
         """Give the variables of a window their best states; the gain in score.
@@ -98,7 +98,7 @@ cdef class Elimination:
         self.solved = self.order.n_fixed == 0
         return self._maximum - before
 
-    cdef bint _maximize(self, MAPProblem problem) except -1 nogil:
+    cdef bint _maximize(self, Problem problem) except -1 nogil:
         """Eliminate the variables in order; False: no time, or a bucket is too full."""
         cdef Py_ssize_t rank, place, made
         cdef const Part* table
@@ -212,7 +212,7 @@ cdef class Elimination:
             choice[entry] = best
             _step(scan)
 
-    cdef void _read_off(self, MAPProblem problem, int32_t* labeling) noexcept nogil:
+    cdef void _read_off(self, Problem problem, int32_t* labeling) noexcept nogil:
         """Give the variables their best states, the last one eliminated first."""
         cdef Py_ssize_t rank, place, k, other, entry, variable
         for rank in range(self.order.n_eliminated - 1, -1, -1):

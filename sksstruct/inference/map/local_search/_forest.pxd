@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, uint64_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.utils._random cimport random_below
 
 
@@ -21,21 +21,21 @@ cdef class Forest:
     cdef double[::1] _scores, _out
 
     cdef void clear(self) noexcept nogil
-    cdef void condition(self, MAPProblem problem, int32_t* labeling,
+    cdef void condition(self, Problem problem, int32_t* labeling,
                         Py_ssize_t variable, double* out) noexcept nogil
-    cdef double improve(self, MAPProblem problem, int32_t* labeling, int32_t* window,
+    cdef double improve(self, Problem problem, int32_t* labeling, int32_t* window,
                         Py_ssize_t size, uint64_t* random) noexcept nogil
-    cdef bint _closes_cycle(self, MAPProblem problem,
+    cdef bint _closes_cycle(self, Problem problem,
                             Py_ssize_t variable) noexcept nogil
-    cdef void _take(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil
-    cdef void _orient(self, MAPProblem problem, const int32_t* window,
+    cdef void _take(self, Problem problem, Py_ssize_t variable) noexcept nogil
+    cdef void _orient(self, Problem problem, const int32_t* window,
                       Py_ssize_t size) noexcept nogil
     cdef void _enqueue(self, Py_ssize_t variable, Py_ssize_t parent,
                        Py_ssize_t edge) noexcept nogil
-    cdef double _condition_all(self, MAPProblem problem,
+    cdef double _condition_all(self, Problem problem,
                                int32_t* labeling) noexcept nogil
-    cdef void _send_to_roots(self, MAPProblem problem) noexcept nogil
-    cdef double _read_off(self, MAPProblem problem, int32_t* labeling,
+    cdef void _send_to_roots(self, Problem problem) noexcept nogil
+    cdef double _read_off(self, Problem problem, int32_t* labeling,
                           uint64_t* random) noexcept nogil
 
 

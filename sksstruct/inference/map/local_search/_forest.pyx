@@ -25,7 +25,7 @@ cdef enum:
 cdef class Forest:
     """Forests in windows of a problem."""
 
-    def __cinit__(self, MAPProblem problem):
+    def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
         self._taken, self._touched, self._touched_by = (
             np.zeros(n, dtype=np.int32) for _ in range(3))
@@ -42,7 +42,7 @@ cdef class Forest:
         """Take no variable: what earlier moves took counts no more."""
         self._move += 1
 
-    cdef void condition(self, MAPProblem problem, int32_t* labeling,
+    cdef void condition(self, Problem problem, int32_t* labeling,
                         Py_ssize_t variable, double* out) noexcept nogil:
         """Scores of the states of a variable given all others outside of the forest."""
         cdef Py_ssize_t i, edge, other
@@ -54,7 +54,7 @@ cdef class Forest:
             edge = problem.in_factor[i]
             other = other_end(problem, edge, variable)
             if self._taken[other] != self._move:
-                problem.add_states(edge, problem.ends[edge, 0] == variable,
+                problem.add_states(edge, problem.ends[edge][0] == variable,
                                    labeling[other], out)
         # scores of larger factors are functions of a labeling: write each state into it
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
@@ -63,7 +63,7 @@ cdef class Forest:
                 out[state] += problem.higher_entry(problem.in_factor[i], labeling)
         labeling[variable] = present
 
-    cdef double improve(self, MAPProblem problem, int32_t* labeling, int32_t* window,
+    cdef double improve(self, Problem problem, int32_t* labeling, int32_t* window,
                         Py_ssize_t size, uint64_t* random) noexcept nogil:
         """Give a random forest in a window its best states; the gain in score.
 
@@ -85,7 +85,7 @@ cdef class Forest:
 
     # ---- the forest ----
 
-    cdef bint _closes_cycle(self, MAPProblem problem,
+    cdef bint _closes_cycle(self, Problem problem,
                             Py_ssize_t variable) noexcept nogil:
         """Whether a variable shares a factor with the forest or meets a tree twice."""
         cdef Py_ssize_t i, other, root
@@ -105,7 +105,7 @@ cdef class Forest:
             self._touched_by[root], self._touched[root] = variable, self._move
         return False
 
-    cdef void _take(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
+    cdef void _take(self, Problem problem, Py_ssize_t variable) noexcept nogil:
         """Add a variable to the forest: it joins the trees of its neighbors."""
         cdef Py_ssize_t i, other
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
@@ -119,7 +119,7 @@ cdef class Forest:
             if self._taken[other] == self._move:
                 self._root[root_of(&self._root[0], other)] = variable
 
-    cdef void _orient(self, MAPProblem problem, const int32_t* window,
+    cdef void _orient(self, Problem problem, const int32_t* window,
                       Py_ssize_t size) noexcept nogil:
         """Queue the variables of the forest, parents before their children."""
         cdef Py_ssize_t i, k, edge, variable, other, head = 0
@@ -152,7 +152,7 @@ cdef class Forest:
 
     # ---- max-product ----
 
-    cdef double _condition_all(self, MAPProblem problem,
+    cdef double _condition_all(self, Problem problem,
                                int32_t* labeling) noexcept nogil:
         """Scores of all states given the others; the score of the labeling by them."""
         cdef Py_ssize_t i, variable, edge
@@ -167,11 +167,11 @@ cdef class Forest:
             # every edge of the forest once, with the child
             if self._parent[variable] != NOBODY:
                 edge = self._parent_edge[variable]
-                total += problem.entry(edge, labeling[problem.ends[edge, 0]],
-                                       labeling[problem.ends[edge, 1]])
+                total += problem.entry(edge, labeling[problem.ends[edge][0]],
+                                       labeling[problem.ends[edge][1]])
         return total
 
-    cdef void _send_to_roots(self, MAPProblem problem) noexcept nogil:
+    cdef void _send_to_roots(self, Problem problem) noexcept nogil:
         """Add to the scores of each variable the messages of its children."""
         cdef Py_ssize_t i, k, variable, parent, edge
         cdef double* out = &self._out[0]
@@ -183,13 +183,13 @@ cdef class Forest:
             if parent == NOBODY:
                 continue
             # backward where the child is the second end
-            problem.message(edge, problem.ends[edge, 1] == variable,
+            problem.message(edge, problem.ends[edge][1] == variable,
                             &self._scores[problem.first[variable]], out)
             scores = &self._scores[problem.first[parent]]
             for k in range(problem.states[parent]):
                 scores[k] += out[k]
 
-    cdef double _read_off(self, MAPProblem problem, int32_t* labeling,
+    cdef double _read_off(self, Problem problem, int32_t* labeling,
                           uint64_t* random) noexcept nogil:
         """Give all variables their best states, parents first; the score of these."""
         cdef Py_ssize_t i, variable, parent, edge, best
@@ -201,7 +201,7 @@ cdef class Forest:
             scores = &self._scores[problem.first[variable]]
             # the parent has its state now, which leaves the scores of the child alone
             if parent != NOBODY:
-                problem.add_states(edge, problem.ends[edge, 0] == variable,
+                problem.add_states(edge, problem.ends[edge][0] == variable,
                                    labeling[parent], scores)
             # random among ties, so that searches do not go in circles
             best = pick_best(scores, problem.states[variable], random)

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, uint64_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.local_search._window cimport Window
 
 cdef enum:
@@ -24,12 +24,12 @@ cdef class EliminationOrder:
     cdef Py_ssize_t _end, _n_leaves
     cdef double _spent
 
-    cdef bint plan(self, MAPProblem problem, Window window, double budget, double total,
+    cdef bint plan(self, Problem problem, Window window, double budget, double total,
                    bint all_or_nothing, uint64_t* random) noexcept nogil
-    cdef void _connect(self, MAPProblem problem, Window window) noexcept nogil
-    cdef bint _connect_edges(self, MAPProblem problem, Window window,
+    cdef void _connect(self, Problem problem, Window window) noexcept nogil
+    cdef bint _connect_edges(self, Problem problem, Window window,
                              Py_ssize_t place) noexcept nogil
-    cdef bint _connect_factors(self, MAPProblem problem, Window window,
+    cdef bint _connect_factors(self, Problem problem, Window window,
                                Py_ssize_t place) noexcept nogil
     cdef bint _link(self, Py_ssize_t place, Py_ssize_t other) noexcept nogil
     cdef void _unlink(self, Py_ssize_t place) noexcept nogil

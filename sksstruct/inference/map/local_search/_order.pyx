@@ -38,7 +38,7 @@ cdef class EliminationOrder:
         Number of entries read to eliminate the others.
     """
 
-    def __cinit__(self, MAPProblem problem):
+    def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
         self.neighbors = np.empty((n, MAX_NEIGHBORS), dtype=np.int32)
         self.n_neighbors, self.rank, self.order, self._index = (
@@ -47,7 +47,7 @@ cdef class EliminationOrder:
         # neighbors of each other
         self._leaves = np.zeros(3 * n + 1, dtype=np.int32)
 
-    cdef bint plan(self, MAPProblem problem, Window window, double budget, double total,
+    cdef bint plan(self, Problem problem, Window window, double budget, double total,
                    bint all_or_nothing, uint64_t* random) noexcept nogil:
         """Order the variables of a window; whether any of them can be eliminated.
 
@@ -86,7 +86,7 @@ cdef class EliminationOrder:
 
     # ---- the graph of neighbors ----
 
-    cdef void _connect(self, MAPProblem problem, Window window) noexcept nogil:
+    cdef void _connect(self, Problem problem, Window window) noexcept nogil:
         """Find the neighbors of all places; where there are too many, a state is kept.
         """
         cdef Py_ssize_t place, variable, degree
@@ -104,7 +104,7 @@ cdef class EliminationOrder:
                     or not self._connect_factors(problem, window, place)):
                 self._keep(window, place)
 
-    cdef bint _connect_edges(self, MAPProblem problem, Window window,
+    cdef bint _connect_edges(self, Problem problem, Window window,
                              Py_ssize_t place) noexcept nogil:
         """Link a place to earlier ones that share an edge; False: too many."""
         cdef Py_ssize_t i, other, variable = window.variable[place]
@@ -119,7 +119,7 @@ cdef class EliminationOrder:
             self._keep(window, other)
         return True
 
-    cdef bint _connect_factors(self, MAPProblem problem, Window window,
+    cdef bint _connect_factors(self, Problem problem, Window window,
                                Py_ssize_t place) noexcept nogil:
         """Link a place to earlier ones that share a larger factor; False: too many."""
         cdef Py_ssize_t i, k, factor, other, variable = window.variable[place]

@@ -18,7 +18,7 @@ from libc.math cimport log as log_of
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
-from sksstruct.inference.map.core._problem cimport MAPProblem, other_end
+from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.inference.map.local_search._elimination cimport Elimination
 from sksstruct.inference.map.local_search._forest cimport Forest, pick_best
 from sksstruct.utils._random cimport random_below
@@ -59,7 +59,7 @@ cdef class LocalSearch:
         Number of variables that the moves of the last `anneal` visited.
     """
 
-    cdef MAPProblem problem
+    cdef Problem problem
     cdef readonly Elimination elimination
     cdef readonly double gain
     cdef readonly Py_ssize_t visited
@@ -75,7 +75,7 @@ cdef class LocalSearch:
     # of all kicks of the present annealing: how many, and what they cost
     cdef double _n_kicks, _kick_cost
 
-    def __init__(self, MAPProblem problem, labeling, seed):
+    def __init__(self, Problem problem, labeling, seed):
         # scratch for all moves: none of them allocates, but for tables that grow
         n = problem.n_variables
         self.problem = problem
@@ -104,7 +104,7 @@ cdef class LocalSearch:
         gain : float
             Total gain in score so far.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t variable, _k
         cdef double gain, total
         # in the order of the variables: what one has gained the next one sees at once
@@ -135,7 +135,7 @@ cdef class LocalSearch:
         gain : float
             Total gain in score so far.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t _k
         # each forest leaves out other variables, so that a few moves change all
         with nogil:
@@ -166,7 +166,7 @@ cdef class LocalSearch:
         gain : float
             Total gain in score so far.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t start, size, _k
         with nogil:
             for _k in range(moves):
@@ -193,7 +193,7 @@ cdef class LocalSearch:
         solved : bool
             Whether all variables could change.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         # otherwise the move would take the time of a large window for little gain
         if not self.elimination.fits(problem, total):
             return False
@@ -211,7 +211,7 @@ cdef class LocalSearch:
         labeling : ndarray of shape (n_variables,), or None
             Where to continue; None: random states.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t variable
         if labeling is not None:
             np.asarray(self._labeling)[:] = labeling
@@ -226,7 +226,7 @@ cdef class LocalSearch:
         self._best[:] = self._labeling
         self.gain = self._present_gain = 0.0
 
-    cdef void _record(self, MAPProblem problem, double gain) noexcept nogil:
+    cdef void _record(self, Problem problem, double gain) noexcept nogil:
         """Note that the present labeling has gained; it may be the best now."""
         # the labeling is copied only where it is better than ever before
         self._present_gain += gain
@@ -235,7 +235,7 @@ cdef class LocalSearch:
             memcpy(&self._best[0], &self._labeling[0],
                    problem.n_variables * sizeof(int32_t))
 
-    cdef double _improve_variable(self, MAPProblem problem,
+    cdef double _improve_variable(self, Problem problem,
                                   Py_ssize_t variable) noexcept nogil:
         """Give a variable its best state; the gain."""
         cdef double* scores = &self._scores[0]
@@ -251,7 +251,7 @@ cdef class LocalSearch:
             self._labeling[variable] = best
         return gain
 
-    cdef double _improve_window(self, MAPProblem problem, Py_ssize_t size,
+    cdef double _improve_window(self, Problem problem, Py_ssize_t size,
                                 double budget, double total) except? -1.0 nogil:
         """Give the variables of the window their best states; the gain."""
         return self.elimination.improve(problem, &self._labeling[0], &self._window[0],
@@ -259,13 +259,13 @@ cdef class LocalSearch:
 
     # ---- windows ----
 
-    cdef void _enter_all(self, MAPProblem problem) noexcept nogil:
+    cdef void _enter_all(self, Problem problem) noexcept nogil:
         """A window of all variables."""
         cdef Py_ssize_t variable
         for variable in range(problem.n_variables):
             self._window[variable] = variable
 
-    cdef Py_ssize_t _enter_around(self, MAPProblem problem, Py_ssize_t start,
+    cdef Py_ssize_t _enter_around(self, Problem problem, Py_ssize_t start,
                                   Py_ssize_t limit) noexcept nogil:
         """A window of the variables next to one, breadth first; its size."""
         cdef Py_ssize_t head = 0, size = 1, i, k, variable, begin, degree, shift, factor
@@ -327,7 +327,7 @@ cdef class LocalSearch:
         gain : float
             Total gain in score of the best labeling so far.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t log = 1
         # windows of 2, 4, 8, ... variables, each size as often as the others
         while (2 << log) < problem.n_variables:
@@ -344,7 +344,7 @@ cdef class LocalSearch:
                 self._present_gain = self.gain
         return self.gain
 
-    cdef int _anneal_once(self, MAPProblem problem, Py_ssize_t work, double heat,
+    cdef int _anneal_once(self, Problem problem, Py_ssize_t work, double heat,
                           double cold, double budget, Py_ssize_t width,
                           Py_ssize_t log) except -1 nogil:
         """One round: kicks and moves in a random window, kept or taken back."""
@@ -392,7 +392,7 @@ cdef class LocalSearch:
         for i in range(size):
             self._labeling[self._saved_window[i]] = self._saved_states[i]
 
-    cdef double _kick_some(self, MAPProblem problem, Py_ssize_t size) noexcept nogil:
+    cdef double _kick_some(self, Problem problem, Py_ssize_t size) noexcept nogil:
         """Kick up to nine variables of a window; the gain, negative as a rule."""
         cdef Py_ssize_t kicks = 1 + random_below(&self._random, 1 + min(size, 16) // 2)
         cdef Py_ssize_t variable, _k
@@ -406,7 +406,7 @@ cdef class LocalSearch:
         self._n_kicks += kicks
         return total
 
-    cdef double _kick(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
+    cdef double _kick(self, Problem problem, Py_ssize_t variable) noexcept nogil:
         """Give a variable the best of up to three random states; the gain."""
         cdef double* scores = &self._scores[0]
         cdef Py_ssize_t n = problem.states[variable], state, present, _k

@@ -19,7 +19,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from sksstruct.inference.map.core._problem cimport MAPProblem, other_end
+from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.utils._random cimport random_below
 
 # Variables that are compared for a step.
@@ -63,7 +63,7 @@ cdef class WeightedSearch:
         Number of factors that the current labeling violates.
     """
 
-    cdef MAPProblem problem
+    cdef Problem problem
     cdef readonly double gain
     cdef double _present_gain, _limit, _unit
     cdef Py_ssize_t _taboo
@@ -88,7 +88,7 @@ cdef class WeightedSearch:
     # entries of an edge for two states of one end
     cdef double[::1] _old, _new
 
-    def __init__(self, MAPProblem problem, labeling, seed, highest, limit, unit,
+    def __init__(self, Problem problem, labeling, seed, highest, limit, unit,
                  Py_ssize_t taboo=8):
         # scratch for all steps: none of them allocates
         n, n_factors = problem.n_variables, problem.n_factors
@@ -128,7 +128,7 @@ cdef class WeightedSearch:
         gain : float
             Difference between the scores of the best and of the first labeling.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef double left = work, used
         cdef Py_ssize_t variable
         with nogil:
@@ -155,7 +155,7 @@ cdef class WeightedSearch:
             self._record(problem)
         return self.gain
 
-    cdef void _record(self, MAPProblem problem) noexcept nogil:
+    cdef void _record(self, Problem problem) noexcept nogil:
         """Keep the present labeling if its score is the best."""
         # by the score itself, whatever the weights are
         if self._present_gain > self.gain + 1e-9 * self._unit:
@@ -171,7 +171,7 @@ cdef class WeightedSearch:
             return self._highest[factor] - self._weight[factor]
         return entry
 
-    cdef void _fill(self, MAPProblem problem) noexcept nogil:
+    cdef void _fill(self, Problem problem) noexcept nogil:
         """Find out all effects and violations."""
         cdef Py_ssize_t k, v, factor
         self.n_violated = self._n_rising = 0
@@ -190,7 +190,7 @@ cdef class WeightedSearch:
         for v in range(problem.n_variables):
             self._rank(problem, v)
 
-    cdef void _add_around(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _add_around(self, Problem problem, Py_ssize_t factor,
                           Py_ssize_t variable, double sign) noexcept nogil:
         """Add the effects of a factor on all its variables but one (-1: on all)."""
         cdef Py_ssize_t k, other
@@ -203,16 +203,16 @@ cdef class WeightedSearch:
             else:
                 self._add_factor(problem, factor, other, sign)
 
-    cdef void _rank_all(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef void _rank_all(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Find the best other states of all variables of a factor."""
         cdef Py_ssize_t k
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             self._rank(problem, problem.scope[k])
 
-    cdef void _add_edge(self, MAPProblem problem, Py_ssize_t edge, Py_ssize_t other,
+    cdef void _add_edge(self, Problem problem, Py_ssize_t edge, Py_ssize_t other,
                         double sign) noexcept nogil:
         """Add the effects of an edge on one of its ends, given the other end."""
-        cdef bint backward = problem.ends[edge, 0] == other
+        cdef bint backward = problem.ends[edge][0] == other
         cdef Py_ssize_t known = other_end(problem, edge, other), k
         cdef double* value = &self._value[problem.first[other]]
         cdef double* row = &self._new[0]
@@ -223,7 +223,7 @@ cdef class WeightedSearch:
         for k in range(problem.states[other]):
             value[k] += sign * self._worth(edge, row[k])
 
-    cdef void _add_factor(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t other,
+    cdef void _add_factor(self, Problem problem, Py_ssize_t factor, Py_ssize_t other,
                           double sign) noexcept nogil:
         """Add the effects of a larger factor on a variable, given the others."""
         cdef double* value = &self._value[problem.first[other]]
@@ -237,7 +237,7 @@ cdef class WeightedSearch:
                 factor, problem.higher_entry(factor, &self._labeling[0]))
         self._labeling[other] = present
 
-    cdef double _check(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double _check(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """List a factor that is violated, or take it from the list; its entry."""
         cdef double entry = problem.entry_at(factor, &self._labeling[0])
         # by what it is missing, as in `_worth`
@@ -255,7 +255,7 @@ cdef class WeightedSearch:
             self._seat[factor] = -1
         return entry
 
-    cdef void _rank(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
+    cdef void _rank(self, Problem problem, Py_ssize_t variable) noexcept nogil:
         """Find the best other state of a variable, and whether it gains something."""
         cdef const double* value = &self._value[problem.first[variable]]
         cdef Py_ssize_t k, best = -1, present = self._labeling[variable]
@@ -281,7 +281,7 @@ cdef class WeightedSearch:
 
     # ---- steps ----
 
-    cdef double _move(self, MAPProblem problem, Py_ssize_t variable,
+    cdef double _move(self, Problem problem, Py_ssize_t variable,
                       int32_t state) noexcept nogil:
         """Give a variable another state; the number of entries that were looked at."""
         cdef int32_t before = self._labeling[variable]
@@ -314,11 +314,11 @@ cdef class WeightedSearch:
             self._rank_all(problem, problem.in_factor[i])
         return used
 
-    cdef void _follow_edge(self, MAPProblem problem, Py_ssize_t edge,
+    cdef void _follow_edge(self, Problem problem, Py_ssize_t edge,
                            Py_ssize_t variable, int32_t before,
                            int32_t state) noexcept nogil:
         """Change the effects of an edge on its other end, and note a violation."""
-        cdef bint backward = problem.ends[edge, 1] == variable
+        cdef bint backward = problem.ends[edge][1] == variable
         cdef Py_ssize_t other = other_end(problem, edge, variable), k
         cdef Py_ssize_t n = problem.states[other]
         cdef double* value = &self._value[problem.first[other]]
@@ -342,7 +342,7 @@ cdef class WeightedSearch:
         self._check(problem, edge)
         self._labeling[variable] = before
 
-    cdef Py_ssize_t _pick_rising(self, MAPProblem problem) noexcept nogil:
+    cdef Py_ssize_t _pick_rising(self, Problem problem) noexcept nogil:
         """A variable whose best state gains much and is not taboo; -1: none."""
         cdef Py_ssize_t n = min(self._n_rising, SAMPLE), k, variable, best = -1
         cdef double gain
@@ -359,13 +359,13 @@ cdef class WeightedSearch:
                 best = variable
         return best
 
-    cdef inline bint _is_taboo(self, MAPProblem problem, Py_ssize_t variable,
+    cdef inline bint _is_taboo(self, Problem problem, Py_ssize_t variable,
                                Py_ssize_t state) noexcept nogil:
         """Whether a variable has left a state a short time ago."""
         return (self._time - self._left[problem.first[variable] + state]
                 < self._taboo + <Py_ssize_t>random_below(&self._random, self._taboo))
 
-    cdef Py_ssize_t _escape(self, MAPProblem problem) noexcept nogil:
+    cdef Py_ssize_t _escape(self, Problem problem) noexcept nogil:
         """Leave a local maximum: a variable, with its `_target`; -1: none."""
         cdef Py_ssize_t best = -1, target = -1
         self._compare_some(problem, &best, &target)
@@ -374,7 +374,7 @@ cdef class WeightedSearch:
             self._target[best] = target
         return best
 
-    cdef void _compare_some(self, MAPProblem problem, Py_ssize_t* best,
+    cdef void _compare_some(self, Problem problem, Py_ssize_t* best,
                             Py_ssize_t* target) noexcept nogil:
         """Note the best step of some variables, of one violated factor if there is."""
         cdef Py_ssize_t k, factor, variable, _k
@@ -400,7 +400,7 @@ cdef class WeightedSearch:
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             self._compare(problem, problem.scope[k], best, target, &gain)
 
-    cdef void _grow(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef void _grow(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Let the weight of a factor grow."""
         # its effects go out with the old weight and come in with the new one
         self._add_around(problem, factor, -1, -1.0)
@@ -408,7 +408,7 @@ cdef class WeightedSearch:
         self._add_around(problem, factor, -1, 1.0)
         self._rank_all(problem, factor)
 
-    cdef void _compare(self, MAPProblem problem, Py_ssize_t variable,
+    cdef void _compare(self, Problem problem, Py_ssize_t variable,
                        Py_ssize_t* best, Py_ssize_t* target,
                        double* gain) noexcept nogil:
         """Note a variable whose best state that is not taboo gains the most."""

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 
 
 @cython.final
@@ -14,10 +14,10 @@ cdef class Window:
     # candidates
     cdef int32_t[::1] n_candidates, candidates
 
-    cdef void enter(self, MAPProblem problem, const int32_t* variables,
+    cdef void enter(self, Problem problem, const int32_t* variables,
                     Py_ssize_t size) noexcept nogil
-    cdef void admit(self, MAPProblem problem, const int32_t* labeling) noexcept nogil
-    cdef void _take_all(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil
+    cdef void admit(self, Problem problem, const int32_t* labeling) noexcept nogil
+    cdef void _take_all(self, Problem problem, Py_ssize_t variable) noexcept nogil
 
 
 cdef inline void leave(Window window, Py_ssize_t place) noexcept nogil:
@@ -30,7 +30,7 @@ cdef inline int32_t candidates_at(Window window, Py_ssize_t place) noexcept nogi
     return window.n_candidates[window.variable[place]]
 
 
-cdef inline int32_t candidate(Window window, MAPProblem problem, Py_ssize_t variable,
+cdef inline int32_t candidate(Window window, Problem problem, Py_ssize_t variable,
                               Py_ssize_t k) noexcept nogil:
     """Candidate k of a variable."""
     return window.candidates[problem.first[variable] + k]

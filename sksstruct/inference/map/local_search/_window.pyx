@@ -13,7 +13,7 @@ cimport cython
 cdef class Window:
     """A window of a problem, which has no variables at first."""
 
-    def __cinit__(self, MAPProblem problem):
+    def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
         self.variable = np.zeros(n, dtype=np.int32)
         self.place = np.full(n, -1, dtype=np.int32)
@@ -22,14 +22,14 @@ cdef class Window:
         self.candidates = np.empty(problem.first[n], dtype=np.int32)
         self.all_states(problem)
 
-    def all_states(self, MAPProblem problem):
+    def all_states(self, Problem problem):
         """Let every variable take all of its states."""
         # of the whole problem: windows come and go, candidates stay
         cdef Py_ssize_t variable
         for variable in range(problem.n_variables):
             self._take_all(problem, variable)
 
-    def best_states(self, MAPProblem problem, const double[::1] scores,
+    def best_states(self, Problem problem, const double[::1] scores,
                     Py_ssize_t limit, const int32_t[::1] labeling):
         """Let every variable take only its states with the largest scores.
 
@@ -59,7 +59,7 @@ cdef class Window:
             np.asarray(self.candidates)[first:first + limit] = best
             self.n_candidates[variable] = limit
 
-    cdef void _take_all(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
+    cdef void _take_all(self, Problem problem, Py_ssize_t variable) noexcept nogil:
         """Make all states of a variable its candidates."""
         cdef Py_ssize_t k
         # written again, as another selection may have left them in another order
@@ -67,7 +67,7 @@ cdef class Window:
         for k in range(problem.states[variable]):
             self.candidates[problem.first[variable] + k] = k
 
-    cdef void enter(self, MAPProblem problem, const int32_t* variables,
+    cdef void enter(self, Problem problem, const int32_t* variables,
                     Py_ssize_t size) noexcept nogil:
         """Replace the variables of the window by others."""
         cdef Py_ssize_t place
@@ -80,7 +80,7 @@ cdef class Window:
             self.variable[place] = variables[place]
             self.place[variables[place]] = place
 
-    cdef void admit(self, MAPProblem problem, const int32_t* labeling) noexcept nogil:
+    cdef void admit(self, Problem problem, const int32_t* labeling) noexcept nogil:
         """Make the state of each variable of the window one of its candidates."""
         cdef Py_ssize_t place, variable, last, k
         for place in range(self.size):

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport TableSpec
 
 # The gains of the literals of a condition, summed up; the last may be an output, which
@@ -27,15 +27,15 @@ cdef class HigherFactors:
     cdef Py_ssize_t[::1] _rank
     cdef int32_t[::1] _items
 
-    cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
-    cdef void maximize(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
-    cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil
+    cdef void maximize(self, Problem problem, Py_ssize_t factor) noexcept nogil
+    cdef void maximize_for(self, Problem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil
-    cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table(self, Problem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil
-    cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table_for(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil
-    cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_condition(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil
     cdef void _collect_gains(self, const TableSpec* table, Gains* gains) noexcept nogil
     cdef void _sum_up(self, Gains* gains) noexcept nogil

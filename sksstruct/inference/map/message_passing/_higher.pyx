@@ -16,7 +16,7 @@ cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem, next_states
+from sksstruct.inference.map.core._problem cimport Problem, next_states
 from sksstruct.inference.map.core._tables cimport (
     ATMOSTONE, BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec,
 )
@@ -33,8 +33,8 @@ cdef class HigherFactors:
         The graph.
     """
 
-    def __cinit__(self, MAPProblem problem):
-        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=2))
+    def __cinit__(self, Problem problem):
+        arity = int(np.diff(problem.arrays.scope_first).max(initial=2))
         self.incoming = np.zeros((arity, problem.max_states))
         self.best = np.zeros((arity, problem.max_states))
         # sums of 0, 1, ..., arity gains
@@ -42,7 +42,7 @@ cdef class HigherFactors:
         self._state, self._rank = (np.empty(arity, dtype=np.intp) for _ in range(2))
         self._items = np.empty(arity, dtype=np.int32)
 
-    cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Entries of the table of a factor; about the work of a condition."""
         cdef Py_ssize_t begin = problem.scope_first[factor], k
         cdef Py_ssize_t end = problem.scope_first[factor + 1]
@@ -53,7 +53,7 @@ cdef class HigherFactors:
             total *= problem.states[problem.scope[k]]
         return total
 
-    cdef void maximize(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef void maximize(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Max-marginals of all variables of a factor, in `best`."""
         cdef Py_ssize_t arity = (problem.scope_first[factor + 1]
                                  - problem.scope_first[factor])
@@ -62,7 +62,7 @@ cdef class HigherFactors:
         else:
             self._maximize_condition(problem, factor, arity)
 
-    cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void maximize_for(self, Problem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable, which has incoming scores of zero."""
         if problem.specs[problem.table_of[factor]].kind == DENSE:
@@ -73,7 +73,7 @@ cdef class HigherFactors:
 
     # ---- tables ----
 
-    cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table(self, Problem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a table plus what its variables have."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
@@ -96,7 +96,7 @@ cdef class HigherFactors:
             if not next_states(problem, begin, arity, &self._state[0]):
                 return
 
-    cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table_for(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable of a table."""
         cdef const double* entries = problem.specs[problem.table_of[factor]].data
@@ -130,7 +130,7 @@ cdef class HigherFactors:
 
     # ---- conditions ----
 
-    cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_condition(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a condition plus what its variables have."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]

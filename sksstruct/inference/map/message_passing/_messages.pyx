@@ -14,10 +14,10 @@ cdef class Messages:
         Upper bound on all scores; inf before the first sweep.
     """
 
-    def __cinit__(self, MAPProblem problem):
+    def __cinit__(self, Problem problem):
         self.problem = problem
         # without messages they are the scores themselves
-        self._beliefs = np.array(problem.unary)
+        self._beliefs = problem.arrays.unary.copy()
         self.bound = np.inf
         self.backward = False
 
@@ -40,7 +40,7 @@ cdef class Messages:
         """
         self.backward = backward
         # one call for all messages: kernels run without the GIL from here on
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         with nogil:
             self._sweep(problem, backward)
         return self.bound
@@ -89,6 +89,6 @@ cdef class Messages:
         return rows, scopes, tables
 
     # Not abstract, as extension types cannot be: a kernel without it does nothing.
-    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
+    cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
         """Update all messages, beliefs and the bound, which is inf if time is over."""
         return 0

@@ -17,7 +17,7 @@ cimport cython
 from libc.math cimport INFINITY
 
 from sksstruct.inference.map.core._index import offsets
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 from sksstruct.inference.map.message_passing._messages cimport Messages
 
@@ -39,10 +39,10 @@ cdef class MaxProductLP(Messages):
     cdef Py_ssize_t[::1] _start     # of the message to each place in a scope
     cdef HigherFactors _higher      # has room for a factor of any size
 
-    def __init__(self, MAPProblem problem):
+    def __init__(self, Problem problem):
         # a message to each end of each edge, then to each variable of each factor
-        self._start = offsets(np.asarray(problem.states)[np.asarray(problem.scope)])
-        self._messages = np.zeros(self._start[problem.scope.shape[0]])
+        self._start = offsets(problem.arrays.states[problem.arrays.scope])
+        self._messages = np.zeros(self._start[len(problem.arrays.scope)])
         self._higher = HigherFactors(problem)
 
     @property
@@ -51,7 +51,7 @@ cdef class MaxProductLP(Messages):
         return self.problem.best_states(self._beliefs)
 
     def moved(self):
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t factor, place, first
         messages = np.asarray(self._messages)
         for factor in range(problem.n_factors):
@@ -60,7 +60,7 @@ cdef class MaxProductLP(Messages):
                 yield (factor, place - first,
                        messages[self._start[place]:self._start[place + 1]])
 
-    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
+    cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
         """Update the edges and then the larger factors, or backward; then the bound."""
         cdef Py_ssize_t factor, variable, k
         cdef double top, work
@@ -79,7 +79,7 @@ cdef class MaxProductLP(Messages):
             self.bound += top
         return 0
 
-    cdef double _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double _update(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """New messages of a factor to all of its variables; the work."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
         cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin

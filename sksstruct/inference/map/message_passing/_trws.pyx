@@ -31,7 +31,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from sksstruct.inference.map.core._index import offsets
-from sksstruct.inference.map.core._problem cimport MAPProblem, entry_from, other_end
+from sksstruct.inference.map.core._problem cimport Problem, entry_from, other_end
 from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 from sksstruct.inference.map.message_passing._messages cimport Messages
 from sksstruct.utils._simd cimport sks_largest
@@ -68,11 +68,11 @@ cdef class TreeReweighted(Messages):
     cdef Py_ssize_t[::1] _start_higher
     cdef int32_t[::1] _lowest, _highest
 
-    def __init__(self, MAPProblem problem):
+    def __init__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
-        ends = np.asarray(problem.ends)
+        ends = problem.arrays.ends
         # a message goes forward and then backward: room for the larger of both ends
-        sizes = np.asarray(problem.states)[ends].max(axis=1, initial=0)
+        sizes = problem.arrays.states[ends].max(axis=1, initial=0)
         self._start = offsets(sizes)
         # no messages at first: the bound is that of the scores as they are
         self._messages = np.zeros(self._start[problem.n_edges])
@@ -80,9 +80,9 @@ cdef class TreeReweighted(Messages):
         self._out = np.empty(problem.max_states)
         self._labeling = np.zeros(n, dtype=np.int32)
         self._higher = HigherFactors(problem)
-        scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
+        scope, first = problem.arrays.scope, problem.arrays.scope_first
         # only larger factors have a message to each of their places
-        sizes = np.asarray(problem.states)[scope]
+        sizes = problem.arrays.states[scope]
         sizes[:2 * problem.n_edges] = 0
         self._start_higher = offsets(sizes)
         self._taken = np.zeros(sizes.sum())
@@ -90,7 +90,7 @@ cdef class TreeReweighted(Messages):
         self._lowest = np.minimum.reduceat(scope, first)
         self._highest = np.maximum.reduceat(scope, first)
         # in how many factors a node is not first, and not last
-        degree = np.diff(np.asarray(problem.in_first))
+        degree = np.diff(problem.arrays.in_first)
         least = np.minimum(np.bincount(self._lowest, minlength=n),
                            np.bincount(self._highest, minlength=n))
         self._share = 1.0 / np.maximum(degree - least, 1)
@@ -100,18 +100,18 @@ cdef class TreeReweighted(Messages):
         return np.asarray(self._labeling)
 
     def moved(self):
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t edge, variable
         messages = np.asarray(self._messages)
         for edge in range(problem.n_edges):
             # to the end that the last sweep visited last
-            u, v = problem.ends[edge, 0], problem.ends[edge, 1]
+            u, v = problem.ends[edge][0], problem.ends[edge][1]
             variable = min(u, v) if self.backward else max(u, v)
             begin = self._start[edge]
             yield edge, int(variable == v), messages[
                 begin:begin + problem.states[variable]]
         taken, starts = np.asarray(self._taken), np.asarray(self._start_higher)
-        scopes = np.asarray(problem.scope_first)
+        scopes = problem.arrays.scope_first
         for factor in range(problem.n_edges, problem.n_factors):
             first = int(scopes[factor])
             for place in range(first, int(scopes[factor + 1])):
@@ -131,7 +131,7 @@ cdef class TreeReweighted(Messages):
         """
         np.asarray(self._messages)[:] = messages.reshape(-1)
 
-    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
+    cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
         """Visit all nodes in their order, or backward."""
         cdef Py_ssize_t i, k, node, n_later, degree
         cdef double ending, work
@@ -159,7 +159,7 @@ cdef class TreeReweighted(Messages):
             self._give(problem, node, backward)
         return 0
 
-    cdef inline Py_ssize_t _gather(self, MAPProblem problem, Py_ssize_t node,
+    cdef inline Py_ssize_t _gather(self, Problem problem, Py_ssize_t node,
                                    bint backward) noexcept nogil:
         """Beliefs of a node, and its scores given earlier states; its later neighbors.
         """
@@ -178,7 +178,7 @@ cdef class TreeReweighted(Messages):
                 belief[j] += message[j]
             if (other < node) != backward:
                 # the neighbor has its state: its scores are what counts
-                problem.add_states(edge, problem.ends[edge, 0] == node,
+                problem.add_states(edge, problem.ends[edge][0] == node,
                                    self._labeling[other], given)
             else:
                 n_later += 1
@@ -186,7 +186,7 @@ cdef class TreeReweighted(Messages):
                     given[j] += message[j]
         return n_later
 
-    cdef inline void _read_off(self, MAPProblem problem,
+    cdef inline void _read_off(self, Problem problem,
                                Py_ssize_t node) noexcept nogil:
         """Give a node the best state given the states of earlier nodes."""
         cdef const double* given = &self._given[0]
@@ -198,7 +198,7 @@ cdef class TreeReweighted(Messages):
         self._labeling[node] = best
         self.score += problem.unary[problem.first[node] + best]
 
-    cdef inline void _send_on(self, MAPProblem problem, Py_ssize_t node,
+    cdef inline void _send_on(self, Problem problem, Py_ssize_t node,
                               bint backward) noexcept nogil:
         """Send the messages to later neighbors; score the edges to earlier ones."""
         cdef Py_ssize_t i, j, edge, other
@@ -221,7 +221,7 @@ cdef class TreeReweighted(Messages):
             message = &self._messages[self._start[edge]]
             for j in range(problem.states[node]):
                 reduced[j] = share * belief[j] - message[j]
-            problem.message(edge, problem.ends[edge, 0] != node, reduced, out)
+            problem.message(edge, problem.ends[edge][0] != node, reduced, out)
             # the maximum moves into the bound, so that messages do not grow
             top = sks_largest(problem.states[other], out)
             self.bound += top
@@ -230,7 +230,7 @@ cdef class TreeReweighted(Messages):
 
     # ---- factors of three or more variables ----
 
-    cdef inline Py_ssize_t _take(self, MAPProblem problem, Py_ssize_t node,
+    cdef inline Py_ssize_t _take(self, Problem problem, Py_ssize_t node,
                                  bint backward) noexcept nogil:
         """Add what larger factors have to a node; how many of them go on from it."""
         cdef double* belief = &self._beliefs[problem.first[node]]
@@ -260,7 +260,7 @@ cdef class TreeReweighted(Messages):
         """The variable of a larger factor that a sweep visits first."""
         return self._highest[factor] if backward else self._lowest[factor]
 
-    cdef void _pull(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t place,
+    cdef void _pull(self, Problem problem, Py_ssize_t factor, Py_ssize_t place,
                     bint backward) noexcept nogil:
         """New message of a larger factor to the variable at a place."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
@@ -281,7 +281,7 @@ cdef class TreeReweighted(Messages):
         for k in range(problem.states[variable]):
             message[k] = found[k] - top
 
-    cdef inline void _give(self, MAPProblem problem, Py_ssize_t node,
+    cdef inline void _give(self, Problem problem, Py_ssize_t node,
                            bint backward) noexcept nogil:
         """Give larger factors their shares; score those that have all their states."""
         cdef const double* belief = &self._beliefs[problem.first[node]]

@@ -27,7 +27,7 @@ from libc.math cimport INFINITY, exp, fabs, log
 
 from sksstruct.inference.map.core._index import offsets
 from sksstruct.inference.map.core._problem cimport (
-    MAPProblem, arity_of, variable_at,
+    Problem, arity_of, variable_at,
 )
 from sksstruct.inference.map.sum_product._factor_sums cimport FactorSums
 
@@ -55,7 +55,7 @@ cdef class Beliefs:
         before the end of the sweep.
     """
 
-    cdef MAPProblem problem
+    cdef Problem problem
     cdef FactorSums _sums
     cdef const double[::1] _share
     cdef double[::1] _messages, _beliefs
@@ -64,17 +64,17 @@ cdef class Beliefs:
     cdef public double damping
     cdef readonly double residual
 
-    def __init__(self, MAPProblem problem, const double[::1] shares):
+    def __init__(self, Problem problem, const double[::1] shares):
         self.problem, self._share, self.damping = problem, shares, 0.0
         self._sums = FactorSums(problem)
-        scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
-        self._start = offsets(np.asarray(problem.states)[scope])
+        scope, first = problem.arrays.scope, problem.arrays.scope_first
+        self._start = offsets(problem.arrays.states[scope])
         # along the numbers of the variables, as they tend to be neighbors
         first = first[:problem.n_factors]
         self._order = np.lexsort(
             [np.maximum.reduceat(scope, first), np.minimum.reduceat(scope, first)])
         self._messages = np.zeros(self._start[len(scope)])
-        self._beliefs = np.array(problem.unary)
+        self._beliefs = problem.arrays.unary.copy()
         self.residual = INFINITY
 
     @property
@@ -96,7 +96,7 @@ cdef class Beliefs:
         residual : float
             The largest change.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t k, n = self.problem.n_factors
         with nogil:
             self.residual = 0.0
@@ -108,7 +108,7 @@ cdef class Beliefs:
             self._add_up(problem)
         return self.residual
 
-    cdef void _add_up(self, MAPProblem problem) noexcept nogil:
+    cdef void _add_up(self, Problem problem) noexcept nogil:
         """Beliefs from scratch: updates in between leave rounding errors."""
         cdef Py_ssize_t factor, i, k, first, at = 0
         for k in range(problem.first[problem.n_variables]):
@@ -120,7 +120,7 @@ cdef class Beliefs:
                     self._beliefs[first + k] += self._messages[at]
                     at += 1
 
-    cdef double _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double _update(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """New messages of a factor; about how much work they take."""
         cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size
@@ -147,7 +147,7 @@ cdef class Beliefs:
             at += size
         return self._sums.work(problem, factor)
 
-    cdef void _gather(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef void _gather(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """The a_i of a factor."""
         cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size
@@ -172,7 +172,7 @@ cdef class Beliefs:
         marginals : ndarray of shape (n_states.sum(),)
             Distributions over the states of the variables.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k, first, size
         cdef double total
         cdef double[::1] out = np.empty(problem.first[problem.n_variables])
@@ -211,7 +211,7 @@ cdef class Beliefs:
             sum_i (1 - sum_f r_f) log Z_i + sum_f r_f log Z_f, where Z_i and Z_f
             normalize the marginals.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t factor, variable, i
         cdef double total = 0.0, share
         cdef double[::1] left = np.ones(problem.n_variables)
@@ -243,7 +243,7 @@ cdef class Beliefs:
         value : float
             log Z; inf if time ran out before the end.
         """
-        cdef MAPProblem problem = self.problem
+        cdef Problem problem = self.problem
         cdef Py_ssize_t k, variable, begin, size
         cdef double total = 0.0, work
         # what variables have so far; the roots have all in the end
@@ -262,7 +262,7 @@ cdef class Beliefs:
                 total += _log_sum(&score[begin], size, 1.0)
         return total
 
-    cdef double _pass_on(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t parent,
+    cdef double _pass_on(self, Problem problem, Py_ssize_t factor, Py_ssize_t parent,
                          double[::1] score, signed char[::1] is_root) noexcept nogil:
         """Add the sum over all variables of a factor but one to this one."""
         cdef double share = self._share[factor]

@@ -1,6 +1,6 @@
 cimport cython
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport TableSpec
 from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 
@@ -16,14 +16,14 @@ cdef class FactorSums:
     cdef double[::1] _gain
     cdef double[:, ::1] _before, _after
 
-    cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
-    cdef void run(self, MAPProblem problem, Py_ssize_t factor,
+    cdef double work(self, Problem problem, Py_ssize_t factor) noexcept nogil
+    cdef void run(self, Problem problem, Py_ssize_t factor,
                   double share) noexcept nogil
-    cdef void _edge(self, MAPProblem problem, Py_ssize_t edge,
+    cdef void _edge(self, Problem problem, Py_ssize_t edge,
                     double share) noexcept nogil
-    cdef void _table(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+    cdef void _table(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                      double share) noexcept nogil
-    cdef void _condition(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+    cdef void _condition(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                          double share) noexcept nogil
     cdef void _count(self, Py_ssize_t n_inputs, Py_ssize_t most,
                      bint more) noexcept nogil

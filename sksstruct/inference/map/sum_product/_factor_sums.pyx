@@ -18,7 +18,7 @@ cimport cython
 from libc.math cimport INFINITY, exp, log
 
 from sksstruct.inference.map.core._problem cimport (
-    MAPProblem, arity_of, next_states, variable_at,
+    Problem, arity_of, next_states, variable_at,
 )
 from sksstruct.inference.map.core._tables cimport (
     BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
@@ -39,8 +39,8 @@ cdef class FactorSums:
         The graph.
     """
 
-    def __cinit__(self, MAPProblem problem):
-        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=2))
+    def __cinit__(self, Problem problem):
+        arity = int(np.diff(problem.arrays.scope_first).max(initial=2))
         self._higher = HigherFactors(problem)
         # what variables have is where maxima look for it
         self.incoming = self._higher.incoming
@@ -55,7 +55,7 @@ cdef class FactorSums:
         self._before = np.zeros((arity + 1, width))
         self._after = np.zeros((arity + 1, width))
 
-    cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef double work(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """About what a factor takes, in entries of a table."""
         cdef Py_ssize_t arity = arity_of(problem, factor), i
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
@@ -71,7 +71,7 @@ cdef class FactorSums:
             total *= problem.states[variable_at(problem, factor, i)]
         return total * arity
 
-    cdef void run(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void run(self, Problem problem, Py_ssize_t factor,
                   double share) noexcept nogil:
         """Sums of a factor, edges before larger ones, in `out`."""
         if factor < problem.n_edges:
@@ -83,7 +83,7 @@ cdef class FactorSums:
 
     # ---- edges ----
 
-    cdef void _edge(self, MAPProblem problem, Py_ssize_t edge,
+    cdef void _edge(self, Problem problem, Py_ssize_t edge,
                     double share) noexcept nogil:
         """Sums of an edge: over columns for its first end, over rows for the other."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
@@ -96,8 +96,8 @@ cdef class FactorSums:
         cdef double* row_sum = &self._higher.best[0, 0]
         cdef double* col_sum = &self._higher.best[1, 0]
         cdef Py_ssize_t i, j, rows, cols
-        rows = problem.states[problem.ends[edge, 0]]
-        cols = problem.states[problem.ends[edge, 1]]
+        rows = problem.states[problem.ends[edge][0]]
+        cols = problem.states[problem.ends[edge][1]]
         for i in range(rows):
             row_top[i], row_sum[i] = -INFINITY, 0.0
         for j in range(cols):
@@ -126,7 +126,7 @@ cdef class FactorSums:
 
     # ---- larger tables ----
 
-    cdef void _table(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+    cdef void _table(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                      double share) noexcept nogil:
         """Sums of a table of three or more variables."""
         cdef const double* entries = problem.specs[problem.table_of[factor]].data
@@ -157,7 +157,7 @@ cdef class FactorSums:
 
     # ---- conditions ----
 
-    cdef void _condition(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t arity,
+    cdef void _condition(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                          double share) noexcept nogil:
         """Sums of a condition; what cannot be is as bad as a penalty."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]

@@ -11,12 +11,12 @@ import numpy as np
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.map.core._problem cimport (
-    MAPProblem, arity_of, variable_at,
+    Problem, arity_of, variable_at,
 )
 from sksstruct.utils._sets cimport root_of
 
 
-def draw_forest(MAPProblem problem, const Py_ssize_t[::1] order):
+def draw_forest(Problem problem, const Py_ssize_t[::1] order):
     """Draw a maximal forest.
 
     Parameters
@@ -44,7 +44,7 @@ def draw_forest(MAPProblem problem, const Py_ssize_t[::1] order):
     return _from_leaves(problem, inside)
 
 
-cdef bint _connects(MAPProblem problem, Py_ssize_t factor,
+cdef bint _connects(Problem problem, Py_ssize_t factor,
                     int32_t* root) noexcept nogil:
     """Connect the variables of a factor; False if two of them are connected already."""
     cdef Py_ssize_t i, j, top, arity = arity_of(problem, factor)
@@ -60,7 +60,7 @@ cdef bint _connects(MAPProblem problem, Py_ssize_t factor,
     return True
 
 
-cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
+cdef _from_leaves(Problem problem, signed char[::1] inside):
     """Order the factors of a forest from the leaves to the roots."""
     cdef Py_ssize_t n = problem.n_variables, size = np.count_nonzero(inside)
     cdef Py_ssize_t[::1] queue = np.empty(n, dtype=np.intp)

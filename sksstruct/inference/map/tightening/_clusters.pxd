@@ -1,13 +1,13 @@
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 
 
 ctypedef Py_ssize_t Pair[2]
 
 
 cdef class Sweeps:
-    cdef MAPProblem problem
+    cdef Problem problem
     cdef object _owned
     cdef Py_ssize_t n, n_edges
     # variables: number of states, first state, scores that are left

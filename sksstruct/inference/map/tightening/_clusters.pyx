@@ -18,7 +18,7 @@ were given are then at most zero but those of the variables, whose maxima are th
 cimport cython
 from libc.math cimport INFINITY
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.utils._pointers cimport const_int32s, const_intps, doubles
 from sksstruct.utils._simd cimport sks_largest, sks_row_best
 
@@ -27,7 +27,7 @@ from sksstruct.utils._simd cimport sks_largest, sks_row_best
 cdef class Sweeps:
     """Sweeps over the arrays of `Clusters`, which are checked there."""
 
-    def __cinit__(self, MAPProblem problem, arrays):
+    def __cinit__(self, Problem problem, arrays):
         self.problem, self._owned = problem, arrays
         self.n, self.n_edges = len(arrays.states), len(arrays.ends)
         self.states, self.first = const_intps(arrays.states), const_intps(arrays.first)

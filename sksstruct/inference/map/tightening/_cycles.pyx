@@ -17,7 +17,7 @@ from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int8_t
 from libc.string cimport memset
 
-from sksstruct.inference.map.core._problem cimport MAPProblem
+from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.tightening._clusters cimport Sweeps
 from sksstruct.utils._pointers cimport (
     const_doubles, const_int8s, const_intps, doubles, int8s, intps,
@@ -256,7 +256,7 @@ cdef Py_ssize_t _root(Py_ssize_t* parent, int8_t* parity, Py_ssize_t node,
 cdef class CycleSearch:
     """Search for contradictory cycles over some of the weights."""
 
-    cdef MAPProblem _problem
+    cdef Problem _problem
     cdef object _owned
     cdef readonly double work
     cdef double _end
@@ -269,7 +269,7 @@ cdef class CycleSearch:
     cdef Py_ssize_t* _from
     cdef Py_ssize_t* _queue
 
-    def __cinit__(self, MAPProblem problem, Py_ssize_t n_nodes, arrays, double work,
+    def __cinit__(self, Problem problem, Py_ssize_t n_nodes, arrays, double work,
                   double end):
         self._problem, self.n_nodes, self._owned = problem, n_nodes, arrays
         self.work, self._end = work, end

@@ -1,0 +1,149 @@
+"""Set-up of the factor graph that the kernels read."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.factor_graphs._tables import DENSE, LOGIC
+from sksstruct.inference.map.core._index import offsets, places_by
+from sksstruct.inference.map.core._problem import Problem
+
+
+class MAPProblem(Problem):
+    """Flat arrays of a graph without evidence and without -inf.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph; the problem keeps it alive.
+    penalty : float, default=0.0
+        Score of a condition that does not hold, instead of -inf.
+    """
+
+    def __init__(self, graph, penalty=0.0):
+        self.graph = graph
+        most = int(graph.n_states.max(initial=1))
+        arrays = SimpleNamespace(
+            states=graph.n_states, first=graph.first_state,
+            # a copy, as the pointer is to what can be written to
+            unary=np.array(graph.unaries),
+            ends=graph.edges, weights=graph.edge_weights,
+            # room for a message
+            value=np.empty(most), index=np.empty(most, dtype=np.intp),
+            # what only larger factors use gets no messages, and needs no preparation
+            uses=np.bincount(graph.edge_tables, minlength=len(graph.tables)),
+            tables=[_specify(table) for table in graph.tables],
+            **_factors(graph),
+        )  # fmt: skip
+        super().__init__(arrays, graph.n_factors, penalty)
+
+    def labeling_score(self, labeling):
+        """Return the score of a labeling.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,), int32
+            States.
+
+        Returns
+        -------
+        score : float
+            Its score, with penalties instead of -inf.
+        """
+        return self.score_of(np.ascontiguousarray(labeling, dtype=np.int32))
+
+    def max_product(self, edge, values, backward=False):
+        """Return the message of one edge.
+
+        Parameters
+        ----------
+        edge : int
+            The edge (u, v).
+        values : ndarray of shape (n_states[u],), or of v with backward
+            Added to the scores of the edge.
+        backward : bool, default=False
+            Whether the message goes from v to u.
+
+        Returns
+        -------
+        message : ndarray of shape (n_states[v],), or of u with backward
+            Maxima over the states of the sender.
+        """
+        sender, receiver = self.arrays.ends[edge, :: -1 if backward else 1]
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        if len(values) != self.arrays.states[sender]:
+            raise ValueError("values must have an entry for each state")
+        out = np.empty(self.arrays.states[receiver])
+        self.send(edge, backward, values, out)
+        return out
+
+    def best_states(self, scores=None):
+        """Return the best state of each variable by itself, of equals the first.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_states.sum(),), default=None
+            Scores of the states; None: those of the graph.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            States.
+        """
+        labeling = np.zeros(self.n_variables, dtype=np.int32)
+        self.find_best(self.arrays.unary if scores is None else scores, labeling)
+        return labeling
+
+    def indicator(self, labeling):
+        """Return the marginals of a labeling.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,)
+            States.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_states.sum(),)
+            1 at the state of each variable, 0 elsewhere.
+        """
+        # one state of each variable, which is a vertex of the local polytope
+        first = self.arrays.first
+        flat = np.zeros(first[-1])
+        flat[first[:-1] + labeling] = 1.0
+        return flat
+
+
+def _specify(table):
+    """What `specify` of the kernels takes: kind, size, numbers, condition, entries."""
+    if table.kind == LOGIC:
+        limit = -1.0 if table.limit is None else table.limit
+        condition = table.conditions.index(table.condition)
+        negated = np.array(table.negated, dtype=np.float64)
+        return LOGIC, 0, 0, 0.0, limit, condition, negated
+    rows, cols = table.shape if len(table.shape) == 2 else (0, 0)
+    if table.kind == DENSE:
+        # no copy: what the table has
+        return DENSE, rows, cols, 0.0, 0.0, 0, table.dense()
+    return table.kind, rows, cols, *table.parameters, 0, None
+
+
+def _factors(graph):
+    """Flatten the scopes of all factors; list the factors of each variable."""
+    n_edges, n = graph.n_edges, graph.n_variables
+    sizes = [np.full(n_edges, 2), [len(scope) for scope in graph.factor_scopes]]
+    sizes = np.concatenate(sizes).astype(np.intp)
+    scope = np.concatenate([graph.edges.ravel(), *graph.factor_scopes])
+    scope = scope.astype(np.int32)
+    # sums over the factors of a variable are rounded in this order everywhere
+    first, places = places_by(scope, n)
+    factors = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    return {
+        "scope_first": offsets(sizes),
+        "scope": scope,
+        "table_of": np.concatenate([graph.edge_tables, graph.factor_tables]),
+        "in_first": first,
+        "in_place": places,
+        "in_factor": factors[places],
+        "in_larger": first[:n] + np.bincount(graph.edges.ravel(), minlength=n),
+    }
