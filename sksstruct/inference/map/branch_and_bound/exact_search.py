@@ -14,15 +14,20 @@ from sksstruct.inference.map.branch_and_bound._terms import (
 )
 from sksstruct.utils.progress import Status
 
-# Memory for an entry of a table, written out, at the most, and the share of the
-# computer's memory, or of so much, above which there is no exact search; entries of one
-# condition.
-_BYTES, _MEMORY_SHARE, _MEMORY, _MOST_CONDITION = 64, 0.25, 8e9, 4096
+# Bytes for an entry of a table, written out, at the most: costs, deltas and copies.
+_BYTES = 64
+# Share of the memory above which there is no exact search: others need some, too.
+_MEMORY_SHARE = 0.25
+# Bytes of memory, where the system does not say.
+_MEMORY = 8e9
+# Entries of one factor of five or more variables: they double with each variable.
+_MOST_CONDITION = 4096
 # Share of the distance to the best imaginable score, below which a search that proved
-# nothing within the tolerance begins again; and a distance, relative to the score, that
-# is rounding.
-_FINER, _ROUNDING = 0.25, 1e-12
-# Work between two looks at the clock.
+# nothing within the tolerance begins again: steps are four times as fine then.
+_FINER = 0.25
+# Distance, relative to the score, that is rounding: a finer search cannot close it.
+_ROUNDING = 1e-12
+# Entries of tables between two looks at the clock.
 _SLICE = 500_000
 
 

@@ -16,93 +16,65 @@ or by the step (6) over its four entries. The paper has the constraints of both 
 with half of rho and of the multipliers, that is the same. Then |M|^2 = 4 is twice rho.
 """
 
-import numpy as np
-
-cimport cython
-from libc.stdint cimport int32_t
+from libc.stdint cimport int8_t, int32_t
 
 from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.projections._simplex cimport threshold_by_dropping
+from sksstruct.utils._pointers cimport doubles, int8s, int32s
 
-# Active edges that there is room for at first.
-cdef Py_ssize_t FIRST_CAPACITY = 256
-# Edges that are sorted by c_f at first; four times as many each time they are used up.
-cdef Py_ssize_t FIRST_DEPTH = 1024
 # Flips have to gain more than this, so that rounding does not make them go on for ever.
 cdef double NEGLIGIBLE = 1e-12
 
+# Numbers of the two ends of an edge.
+ctypedef double[2] Pair
 
-@cython.final
-cdef class MAPBinaryGDMMState:
-    """State of Algorithm 2 on a graph of binary variables and edges.
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    rho : float
-        Weight of the quadratic terms.
-    eta : float, default=1.0
-        Step of the multipliers, in units of rho.
-    exact : bool, default=True
-        Whether the problem of an edge is solved exactly, or takes a step (6).
-
-    Attributes
-    ----------
-    unary, pair : ndarrays of shape (n_variables,) and (n_edges,)
-        The c_i and c_f.
-    constant : float
-        Score of all variables at 0.
-    x : ndarray of shape (n_variables,)
-        The x_i.
-    n_active, n_variables : int
-        Number of active edges and variables.
-    primal_residual, dual_residual : float
-        As in Algorithm 1.
-    """
+cdef class BinaryState:
+    """The kernels of Algorithm 2, in the arrays of `MAPBinaryGDMMState`."""
 
     cdef Problem problem
+    cdef object _owned, _owned_edges
     cdef public double rho
     cdef double _eta
     cdef bint _exact
     cdef readonly double constant, primal_residual, dual_residual
     cdef readonly Py_ssize_t n_active, n_variables
-    cdef double[::1] _unary, _pair, _x, _sum
-    cdef signed char[::1] _is_active, _edge_is_active
-    cdef int32_t[::1] _degree           # of each variable: active edges
+    cdef double* _unary
+    cdef double* _pair
+    cdef double* _x
+    cdef double* _sum
+    cdef int8_t* _is_active
+    cdef int8_t* _edge_is_active
+    cdef int32_t* _degree               # of each variable: active edges
     # the active edges: which, and their y_if, mu_if and y_f(1, 1)
-    cdef int32_t[::1] _edges
-    cdef double[:, ::1] _y, _mu
-    cdef double[::1] _joint
-    # the edges with the largest c_f: how many are listed, read, and positive at all
-    cdef object _listed
-    cdef Py_ssize_t _depth, _read, _n_positive
+    cdef int32_t* _edges
+    cdef Pair* _y
+    cdef Pair* _mu
+    cdef double* _joint
 
-    def __init__(self, Problem problem, double rho, double eta=1.0,
-                 bint exact=True):
-        cdef Py_ssize_t n = problem.n_variables, m = problem.n_edges, variable
-        self._eta, self._exact = eta, exact
-        self.problem, self.rho = problem, rho
-        self._unary, self._x, self._sum = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._pair = np.empty(m)
-        self._degree = np.zeros(n, dtype=np.int32)
-        self._is_active = np.zeros(n, dtype=np.int8)
-        self._edge_is_active = np.zeros(m, dtype=np.int8)
-        self._edges = np.empty(0, dtype=np.int32)
-        self._y, self._mu = np.empty((0, 2)), np.empty((0, 2))
-        self._joint = np.empty(0)
+    def __init__(self, Problem problem, double rho, double eta, bint exact, arrays):
+        self.problem, self.rho, self._eta, self._exact = problem, rho, eta, exact
+        self._owned = arrays
+        self._unary, self._pair = doubles(arrays.unary), doubles(arrays.pair)
+        self._x, self._sum = doubles(arrays.x), doubles(arrays.sum)
+        self._is_active, self._degree = int8s(arrays.is_active), int32s(arrays.degree)
+        self._edge_is_active = int8s(arrays.edge_is_active)
+
+    def point_at(self, edges):
+        """Use other arrays for the active edges, which have the same numbers so far."""
+        self._owned_edges, self._edges = edges, int32s(edges.number)
+        self._y, self._mu = <Pair*>doubles(edges.y), <Pair*>doubles(edges.mu)
+        self._joint = doubles(edges.joint)
+
+    def reduce(self):
+        """Find the c_i and c_f, and the variables that are best at 1 without edges."""
+        cdef Py_ssize_t variable
         with nogil:
-            self._reduce(problem)
-            # what is best without edges: the multipliers of all others are zero
-            for variable in range(n):
+            self._reduce(self.problem)
+            for variable in range(self.problem.n_variables):
                 if self._unary[variable] > 0.0:
                     self._is_active[variable] = 1
                     self._x[variable] = 1.0
-        self._n_positive = np.count_nonzero(np.asarray(self._pair) > 0.0)
-        # nothing is sorted before somebody asks for it
-        self._listed, self._read, self._depth = np.empty(0, dtype=np.intp), 0, 0
-        for variable in np.flatnonzero(self._is_active):
-            self._activate_variable(variable)
 
     cdef void _reduce(self, Problem problem) noexcept nogil:
         """Write the scores as constant + sum_i c_i x_i + sum_f c_f x_u x_v."""
@@ -126,115 +98,44 @@ cdef class MAPBinaryGDMMState:
             self._pair[edge] = (problem.entry(edge, 1, 1) + both_off - second_on
                                 - first_on)
 
-    @property
-    def unary(self):
-        return np.asarray(self._unary)
-
-    @property
-    def pair(self):
-        return np.asarray(self._pair)
-
-    @property
-    def x(self):
-        return np.asarray(self._x)
-
     # ---- steps 1, 2 and 4: what becomes active ----
 
-    cdef _activate_variable(self, Py_ssize_t variable):
-        """Activate a variable, and its edges to active ones."""
+    def activate(self, Py_ssize_t variable):
+        """Activate a variable; its edges to active ones, which are to be added."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t i, edge
+        # so that an edge is left out only while one of its ends is
+        cdef list found = []
         self._is_active[variable] = 1
         self.n_variables += 1
-        # so that an edge is left out only while one of its ends is
-        found = []
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             edge = problem.in_factor[i]
             if (self._is_active[other_end(problem, edge, variable)]
                     and not self._edge_is_active[edge]):
                 found.append(edge)
                 self._edge_is_active[edge] = 1
-        self._activate_edges(found)
+        return found
 
-    cdef _activate_edges(self, found):
-        """Activate edges, at the marginals that fit their ends best."""
+    def add_edges(self, list found):
+        """Add edges to the active ones, among which there is room for them."""
         cdef Problem problem = self.problem
-        cdef Py_ssize_t edge, side, k, size = self.n_active + len(found)
-        # at least twice as many as before, so that copying stays cheap
-        if size > len(self._edges):
-            size = max(2 * len(self._edges), size, FIRST_CAPACITY)
-            self._edges = _grown(self._edges, size)
-            self._joint = _grown(self._joint, size)
-            self._y, self._mu = _grown(self._y, size), _grown(self._mu, size)
+        cdef Py_ssize_t edge, side, k
         for edge in found:
             k = self.n_active
             self._edges[k] = edge
             # consistent with its ends, and without multipliers: nothing else changes
             for side in range(2):
-                self._y[k, side] = self._x[problem.ends[edge][side]]
-                self._mu[k, side] = 0.0
+                self._y[k][side] = self._x[problem.ends[edge][side]]
+                self._mu[k][side] = 0.0
                 self._degree[problem.ends[edge][side]] += 1
             # as near to zero as marginals of both ends allow
-            self._joint[k] = max(0.0, self._y[k, 0] + self._y[k, 1] - 1.0)
+            self._joint[k] = max(0.0, self._y[k][0] + self._y[k][1] - 1.0)
             self.n_active += 1
 
-    cdef _activate_best_edges(self, Py_ssize_t count):
-        """Activate the edges with the largest positive c_f, so many at most."""
-        cdef Py_ssize_t edge
-        found = []
-        while len(found) < count:
-            # an edge with c_f <= 0 descends nowhere while its y_f(1, 1) is zero
-            if self._read == self._depth:
-                if self._depth >= self._n_positive:
-                    break
-                self._list_more()
-            # some came in with their ends, without having been read here
-            edge = self._listed[self._read]
-            self._read += 1
-            if not self._edge_is_active[edge]:
-                self._edge_is_active[edge] = 1
-                found.append(edge)
-        self._activate_edges(found)
-
-    cdef _list_more(self):
-        """List the edges with the largest c_f deeper than before."""
-        # partitioned before it is sorted: most edges never get on the list
-        self._depth = min(max(FIRST_DEPTH, 4 * self._depth), self._n_positive)
-        pair = self.pair
-        if self._depth < len(pair):
-            top = np.argpartition(-pair, self._depth - 1)[:self._depth]
-        else:
-            top = np.arange(len(pair))
-        # by c_f, and equal ones in the order of the edges
-        self._listed = top[np.lexsort((top, -pair[top]))]
-        # from its beginning: among equal edges others may be on it now
-        self._read = 0
-
-    def grow(self, Py_ssize_t variables, Py_ssize_t edges):
-        """Steps 1, 2 and 4: activate the variables and edges of steepest descent.
-
-        Parameters
-        ----------
-        variables, edges : int
-            Largest number of each to activate.
-
-        Returns
-        -------
-        activated : int
-            Number of variables that became active.
-        """
-        cdef Py_ssize_t variable, activated = 0
+    def sum_over_edges(self):
+        """Sum up what the active edges of each variable say."""
         with nogil:
-            # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
             self._sum_over_edges(self.problem)
-        # stable, so that ties are in the order of the variables wherever this runs
-        values = np.where(np.asarray(self._is_active) == 0, np.asarray(self._sum), 0.0)
-        best = np.argsort(-values, kind="stable")[:variables]
-        for variable in best[values[best] > 0.0]:
-            self._activate_variable(variable)
-            activated += 1
-        self._activate_best_edges(edges)
-        return activated
 
     cdef void _sum_over_edges(self, Problem problem) noexcept nogil:
         """`_sum` = c_i + sum_f mu_if + rho y_if over the active edges of each variable.
@@ -246,7 +147,7 @@ cdef class MAPBinaryGDMMState:
         for k in range(self.n_active):
             for side in range(2):
                 end = problem.ends[self._edges[k]][side]
-                self._sum[end] += self._mu[k, side] + self.rho * self._y[k, side]
+                self._sum[end] += self._mu[k][side] + self.rho * self._y[k][side]
 
     # ---- steps 3, 5 and 6: what is active moves ----
 
@@ -286,19 +187,19 @@ cdef class MAPBinaryGDMMState:
             edge = self._edges[k]
             for side in range(2):
                 x[side] = self._x[problem.ends[edge][side]]
-                target[side] = x[side] - self._mu[k, side] / rho
+                target[side] = x[side] - self._mu[k][side] / rho
             # divided by rho, the problem has quadratic terms of weight one half
             if self._exact:
                 self._joint[k] = solve_edge(target[0], target[1],
                                             self._pair[edge] / rho,
-                                            &self._y[k, 0], &self._y[k, 1])
+                                            &self._y[k][0], &self._y[k][1])
             else:
                 move_edge(target[0], target[1], self._pair[edge] / rho,
-                          &self._y[k, 0], &self._y[k, 1], &self._joint[k])
+                          &self._y[k][0], &self._y[k][1], &self._joint[k])
             # (9): the step of the multipliers is the violation times eta
             for side in range(2):
-                x[side] = self._y[k, side] - x[side]
-                self._mu[k, side] += self._eta * rho * x[side]
+                x[side] = self._y[k][side] - x[side]
+                self._mu[k][side] += self._eta * rho * x[side]
             total += x[0] * x[0] + x[1] * x[1]
         self.primal_residual = total ** 0.5
 
@@ -322,7 +223,7 @@ cdef class MAPBinaryGDMMState:
             for k in range(self.n_active):
                 edge = self._edges[k]
                 # its four entries: both off, one on, the other, and both on
-                first, second = -self._mu[k, 0], -self._mu[k, 1]
+                first, second = -self._mu[k][0], -self._mu[k][1]
                 self._sum[problem.ends[edge][0]] -= first
                 self._sum[problem.ends[edge][1]] -= second
                 total += max(max(0.0, first),
@@ -354,24 +255,15 @@ cdef class MAPBinaryGDMMState:
             total += rest
         return total
 
-    def local_search(self, labeling):
+    def flip(self, labeling, gains):
         """Flip the variable with the largest gain until no flip gains.
 
-        Parameters
-        ----------
-        labeling : array-like of shape (n_variables,)
-            Where to start.
-
-        Returns
-        -------
-        labeling : ndarray of shape (n_variables,), int32
-            A labeling that no flip improves.
+        `gains` are those of turning each variable on, alone; flips keep them right.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, best
-        cdef int32_t[::1] states = np.array(labeling, dtype=np.int32)
-        # what turning each variable on gains, given the others; flips keep it right
-        cdef double[::1] field = np.array(self._unary)
+        cdef int32_t* states = int32s(labeling)
+        cdef double* field = doubles(gains)
         with nogil:
             for edge in range(problem.n_edges):
                 for side in range(2):
@@ -379,13 +271,12 @@ cdef class MAPBinaryGDMMState:
                         field[problem.ends[edge][1 - side]] += self._pair[edge]
             # each flip raises the score, so that no labeling comes twice
             while True:
-                best = _best_flip(states, field)
+                best = _best_flip(problem.n_variables, states, field)
                 if best < 0:
                     break
                 self._flip(problem, states, field, best)
-        return np.asarray(states)
 
-    cdef void _flip(self, Problem problem, int32_t[::1] states, double[::1] field,
+    cdef void _flip(self, Problem problem, int32_t* states, double* field,
                     Py_ssize_t variable) noexcept nogil:
         """Flip a variable, and add that to the field of its neighbors."""
         cdef Py_ssize_t i, edge
@@ -396,35 +287,14 @@ cdef class MAPBinaryGDMMState:
             edge = problem.in_factor[i]
             field[other_end(problem, edge, variable)] += sign * self._pair[edge]
 
-    def value(self):
-        """Return the objective of the relaxation at the marginals, feasible or not.
 
-        Returns
-        -------
-        value : float
-            sum_i c_i x_i + sum_f c_f y_f(1, 1), and the constant.
-        """
-        # edges that are left out have y_f(1, 1) = 0
-        edges = np.asarray(self._edges[:self.n_active])
-        return float(self.constant + np.dot(self._unary, self._x)
-                     + np.dot(self.pair[edges], self._joint[:self.n_active]))
-
-
-def _grown(array, size):
-    """Return a larger array that begins with the given one."""
-    array = np.asarray(array)
-    grown = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
-    grown[:len(array)] = array
-    return grown
-
-
-cdef Py_ssize_t _best_flip(const int32_t[::1] states,
-                           const double[::1] field) noexcept nogil:
+cdef Py_ssize_t _best_flip(Py_ssize_t n, const int32_t* states,
+                           const double* field) noexcept nogil:
     """The variable whose flip gains most; -1: none gains."""
     cdef Py_ssize_t variable, best = -1
     cdef double gain, top = NEGLIGIBLE
     # what a variable gains by being on it loses by being off
-    for variable in range(states.shape[0]):
+    for variable in range(n):
         gain = -field[variable] if states[variable] else field[variable]
         if gain > top:
             top, best = gain, variable

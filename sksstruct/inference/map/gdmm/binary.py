@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from sksstruct.inference.map.core.solver import MAPSolver
-from sksstruct.inference.map.gdmm._binary_state import MAPBinaryGDMMState
+from sksstruct.inference.map.gdmm.binary_state import MAPBinaryGDMMState
 from sksstruct.inference.map.gdmm.gdmm import MAPGDMM, TEXTS, balance
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import StrOptions

@@ -3,42 +3,70 @@
 from sksstruct.inference.map.local_search._crossover import Crossover
 from sksstruct.inference.map.local_search._search import LocalSearch
 
-# Work is counted in visits of variables. A round makes several calls of `anneal`, each
-# with at most so many visits, and checks the clock in between.
-_CALLS, _MOST_VISITS = 6, 500_000
+# Work is counted in visits of variables.
+# Calls of `anneal` in a round: the clock is checked in between.
+_CALLS = 6
+# Visits of one call at most, so that the clock is looked at.
+_MOST_VISITS = 500_000
 # Heat at the beginning of a round, in units of the cost of a kick; it ends at zero.
 _HEAT = 3.0
-# Above so much of it, labelings are forgotten: a round ends with one of its own.
+# Heat, in the same units, above which labelings are forgotten: a round ends with one of
+# its own.
 _HOT = 2.0
-# The first round has this share of the least work that is worth it.
+# The least work that a search is worth, over that of its first round.
 _FIRST_ROUND = 512
-# Factors of graphs without crossover, which would take longer than a round.
+# Factors of a graph, above which crossover would take longer than a round.
 _MOST_FACTORS = 1_000_000
-# Windows of `anneal`: at most so many variables, and table entries for exact moves.
-_WIDTH, _BUDGET = 200, 512.0
-# More states make tables so large that exact moves would have few variables.
+# Variables of a window of `anneal` at most.
+_WIDTH = 200
+# Entries of a table for exact moves in it: as many as are quick beside other moves.
+_BUDGET = 512.0
+# States of a variable, above which tables are so large that exact moves would have few
+# variables.
 _FEW_STATES = 8
-# Windows at the end of a round: variables, and entries of a table at first and at most.
-_WIDE, _WIDE_BUDGET, _WIDEST_BUDGET = 600, 2048.0, 65536.0
-# The part of the visits that they take, and entries of theirs that take as long as one.
-_WINDOWS_SHARE, _ENTRIES = 8, 8
+# Variables of a window at the end of a round, where there is time for larger ones.
+_WIDE = 600
+# Entries of a table in these windows at first: they double with each round.
+_WIDE_BUDGET = 2048.0
+# And at most: more take longer than what they gain is worth.
+_WIDEST_BUDGET = 65536.0
+# Visits of a round for each one that these windows may take.
+_WINDOWS_SHARE = 8
+# Entries of theirs that take as long as a visit.
+_ENTRIES = 8
 # Entries of tables that take branch and bound about as long as visiting a variable, for
 # every two of its states.
 _ENTRIES_PER_VISIT = 30
-# Its share of that time: at least, at first, and at most. It doubles where going on so
-# would close the gap with at most so many times the work it has done so far, and halves
-# where that would take more than so many.
-_SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 5.0, 25.0
-# Share of all time that the rounds keep up with, where so much of the score is open at
-# least; and how much longer they search before a step that cannot be interrupted. What
-# is less than a moment, or before a step than a longer one, can wait. It has a larger
-# share at the very beginning: where labelings are poor, it finds better ones at once.
-_SHARE, _LOOSE, _BEFORE, _MOMENT, _SHORT = 0.25, 0.05, 3.0, 0.03, 0.3
-_EARLY, _EARLY_SECONDS = 0.5, 0.3
-# Binary variables are visited so much faster.
+# Time of branch and bound over that of a round: at least, at first, and at most.
+_LEAST_TURN = 0.25
+_FIRST_TURN = 0.5
+_MOST_TURN = 2.0
+# It doubles where going on so would close the gap with at most so many times the work
+# that branch and bound has done so far.
+_GOOD = 5.0
+# It halves where that would take more than so many times.
+_POOR = 25.0
+# Share of all time that the rounds keep up with: the rest is for what bounds.
+_SHARE = 0.25
+# Share of the score that is open at least where they do: a smaller gap needs bounds.
+_LOOSE = 0.05
+# Time of a search before a step that cannot be interrupted, over that of the step.
+_BEFORE = 3.0
+# Seconds that a search has to be behind by: less can wait.
+_MOMENT = 0.03
+# The same before a step that cannot be interrupted.
+_SHORT = 0.3
+# Share of the time at the very beginning: where labelings are poor, search finds better
+# ones at once.
+_EARLY = 0.5
+# Seconds that it has at most by that share.
+_EARLY_SECONDS = 0.3
+# Time of visiting a binary variable, over that of another.
 _BINARY = 0.25
-# Seconds of one call where there is a time limit, and visits while speed is not known.
-_SECONDS, _TRIAL = 0.1, 100
+# Seconds of one call where there is a time limit.
+_SECONDS = 0.1
+# Visits of a call while the speed is not known.
+_TRIAL = 100
 
 
 class RoundSearch:
@@ -175,7 +203,7 @@ class _Turns:
     """Turns of branch and bound, which are shorter where they bring nothing."""
 
     def __init__(self, run, exact):
-        self.run, self.exact, self.share = run, exact, _SHARES[1]
+        self.run, self.exact, self.share = run, exact, _FIRST_TURN
 
     def may_succeed(self):
         """Whether to go on after a long time without an improvement."""
@@ -197,7 +225,7 @@ class _Turns:
         left = exact.bound - run.score
         # turns of any length count alike
         turn = (exact.work - before) / max(exact.work, 1)
-        least, _, most = _SHARES
+        least, most = _LEAST_TURN, _MOST_TURN
         if run.score > score or _GOOD * (gap - left) > turn * gap:
             self.share = min(2.0 * self.share, most)
         # without an allowed labeling there is nothing to search around

@@ -1,0 +1,170 @@
+"""Set-up of Algorithm 2, and what becomes active."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.inference.map.gdmm._binary_state import BinaryState
+
+# Active edges that there is room for at first.
+_FIRST_CAPACITY = 256
+# Edges that are sorted by c_f at first; four times as many each time they are used up.
+_FIRST_DEPTH = 1024
+
+
+class MAPBinaryGDMMState(BinaryState):
+    """State of Algorithm 2 on a graph of binary variables and edges.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    rho : float
+        Weight of the quadratic terms.
+    eta : float, default=1.0
+        Step of the multipliers, in units of rho.
+    exact : bool, default=True
+        Whether the problem of an edge is solved exactly, or takes a step (6).
+
+    Attributes
+    ----------
+    unary, pair : ndarrays of shape (n_variables,) and (n_edges,)
+        The c_i and c_f.
+    constant : float
+        Score of all variables at 0.
+    x : ndarray of shape (n_variables,)
+        The x_i.
+    n_active, n_variables : int
+        Number of active edges and variables.
+    primal_residual, dual_residual : float
+        As in Algorithm 1.
+    """
+
+    def __init__(self, problem, rho, eta=1.0, exact=True):
+        n, m = problem.n_variables, problem.n_edges
+        self.unary, self.x, self.pair = np.zeros(n), np.zeros(n), np.empty(m)
+        self._sum = np.zeros(n)
+        self._is_active = np.zeros(n, dtype=np.int8)
+        self._edge_is_active = np.zeros(m, dtype=np.int8)
+        arrays = SimpleNamespace(
+            unary=self.unary, x=self.x, pair=self.pair, sum=self._sum,
+            degree=np.zeros(n, dtype=np.int32), is_active=self._is_active,
+            edge_is_active=self._edge_is_active,
+        )  # fmt: skip
+        super().__init__(problem, rho, eta, exact, arrays)
+        self._make_room(0)
+        # what is best without edges: the multipliers of all others are zero
+        self.reduce()
+        self._n_positive = np.count_nonzero(self.pair > 0.0)
+        # nothing is sorted before somebody asks for it
+        self._listed, self._read, self._depth = np.empty(0, dtype=np.intp), 0, 0
+        for variable in np.flatnonzero(self._is_active):
+            self._activate_edges(self.activate(variable))
+
+    def _make_room(self, size):
+        """Room for so many active edges: which, and their y_if, mu_if, y_f(1, 1)."""
+        old = self.edges if self.n_active else None
+        self.edges = edges = SimpleNamespace(
+            number=np.zeros(size, dtype=np.int32), y=np.zeros((size, 2)),
+            mu=np.zeros((size, 2)), joint=np.zeros(size),
+        )  # fmt: skip
+        if old is not None:
+            for name, array in vars(edges).items():
+                array[: self.n_active] = getattr(old, name)[: self.n_active]
+        self.point_at(edges)
+
+    def _activate_edges(self, found):
+        """Activate edges, at the marginals that fit their ends best."""
+        size, room = self.n_active + len(found), len(self.edges.number)
+        # at least twice as many as before, so that copying stays cheap
+        if size > room:
+            self._make_room(max(2 * room, size, _FIRST_CAPACITY))
+        self.add_edges(found)
+
+    def _activate_best_edges(self, count):
+        """Activate the edges with the largest positive c_f, so many at most."""
+        found = []
+        while len(found) < count:
+            # an edge with c_f <= 0 descends nowhere while its y_f(1, 1) is zero
+            if self._read == self._depth:
+                if self._depth >= self._n_positive:
+                    break
+                self._list_more()
+            # some came in with their ends, without having been read here
+            edge = self._listed[self._read]
+            self._read += 1
+            if not self._edge_is_active[edge]:
+                self._edge_is_active[edge] = 1
+                found.append(edge)
+        self._activate_edges(found)
+
+    def _list_more(self):
+        """List the edges with the largest c_f deeper than before."""
+        # partitioned before it is sorted: most edges never get on the list
+        self._depth = min(max(_FIRST_DEPTH, 4 * self._depth), self._n_positive)
+        if self._depth < len(self.pair):
+            top = np.argpartition(-self.pair, self._depth - 1)[: self._depth]
+        else:
+            top = np.arange(len(self.pair))
+        # by c_f, and equal ones in the order of the edges
+        self._listed = top[np.lexsort((top, -self.pair[top]))]
+        # from its beginning: among equal edges others may be on it now
+        self._read = 0
+
+    def grow(self, variables, edges):
+        """Steps 1, 2 and 4: activate the variables and edges of steepest descent.
+
+        Parameters
+        ----------
+        variables, edges : int
+            Largest number of each to activate.
+
+        Returns
+        -------
+        activated : int
+            Number of variables that became active.
+        """
+        # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
+        self.sum_over_edges()
+        # stable, so that ties are in the order of the variables wherever this runs
+        values = np.where(self._is_active == 0, self._sum, 0.0)
+        best = np.argsort(-values, kind="stable")[:variables]
+        best = best[values[best] > 0.0]
+        for variable in best:
+            self._activate_edges(self.activate(variable))
+        self._activate_best_edges(edges)
+        return len(best)
+
+    def local_search(self, labeling):
+        """Flip the variable with the largest gain until no flip gains.
+
+        Parameters
+        ----------
+        labeling : array-like of shape (n_variables,)
+            Where to start.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            A labeling that no flip improves.
+        """
+        states = np.array(labeling, dtype=np.int32)
+        self.flip(states, self.unary.copy())
+        return states
+
+    def value(self):
+        """Return the objective of the relaxation at the marginals, feasible or not.
+
+        Returns
+        -------
+        value : float
+            sum_i c_i x_i + sum_f c_f y_f(1, 1), and the constant.
+        """
+        # edges that are left out have y_f(1, 1) = 0
+        active = self.edges.number[: self.n_active]
+        joint = self.edges.joint[: self.n_active]
+        return float(
+            self.constant
+            + np.dot(self.unary, self.x)
+            + np.dot(self.pair[active], joint)
+        )
