@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from sksstruct.models.python._python import fingerprint
+from sksstruct.models.python.python import fingerprint
 from sksstruct.models.structured import StructuredModel, inner_product
 from sksstruct.utils.labels import shown
 

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
 from sksstruct.models.facts import Facts, part_weight
-from sksstruct.models.python._python import BoundPython
+from sksstruct.models.python.python import BoundPython
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils.validation import LabelEncoder, check_example_weight
 

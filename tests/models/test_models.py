@@ -22,7 +22,7 @@ from sksstruct.models import (
     check_model,
 )
 from sksstruct.models.protocols._topk_hinge import TopKHinge
-from sksstruct.models.python._python import BoundPython
+from sksstruct.models.python.python import BoundPython
 from sksstruct.projections import project_simplex
 from sksstruct.solvers import BCFW, SSG, Casimir
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from sksstruct import SSVMClassifier
 from sksstruct.models import StructuredModel, check_model
-from sksstruct.models.python import _python
+from sksstruct.models.python import python
 from sksstruct.solvers import BCFW, BMRM, SSG, Casimir, CuttingPlane, FrankWolfe
 
 
@@ -186,7 +186,7 @@ def test_memory_is_bounded(monkeypatch):
     """Joint features that do not fit are formed again, at the same result."""
     X, y = rankings()
     kept = fit(Ranking("sparse"), X, y)
-    monkeypatch.setattr(_python, "KEPT", 2000, raising=False)
+    monkeypatch.setattr(python, "KEPT", 2000, raising=False)
     assert fit(Ranking("sparse"), X, y).objective_ == kept.objective_
 
 

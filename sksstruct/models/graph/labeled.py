@@ -14,7 +14,7 @@ from sksstruct.models.graph._factors import (
 from sksstruct.models.graph._potts_factors import PottsFactors
 from sksstruct.models.graph.inputs import check_graph, in_a_row, plain, scaled, stack
 from sksstruct.models.protocols._cliques import Cliques
-from sksstruct.models.python._python import BoundPython
+from sksstruct.models.python.python import BoundPython
 
 # Up to so many labels a search of a whole table, by vectors, is faster than one of
 # ordered entries, and so are changes of it.

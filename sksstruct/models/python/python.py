@@ -1,0 +1,358 @@
+"""Models that are written in Python, as solvers see them.
+
+Outputs of an example are numbered in the order in which they first occur. The observed
+one has the number 0. A labeling is one number. Mean parameters are the weights of
+outputs: keys are numbers again, and a change d is a list of (number, coefficient). With
+joint feature vectors phi and the loss L_i(y),
+
+    value(y) = L_i(y) + <w, phi(x_i, y)>
+    g        = A_i^T d = sum of coefficient phi(x_i, y) over the list
+
+Joint feature vectors are kept while their memory lasts; others are formed again. All
+of this needs the interpreter, as the methods of the model do. What counts is how often
+these are called.
+"""
+
+import pickle
+from copy import deepcopy
+from uuid import uuid4
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.models.protocols._bound_model import Workspace
+from sksstruct.models.python._python import PythonModel
+from sksstruct.models.tables._box import fill_bounds
+
+# Bytes of joint feature vectors that are kept.
+KEPT = 2**28
+# Outputs of one example, at most: their numbers are keys, which have a bound.
+MOST = 2**20
+# Vectors are kept as sparse ones if less than this part of them is not zero: an index
+# and a value take twice the memory of a value, and more time.
+DENSE = 0.25
+
+
+def fingerprint(y):
+    """Return a hashable value that is the same for equal outputs."""
+    if isinstance(y, np.ndarray):
+        # bytes of objects are addresses
+        return (
+            ("array", y.dtype.str, y.shape, y.tobytes())
+            if y.dtype != object
+            else ("array", y.shape, tuple(map(fingerprint, y.ravel().tolist())))
+        )
+    if isinstance(y, (list, tuple)):
+        return (type(y).__name__, *map(fingerprint, y))
+    if isinstance(y, dict):
+        # equal whatever the order of the entries
+        return (
+            "dict",
+            frozenset(
+                (fingerprint(key), fingerprint(value)) for key, value in y.items()
+            ),
+        )
+    try:
+        hash(y)
+    except TypeError:
+        return pickle.dumps(y)
+    if isinstance(y, (str, bytes, int, float, complex, frozenset, np.generic)):
+        return y
+    # the hash of other objects may be their address
+    return y if type(y).__eq__ is not object.__eq__ else pickle.dumps(y)
+
+
+class PythonWorkspace(Workspace):
+    """The weights as an array for the model's methods, and a change of them.
+
+    Parameters
+    ----------
+    n_weights : int
+        Number of weights, or 0 where there are no changes of them.
+    """
+
+    def __init__(self, n_weights):
+        # d, of (number, coefficient)
+        self.change = []
+        # A_i^T d, and its entries that may not be zero; None for all
+        self.g, self.where = np.zeros(n_weights), None
+        # whether g has taken over d
+        self.formed = False
+
+    def read(self, w):
+        super().read(w)
+        # a user's methods see it, and solvers go on with these weights
+        self.array = w.view()
+        self.array.flags.writeable = False
+
+    def add(self, number, coef):
+        """d += coef times an output"""
+        self.change.append((number, coef))
+
+    def clear(self):
+        """d = 0"""
+        self.change.clear()
+        if self.formed:
+            self.g[slice(None) if self.where is None else self.where] = 0.0
+            self.formed = False
+
+
+class BoundPython(PythonModel):
+    """A `StructuredModel` bound to data.
+
+    Parameters
+    ----------
+    spec : StructuredModel
+        The model.
+    X, Y : list
+        Inputs and observed outputs.
+    example_weights : ndarray of shape (n_examples,)
+        The p_i.
+    """
+
+    has_memory = True
+
+    def __init__(self, spec, X, Y, example_weights):
+        self.spec, self.X, self.Y = spec, X, Y
+        n_examples = len(X)
+        if example_weights is None:
+            example_weights = np.full(n_examples, 1.0 / n_examples)
+        self.set_sizes(np.ones(n_examples, dtype=np.intp), example_weights)
+        # for each example: outputs and losses by number, and numbers by fingerprint
+        self.outputs = [[y] for y in Y]
+        self.numbers = [{fingerprint(y): 0} for y in Y]
+        self.losses = [[0.0] for _ in Y]
+        # joint feature vectors by (example, number), and the memory that they take
+        self._kept, self._bytes = {}, 0
+        # only a feature vector tells how many weights there are
+        self.set_weights(self.features(0, 0)[2], MOST)
+        self.oracle_bounds = spec.bounds()
+        self._token = uuid4().hex
+
+    @property
+    def signature(self):
+        # numbers of outputs mean nothing to another problem
+        return self._token
+
+    def memory(self):
+        """Return the outputs that the numbers denote, for another object."""
+        return {
+            "token": self._token,
+            "outputs": [list(each) for each in self.outputs],
+            "losses": [list(each) for each in self.losses],
+        }
+
+    def recall(self, memory):
+        """Continue with the outputs that another object found for the same examples."""
+        self._token = memory["token"]
+        self.outputs = [list(each) for each in memory["outputs"]]
+        self.losses = [list(each) for each in memory["losses"]]
+        self.numbers = [
+            {fingerprint(y): k for k, y in enumerate(each)} for each in self.outputs
+        ]
+        self._kept, self._bytes = {}, 0
+
+    @property
+    def oracles(self):
+        return ("max", "topk") if self.spec._has_topk else ("max",)
+
+    @property
+    def oracle_note(self):
+        return self.spec._oracle_note
+
+    def views(self, w):
+        return {"coef": w}
+
+    def flatten_bounds(self, bounds):
+        if not isinstance(bounds, dict):
+            raise ValueError(
+                f"bounds must be a dict of pairs (lower, upper), got {bounds!r}"
+            )
+        flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
+        fill_bounds(*(self.views(array) for array in flat), bounds)
+        return flat
+
+    def _workspace(self, training):
+        return PythonWorkspace(self.n_weights if training else 0)
+
+    # ---- joint feature vectors ----
+
+    def features(self, i, number):
+        """Return indices (None: all), values and length of a joint feature vector."""
+        found = self._kept.get((i, number))
+        if found is not None:
+            return found
+        phi = self.spec.joint_feature(self.X[i], self.outputs[i][number])
+        if sparse.issparse(phi):
+            found = self._sparse_features(phi, i)
+        else:
+            found = self._dense_features(phi, i)
+        _, values, length = found
+        if self.n_weights and length != self.n_weights:
+            raise ValueError(
+                f"joint_feature of example {i} has {length} entries, that of the "
+                f"first had {self.n_weights}"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"joint_feature of example {i} is not finite")
+        # indices and values, and the objects around them
+        size = 16 * len(values) + 200
+        # all of them: which ones will be read again is not known
+        if self._bytes + size > KEPT:
+            self._kept.clear()
+            self._bytes = 0
+        self._kept[i, number] = found
+        self._bytes += size
+        return found
+
+    def _sparse_features(self, phi, i):
+        """Check a sparse feature vector; return indices, values and length."""
+        phi = sparse.csr_array(phi.reshape(1, -1) if phi.ndim == 1 else phi)
+        if phi.shape[0] != 1:
+            raise ValueError(
+                f"joint_feature of example {i} has shape {phi.shape}, expected one row"
+            )
+        # a copy, as the caller may use its arrays again
+        phi = phi.astype(np.float64, copy=True)
+        # an index that is there twice would be added once only
+        phi.sum_duplicates()
+        return phi.indices, phi.data, phi.shape[1]
+
+    def _dense_features(self, phi, i):
+        """Check a dense feature vector; return indices, values and length."""
+        # a copy here too
+        values = np.array(phi, dtype=np.float64)
+        if values.ndim == 2 and values.shape[0] == 1:
+            values = values[0]
+        if values.ndim != 1 or not len(values):
+            raise ValueError(
+                f"joint_feature of example {i} has shape {values.shape}, expected "
+                "a vector"
+            )
+        if np.count_nonzero(values) < DENSE * len(values):
+            where = np.flatnonzero(values)
+            return where, values[where], len(values)
+        return None, values, len(values)
+
+    # ---- outputs and their numbers ----
+
+    def number(self, i, y):
+        """Return the number of an output; new outputs get a new number."""
+        if y is None:
+            raise ValueError(f"the oracle returned None for example {i}")
+        key = fingerprint(y)
+        number = self.numbers[i].get(key)
+        if number is None:
+            number = len(self.outputs[i])
+            if number == MOST:
+                raise ValueError(f"more than {MOST} different outputs of example {i}")
+            loss = float(self.spec._loss_at(self.X[i], self.Y[i], y))
+            if not 0.0 <= loss < np.inf:
+                raise ValueError(
+                    f"loss of an output of example {i} is {loss}: it must be finite "
+                    "and not negative"
+                )
+            # a copy: oracles may return the same object, changed
+            self.outputs[i].append(deepcopy(y))
+            self.losses[i].append(loss)
+            self.numbers[i][key] = number
+        return number
+
+    def has_output(self, i, number):
+        """Whether an output of an example has this number."""
+        return 0 <= number < len(self.outputs[i])
+
+    def loss_of(self, i, number):
+        """Return the loss of an output."""
+        return self.losses[i][number]
+
+    def value(self, ws, i, number):
+        """Return the loss and score of an output at the weights."""
+        where, values, _ = self.features(i, number)
+        weights = ws.array if where is None else ws.array[where]
+        return ws.loss_scale * self.losses[i][number] + float(values @ weights)
+
+    # ---- oracles ----
+
+    def find(self, ws, i):
+        """Return the number of the best output, with the loss."""
+        weights, scale = ws.array, ws.loss_scale
+        if scale == 0.0:
+            return self.number(i, self.spec.decode(self.X[i], weights))
+        # a user's oracle has the loss once: weights w / s give the same labelings
+        if scale != 1.0:
+            weights = weights / scale
+            weights.flags.writeable = False
+        return self.number(
+            i, self.spec.loss_augmented_decode(self.X[i], self.Y[i], weights)
+        )
+
+    def topk(self, ws, i, k):
+        scale = ws.loss_scale
+        weights = ws.array if scale == 1.0 else ws.array / scale
+        found = self.spec.loss_augmented_topk(self.X[i], self.Y[i], weights, k)
+        numbers = [self.number(i, y) for y in found]
+        # a smoothed hinge that counts an output twice is another function
+        if not 0 < len(set(numbers)) == len(numbers) <= k:
+            raise ValueError(
+                f"loss_augmented_topk gives {len(numbers)} outputs of example {i}, "
+                f"{len(set(numbers))} of them different; {k} were asked for"
+            )
+        values = np.array([self.value(ws, i, number) for number in numbers])
+        return np.array(numbers, dtype=np.int32)[:, None], values
+
+    # ---- changes of mean parameters ----
+
+    def form(self, ws, i):
+        """g = A_i^T d, d = 0"""
+        # one dense vector, and all entries of g may change
+        touched, every = [], False
+        for number, coef in ws.change:
+            where, values, _ = self.features(i, number)
+            if where is None:
+                ws.g += coef * values
+                every = True
+            else:
+                ws.g[where] += coef * values
+                touched.append(where)
+        ws.where = None
+        if not every:
+            ws.where = (
+                np.unique(np.concatenate(touched))
+                if touched
+                else np.zeros(0, dtype=np.intp)
+            )
+        ws.change.clear()
+        ws.formed = True
+
+    def norm(self, ws, i):
+        """|A_i^T d|^2"""
+        self.form(ws, i)
+        g = ws.g if ws.where is None else ws.g[ws.where]
+        return float(g @ g)
+
+    def add_change(self, ws, i, scale, out):
+        """out += scale A_i^T d, where `out` is the memory of an array"""
+        # not twice: a step may have asked for the norm, or scattered before
+        if not ws.formed:
+            self.form(ws, i)
+        where = slice(None) if ws.where is None else ws.where
+        np.frombuffer(out)[where] += scale * ws.g[where]
+
+    # ---- inner products ----
+
+    def products(self, ws, i, y, labelings):
+        """Return a row of the Gram matrix, `gram_row`, as a list."""
+        y_true = self.features(i, 0)
+        # the scratch of changes is free: rows are formed before a step is prepared
+        ws.change += [(y, 1.0), (0, -1.0)]
+        self.form(ws, i)
+        row, base = [], None
+        # the observed output first: all products are relative to its own
+        for number in [0, *labelings]:
+            where, values, _ = y_true if number == 0 else self.features(i, number)
+            product = float(values @ (ws.g if where is None else ws.g[where]))
+            base = product if base is None else base
+            row.append(product - base)
+        ws.clear()
+        return row[1:]
