@@ -50,11 +50,10 @@ cdef class PythonModel(BoundModel):
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
         cdef Py_ssize_t k
-        cdef double one
-        value[0] = 0.0
-        for k in range(n_keys):
-            self.evaluate(ws, i, &keys[k], &one)
-            value[0] += values[k] * one
+        with gil:
+            value[0] = 0.0
+            for k in range(n_keys):
+                value[0] += values[k] * self.value(ws, i, keys[k])
         return 0
 
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
@@ -81,8 +80,9 @@ cdef class PythonModel(BoundModel):
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
         cdef Py_ssize_t k
-        for k in range(n_keys):
-            self.add_labeling(ws, i, &keys[k], coef * values[k])
+        with gil:
+            for k in range(n_keys):
+                ws.add(keys[k], coef * values[k])
         if value == NULL:
             return 0
         return self.evaluate_mean(ws, i, n_keys, keys, values, value)

@@ -180,8 +180,10 @@ class BoundPython(PythonModel):
     def features(self, i, number):
         """Return indices (None: all), values and length of a joint feature vector."""
         found = self._kept.get((i, number))
-        if found is not None:
-            return found
+        return self._form_features(i, number) if found is None else found
+
+    def _form_features(self, i, number):
+        """Form, check and keep a joint feature vector."""
         phi = self.spec.joint_feature(self.X[i], self.outputs[i][number])
         if sparse.issparse(phi):
             found = self._sparse_features(phi, i)
@@ -270,7 +272,7 @@ class BoundPython(PythonModel):
         """Return the loss and score of an output at the weights."""
         where, values, _ = self.features(i, number)
         weights = ws.array if where is None else ws.array[where]
-        return ws.loss_scale * self.losses[i][number] + float(values @ weights)
+        return ws.loss_scale * self.losses[i][number] + float(values.dot(weights))
 
     # ---- oracles ----
 
@@ -329,7 +331,7 @@ class BoundPython(PythonModel):
         """|A_i^T d|^2"""
         self.form(ws, i)
         g = ws.g if ws.where is None else ws.g[ws.where]
-        return float(g @ g)
+        return float(g.dot(g))
 
     def add_change(self, ws, i, scale, out):
         """out += scale A_i^T d, where `out` is the memory of an array"""
@@ -351,7 +353,7 @@ class BoundPython(PythonModel):
         # the observed output first: all products are relative to its own
         for number in [0, *labelings]:
             where, values, _ = y_true if number == 0 else self.features(i, number)
-            product = float(values @ (ws.g if where is None else ws.g[where]))
+            product = float(values.dot(ws.g if where is None else ws.g[where]))
             base = product if base is None else base
             row.append(product - base)
         ws.clear()
