@@ -13,8 +13,11 @@ from sksstruct.estimators._train import prepare
 from sksstruct.inference.map.highs import solve_relaxation
 from sksstruct.models import Graph, GraphModel, RelaxedGraphModel
 from sksstruct.models.graph import labeled
-from sksstruct.models.graph._factors import EdgeRowFactors, TableFactors
-from sksstruct.models.graph._potts_factors import PottsFactors
+from sksstruct.models.graph.factors import (
+    EdgeRowFactors,
+    PottsFactors,
+    TableFactors,
+)
 from sksstruct.models.protocols._cliques import Cliques
 from sksstruct.models.roles import factor_model
 from sksstruct.solvers import GDMM, SoftBCFW

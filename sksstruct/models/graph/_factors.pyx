@@ -1,233 +1,52 @@
-"""Graphs as factors, for training by dual decomposition.
+"""The oracles of graphs as factors; `factors.py` states them, and sets them up.
 
-The score is that of `_graph.pyx`. In the terms of Yen et al. (2016), Section 3.2, nodes
-are unigram factors with inner-product scores, and edges are bigram factors:
-
-    `TableFactors`        "full" with many labels, where an edge has at most one feature
-                          that is not zero, which is positive: indicator factors, with a
-                          table for each feature
-    `PottsFactors`        "potts": indicators of equal labels, in `_potts_factors.pyx`
-    `EdgeRowFactors`      "full" with any features of edges: inner-product factors
-
-Entry a ld + b of the last is outcome (a, b); ordered tables number theirs as they come.
-The loss is that of the LP relaxation; see `relaxation.py`.
+Entry a ld + b of `EdgeRowKernel` is outcome (a, b), entry a K + b that of
+`PottsKernel`; ordered tables number theirs as they come.
 """
-
-import numpy as np
-from scipy import sparse
 
 from cpython.object cimport PyObject
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 
 from sksstruct.inference.chains._ordered_table cimport IndicatorTable
 from sksstruct.models.protocols._factors cimport Messages, Outcome
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.models.tables._row_factors cimport RowFactors
-from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport const_doubles, const_int32s, doubles, intps
 from sksstruct.utils._simd cimport sks_max, sks_maxplus
 
-from sksstruct.models.graph.relaxation import relaxed_maxima
-from sksstruct.utils._layout import aligned_zeros, padded_length
-from sksstruct.utils.packed import PackedSequences
 
+cdef class GraphKernel(RowFactors):
+    """Nodes and edges of labeled graphs; subclasses score the edges."""
 
-# The objective forms a table for each clique: as long as a visit to so many scores.
-WORK_OF_CLIQUE = 1000
+    # what keeps the memory alive that is pointed to
+    cdef object _of_edges
+    # |G_e|^2 of each edge
+    cdef const double* _edge_norms
+    # messages to all labels of the two ends, zero between calls: rows of ld
+    cdef double* _told
 
-
-def single_features(edge_rows):
-    """Return the feature of each edge that has a single, positive one, and its value.
-
-    Returns
-    -------
-    feature : ndarray of shape (n_edges,), int32
-        Its number. -1 if an edge has several features, or a negative one. If an edge
-        has none: the number of features, with a value of one.
-    value : ndarray of shape (n_edges,)
-        The value of the feature.
-    """
-    rows = sparse.csr_array(edge_rows)
-    rows.eliminate_zeros()
-    n, d = rows.shape
-    counts = np.diff(rows.indptr)
-    feature = np.where(counts > 0, -1, d).astype(np.int32)
-    value = np.ones(n)
-    first = rows.indptr[:n][counts == 1]
-    feature[counts == 1], value[counts == 1] = rows.indices[first], rows.data[first]
-    feature[value <= 0.0] = -1
-    # one entry more, so that no edges at all are no empty buffers
-    return np.append(feature, d).astype(np.int32), np.append(value, 1.0)
-
-
-cdef class GraphFactors(RowFactors):
-    """Nodes and edges of labeled graphs; subclasses score the edges.
-
-    Parameters
-    ----------
-    graphs : LabeledGraphs
-        Graphs, labels and features.
-    """
-
-    def __init__(self, graphs):
-        if graphs.n_labels ** 2 >= 2**31:
-            # entries are kept as int32
-            raise ValueError(f"{graphs.n_labels} labels are too many for tables")
-        self.set_factors(
-            graphs.first_node, graphs.first_edge, graphs.edges, graphs.y_true,
-            graphs.costs, graphs.example_weights, graphs.n_labels)
-        self._nodes, self.edge_rows = graphs.nodes, graphs.edge_rows
-        self._blocks, self._n_weights = graphs.blocks, graphs.n_weights
-        self.set_rows(PackedSequences(graphs.nodes, graphs.first_node),
-                      graphs.fit_intercept, np.zeros(self.n_variables, dtype=np.uint8))
-        squares = sparse.csr_array(self.edge_rows).power(2)
-        norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-        self.cliques = graphs.cliques
-        self.pair_norm = norms.max(initial=0.0)
-        # one entry too many, so that no edges at all are no empty buffer
-        self._edge_norms = np.append(norms, 0.0)
-        # a factor of r nodes joins as many as r - 1 edges do
-        joins = np.diff(self.first_pair)
-        if self.cliques is not None:
-            self.pair_norm = max(self.pair_norm, self.cliques.norm)
-            joins = joins + self.per_example(self.cliques.orders - 1)
-        # as many edges as nodes make a cycle
-        self.loopy = bool((joins >= np.diff(self.first_variable)).any())
-        self._told = aligned_zeros(2 * self.ld).reshape(2, -1)
-        self.start()
-
-    def per_example(self, values):
-        """Return the sums over the cliques of each example."""
-        sums = np.concatenate([[0], np.cumsum(values)])
-        return np.diff(sums[self.cliques.first_clique])
-
-    # ---- weights ----
-
-    def start_rows(self):
-        RowFactors.start_rows(self)
-        if self.cliques is not None:
-            self.cliques.start()
-
-    def edge_weights(self):
-        """Return the weights of the edges, (n_edge_features, K, K) or less."""
-        raise NotImplementedError
-
-    def start(self):
-        self.start_rows()
-
-    def weights(self):
-        out = np.zeros(self._n_weights)
-        coef, intercept, edge_coef = self._blocks(out)
-        n = len(coef)
-        coef[...] = self._weights[:n, :self.n_labels]
-        if intercept is not None:
-            # the bias follows the features, and is one of them where these are scaled
-            intercept[...] = self._weights[n, :self.n_labels]
-        edge_coef[...] = self.edge_weights()
-        if self.cliques is not None:
-            out[-len(self.cliques.weights):] = self.cliques.weights
-        return out
-
-    def square_with(self, pairs, left, right, amounts):
-        edges = self.edge_weights() + self.changes(pairs, left, right, amounts)
-        return float((self._weights ** 2).sum()) + float((edges ** 2).sum())
-
-    def changes(self, pairs, left, right, amounts):
-        """Return changes of `edge_weights` after changes of the scores of outcomes."""
-        K = self.n_labels
-        # entries of the same outcome add up
-        entries = sparse.csr_array(
-            (amounts, (pairs, left.astype(np.int64) * K + right)),
-            shape=(self.n_pairs, K * K))
-        rows = sparse.csr_array(self.edge_rows)
-        return (rows.T @ entries).toarray().reshape(-1, K, K)
-
-    def views(self, weights):
-        """Return named views of flat weights."""
-        coef, intercept, edge_coef = self._blocks(weights)
-        views = {"coef": coef.T, "edge_coef": edge_coef}
-        return views if intercept is None else {**views, "intercept": intercept}
-
-    # ---- the objective ----
-
-    def work_of_maxima(self):
-        # sweeps look at all entries of tables, by vectors
-        return ((self.n_variables + 4 * self.n_pairs) * self.n_labels
-                + self.work_of_cliques())
-
-    def work_of_cliques(self):
-        """Return about how many scores of cliques the objective reads."""
-        if self.cliques is None:
-            return 0
-        return int((WORK_OF_CLIQUE + 2 * self.cliques.outcomes).sum())
+    def set_edges(self, norms, told, double pair_norm, bint loopy):
+        """Set |G_e|^2, room for messages, and what solvers ask for."""
+        self._of_edges = norms, told
+        self._edge_norms, self._told = const_doubles(norms), doubles(told)
+        self.pair_norm, self.loopy = pair_norm, loopy
 
     @property
-    def costs(self):
-        """The cost of missing the label of each node."""
-        return np.asarray(self._cost)
+    def row_weights(self):
+        return self._weights
 
-    # messages of an edge in the evaluation, and its table where it has one of its own
-    @property
-    def scores_of_edge(self):
-        return self.n_labels
-
-    def maxima(self, weights, n_jobs=None, multipliers=None):
-        coef, intercept, edge_coef = self._blocks(weights)
-        # the bias is one of the features where these are scaled
-        if intercept is not None and self.n_features > len(coef):
-            coef, intercept = np.vstack([coef, intercept[None]]), None
-
-        def node_scores(start, stop):
-            scores = self._nodes[start:stop] @ coef
-            return scores if intercept is None else scores + intercept
-
-        cliques = None
-        if self.cliques is not None:
-            cliques = weights[-len(self.cliques.weights):]
-        return relaxed_maxima(self, node_scores, self.edge_tables(edge_coef), cliques,
-                              n_jobs, multipliers)
-
-    def edge_tables(self, edge_coef):
-        """Return a function that forms tables of edges; see `relaxation.py`."""
-        raise NotImplementedError
-
-    # ---- messages ----
-
-    def maximum(self, Py_ssize_t pair, labels, messages, *, floor=-np.inf,
-                bint linear=False):
-        """Find the best outcome of an edge, given messages to its ends; for tests.
-
-        Parameters
-        ----------
-        pair : int
-            The edge.
-        labels, messages : pair of array-like
-            For each end, labels that have a message, and their messages.
-        floor : float, default=-inf
-            The value has to be above this number.
-        linear : bool, default=False
-            Whether to read every outcome.
-
-        Returns
-        -------
-        outcome : tuple (int, int, float) or None
-            Labels of the two ends, and their value; None if no value is above floor.
-        """
+    def best_outcome(self, Py_ssize_t pair, labels, values, double floor, bint linear):
+        """Find the best outcome of an edge above floor; see `GraphFactors.maximum`."""
         cdef Messages told[2]
         cdef Outcome outcome
-        cdef const int32_t[::1] names
-        cdef const double[::1] values
         cdef int side
-        kept = []
         for side in range(2):
-            # one too many, so that there is an address
-            names = np.append(labels[side], 0).astype(np.int32)
-            values = np.append(messages[side], 0.0).astype(np.float64)
-            kept.append((names, values))
-            told[side].size = len(labels[side])
-            told[side].labels, told[side].values = &names[0], &values[0]
+            # one more than there are
+            told[side].size = len(labels[side]) - 1
+            told[side].labels = const_int32s(labels[side])
+            told[side].values = const_doubles(values[side])
         if self.find_pair(pair, linear, told, floor, &outcome):
             return outcome.labels[0], outcome.labels[1], outcome.value
         return None
@@ -245,7 +64,7 @@ cdef class GraphFactors(RowFactors):
         cdef int side
         for side in range(2):
             for k in range(messages[side].size):
-                self._told[side, messages[side].labels[k]] = messages[side].values[k]
+                self._told[side * self.ld + messages[side].labels[k]] = messages[side].values[k]
 
     cdef void _forget(self, const Messages* messages) noexcept nogil:
         """Make what `_tell` wrote zero again."""
@@ -253,56 +72,29 @@ cdef class GraphFactors(RowFactors):
         cdef int side
         for side in range(2):
             for k in range(messages[side].size):
-                self._told[side, messages[side].labels[k]] = 0.0
+                self._told[side * self.ld + messages[side].labels[k]] = 0.0
 
 
 # ---- a table for each feature ----
 
-cdef class TableFactors(GraphFactors):
-    """Edges that each read one table, times a number: indicator factors."""
+cdef class TableKernel(GraphKernel):
+    """Edges that each read one table, times a number."""
 
-    cdef readonly list tables
+    cdef object _of_tables
+    # borrowed, so that kernels can call the tables without the GIL
     cdef PyObject** _addresses
     # of each edge: its table, and what the scores are multiplied by
-    cdef const int32_t[::1] _table
-    cdef const double[::1] _factor
-    cdef object table_of, factors
-    cdef Py_ssize_t _n_tables
-    # messages divided by the factor
-    cdef double[:, ::1] _divided
+    cdef const int32_t* _table
+    cdef const double* _factor
+    # messages divided by the factor: two rows
+    cdef double* _divided
 
-    def __init__(self, graphs):
-        self.table_of, self.factors = single_features(graphs.edge_rows)
-        self._table, self._factor = self.table_of, self.factors
-        # edges without any feature read a table more, which stays zero
-        self._n_tables = graphs.edge_rows.shape[1] + 1
-        GraphFactors.__init__(self, graphs)
-        self._divided = np.empty((2, self.n_labels))
-
-    def start(self):
-        cdef Py_ssize_t t
-        # new tables: what is not stored scores nothing, and is not visited either
-        K = self.n_labels
-        self.tables = [IndicatorTable(K, K) for _ in range(self._n_tables)]
-        resize(<void**> &self._addresses, self._n_tables * sizeof(PyObject*))
-        for t in range(self._n_tables):
-            # borrowed from the list, so that kernels can call them without the GIL
-            self._addresses[t] = <PyObject*> self.tables[t]
-        self.start_rows()
-
-    def __dealloc__(self):
-        free(self._addresses)
-
-    def edge_weights(self):
-        K = self.n_labels
-        out = np.zeros((self._n_tables - 1, K, K))
-        for dense, table in zip(out, self.tables):
-            rows, columns, values = table.entries()
-            dense[rows, columns] = values
-        return out
-
-    def edge_tables(self, edge_coef):
-        return shared_tables(edge_coef, self.table_of, self.factors)
+    def set_tables(self, tables, addresses, table, factor, divided):
+        """Set tables, which are new, and which of them each edge reads."""
+        self._of_tables = tables, addresses, table, factor, divided
+        self._addresses = <PyObject**> intps(addresses)
+        self._table, self._factor = const_int32s(table), const_doubles(factor)
+        self._divided = doubles(divided)
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
@@ -335,9 +127,10 @@ cdef class TableFactors(GraphFactors):
                                double factor) noexcept nogil:
         """Return the messages to one end, divided by the factor of an edge."""
         cdef Py_ssize_t k
+        cdef double* divided = self._divided + side * self.n_labels
         for k in range(messages.size):
-            self._divided[side, k] = messages.values[k] / factor
-        return &self._divided[side, 0]
+            divided[k] = messages.values[k] / factor
+        return divided
 
     cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
                           Py_ssize_t second_label) except -1 nogil:
@@ -372,78 +165,35 @@ cdef class TableFactors(GraphFactors):
 
 # ---- any features of edges ----
 
-cdef class EdgeRowFactors(GraphFactors):
-    """Edges whose features score all pairs of labels: inner-product factors.
+cdef class EdgeRowKernel(GraphKernel):
+    """Edges whose features score all pairs of labels."""
 
-    Every oracle reads all outcomes, by vectors. For an edge with a single, positive
-    feature, it reads a table of weights. For any other edge, it forms the table.
-    """
-
-    # weights (n_edge_features, K, ld), the tables `_step` apart; a table of scores
     cdef FeatureRows _edge_features
-    cdef object _table_weights, _table_buffer
-    cdef Py_ssize_t _step
+    cdef object _of_rows
+    # weights (n_edge_features, K, ld), the tables `_step` apart; a table of scores
     cdef double* _first_table_weight
     cdef double* _table
+    cdef Py_ssize_t _step
     # of each edge: its only feature or -1, and the value of that
-    cdef const int32_t[::1] _single
-    cdef const double[::1] _factor
-    cdef bint _shares_tables
-    # messages to the first end, and values of the labels of the second
-    cdef double[:, ::1] _row
+    cdef const int32_t* _single
+    cdef const double* _factor
+    # messages to the first end, and values of the labels of the second: rows of ld
+    cdef double* _row
 
-    def __init__(self, graphs):
-        self._edge_features = edge_features(graphs.edge_rows)
-        GraphFactors.__init__(self, graphs)
-        self._single, self._factor = single_features(graphs.edge_rows)
-        self._shares_tables = min(self._single) >= 0
-        self._row = aligned_zeros(2 * self.ld).reshape(2, -1)
-
-    def start(self):
-        # whole vectors, and cache lines, as in `feature_weights`
-        self._step = padded_length(self.n_labels * self.ld)
-        # a table more, of zeros, is that of edges without features
-        self._table_weights = aligned_zeros(
-            (self.edge_rows.shape[1] + 1) * self._step)
-        self._table_buffer = aligned_zeros(self._step)
-        self._first_table_weight = (
-            <double*> <size_t> self._table_weights.ctypes.data)
-        self._table = <double*> <size_t> self._table_buffer.ctypes.data
-        self.start_rows()
-
-    def edge_weights(self):
-        K = self.n_labels
-        tables = self._table_weights.reshape(-1, self._step)[:, :K * self.ld]
-        return tables.reshape(-1, K, self.ld)[:self.edge_rows.shape[1], :, :K]
-
-    @property
-    def scores_of_edge(self):
-        # a table of its own
-        return self.n_labels * (1 if self._shares_tables else self.n_labels + 1)
-
-    def work_of_maxima(self):
-        # as the oracles look at all entries too
-        return (2 * self.n_pairs * self.n_labels ** 2
-                + self.n_variables * self.n_labels + self.work_of_cliques())
-
-    def edge_tables(self, edge_coef):
-        K = self.n_labels
-        feature, value = np.asarray(self._single), np.asarray(self._factor)
-        if self._shares_tables:
-            return shared_tables(edge_coef, feature, value)
-        flat = edge_coef.reshape(-1, K * K)
-
-        def tables(start, stop):
-            scores = self.edge_rows[start:stop] @ flat
-            return list(scores.reshape(-1, K, K)), np.arange(stop - start), None
-
-        return tables
+    def set_rows_of_edges(self, FeatureRows features, single, factor, weights, table,
+                          row):
+        """Set features of edges, weights, and room for a table and for two rows."""
+        self._edge_features, self._of_rows = features, (
+            single, factor, weights, table, row)
+        self._single, self._factor = const_int32s(single), const_doubles(factor)
+        self._first_table_weight, self._table = doubles(weights), doubles(table)
+        self._step, self._row = len(table), doubles(row)
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
         cdef Py_ssize_t ld = self.ld, a, b = 0, best = 0
-        cdef double* prev = &self._row[0, 0]
-        cdef double* out = &self._row[1, 0]
+        cdef double* prev = self._row
+        cdef double* out = self._row + ld
         cdef double factor = 1.0
         cdef const double* table = self._table
         if self._single[pair] >= 0:
@@ -456,7 +206,7 @@ cdef class EdgeRowFactors(GraphFactors):
         # max f v(a, b) + r(a) + c(b) is f times the maximum of v + r / f + c / f
         self._tell(messages)
         for a in range(self.n_labels):
-            prev[a], out[a] = self._told[0, a] / factor, self._told[1, a] / factor
+            prev[a], out[a] = self._told[a] / factor, self._told[self.ld + a] / factor
         # the padding must not win
         for a in range(self.n_labels, ld):
             out[a] = -INFINITY
@@ -505,15 +255,140 @@ cdef class EdgeRowFactors(GraphFactors):
         return 0
 
 
-def shared_tables(edge_coef, feature, value):
-    """Return a function that forms the tables of edges with a single feature each."""
-    tables = [np.ascontiguousarray(table) for table in edge_coef]
-    # of edges without features: any table, times zero
-    scales = np.where(feature < len(tables), value, 0.0)
-    index = np.minimum(feature, len(tables) - 1)
-    return lambda start, stop: (tables, index[start:stop], scales[start:stop])
+# ---- equal labels ----
+
+cdef class PottsKernel(GraphKernel):
+    """Edges that score equal labels, by their features.
+
+    With messages r and c the best outcome is that of equal labels with a message at one
+    end, or of any without, or it joins one of the two best labels of each end.
+    """
+
+    # a row of features for each edge, and their weights
+    cdef FeatureRows _edge_features
+    cdef object _of_rows
+    cdef double* _edge_weights
+
+    def set_rows_of_edges(self, FeatureRows features, weights):
+        """Set features of edges and their weights."""
+        self._edge_features, self._of_rows = features, weights
+        self._edge_weights = doubles(weights)
+
+    cdef double _equal_score(self, Py_ssize_t pair) noexcept nogil:
+        """Return what equal labels score."""
+        return self._edge_features.column_score(pair, self._edge_weights, 1)
+
+    cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
+                       double floor, Outcome* outcome) except -1 nogil:
+        cdef double equal = self._equal_score(pair)
+        outcome.value = floor
+        self._tell(messages)
+        if linear:
+            self._scan(equal, outcome)
+        else:
+            self._search(equal, messages, outcome)
+        self._forget(messages)
+        return outcome.value > floor
+
+    cdef void _offer(self, Py_ssize_t first, Py_ssize_t second, double score,
+                     Outcome* outcome) noexcept nogil:
+        """Take an outcome, of which the score without messages is given, if best."""
+        cdef double value = score + self._told[first] + self._told[self.ld + second]
+        self.visited += 1
+        if value > outcome.value:
+            outcome.value = value
+            outcome.labels[0], outcome.labels[1] = <int32_t> first, <int32_t> second
+
+    cdef void _scan(self, double equal, Outcome* outcome) noexcept nogil:
+        """Look at all outcomes."""
+        cdef Py_ssize_t a, b
+        for a in range(self.n_labels):
+            for b in range(self.n_labels):
+                self._offer(a, b, equal if a == b else 0.0, outcome)
+
+    cdef void _search(self, double equal, const Messages* messages,
+                      Outcome* outcome) noexcept nogil:
+        """Look at the outcomes that may be best."""
+        cdef Py_ssize_t best[2][2]
+        cdef Py_ssize_t k, j, silent = 0
+        cdef int side
+        # equal labels: those with a message, and one without
+        for side in range(2):
+            for k in range(messages[side].size):
+                self._offer(messages[side].labels[k], messages[side].labels[k], equal,
+                            outcome)
+        while silent < self.n_labels and (
+                is_told(&messages[0], silent) or is_told(&messages[1], silent)):
+            silent += 1
+        if silent < self.n_labels:
+            self._offer(silent, silent, equal, outcome)
+        # different ones: of the two best at each end, as the best may be the same
+        for side in range(2):
+            self._two_best(side, &messages[side], best[side])
+        for k in range(2):
+            for j in range(2):
+                if best[0][k] != best[1][j] and min(best[0][k], best[1][j]) >= 0:
+                    self._offer(best[0][k], best[1][j], 0.0, outcome)
+
+    cdef void _two_best(self, int side, const Messages* messages,
+                        Py_ssize_t* best) noexcept nogil:
+        """Write the two labels of an end with the largest messages; -1 for none."""
+        cdef Py_ssize_t k, label = 0, unnamed = 0
+        best[0] = best[1] = -1
+        for k in range(messages.size):
+            self._rank(side, messages.labels[k], best)
+        # labels without a message have zero, and all alike: two of them are enough
+        while label < self.n_labels and unnamed < 2:
+            if not is_told(messages, label):
+                self._rank(side, label, best)
+                unnamed += 1
+            label += 1
+
+    cdef void _rank(self, int side, Py_ssize_t label, Py_ssize_t* best) noexcept nogil:
+        """Put a label among the two best of an end."""
+        cdef double told = self._told[side * self.ld + label]
+        if best[0] < 0 or told > self._told[side * self.ld + best[0]]:
+            best[0], best[1] = label, best[0]
+        elif best[1] < 0 or told > self._told[side * self.ld + best[1]]:
+            best[1] = label
+
+    cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
+                          Py_ssize_t second_label) except -1 nogil:
+        return first_label * self.n_labels + second_label
+
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil:
+        cdef double equal = self._equal_score(pair)
+        cdef Py_ssize_t k
+        self.visited += n
+        for k in range(n):
+            # different labels have no features
+            scores[k] = norms[k] = 0.0
+            if are_equal(entries[k], self.n_labels):
+                scores[k], norms[k] = equal, self._edge_norms[pair]
+        return 0
+
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                       const double* changes) except -1 nogil:
+        cdef Py_ssize_t k
+        cdef double change = 0.0
+        for k in range(n):
+            if are_equal(entries[k], self.n_labels):
+                change += changes[k]
+        if change != 0.0:
+            self._edge_features.add_to_column(pair, change, self._edge_weights, 1)
+        return 0
 
 
-def edge_features(rows):
-    """Return rows of features of edges in the form that kernels read."""
-    return FeatureRows(PackedSequences(rows, [0, rows.shape[0]]))
+cdef inline bint are_equal(int32_t entry, Py_ssize_t n_labels) noexcept nogil:
+    """Whether an entry is of two equal labels, where rows are not padded."""
+    return entry // n_labels == entry % n_labels
+
+
+cdef inline bint is_told(const Messages* messages, Py_ssize_t label) noexcept nogil:
+    """Whether a label has a message."""
+    cdef Py_ssize_t k
+    for k in range(messages.size):
+        if messages.labels[k] == label:
+            return True
+    return False

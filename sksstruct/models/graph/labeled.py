@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sksstruct.models.graph._factors import (
+from sksstruct.models.graph.factors import (
     EdgeRowFactors,
+    PottsFactors,
     TableFactors,
     single_features,
 )
-from sksstruct.models.graph._potts_factors import PottsFactors
 from sksstruct.models.graph.inputs import check_graph, in_a_row, plain, scaled, stack
 from sksstruct.models.protocols._cliques import Cliques
 from sksstruct.models.python.python import BoundPython
