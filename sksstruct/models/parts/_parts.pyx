@@ -26,10 +26,6 @@ beyond those of the blocks, and each is a row of its own. An axis is 0 for rows,
 columns.
 """
 
-cimport cython
-
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memset
@@ -40,16 +36,13 @@ from sksstruct.inference.parts._sums cimport (
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport Potentials, Structure
-
-from sksstruct.inference.parts._parts import PartsTree
-from sksstruct.inference.parts._topk import BestPlacements
-from sksstruct.models.tables._table import block_ld
+from sksstruct.utils._pointers cimport const_doubles, const_intps
 
 
-cdef inline double miss(Parts model, Py_ssize_t i, Py_ssize_t part,
+cdef inline double miss(PartsKernel model, Py_ssize_t i, Py_ssize_t part,
                         Py_ssize_t position) noexcept nogil:
     """Return what a part at some position adds to the loss."""
-    cdef Py_ssize_t width = model._shapes[i, 1]
+    cdef Py_ssize_t width = model._shapes[2 * i + 1]
     cdef Py_ssize_t observed = model._y_true[model._starts[i] + part]
     cdef double row = position // width - observed // width
     cdef double column = position % width - observed % width
@@ -59,115 +52,72 @@ cdef inline double miss(Parts model, Py_ssize_t i, Py_ssize_t part,
     return (square if square < 1.0 else 1.0) / model.n_parts
 
 
-# final: nobody derives from it
-@cython.final
-cdef class Parts(Structure):
-    """Positions of parts, and types of edges if there are any.
+cdef class PartsKernel(Structure):
+    """Positions of parts, and types of edges; see `Parts`, the subclass in Python."""
 
-    Parameters
-    ----------
-    sizes, y_true, max_keys : objects
-        As of `Structure`.
-    n_parts : int
-        Number of parts.
-    shapes : ndarray of shape (n_examples, 2), intp
-        Heights and widths.
-    edges : ndarray of shape (n_edges, 2), intp
-        Pairs of parts.
-    offsets : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
-        Mean displacements, of each type if edges have types, for rows and for columns.
-    scales : ndarray of shape (n_edges, 2)
-        Units of the remaining displacements.
-    type_features : bool
-        Whether there is a second table, for types that depend on the image.
-    units : ndarray of shape (n_examples,) or None
-        Distances at which a part counts as lost; None for prediction.
-    """
-
-    cdef const Py_ssize_t[:, ::1] _shapes, _edges
-    cdef const double[::1] _units
-    # of each spring
-    cdef const double[:, ::1] _offsets, _scales
+    # height and width of each image, the ends of each edge
+    cdef const Py_ssize_t* _shapes
+    cdef const Py_ssize_t* _edges
+    # of each image; of each spring, for rows and for columns
+    cdef const double* _units
+    cdef const double* _offsets
+    cdef const double* _scales
     # lengths of the rows of the two tables; zero without the second one
     cdef readonly Py_ssize_t n_parts, ld, type_ld
     # whether edges have types; each of these is a spring then
-    cdef bint _typed
-    cdef Py_ssize_t _n_types, _n_springs
+    cdef readonly bint typed
+    cdef Py_ssize_t _n_edges, _n_types
+    cdef readonly Py_ssize_t n_springs
     cdef Tree _tree
-    # the same for oracles that are not compiled, and for estimators
-    cdef readonly object shapes, edges, offsets, scales
+    # what keeps the memory alive that is pointed to
+    cdef object _owned
 
-    def __init__(self, sizes, y_true, max_keys, n_parts, shapes, edges, offsets, scales,
-                 type_features, units):
-        self.n_parts, self.ld = n_parts, block_ld(n_parts)
-        self._shapes = self.shapes = shapes
-        self._edges = self.edges = edges
-        self.offsets, self.scales, self._units = offsets, scales, units
-        self._typed = offsets.ndim == 3
-        self._n_types = offsets.shape[1] if self._typed else 1
-        self._n_springs = len(edges) * self._n_types
-        self.type_ld = block_ld(2 * self._n_springs) if type_features else 0
-        self._offsets = offsets.reshape(self._n_springs, 2)
-        self._scales = np.repeat(scales, self._n_types, axis=0)
-        self.others_of_key = 4 + self._typed
-        self.n_others = self.others_of_key * self._n_springs
-        self.most_other_keys = self._n_springs * int(
-            (2 * shapes - 1).prod(axis=1).max())
-        self._tree = Tree(n_parts, edges)
-        # positions are numbered by the widths, and tables may be as long with others
-        self.meaning += [shapes, edges]
-        if self._typed:
-            # types are those of their offsets
-            self.meaning.append(offsets)
-        else:
-            # the largest image need not be the one that takes most memory
-            self.memory_size = max(
-                self._sums_memory(height, width)
-                for height, width in np.unique(shapes, axis=0))
+    def set_tables(self, Py_ssize_t n_parts, Py_ssize_t ld, Py_ssize_t type_ld, shapes,
+                   units):
+        """Set the sizes of tables and of images, and the units of the loss, or None."""
+        self.n_parts, self.ld, self.type_ld = n_parts, ld, type_ld
+        self._owned = [shapes, units]
+        self._shapes = const_intps(shapes)
+        if units is not None:
+            self._units = const_doubles(units)
 
-    # a certificate within 1% takes 64 passes with sums, and is far after 200 with k = 5
-    prefers_sums = True
-
-    @property
-    def oracles(self):
-        return ("max", "topk") if self._typed else ("max", "topk", "exp")
-
-    @property
-    def oracle_note(self):
-        if not self._typed:
-            return None
-        return (
-            "parts with n_types > 1 have no sums: these would have to go through the "
-            "types of all edges; use SmoothedHinge(smoothing='l2')")
-
-    def springs(self, others):
-        """Return views of the linear and quadratic weights, and of the bias or None.
-
-        The first two are of shape (n_edges, 2); with types (n_edges, n_types, 2).
-        """
-        shape = self.offsets.shape[:self.offsets.ndim - 1]
-        table = others.reshape(*shape, self.others_of_key)
-        bias = table[..., 4] if self._typed else None
-        return table[..., :2], table[..., 2:4], bias
+    def set_springs(self, Tree tree, edges, bint typed, offsets, scales,
+                    Py_ssize_t most_keys):
+        """Set the edges, and the springs, one for each type of each edge."""
+        cdef Py_ssize_t i
+        self._tree, self.typed = tree, typed
+        self._owned += [edges, offsets, scales]
+        self._edges, self._n_edges = const_intps(edges), len(edges)
+        self._offsets, self._scales = const_doubles(offsets), const_doubles(scales)
+        self.n_springs, self.most_other_keys = len(offsets), most_keys
+        self._n_types = self.n_springs // max(self._n_edges, 1)
+        self.others_of_key = 4 + typed
+        self.n_others = self.others_of_key * self.n_springs
+        # the largest image need not be the one that takes most memory
+        for i in range(0 if typed else self.n_examples):
+            self.memory_size = max(self.memory_size, self._sums_memory(
+                self._shapes[2 * i], self._shapes[2 * i + 1]))
 
     # ---- springs: keys and rows of weights beyond those of the tables ----
 
     cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil:
         # a key for each displacement
-        return self._n_springs * (
-            (2 * self._shapes[i, 0] - 1) * (2 * self._shapes[i, 1] - 1))
+        return self.n_springs * (
+            (2 * self._shapes[2 * i] - 1) * (2 * self._shapes[2 * i + 1] - 1))
 
     cdef inline Py_ssize_t _spring_of(self, Py_ssize_t i, Py_ssize_t key,
                                       double* displacement) noexcept nogil:
         """Return the spring of a key, and write d_e, by rows and by columns."""
-        cdef Py_ssize_t n_rows = 2 * self._shapes[i, 0] - 1
-        cdef Py_ssize_t n_columns = 2 * self._shapes[i, 1] - 1
+        cdef Py_ssize_t n_rows = 2 * self._shapes[2 * i] - 1
+        cdef Py_ssize_t n_columns = 2 * self._shapes[2 * i + 1] - 1
         cdef Py_ssize_t number = key // (n_rows * n_columns)
         # the middle of either axis stands for no displacement at all
         cdef Py_ssize_t row = key // n_columns - number * n_rows - n_rows // 2
         cdef Py_ssize_t column = key % n_columns - n_columns // 2
-        displacement[0] = (row - self._offsets[number, 0]) / self._scales[number, 0]
-        displacement[1] = (column - self._offsets[number, 1]) / self._scales[number, 1]
+        cdef const double* offset = self._offsets + 2 * number
+        cdef const double* scale = self._scales + 2 * number
+        displacement[0] = (row - offset[0]) / scale[0]
+        displacement[1] = (column - offset[1]) / scale[1]
         return number
 
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
@@ -175,7 +125,7 @@ cdef class Parts(Structure):
         cdef double[2] moved
         cdef Py_ssize_t axis, number = self._spring_of(i, key, moved)
         cdef const double* own = others + self.others_of_key * number
-        cdef double value = own[4] if self._typed else 0.0
+        cdef double value = own[4] if self.typed else 0.0
         for axis in range(2):
             value += (own[axis] * moved[axis]
                       - own[2 + axis] * moved[axis] * moved[axis])
@@ -189,7 +139,7 @@ cdef class Parts(Structure):
         for axis in range(2):
             own[axis] += change * moved[axis]
             own[2 + axis] -= change * moved[axis] * moved[axis]
-        if self._typed:
+        if self.typed:
             own[4] += change
         return self.others_of_key * number
 
@@ -197,12 +147,12 @@ cdef class Parts(Structure):
 
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         return (in_range(self.n_parts, y, 0, self._n_positions(i))
-                and (not self._typed or in_range(
-                    self._edges.shape[0], y + self.n_parts, 0, self._n_types)))
+                and (not self.typed or in_range(
+                    self._n_edges, y + self.n_parts, 0, self._n_types)))
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
-        cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
+        cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
         cdef Py_ssize_t part, edge, number, row, column, u, v, second
         cdef Py_ssize_t end = height * width * self.ld, count = self.n_parts
         # no key twice: parts have columns of their own, and springs ranges of keys
@@ -211,16 +161,16 @@ cdef class Parts(Structure):
         # types have columns of their own, too, one for each end
         if self.type_ld:
             second = self.type_ld
-            for edge in range(self._edges.shape[0]):
+            for edge in range(self._n_edges):
                 number = self._spring(edge, y)
-                u, v = y[self._edges[edge, 0]], y[self._edges[edge, 1]]
+                u, v = y[self._edges[2 * edge]], y[self._edges[2 * edge + 1]]
                 keys[count] = <int32_t> (end + u * second + 2 * number)
                 keys[count + 1] = <int32_t> (end + v * second + 2 * number + 1)
                 count += 2
             end += height * width * second
-        for edge in range(self._edges.shape[0]):
+        for edge in range(self._n_edges):
             number = self._spring(edge, y)
-            u, v = y[self._edges[edge, 0]], y[self._edges[edge, 1]]
+            u, v = y[self._edges[2 * edge]], y[self._edges[2 * edge + 1]]
             row, column = v // width - u // width, v % width - u % width
             # the inverse of `_spring_of`, counted from the end of the tables
             row += number * (2 * height - 1) + height - 1
@@ -232,11 +182,11 @@ cdef class Parts(Structure):
     cdef inline Py_ssize_t _spring(self, Py_ssize_t edge,
                                    const int32_t* y) noexcept nogil:
         """Return the number of the spring that an edge has in a labeling."""
-        return self._n_types * edge + (y[self.n_parts + edge] if self._typed else 0)
+        return self._n_types * edge + (y[self.n_parts + edge] if self.typed else 0)
 
     cdef Py_ssize_t _n_positions(self, Py_ssize_t i) noexcept nogil:
         """Return the number of positions of an image."""
-        return self._shapes[i, 0] * self._shapes[i, 1]
+        return self._shapes[2 * i] * self._shapes[2 * i + 1]
 
     cdef int add_loss(self, Potentials* at, Py_ssize_t i,
                       double scale) except -1 nogil:
@@ -261,12 +211,12 @@ cdef class Parts(Structure):
         """Return how many numbers of memory `expect` needs for an image."""
         return (self.n_parts * height * grid_ld(width)
                 + scratch_size(self.n_parts, height, width)
-                + self._edges.shape[0] * (4 + <Py_ssize_t> sizeof(Spring) // 8) + 1)
+                + self._n_edges * (4 + <Py_ssize_t> sizeof(Spring) // 8) + 1)
 
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
-        cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
-        cdef Py_ssize_t n_edges = self._edges.shape[0], edge, axis
+        cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
+        cdef Py_ssize_t n_edges = self._n_edges, edge, axis
         cdef Py_ssize_t end = height * width * self.ld
         cdef double* grids = at.memory
         cdef double* scratch = grids + self.n_parts * height * grid_ld(width)
@@ -284,7 +234,7 @@ cdef class Parts(Structure):
         self._store_grids(i, grids, means)
         for edge in range(n_edges):
             for axis in range(2):
-                scale = self._scales[edge, axis]
+                scale = self._scales[2 * edge + axis]
                 means[end + 4 * edge + axis] = moments[4 * edge + axis] / scale
                 # quadratic weights count against the score
                 means[end + 4 * edge + 2 + axis] = (
@@ -297,11 +247,11 @@ cdef class Parts(Structure):
         cdef Py_ssize_t edge, axis
         cdef const double* own
         cdef double scale
-        for edge in range(self._edges.shape[0]):
+        for edge in range(self._n_edges):
             own = others + 4 * edge
             for axis in range(2):
-                scale = self._scales[edge, axis]
-                springs[edge].offset[axis] = self._offsets[edge, axis]
+                scale = self._scales[2 * edge + axis]
+                springs[edge].offset[axis] = self._offsets[2 * edge + axis]
                 springs[edge].linear[axis] = factor * own[axis] / scale
                 springs[edge].quadratic[axis] = (
                     factor * own[2 + axis] / (scale * scale))
@@ -309,7 +259,7 @@ cdef class Parts(Structure):
     cdef void _load_grids(self, Py_ssize_t i, double factor, const double* table,
                           double* grids) noexcept nogil:
         """Write a grid for each part, where tables have a row for each position."""
-        cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
+        cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
         cdef Py_ssize_t ld = grid_ld(width), part, row, column
         for part in range(self.n_parts):
             for row in range(height):
@@ -323,61 +273,10 @@ cdef class Parts(Structure):
     cdef void _store_grids(self, Py_ssize_t i, const double* grids,
                            double* table) noexcept nogil:
         """The inverse of `_load_grids`."""
-        cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
+        cdef Py_ssize_t height = self._shapes[2 * i], width = self._shapes[2 * i + 1]
         cdef Py_ssize_t part, row, column
         for part in range(self.n_parts):
             for row in range(height):
                 for column in range(width):
                     table[(row * width + column) * self.ld + part] = grids[column]
                 grids += grid_ld(width)
-
-    def _problem(self, Py_ssize_t i, theta, others):
-        """Return scores of positions, (n_parts, height, width), and the springs."""
-        height, width = self._shapes[i, 0], self._shapes[i, 1]
-        end = height * width * self.ld
-        table = theta[:end].reshape(height, width, self.ld)
-        # an image for each part, where tables have a row for each position
-        unary = np.ascontiguousarray(table[:, :, :self.n_parts].transpose(2, 0, 1))
-        linear, quadratic, bias = self.springs(others)
-        scales, ends = self.scales, None
-        if self._typed:
-            scales, bias = scales[:, None], np.ascontiguousarray(bias)
-        if self.type_ld:
-            table = theta[end:].reshape(height * width, self.type_ld)
-            table = table[:, :2 * self._n_springs]
-            ends = np.ascontiguousarray(table.T).reshape(*bias.shape, 2, height, width)
-        # in positions: the weights are of displacements in units
-        return unary, (self.edges, self.offsets, quadratic / scales ** 2,
-                       linear / scales, bias, ends)
-
-    def find(self, i, theta, others):
-        unary, springs = self._problem(i, theta, others)
-        positions, types, _ = PartsTree(unary, *springs).max_product()
-        cells = positions[:, 0] * unary.shape[2] + positions[:, 1]
-        return np.concatenate([cells, types]).astype(np.int32)
-
-    def find_topk(self, i, theta, others, k):
-        unary, springs = self._problem(i, theta, others)
-        return BestPlacements(unary, *springs).find(k, self._typed)
-
-    def find_placements(self, i, theta, others, k):
-        """Return the k best placements, each with its best types, as labelings."""
-        unary, springs = self._problem(i, theta, others)
-        placements = BestPlacements(unary, *springs).find(k)
-        types = [self._best_types(cells, unary.shape[2], *springs[1:])
-                 for cells in placements]
-        return np.concatenate(
-            [placements, np.reshape(types, (len(placements), -1))], axis=1
-        ).astype(np.int32)
-
-    def _best_types(self, cells, width, offsets, quadratic, linear, bias, ends):
-        """Return the first best type of each edge at given positions."""
-        places = np.stack(np.divmod(cells, width), axis=1)
-        u, v = self.edges.T
-        moved = (places[v] - places[u])[:, None] - offsets
-        scores = bias + (linear * moved - quadratic * moved ** 2).sum(axis=2)
-        if ends is not None:
-            edge, (rows, columns) = np.arange(len(u)), places.T
-            scores += ends[edge, :, 0, rows[u], columns[u]]
-            scores += ends[edge, :, 1, rows[v], columns[v]]
-        return scores.argmax(axis=1)

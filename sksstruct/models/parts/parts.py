@@ -12,7 +12,7 @@ import numpy as np
 from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
-from sksstruct.models.parts._parts import Parts
+from sksstruct.models.parts.placements import Parts
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._param_validation import Array, Count, Interval
 
