@@ -23,8 +23,8 @@ from sksstruct.models.roles import factor_model
 from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.solvers.dual_decomposition._clique_state import CliqueGDMMState
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
-from sksstruct.solvers.dual_decomposition._restart import export_cliques
 from sksstruct.solvers.dual_decomposition._state import GDMMState
+from sksstruct.solvers.dual_decomposition.restart import export_cliques
 
 # kinds of features of edges: none, one of several, any
 KINDS = [None, "types", "any"]

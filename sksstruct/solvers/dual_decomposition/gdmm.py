@@ -29,7 +29,8 @@ from sksstruct.solvers.dual_decomposition._feasible import (
 )
 from sksstruct.solvers.dual_decomposition._feasible_joint import joint_value
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
-from sksstruct.solvers.dual_decomposition._restart import (
+from sksstruct.solvers.dual_decomposition._state import GDMMState
+from sksstruct.solvers.dual_decomposition.restart import (
     check_state,
     export_cliques,
     export_state,
@@ -37,7 +38,6 @@ from sksstruct.solvers.dual_decomposition._restart import (
     restore_state,
     signature,
 )
-from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.utils._param_validation import Count, NonNegativeInt, Positive
 
 # rho begins at this multiple of the mean curvature C_i of a pair.
