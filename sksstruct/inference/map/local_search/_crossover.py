@@ -5,6 +5,10 @@ of the graph that would have to change at once. Where they differ, the parts can
 apart: `Cells`. The best of all combinations of the parts is found exactly if the
 graph of the cells is narrow (Houdayer and Martin, Phys. Rev. E 64, 2001; for two
 labelings: partition crossover, Whitley et al., GECCO 2009), else it is searched for.
+
+It pays on grids: after 20 CPU seconds, the labelings of six grids of 1,600 to 6,400
+variables score 0.1 to 0.9 % more with it. Of 21 other graphs on which it ran, four end
+with a better labeling, three with a worse one, and 14 with the same.
 """
 
 from collections import deque
