@@ -1,6 +1,6 @@
 from libc.stdint cimport int8_t, int32_t
 
-# What `_parent` holds where there is no arc to a parent, and the values of `_side`.
+# What `parent` holds where there is no arc to a parent, and the values of `side`.
 cdef enum:
     FREE = -1
     TERMINAL = -2
