@@ -6,11 +6,9 @@ from sksstruct.inference.assignment._matching import (
     matching,
     matching_max_marginals,
 )
+from sksstruct.inference.chains._oracles import forward_backward, viterbi, viterbi_topk
 from sksstruct.inference.chains._schemes import scheme_transitions
 from sksstruct.inference.chains._smoothing import SmoothedMax, smoothed_max_product
-from sksstruct.inference.chains._sumproduct import forward_backward
-from sksstruct.inference.chains._topk import viterbi_topk
-from sksstruct.inference.chains._viterbi import viterbi
 from sksstruct.inference.cuts._solver import MinCut, min_cut, min_cut_max_marginals
 from sksstruct.inference.dependencies._oracles import (
     dependency_marginals,

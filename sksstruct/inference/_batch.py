@@ -16,7 +16,7 @@ from sksstruct.inference.assignment._matching import (
     matching,
     matchings,
 )
-from sksstruct.inference.chains._viterbi import viterbi, viterbi_group
+from sksstruct.inference.chains._oracles import viterbi, viterbi_group
 from sksstruct.inference.cuts._solver import MinCut, min_cut
 from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._trees import max_product

@@ -14,8 +14,7 @@ from sksstruct.inference._checks import (
     check_variables,
     is_table,
 )
-from sksstruct.inference.chains._sumproduct import forward_backward
-from sksstruct.inference.chains._topk import viterbi_topk
+from sksstruct.inference.chains._oracles import forward_backward, viterbi_topk
 from sksstruct.inference.trees._trees import max_product_topk, sum_product
 from sksstruct.projections import project_simplex
 

@@ -25,20 +25,16 @@ K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
 """
 
-import numpy as np
-
-from libc.math cimport INFINITY, exp, isinf, log
+from libc.math cimport INFINITY, exp, log
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport const_doubles, doubles
 from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_logsum, sks_rescale, sks_scores_f64, sks_share,
     sks_weigh,
 )
-
-from sksstruct.inference._checks import check_chain
-from sksstruct.utils._layout import aligned_zeros, pad_rows, padded_length
 
 # Messages stay above this times the smallest factors; doubles go down to 1e-308.
 cdef double TINY = 1e-290
@@ -360,98 +356,6 @@ cdef int sum_product_padded(
     return 1
 
 
-def forward_backward(unary, pairwise):
-    """Compute the log-partition function and marginals of a chain (sum-product).
-
-    Parameters
-    ----------
-    unary : array-like of shape (T, K)
-        Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
-        label.
-    pairwise : array-like of shape (K, K) or (T - 1, K, K)
-        Score of each pair of neighboring labels, from -> to: one table for all
-        positions, or one for each pair of neighbors. ``-inf`` forbids a pair.
-
-    Returns
-    -------
-    log_partition : float
-        Logarithm of the sum of the exponentials of the scores of all labelings.
-    nodes : ndarray of shape (T, K)
-        Probability of each label at each position.
-    edges : ndarray of shape (T - 1, K, K)
-        Probability of each pair of neighboring labels, from -> to.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not match, an entry is NaN or ``+inf``, or every labeling is
-        forbidden.
-
-    Notes
-    -----
-    This is Algorithm 9 of [1]_ on a chain. Scores may have any size: their maximum is
-    subtracted before they are exponentiated. A chain whose messages would underflow is
-    computed in log space.
-
-    References
-    ----------
-    .. [1] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
-       train structured prediction models", NeurIPS 2018.
-
-    Examples
-    --------
-    >>> from sksstruct.inference import forward_backward
-    >>> unary, pairwise = [[1, 0], [0, 0]], [[1, 0], [0, 1]]
-    >>> log_partition, nodes, edges = forward_backward(unary, pairwise)
-    >>> nodes.round(2).tolist()
-    [[0.73, 0.27], [0.61, 0.39]]
-    """
-    unary, pairwise = check_chain(unary, pairwise)
-    cdef Py_ssize_t size = unary.shape[0], n_labels = unary.shape[1]
-    cdef Py_ssize_t ld = padded_length(n_labels), cells = n_labels * ld
-    # at least one table, so that a single position has something to point at
-    cdef double[:, ::1] scores = pad_rows(
-        pairwise.reshape(-1, n_labels) if pairwise.size
-        else np.zeros((n_labels, n_labels)))
-    cdef Py_ssize_t n_tables = 1 if pairwise.ndim == 2 else size - 1, t
-    cdef double[:, ::1] theta = pad_rows(unary)
-    cdef double[::1] exponentials = aligned_zeros(2 * max(n_tables, 1) * cells)
-    # u, alpha and the marginals; scratch rows, and a scale per position
-    cdef double[::1] rows = aligned_zeros(3 * (size + 1) * ld + size)
-    cdef double[::1] edges = aligned_zeros(max(size - 1, 1) * cells)
-    cdef double* node = &rows[0] + 2 * size * ld
-    cdef SumScratch ws = SumScratch(&rows[0], &rows[0] + size * ld, node + size * ld,
-                                    node + (size + 3) * ld)
-    cdef double log_partition = 0.0
-    cdef EdgeTable* tables = NULL
-    cdef Chain chain
-    cdef PairMeans pairs = PairMeans(1.0, &edges[0], cells, &edges[0], cells)
-    resize(<void**> &tables, n_tables * sizeof(EdgeTable))
-    chain = Chain(size, n_labels, ld, &theta[0, 0], tables, pairwise.ndim == 3)
-    try:
-        with nogil:
-            for t in range(n_tables):
-                tables[t].scores = &scores[t * n_labels, 0]
-                tables[t].ahead = &exponentials[2 * t * cells]
-                tables[t].back = tables[t].ahead + cells
-                exponentiate_table(n_labels, ld, &tables[t])
-            # not `sum_product_padded`: only the scaled messages leave a factor out
-            if scaled(&chain, &ws, node, &pairs, &log_partition):
-                weigh_pairs(&chain, &edges[0])
-            else:
-                in_log_space(&chain, &ws, node, &pairs, &log_partition)
-    finally:
-        free(tables)
-    if isinf(log_partition):
-        raise ValueError(
-            "every labeling is forbidden: unary and pairwise leave no distribution")
-    nodes = np.asarray(rows)[2 * size * ld:3 * size * ld].reshape(size, ld)
-    nodes = nodes[:, :n_labels]
-    means = np.asarray(edges)[:(size - 1) * cells].reshape(size - 1, n_labels, ld)
-    means = means[:, :, :n_labels]
-    return log_partition, np.ascontiguousarray(nodes), np.ascontiguousarray(means)
-
-
 cdef void weigh_pairs(const Chain* chain, double* edges) noexcept nogil:
     """Multiply what `scaled` added for each pair of positions by the table's factor."""
     cdef Py_ssize_t t, i, cells = chain.n_labels * chain.ld
@@ -461,3 +365,56 @@ cdef void weigh_pairs(const Chain* chain, double* edges) noexcept nogil:
         for i in range(cells):
             edges[i] *= ahead[i]
         edges += cells
+
+
+def sum_labelings(Py_ssize_t n_labels, theta, tables, bint has_tables, exponentials,
+                  rows, edges):
+    """Write the marginals of a chain, and return the log-partition.
+
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels.
+    theta : ndarray of shape (size, ld)
+        Padded scores of the labels.
+    tables : ndarray of shape (n_tables * n_labels, ld)
+        Padded tables.
+    has_tables : bool
+        Whether each pair of neighbors has its own table.
+    exponentials : ndarray of shape (2 * max(n_tables, 1) * n_labels * ld,)
+        Scratch.
+    rows : ndarray of shape (3 * (size + 1) * ld + size,)
+        Scratch, with the marginals of labels from 2 * size * ld on.
+    edges : ndarray of shape ((size - 1) * n_labels * ld,)
+        Zeros, to which the marginals of pairs are added.
+    """
+    cdef Py_ssize_t size = theta.shape[0], ld = theta.shape[1], cells = n_labels * ld
+    cdef Py_ssize_t n_tables = size - 1 if has_tables else 1, t
+    cdef const double* scores = const_doubles(tables)
+    cdef double* powers = doubles(exponentials)
+    cdef double* memory = doubles(rows)
+    cdef double* node = memory + 2 * size * ld
+    cdef double* pair = doubles(edges)
+    cdef SumScratch ws = SumScratch(memory, memory + size * ld, node + size * ld,
+                                    node + (size + 3) * ld)
+    cdef double log_partition = 0.0
+    cdef EdgeTable* given = NULL
+    cdef Chain chain
+    cdef PairMeans pairs = PairMeans(1.0, pair, cells, pair, cells)
+    resize(<void**> &given, n_tables * sizeof(EdgeTable))
+    chain = Chain(size, n_labels, ld, const_doubles(theta), given, has_tables)
+    try:
+        with nogil:
+            for t in range(n_tables):
+                given[t].scores = scores + t * cells
+                given[t].ahead = powers + 2 * t * cells
+                given[t].back = given[t].ahead + cells
+                exponentiate_table(n_labels, ld, &given[t])
+            # not `sum_product_padded`: only the scaled messages leave a factor out
+            if scaled(&chain, &ws, node, &pairs, &log_partition):
+                weigh_pairs(&chain, pair)
+            else:
+                in_log_space(&chain, &ws, node, &pairs, &log_partition)
+    finally:
+        free(given)
+    return log_partition

@@ -13,8 +13,6 @@ of their rank there. Equal labelings come in the order of their last label, then
 last but one, and so on; the first is Viterbi's.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
@@ -23,9 +21,7 @@ from libc.string cimport memcpy, memset
 from sksstruct.inference.chains._viterbi cimport max_product_padded
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.utils._memory cimport reserve, resize
-
-from sksstruct.inference._checks import check_chain, check_k
-from sksstruct.utils._layout import pad_rows, padded_length
+from sksstruct.utils._pointers cimport const_doubles, doubles, int32s
 
 
 cdef class TopK:
@@ -264,82 +260,20 @@ cdef class TopK:
         return count
 
 
-def _no_more_than_there_are(k, unary, pairwise):
-    """Return k, or the number of allowed labelings if k is large and exceeds it."""
-    size, n = unary.shape
-    k = min(k, n ** min(size, 64), 2**31 - 1)
-    # memory for a few labelings too many costs less than to count them
-    if k * size < 10**6:
-        return k
-    # Sum-product of zeros and ones counts them, exactly below 2^53; larger numbers are
-    # cut off, since k is less.
-    tables = (pairwise > -np.inf).astype(float)
-    ways = (unary[0] > -np.inf).astype(float)
-    for t in range(1, size):
-        table = tables[t - 1] if tables.ndim == 3 else tables
-        ways = np.minimum(ways @ table, 1e15) * (unary[t] > -np.inf)
-    return max(int(min(k, ways.sum())), 1)
+def find_topk(Py_ssize_t n, theta, delta, tables, Py_ssize_t step, scores, labelings):
+    """Write the best labelings and their scores; return their number.
 
-
-def viterbi_topk(unary, pairwise, k):
-    """Find the k best labelings of a chain, in order.
-
-    Parameters
-    ----------
-    unary : array-like of shape (T, K)
-        Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
-        label.
-    pairwise : array-like of shape (K, K) or (T - 1, K, K)
-        Score of each pair of neighboring labels, from -> to: one table for all
-        positions, or one for each pair of neighbors. ``-inf`` forbids a pair.
-    k : int
-        Number of labelings.
-
-    Returns
-    -------
-    labelings : ndarray of shape (n, T), int32
-        The n <= k best labelings, all different; fewer than k if fewer are allowed.
-        Labelings with equal scores are ordered by their last label, then by the second
-        to last, and so on. The first labeling is that of `viterbi`.
-    scores : ndarray of shape (n,)
-        Their scores, which do not increase.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not match, an entry is NaN or ``+inf``, or k is not a positive
-        integer.
-
-    References
-    ----------
-    K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
-    structured prediction models", NeurIPS 2018, Algorithm 2.
-    V. M. Jimenez and A. Marzal, "Computing the K shortest paths: a new algorithm and an
-    experimental comparison", WAE 1999.
-
-    Examples
-    --------
-    >>> from sksstruct.inference import viterbi_topk
-    >>> labelings, scores = viterbi_topk([[1, 0], [0, 0.5]], [[1, 0], [0, 1]], 3)
-    >>> labelings.tolist(), scores.tolist()
-    ([[0, 0], [0, 1], [1, 1]], [2.0, 1.5, 1.5])
+    theta and delta are padded scores of labels and scratch of the same shape, and
+    tables are as in `viterbi_padded`. There is room for k scores and labelings.
     """
-    unary, pairwise = check_chain(unary, pairwise)
-    cdef Py_ssize_t size = unary.shape[0], n = unary.shape[1]
-    cdef Py_ssize_t ld = padded_length(n)
-    cdef Py_ssize_t most = _no_more_than_there_are(check_k(k), unary, pairwise)
-    cdef double[:, ::1] theta = pad_rows(unary)
-    cdef double[:, ::1] delta = np.empty((size, ld))
-    cdef double[:, ::1] tables = pad_rows(
-        pairwise.reshape(-1, n) if pairwise.size else np.zeros((n, n)))
-    cdef Py_ssize_t step = n * ld if pairwise.ndim == 3 else 0
-    labelings = np.empty((most, size), dtype=np.int32)
-    scores = np.empty(most)
-    cdef int32_t[:, ::1] labels = labelings
-    cdef double[::1] values = scores
     cdef TopK decoder = TopK()
-    cdef Py_ssize_t count
+    cdef Py_ssize_t size = theta.shape[0], ld = theta.shape[1], k = len(scores), count
+    cdef const double* unary = const_doubles(theta)
+    cdef double* prefixes = doubles(delta)
+    cdef const double* table = const_doubles(tables)
+    cdef double* values = doubles(scores)
+    cdef int32_t* labels = int32s(labelings)
     with nogil:
-        count = decoder.decode(size, n, ld, &theta[0, 0], &delta[0, 0], &tables[0, 0],
-                               step, most, &values[0], &labels[0, 0])
-    return labelings[:count].copy(), scores[:count].copy()
+        count = decoder.decode(
+            size, n, ld, unary, prefixes, table, step, k, values, labels)
+    return count
