@@ -14,5 +14,7 @@ cdef class Tokens:
                           int64_t* value) except -1
     cdef void _skip(self) noexcept nogil
     cdef int read_number(self, double* value) except -1 nogil
+    cdef int _fill(self, Py_ssize_t n, double* values, object what,
+                   bint infinite) except -1
     cdef double _read_by_python(self) except? -1.0
     cdef double _infinite(self, object what, bint infinite) except? -1.0

@@ -7,10 +7,12 @@ by exact powers of ten, so one operation rounds them correctly (Clinger, How to 
 floating point numbers accurately, 1990). Python reads all others.
 """
 
-import numpy as np
-
-from libc.stdint cimport int64_t
 from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
+
+from sksstruct.utils._pointers cimport doubles, int64s
+
+from numpy import empty
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char* text, char** end,
@@ -251,11 +253,11 @@ cdef class Tokens:
         """
         if count > self.left:
             self.fail(f"{count} numbers of {what} were expected, the file is too short")
-        values = np.empty(count)
+        values = empty(count)
         self.fill(values, what, infinite)
         return values
 
-    def fill(self, double[::1] values, what, bint infinite=False):
+    def fill(self, values, what, bint infinite=False):
         """Read numbers into an array; see `numbers`.
 
         Parameters
@@ -267,7 +269,11 @@ cdef class Tokens:
         infinite : bool, default=False
             Whether -inf is allowed.
         """
-        cdef Py_ssize_t k = 0, n = values.shape[0]
+        self._fill(len(values), doubles(values), what, infinite)
+
+    cdef int _fill(self, Py_ssize_t n, double* values, what, bint infinite) except -1:
+        """Read numbers; see `fill`."""
+        cdef Py_ssize_t k = 0
         cdef bint ended = False, large = False
         while k < n:
             with nogil:
@@ -286,6 +292,7 @@ cdef class Tokens:
             if k < n:
                 values[k] = self._infinite(what, infinite)
                 k += 1
+        return 0
 
     cdef double _infinite(self, what, bint infinite) except? -1.0:
         """Minus infinity, if the present token says so and may; else an error."""
@@ -313,13 +320,14 @@ cdef class Tokens:
             The integers.
         """
         cdef Py_ssize_t k
-        cdef int64_t[::1] values
+        cdef int64_t* out
         if count > self.left:
             self.fail(f"{count} integers were expected, the file is too short")
-        values = np.empty(count, dtype=np.int64)
+        values = empty(count, dtype="i8")
+        out = int64s(values)
         for k in range(count):
-            self.read_integer(low, high, what, &values[k])
-        return np.asarray(values)
+            self.read_integer(low, high, what, out + k)
+        return values
 
 
 def _shown(token):

@@ -6,12 +6,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sksstruct.inference._checks import check_chain, check_k
-from sksstruct.inference.chains._sparse_viterbi import viterbi_sparse
+from sksstruct.inference._checks import (
+    check_chain,
+    check_k,
+    check_positions,
+    check_scores,
+    check_sums,
+)
+from sksstruct.inference.chains._sparse_viterbi import SparseTransitions
 from sksstruct.inference.chains._sumproduct import sum_labelings
 from sksstruct.inference.chains._topk import find_topk
 from sksstruct.inference.chains._viterbi import find_each, find_labeling
 from sksstruct.utils._layout import aligned_zeros, pad_rows
+from sksstruct.utils.sparse_input import sound_csr
 from sksstruct.utils.typing import MatrixLike
 
 
@@ -67,11 +74,27 @@ def viterbi(unary: ArrayLike, pairwise: MatrixLike) -> tuple[np.ndarray, float]:
     """
     # its checks differ, since nothing of size K x K may be made
     if sparse.issparse(pairwise):
-        return viterbi_sparse(unary, pairwise)
+        return _viterbi_sparse(unary, pairwise)
     unary, pairwise = check_chain(unary, pairwise)
     labeling = np.empty(len(unary), dtype=np.int32)
     delta, tables, step = _pad(unary, pairwise)
     return labeling, find_labeling(unary.shape[1], delta, tables, step, labeling)
+
+
+def _viterbi_sparse(unary, transitions):
+    """Run `viterbi` with sparse transitions: pairs not stored have the score zero."""
+    unary = check_positions(unary)
+    size, n_labels = unary.shape
+    if transitions.shape != (n_labels, n_labels):
+        raise ValueError(
+            f"pairwise must have shape {(n_labels, n_labels)} for unary of shape "
+            f"{unary.shape}, got {transitions.shape}"
+        )
+    transitions = sound_csr(transitions, "pairwise")
+    stored = check_scores("pairwise", transitions.data[: transitions.nnz])
+    # the score of a pair is the sum of all that is stored for it
+    check_sums("unary and pairwise", 4 * size * (len(stored) + 1), unary, stored)
+    return SparseTransitions.of_table(transitions).viterbi(unary)
 
 
 def viterbi_group(unary, starts, tables, table_begins, table_steps):

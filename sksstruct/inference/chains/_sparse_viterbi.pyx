@@ -16,10 +16,6 @@ that does not matter. No K x K; exact, and ties go as they go there.
 """
 
 cimport cython
-
-import numpy as np
-from scipy import sparse
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free, malloc, qsort
@@ -27,6 +23,7 @@ from libc.string cimport memset
 
 from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.utils._memory cimport reserve, resize
+from sksstruct.utils._pointers cimport const_doubles, doubles, int32s
 from sksstruct.utils._simd cimport (
     sks_axpy,
     sks_block_maxima,
@@ -37,9 +34,10 @@ from sksstruct.utils._simd cimport (
     sks_reaching,
 )
 
-from sksstruct.inference._checks import check_positions, check_scores, check_sums
+from numpy import empty
+
+from sksstruct.inference.chains._sparse_tables import list_pairs
 from sksstruct.utils._layout import aligned_zeros, pad_rows
-from sksstruct.utils.sparse_input import sound_csr
 
 # of `sks_block_maxima`
 cdef Py_ssize_t BLOCK = 64
@@ -57,10 +55,10 @@ cdef class ViterbiScratch:
     """
 
     def __init__(self, Py_ssize_t max_size, Py_ssize_t ld):
-        cdef double[::1] delta = aligned_zeros(3 * ld)
-        cdef int32_t[::1] labels = np.empty((max_size + 2) * ld, dtype=np.int32)
-        self._arrays = delta, labels
-        self.delta, self.maxima, self.order = &delta[0], &delta[2 * ld], &labels[0]
+        delta, labels = self._arrays = (
+            aligned_zeros(3 * ld), empty((max_size + 2) * ld, dtype="i4"))
+        self.delta, self.order = doubles(delta), int32s(labels)
+        self.maxima = self.delta + 2 * ld
         self.rows, self.back = self.order + ld, self.order + 2 * ld
 
 
@@ -103,16 +101,11 @@ cdef class SparseTransitions:
     @staticmethod
     def of_table(table):
         """Return the scores of a sparse array of shape (n_labels, n_labels)."""
-        # an array of the caller's, with all duplicates, may change
-        csr = sparse.csr_array(table, dtype=np.float64, copy=True)
-        csr.sum_duplicates()
-        rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-        cdef PairIndex pairs = PairIndex(csr.shape[0])
-        pairs.extend(rows.astype(np.int32), csr.indices.astype(np.int32))
+        n_labels, first, second, values = list_pairs(table)
+        cdef PairIndex pairs = PairIndex(n_labels)
+        pairs.extend(first, second)
         cdef SparseTransitions scores = SparseTransitions(pairs)
-        # one entry more, so that there is an address where nothing is stored
-        cdef double[::1] values = np.append(csr.data, 0.0)
-        scores.load(&values[0], csr.nnz)
+        scores.load(const_doubles(values), len(values))
         return scores
 
     # ---- scores, and their order ----
@@ -214,14 +207,15 @@ cdef class SparseTransitions:
 
     def viterbi(self, unary):
         """Return the best labeling of unary scores (size, n_labels), and its score."""
-        cdef double[:, ::1] rows = pad_rows(unary)
-        cdef Py_ssize_t size = rows.shape[0]
-        cdef ViterbiScratch scratch = ViterbiScratch(size, rows.shape[1])
-        labeling = np.empty(size, dtype=np.int32)
-        cdef int32_t[::1] labels = labeling
+        rows = pad_rows(unary)
+        cdef Py_ssize_t size = rows.shape[0], ld = rows.shape[1]
+        cdef ViterbiScratch scratch = ViterbiScratch(size, ld)
+        labeling = empty(size, dtype="i4")
+        cdef const double* scores = const_doubles(rows)
+        cdef int32_t* labels = int32s(labeling)
         cdef double score
         with nogil:
-            score = self.decode(scratch, size, rows.shape[1], &rows[0, 0], &labels[0])
+            score = self.decode(scratch, size, ld, scores, labels)
         return labeling, score
 
     cdef double decode(self, ViterbiScratch scratch, Py_ssize_t size, Py_ssize_t ld,
@@ -360,18 +354,3 @@ cdef int32_t next_best(Py_ssize_t n, const double* scores, double* maxima,
     block = sks_first((n + BLOCK - 1) // BLOCK, maxima, highest)
     first = block * BLOCK
     return <int32_t> (first + sks_first(n - first, scores + first, highest))
-
-
-def viterbi_sparse(unary, transitions):
-    """Run `viterbi` with sparse transitions: pairs not stored have the score zero."""
-    unary = check_positions(unary)
-    size, n_labels = unary.shape
-    if transitions.shape != (n_labels, n_labels):
-        raise ValueError(
-            f"pairwise must have shape {(n_labels, n_labels)} for unary of shape "
-            f"{unary.shape}, got {transitions.shape}")
-    transitions = sound_csr(transitions, "pairwise")
-    stored = check_scores("pairwise", transitions.data[:transitions.nnz])
-    # the score of a pair is the sum of all that is stored for it
-    check_sums("unary and pairwise", 4 * size * (len(stored) + 1), unary, stored)
-    return SparseTransitions.of_table(transitions).viterbi(unary)

@@ -1,0 +1,14 @@
+"""Arrays of sparse tables of transitions."""
+
+import numpy as np
+from scipy import sparse
+
+
+def list_pairs(table):
+    """Return the number of labels, and labels and scores of all stored pairs."""
+    # an array of the caller's, with all duplicates, may change
+    csr = sparse.csr_array(table, dtype=np.float64, copy=True)
+    csr.sum_duplicates()
+    first = np.repeat(np.arange(csr.shape[0], dtype=np.int32), np.diff(csr.indptr))
+    values = np.ascontiguousarray(csr.data[: csr.nnz])
+    return csr.shape[0], first, csr.indices[: csr.nnz].astype(np.int32), values
