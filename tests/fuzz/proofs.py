@@ -22,7 +22,7 @@ from sksstruct.inference.map.branch_and_bound.exact_search import ExactSearch
 from sksstruct.inference.map.core._reduce import Reduced
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
-from sksstruct.inference.map.message_passing._trws import TreeReweighted
+from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
 from sksstruct.inference.map.tightening.tighten import Tightening
 from sksstruct.utils.progress import Status
 from tests.fuzz._draws import decoded

@@ -12,7 +12,7 @@ import numpy as np
 
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map.core.problem import MAPProblem
-from sksstruct.inference.map.message_passing._trws import TreeReweighted
+from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
 from sksstruct.utils.parallel import run_in_chunks
 
 # Graphs are taken together as long as they have fewer scores than this in all.

@@ -20,7 +20,7 @@ from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.branch_and_bound.search import DepthFirst
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
-from sksstruct.inference.map.message_passing._trws import TreeReweighted
+from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
 
 LIMIT = 10**6
 

@@ -219,8 +219,10 @@ def test_sweeps_never_raise_the_bound(more):
     """The kernels themselves, without the running minimum of the trace."""
     from sksstruct.inference.map.core._reduce import Reduced
     from sksstruct.inference.map.core.problem import MAPProblem
-    from sksstruct.inference.map.message_passing._mplp import MaxProductLP
-    from sksstruct.inference.map.message_passing._trws import TreeReweighted
+    from sksstruct.inference.map.message_passing.sweeps import (
+        MaxProductLP,
+        TreeReweighted,
+    )
 
     for seed in range(5):
         edges = 8 if more else 20
@@ -245,7 +247,7 @@ def test_sweeps_never_raise_the_bound(more):
 
 def test_of_equal_states_sweeps_choose_the_first():
     from sksstruct.inference.map.core.problem import MAPProblem
-    from sksstruct.inference.map.message_passing._trws import TreeReweighted
+    from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
 
     graph = FactorGraph([[0, 1, 1.0]] * 3, [(0, 1), (1, 2)], Potts(3))
     messages = TreeReweighted(MAPProblem(graph))

@@ -34,8 +34,10 @@ from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists
 from sksstruct.inference.map.local_search import _rounds
 from sksstruct.inference.map.local_search._search import LocalSearch
-from sksstruct.inference.map.message_passing._mplp import MaxProductLP
-from sksstruct.inference.map.message_passing._trws import TreeReweighted
+from sksstruct.inference.map.message_passing.sweeps import (
+    MaxProductLP,
+    TreeReweighted,
+)
 
 
 def frustrated(n=60, m=200, seed=0, **kind):

@@ -11,54 +11,25 @@ theta_f - sum of its messages is 0, and the sum of the variables' maxima of thet
 all messages, the beliefs, is an upper bound that never rises.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY
 
-from sksstruct.inference.map.core._index import offsets
 from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 from sksstruct.inference.map.message_passing._messages cimport Messages
+from sksstruct.utils._pointers cimport const_intps
 
 
-@cython.final
-cdef class MaxProductLP(Messages):
-    """Messages of a graph.
+cdef class MaxProductSweeps(Messages):
+    """Sweeps over the messages of `MaxProductLP`."""
 
-    Attributes
-    ----------
-    labeling : ndarray of shape (n_variables,), int32
-        The best state of each variable.
-    beliefs : ndarray of shape (n_states.sum(),)
-        Scores of the states with all messages.
-    bound : float
-        Upper bound on all scores; inf before the first sweep.
-    """
-
-    cdef Py_ssize_t[::1] _start     # of the message to each place in a scope
+    cdef const Py_ssize_t* _start   # of the message to each place in a scope
     cdef HigherFactors _higher      # has room for a factor of any size
 
-    def __init__(self, Problem problem):
-        # a message to each end of each edge, then to each variable of each factor
-        self._start = offsets(problem.arrays.states[problem.arrays.scope])
-        self._messages = np.zeros(self._start[len(problem.arrays.scope)])
+    def __init__(self, Problem problem, arrays):
+        Messages.__init__(self, problem, arrays)
+        self._start = const_intps(arrays.scope_start)
         self._higher = HigherFactors(problem)
-
-    @property
-    def labeling(self):
-        # without regard to neighbors: a local search does the rest
-        return self.problem.best_states(self._beliefs)
-
-    def moved(self):
-        cdef Problem problem = self.problem
-        cdef Py_ssize_t factor, place, first
-        messages = np.asarray(self._messages)
-        for factor in range(problem.n_factors):
-            first = problem.scope_first[factor]
-            for place in range(first, problem.scope_first[factor + 1]):
-                yield (factor, place - first,
-                       messages[self._start[place]:self._start[place + 1]])
 
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
         """Update the edges and then the larger factors, or backward; then the bound."""
@@ -79,6 +50,7 @@ cdef class MaxProductLP(Messages):
             self.bound += top
         return 0
 
+    @cython.final
     cdef double _update(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """New messages of a factor to all of its variables; the work."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable

@@ -23,113 +23,46 @@ whichever are more. Neither raises the sum of all maxima. The first variable of 
 was its last one in the sweep before, and has what there is to take.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
-from sksstruct.inference.map.core._index import offsets
 from sksstruct.inference.map.core._problem cimport Problem, entry_from, other_end
 from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 from sksstruct.inference.map.message_passing._messages cimport Messages
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int32s, const_intps, doubles, int32s,
+)
 from sksstruct.utils._simd cimport sks_largest
 
 
-@cython.final
-cdef class TreeReweighted(Messages):
-    """Messages of a graph.
+cdef class TreeSweeps(Messages):
+    """Sweeps over the messages of `TreeReweighted`."""
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-
-    Attributes
-    ----------
-    labeling : ndarray of shape (n_variables,), int32
-        The labeling that the last sweep found.
-    beliefs : ndarray of shape (n_states.sum(),)
-        Scores of the states with all messages, as the last sweep saw them.
-    score, bound : float
-        Score of the labeling, and upper bound of the last sweep.
-    """
-
-    cdef Py_ssize_t[::1] _start     # of the message of each edge
-    cdef double[::1] _share         # the 1 / n_i
-    cdef double[::1] _given         # scores of a node given the states read off so far
-    cdef double[::1] _out
-    cdef int32_t[::1] _labeling
+    cdef const Py_ssize_t* _start   # of the message of each edge
+    cdef const double* _share       # the 1 / n_i
+    cdef double* _given             # scores of a node given the states read off so far
+    cdef double* _out
+    cdef int32_t* _labeling
     cdef readonly double score
     # of larger factors: messages to each place of a scope, and first and last variables
     cdef HigherFactors _higher
-    cdef double[::1] _taken
-    cdef Py_ssize_t[::1] _start_higher
-    cdef int32_t[::1] _lowest, _highest
+    cdef double* _taken
+    cdef const Py_ssize_t* _start_higher
+    cdef const int32_t* _lowest
+    cdef const int32_t* _highest
 
-    def __init__(self, Problem problem):
-        cdef Py_ssize_t n = problem.n_variables
-        ends = problem.arrays.ends
-        # a message goes forward and then backward: room for the larger of both ends
-        sizes = problem.arrays.states[ends].max(axis=1, initial=0)
-        self._start = offsets(sizes)
-        # no messages at first: the bound is that of the scores as they are
-        self._messages = np.zeros(self._start[problem.n_edges])
-        self._given = np.empty(problem.max_states)
-        self._out = np.empty(problem.max_states)
-        self._labeling = np.zeros(n, dtype=np.int32)
+    def __init__(self, Problem problem, arrays):
+        Messages.__init__(self, problem, arrays)
+        self._start, self._share = const_intps(arrays.start), const_doubles(arrays.share)
+        self._given, self._out = doubles(arrays.given), doubles(arrays.out)
+        self._labeling = int32s(arrays.labeling)
         self._higher = HigherFactors(problem)
-        scope, first = problem.arrays.scope, problem.arrays.scope_first
-        # only larger factors have a message to each of their places
-        sizes = problem.arrays.states[scope]
-        sizes[:2 * problem.n_edges] = 0
-        self._start_higher = offsets(sizes)
-        self._taken = np.zeros(sizes.sum())
-        first = first[:problem.n_factors]
-        self._lowest = np.minimum.reduceat(scope, first)
-        self._highest = np.maximum.reduceat(scope, first)
-        # in how many factors a node is not first, and not last
-        degree = np.diff(problem.arrays.in_first)
-        least = np.minimum(np.bincount(self._lowest, minlength=n),
-                           np.bincount(self._highest, minlength=n))
-        self._share = 1.0 / np.maximum(degree - least, 1)
-
-    @property
-    def labeling(self):
-        return np.asarray(self._labeling)
-
-    def moved(self):
-        cdef Problem problem = self.problem
-        cdef Py_ssize_t edge, variable
-        messages = np.asarray(self._messages)
-        for edge in range(problem.n_edges):
-            # to the end that the last sweep visited last
-            u, v = problem.ends[edge][0], problem.ends[edge][1]
-            variable = min(u, v) if self.backward else max(u, v)
-            begin = self._start[edge]
-            yield edge, int(variable == v), messages[
-                begin:begin + problem.states[variable]]
-        taken, starts = np.asarray(self._taken), np.asarray(self._start_higher)
-        scopes = problem.arrays.scope_first
-        for factor in range(problem.n_edges, problem.n_factors):
-            first = int(scopes[factor])
-            for place in range(first, int(scopes[factor + 1])):
-                yield factor, place - first, taken[starts[place]:starts[place + 1]]
-
-    def begin(self, messages):
-        """Set the messages to earlier nodes, which the first sweep reads.
-
-        Any messages are valid. If they are the multipliers of a bound of the
-        relaxation, the bound of the first sweep is not above that one. This sweep must
-        not be backward.
-
-        Parameters
-        ----------
-        messages : ndarray of shape (n_edges, n_states)
-            A row for each edge. All variables must have the same number of states.
-        """
-        np.asarray(self._messages)[:] = messages.reshape(-1)
+        self._taken = doubles(arrays.to_places)
+        self._start_higher = const_intps(arrays.scope_start)
+        self._lowest = const_int32s(arrays.lowest)
+        self._highest = const_int32s(arrays.highest)
 
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
         """Visit all nodes in their order, or backward."""
@@ -159,13 +92,14 @@ cdef class TreeReweighted(Messages):
             self._give(problem, node, backward)
         return 0
 
+    @cython.final
     cdef inline Py_ssize_t _gather(self, Problem problem, Py_ssize_t node,
                                    bint backward) noexcept nogil:
         """Beliefs of a node, and its scores given earlier states; its later neighbors.
         """
         cdef Py_ssize_t i, j, edge, other, n_later = 0, size = problem.states[node]
         cdef double* belief = &self._beliefs[problem.first[node]]
-        cdef double* given = &self._given[0]
+        cdef double* given = self._given
         cdef const double* message
         memcpy(belief, &problem.unary[problem.first[node]], size * sizeof(double))
         memcpy(given, belief, size * sizeof(double))
@@ -186,10 +120,11 @@ cdef class TreeReweighted(Messages):
                     given[j] += message[j]
         return n_later
 
+    @cython.final
     cdef inline void _read_off(self, Problem problem,
                                Py_ssize_t node) noexcept nogil:
         """Give a node the best state given the states of earlier nodes."""
-        cdef const double* given = &self._given[0]
+        cdef const double* given = self._given
         cdef Py_ssize_t j, best = 0
         # of equal states the first, so that neighbors that tie choose alike
         for j in range(1, problem.states[node]):
@@ -198,6 +133,7 @@ cdef class TreeReweighted(Messages):
         self._labeling[node] = best
         self.score += problem.unary[problem.first[node] + best]
 
+    @cython.final
     cdef inline void _send_on(self, Problem problem, Py_ssize_t node,
                               bint backward) noexcept nogil:
         """Send the messages to later neighbors; score the edges to earlier ones."""
@@ -205,8 +141,8 @@ cdef class TreeReweighted(Messages):
         cdef double share = self._share[node], top
         cdef const double* belief = &self._beliefs[problem.first[node]]
         # the scores given earlier states have been read off: their room is free
-        cdef double* reduced = &self._given[0]
-        cdef double* out = &self._out[0]
+        cdef double* reduced = self._given
+        cdef double* out = self._out
         cdef double* message
         for i in range(problem.in_first[node], problem.in_larger[node]):
             edge = problem.in_factor[i]
@@ -230,11 +166,12 @@ cdef class TreeReweighted(Messages):
 
     # ---- factors of three or more variables ----
 
+    @cython.final
     cdef inline Py_ssize_t _take(self, Problem problem, Py_ssize_t node,
                                  bint backward) noexcept nogil:
         """Add what larger factors have to a node; how many of them go on from it."""
         cdef double* belief = &self._beliefs[problem.first[node]]
-        cdef double* given = &self._given[0]
+        cdef double* given = self._given
         cdef const double* message
         cdef Py_ssize_t i, k, factor, place, n_later = 0
         for i in range(problem.in_larger[node], problem.in_first[node + 1]):
@@ -252,14 +189,16 @@ cdef class TreeReweighted(Messages):
             # all others have their states: the scores with them are what counts
             for k in range(problem.states[node]):
                 self._labeling[node] = k
-                given[k] += problem.higher_entry(factor, &self._labeling[0])
+                given[k] += problem.higher_entry(factor, self._labeling)
         return n_later
 
+    @cython.final
     cdef inline Py_ssize_t _first_of(self, Py_ssize_t factor,
                                      bint backward) noexcept nogil:
         """The variable of a larger factor that a sweep visits first."""
         return self._highest[factor] if backward else self._lowest[factor]
 
+    @cython.final
     cdef void _pull(self, Problem problem, Py_ssize_t factor, Py_ssize_t place,
                     bint backward) noexcept nogil:
         """New message of a larger factor to the variable at a place."""
@@ -281,6 +220,7 @@ cdef class TreeReweighted(Messages):
         for k in range(problem.states[variable]):
             message[k] = found[k] - top
 
+    @cython.final
     cdef inline void _give(self, Problem problem, Py_ssize_t node,
                            bint backward) noexcept nogil:
         """Give larger factors their shares; score those that have all their states."""
@@ -290,7 +230,7 @@ cdef class TreeReweighted(Messages):
         for i in range(problem.in_larger[node], problem.in_first[node + 1]):
             factor = problem.in_factor[i]
             if node == self._first_of(factor, not backward):
-                self.score += problem.higher_entry(factor, &self._labeling[0])
+                self.score += problem.higher_entry(factor, self._labeling)
                 continue
             message = &self._taken[self._start_higher[problem.in_place[i]]]
             for k in range(problem.states[node]):

@@ -1,7 +1,7 @@
 """Max-product linear programming, for graphs with factors of any size."""
 
-from sksstruct.inference.map.message_passing._mplp import MaxProductLP
 from sksstruct.inference.map.message_passing._passing import TEXTS, MessagePassing
+from sksstruct.inference.map.message_passing.sweeps import MaxProductLP
 from sksstruct.utils._doc import fill_doc
 
 

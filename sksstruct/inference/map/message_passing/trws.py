@@ -1,7 +1,7 @@
 """Sequential tree-reweighted message passing."""
 
 from sksstruct.inference.map.message_passing._passing import TEXTS, MessagePassing
-from sksstruct.inference.map.message_passing._trws import TreeReweighted
+from sksstruct.inference.map.message_passing.sweeps import TreeReweighted
 from sksstruct.utils._doc import fill_doc
 
 
