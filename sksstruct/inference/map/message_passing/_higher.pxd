@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc
 
 from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport TableSpec
@@ -16,16 +17,28 @@ cdef struct Gains:
     double output               # gain of the output
 
 
+cdef inline void* zeros(Py_ssize_t n, size_t size) except NULL:
+    """Room for so many numbers, which is to be freed."""
+    cdef void* room = calloc(n, size)
+    if room == NULL:
+        raise MemoryError
+    return room
+
+
 @cython.final
 cdef class HigherFactors:
+    # variables of a factor at most, and states of a variable at most
+    cdef Py_ssize_t arity, width
     # by place in the scope and state: what variables have, and max-marginals
-    cdef double[:, ::1] incoming, best
+    cdef double* incoming
+    cdef double* best
     # states of the variables of a table, one by one
-    cdef Py_ssize_t[::1] _state
+    cdef Py_ssize_t* _state
     # of a condition: gains, sums of the largest, their ranks, and a heap of literals
-    cdef double[::1] _gain, _prefix
-    cdef Py_ssize_t[::1] _rank
-    cdef int32_t[::1] _items
+    cdef double* _gain
+    cdef double* _prefix
+    cdef Py_ssize_t* _rank
+    cdef int32_t* _items
 
     cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil
     cdef void maximize(self, Problem problem, Py_ssize_t factor) noexcept nogil

@@ -10,13 +10,12 @@ that the best and second best gain, the sum of the positive ones, and for a budg
 gains in decreasing order, say what the best is with any literal on or off.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free
 
-from sksstruct.inference.map.core._problem cimport Problem, next_states
+from sksstruct.inference.map.core._problem cimport Problem, arity_of, next_states
 from sksstruct.inference.map.core._tables cimport (
     ATMOSTONE, BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec,
 )
@@ -25,22 +24,30 @@ from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push
 
 @cython.final
 cdef class HigherFactors:
-    """Scratch for one factor at a time.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    """
+    """Scratch for one factor of a graph at a time."""
 
     def __cinit__(self, Problem problem):
-        arity = int(np.diff(problem.arrays.scope_first).max(initial=2))
-        self.incoming = np.zeros((arity, problem.max_states))
-        self.best = np.zeros((arity, problem.max_states))
+        cdef Py_ssize_t factor
+        self.arity, self.width = 2, problem.max_states
+        for factor in range(problem.n_factors):
+            self.arity = max(self.arity, arity_of(problem, factor))
+        self.incoming = <double*>zeros(self.arity * self.width, sizeof(double))
+        self.best = <double*>zeros(self.arity * self.width, sizeof(double))
         # sums of 0, 1, ..., arity gains
-        self._gain, self._prefix = np.empty(arity + 1), np.empty(arity + 1)
-        self._state, self._rank = (np.empty(arity, dtype=np.intp) for _ in range(2))
-        self._items = np.empty(arity, dtype=np.int32)
+        self._gain = <double*>zeros(self.arity + 1, sizeof(double))
+        self._prefix = <double*>zeros(self.arity + 1, sizeof(double))
+        self._state = <Py_ssize_t*>zeros(self.arity, sizeof(Py_ssize_t))
+        self._rank = <Py_ssize_t*>zeros(self.arity, sizeof(Py_ssize_t))
+        self._items = <int32_t*>zeros(self.arity, sizeof(int32_t))
+
+    def __dealloc__(self):
+        free(self.incoming)
+        free(self.best)
+        free(self._gain)
+        free(self._prefix)
+        free(self._state)
+        free(self._rank)
+        free(self._items)
 
     cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Entries of the table of a factor; about the work of a condition."""
@@ -83,17 +90,17 @@ cdef class HigherFactors:
         for i in range(arity):
             self._state[i] = 0
             for k in range(problem.states[problem.scope[begin + i]]):
-                self.best[i, k] = -INFINITY
+                self.best[i * self.width + k] = -INFINITY
         # every entry once: a maximum for each state of each variable at the same time
         while True:
             total = table.data[entry]
             for i in range(arity):
-                total += self.incoming[i, self._state[i]]
+                total += self.incoming[i * self.width + self._state[i]]
             for i in range(arity):
-                if total > self.best[i, self._state[i]]:
-                    self.best[i, self._state[i]] = total
+                if total > self.best[i * self.width + self._state[i]]:
+                    self.best[i * self.width + self._state[i]] = total
             entry += 1
-            if not next_states(problem, begin, arity, &self._state[0]):
+            if not next_states(problem, begin, arity, self._state):
                 return
 
     cdef void _maximize_table_for(self, Problem problem, Py_ssize_t factor,
@@ -103,8 +110,8 @@ cdef class HigherFactors:
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef Py_ssize_t last = problem.scope_first[factor + 1] - begin - 1
         cdef Py_ssize_t width = problem.states[problem.scope[begin + last]]
-        cdef double* best = &self.best[place, 0]
-        cdef const double* scores = &self.incoming[last, 0]
+        cdef double* best = self.best + place * self.width
+        cdef const double* scores = self.incoming + last * self.width
         cdef double others, top
         for i in range(last):
             self._state[i] = 0
@@ -114,7 +121,7 @@ cdef class HigherFactors:
         while True:
             others = 0.0
             for i in range(last):
-                others += self.incoming[i, self._state[i]]
+                others += self.incoming[i * self.width + self._state[i]]
             if place == last:
                 for k in range(width):
                     best[k] = max(best[k], others + entries[k])
@@ -125,7 +132,7 @@ cdef class HigherFactors:
                 k = self._state[place]
                 best[k] = max(best[k], others + top)
             entries += width
-            if not next_states(problem, begin, last, &self._state[0]):
+            if not next_states(problem, begin, last, self._state):
                 return
 
     # ---- conditions ----
@@ -157,8 +164,8 @@ cdef class HigherFactors:
             off = max(off, on + problem.penalty)
             on = max(on, off + problem.penalty)
             true_state = 0 if table.data[i] else 1
-            self.best[i, true_state] = gains.all_off + on
-            self.best[i, 1 - true_state] = gains.all_off + off
+            self.best[i * self.width + true_state] = gains.all_off + on
+            self.best[i * self.width + 1 - true_state] = gains.all_off + off
 
     cdef void _collect_gains(self, const TableSpec* table,
                              Gains* gains) noexcept nogil:
@@ -167,9 +174,9 @@ cdef class HigherFactors:
         gains.all_off = 0.0
         for i in range(gains.arity):
             true_state = 0 if table.data[i] else 1
-            gains.all_off += self.incoming[i, 1 - true_state]
-            self._gain[i] = (self.incoming[i, true_state]
-                             - self.incoming[i, 1 - true_state])
+            gains.all_off += self.incoming[i * self.width + 1 - true_state]
+            self._gain[i] = (self.incoming[i * self.width + true_state]
+                             - self.incoming[i * self.width + 1 - true_state])
 
     cdef void _sum_up(self, Gains* gains) noexcept nogil:
         """Best and second best input, and the sum of those that want to be on."""
@@ -216,8 +223,8 @@ cdef class HigherFactors:
         cdef int32_t best
         cdef Heap heap
         cdef HeapOrder order
-        heap.items, heap.size = &self._items[0], 0
-        order.values, order.by_number, order.places = &self._gain[0], True, NULL
+        heap.items, heap.size = self._items, 0
+        order.values, order.by_number, order.places = self._gain, True, NULL
         for k in range(arity):
             push(&heap, &order, <int32_t>k)
         # a budget need not be used up, so that gains below zero count as zero

@@ -11,7 +11,8 @@ cdef class Messages:
     def __init__(self, Problem problem, arrays):
         self.problem, self._owned, self.bound = problem, arrays, INFINITY
         # without messages they are the scores themselves
-        self._messages, self._beliefs = doubles(arrays.messages), doubles(arrays.beliefs)
+        self._messages = doubles(arrays.messages)
+        self._beliefs = doubles(arrays.beliefs)
 
     def sweep(self, bint backward=False):
         """Update all messages once, and then the bound, which is inf if time is over.

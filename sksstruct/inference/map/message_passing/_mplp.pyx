@@ -55,9 +55,9 @@ cdef class MaxProductSweeps(Messages):
         """New messages of a factor to all of its variables; the work."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
         cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin
-        cdef Py_ssize_t width = self._higher.incoming.shape[1]
-        cdef double* incoming = &self._higher.incoming[0, 0]
-        cdef double* share = &self._higher.best[0, 0]
+        cdef Py_ssize_t width = self._higher.width
+        cdef double* incoming = self._higher.incoming
+        cdef double* share = self._higher.best
         cdef double* belief
         cdef double* without
         cdef double* message

@@ -55,7 +55,8 @@ cdef class TreeSweeps(Messages):
 
     def __init__(self, Problem problem, arrays):
         Messages.__init__(self, problem, arrays)
-        self._start, self._share = const_intps(arrays.start), const_doubles(arrays.share)
+        self._start = const_intps(arrays.start)
+        self._share = const_doubles(arrays.share)
         self._given, self._out = doubles(arrays.given), doubles(arrays.out)
         self._labeling = int32s(arrays.labeling)
         self._higher = HigherFactors(problem)
@@ -204,13 +205,16 @@ cdef class TreeSweeps(Messages):
         """New message of a larger factor to the variable at a place."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k
         cdef Py_ssize_t variable = problem.scope[place]
-        cdef const double* found = &self._higher.best[place - begin, 0]
+        cdef Py_ssize_t width = self._higher.width
+        cdef const double* found = self._higher.best + (place - begin) * width
+        cdef double* incoming = self._higher.incoming
         cdef double* message
         cdef double top
         for i in range(begin, problem.scope_first[factor + 1]):
             message = &self._taken[self._start_higher[i]]
             for k in range(problem.states[problem.scope[i]]):
-                self._higher.incoming[i - begin, k] = 0.0 if i == place else -message[k]
+                incoming[k] = 0.0 if i == place else -message[k]
+            incoming += width
         self._higher.maximize_for(problem, factor, place - begin)
         top = sks_largest(problem.states[variable], found)
         # messages do not grow; what the last one leaves out is the maximum of the rest

@@ -20,82 +20,43 @@ so that, as log Z is convex, the mean of log Z of the forests is above that of t
 scores; in a forest sums go from the leaves to the roots.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY, exp, fabs, log
+from libc.stdint cimport int8_t
 
-from sksstruct.inference.map.core._index import offsets
-from sksstruct.inference.map.core._problem cimport (
-    Problem, arity_of, variable_at,
-)
+from sksstruct.inference.map.core._problem cimport Problem, arity_of, variable_at
 from sksstruct.inference.map.sum_product._factor_sums cimport FactorSums
+from sksstruct.utils._pointers cimport const_doubles, const_intps, doubles, int8s
 
 
-@cython.final
-cdef class Beliefs:
-    """Messages of a graph.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    shares : ndarray of shape (n_factors,)
-        The r_f; edges come before larger factors.
-    maximize : bool, default=False
-        Whether to replace sums by maxima (max-product); shares must be 1.
-
-    Attributes
-    ----------
-    damping : float
-        Share of the old message in a new one; initially 0.
-    residual : float
-        Largest change of a message in the last sweep, before damping. The change is
-        relative to the size of the message if this is above 1. inf if time ran out
-        before the end of the sweep.
-    """
+cdef class BeliefSweeps:
+    """Sweeps over the messages of `Beliefs`."""
 
     cdef Problem problem
+    cdef object _owned
     cdef FactorSums _sums
-    cdef const double[::1] _share
-    cdef double[::1] _messages, _beliefs
+    cdef const double* _share
+    cdef double* _messages
+    cdef double* _beliefs
     # of the message to each place in a scope, and the order of the sweeps
-    cdef Py_ssize_t[::1] _start, _order
+    cdef const Py_ssize_t* _start
+    cdef const Py_ssize_t* _order
     cdef public double damping
     cdef readonly double residual
 
-    def __init__(self, Problem problem, const double[::1] shares):
-        self.problem, self._share, self.damping = problem, shares, 0.0
+    def __init__(self, Problem problem, arrays):
+        self.problem, self._owned = problem, arrays
         self._sums = FactorSums(problem)
-        scope, first = problem.arrays.scope, problem.arrays.scope_first
-        self._start = offsets(problem.arrays.states[scope])
-        # along the numbers of the variables, as they tend to be neighbors
-        first = first[:problem.n_factors]
-        self._order = np.lexsort(
-            [np.maximum.reduceat(scope, first), np.minimum.reduceat(scope, first)])
-        self._messages = np.zeros(self._start[len(scope)])
-        self._beliefs = problem.arrays.unary.copy()
-        self.residual = INFINITY
-
-    @property
-    def beliefs(self):
-        return np.asarray(self._beliefs)
+        self._share, self._start = (
+            const_doubles(arrays.share), const_intps(arrays.start))
+        self._messages, self._beliefs = (
+            doubles(arrays.messages), doubles(arrays.beliefs))
+        self._order, self.residual = const_intps(arrays.order), INFINITY
 
     # ---- sweeps ----
 
     def sweep(self, bint backward=False):
-        """Update the messages of all factors once.
-
-        Parameters
-        ----------
-        backward : bool, default=False
-            Whether to go from the last to the first.
-
-        Returns
-        -------
-        residual : float
-            The largest change.
-        """
+        """Update the messages of all factors once; the largest change."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t k, n = self.problem.n_factors
         with nogil:
@@ -108,6 +69,7 @@ cdef class Beliefs:
             self._add_up(problem)
         return self.residual
 
+    @cython.final
     cdef void _add_up(self, Problem problem) noexcept nogil:
         """Beliefs from scratch: updates in between leave rounding errors."""
         cdef Py_ssize_t factor, i, k, first, at = 0
@@ -120,6 +82,7 @@ cdef class Beliefs:
                     self._beliefs[first + k] += self._messages[at]
                     at += 1
 
+    @cython.final
     cdef double _update(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """New messages of a factor; about how much work they take."""
         cdef double share = self._share[factor]
@@ -127,6 +90,8 @@ cdef class Beliefs:
         cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         cdef double top, old, new
         cdef double* belief
+        cdef double* out = self._sums.out
+        cdef const double* incoming = self._sums.incoming
         self._gather(problem, factor)
         self._sums.run(problem, factor, share)
         for i in range(arity_of(problem, factor)):
@@ -135,18 +100,21 @@ cdef class Beliefs:
             size = problem.states[variable]
             top = -INFINITY
             for k in range(size):
-                self._sums.out[i, k] -= self._sums.incoming[i, k]
-                top = max(top, self._sums.out[i, k])
+                out[k] -= incoming[k]
+                top = max(top, out[k])
             for k in range(size):
-                old, new = self._messages[at + k], self._sums.out[i, k] - top
+                old, new = self._messages[at + k], out[k] - top
                 self.residual = max(self.residual,
                                     fabs(new - old) / max(1.0, fabs(new)))
                 new += self.damping * (old - new)
                 self._messages[at + k] = new
                 belief[k] += new - old
             at += size
+            out += self._sums.width
+            incoming += self._sums.width
         return self._sums.work(problem, factor)
 
+    @cython.final
     cdef void _gather(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """The a_i of a factor."""
         cdef double share = self._share[factor]
@@ -158,63 +126,40 @@ cdef class Beliefs:
             belief = &self._beliefs[problem.first[variable]]
             size = problem.states[variable]
             for k in range(size):
-                self._sums.incoming[i, k] = (share * belief[k]
-                                             - self._messages[at + k])
+                self._sums.incoming[i * self._sums.width + k] = (
+                    share * belief[k] - self._messages[at + k])
             at += size
 
     # ---- values ----
 
-    def marginals(self):
-        """Return the marginals of the variables.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_states.sum(),)
-            Distributions over the states of the variables.
-        """
+    def normalize(self, marginals):
+        """Write down the marginals of the variables."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k, first, size
         cdef double total
-        cdef double[::1] out = np.empty(problem.first[problem.n_variables])
+        cdef double* out = doubles(marginals)
         for variable in range(problem.n_variables):
             first, size = problem.first[variable], problem.states[variable]
             total = _log_sum(&self._beliefs[first], size, 1.0)
             for k in range(first, first + size):
                 out[k] = exp(self._beliefs[k] - total)
-        return np.asarray(out)
 
-    def factor_scores(self, Py_ssize_t factor):
-        """Return the scores that messages add to a factor in its marginals.
-
-        Parameters
-        ----------
-        factor : int
-            The factor.
-
-        Returns
-        -------
-        scores : list of ndarrays of shape (n_states[i],)
-            The a_i of its variables.
-        """
-        cdef Py_ssize_t i
+    def gather(self, Py_ssize_t factor, scores):
+        """Write down the a_i of the variables of a factor, one after the other."""
+        cdef Py_ssize_t i, k
+        cdef double* out = doubles(scores)
         self._gather(self.problem, factor)
-        return [np.array(self._sums.incoming[i, :self.problem.states[
-                    variable_at(self.problem, factor, i)]])
-                for i in range(arity_of(self.problem, factor))]
+        for i in range(arity_of(self.problem, factor)):
+            for k in range(self.problem.states[variable_at(self.problem, factor, i)]):
+                out[0] = self._sums.incoming[i * self._sums.width + k]
+                out += 1
 
-    def log_partition(self):
-        """Return the Bethe free energy, or its reweighted kind, at a fixed point.
-
-        Returns
-        -------
-        value : float
-            sum_i (1 - sum_f r_f) log Z_i + sum_f r_f log Z_f, where Z_i and Z_f
-            normalize the marginals.
-        """
+    def free_energy(self, room):
+        """The Bethe free energy; `room` has a one for each variable."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t factor, variable, i
         cdef double total = 0.0, share
-        cdef double[::1] left = np.ones(problem.n_variables)
+        cdef double* left = doubles(room)
         for factor in range(problem.n_factors):
             share = self._share[factor]
             self._gather(problem, factor)
@@ -222,68 +167,59 @@ cdef class Beliefs:
             for i in range(arity_of(problem, factor)):
                 left[variable_at(problem, factor, i)] -= share
             variable = variable_at(problem, factor, 0)
-            total += share * _log_sum(&self._sums.out[0, 0], problem.states[variable],
-                                      share)
+            total += share * _log_sum(self._sums.out, problem.states[variable], share)
         for variable in range(problem.n_variables):
             total += left[variable] * _log_sum(
                 &self._beliefs[problem.first[variable]], problem.states[variable], 1.0)
         return total
 
-    def forest_log_partition(self, const Py_ssize_t[::1] factors,
-                             const Py_ssize_t[::1] parents):
-        """Return log Z of one forest.
-
-        Parameters
-        ----------
-        factors, parents : ndarrays of shape (n_members,), intp
-            See `draw_forest`.
-
-        Returns
-        -------
-        value : float
-            log Z; inf if time ran out before the end.
+    def sum_forest(self, factors, parents, scores, roots):
+        """log Z of a forest, inf if time ran out; `scores` are beliefs, `roots` ones.
         """
         cdef Problem problem = self.problem
-        cdef Py_ssize_t k, variable, begin, size
-        cdef double total = 0.0, work
+        cdef const Py_ssize_t* members = const_intps(factors)
+        cdef const Py_ssize_t* parent = const_intps(parents)
         # what variables have so far; the roots have all in the end
-        cdef double[::1] score = np.array(self._beliefs)
-        cdef signed char[::1] is_root = np.ones(problem.n_variables, dtype=np.int8)
+        cdef double* score = doubles(scores)
+        cdef int8_t* is_root = int8s(roots)
+        cdef Py_ssize_t k, variable, n = len(factors)
+        cdef double total = 0.0, work
         with nogil:
-            for k in range(len(factors)):
-                work = self._pass_on(problem, factors[k], parents[k], score, is_root)
+            for k in range(n):
+                work = self._pass_on(problem, members[k], parent[k], score, is_root)
                 if problem.late(work):
                     total = INFINITY
                     break
             for variable in range(problem.n_variables):
-                if not is_root[variable]:
-                    continue
-                begin, size = problem.first[variable], problem.states[variable]
-                total += _log_sum(&score[begin], size, 1.0)
+                if is_root[variable]:
+                    total += _log_sum(&score[problem.first[variable]],
+                                      problem.states[variable], 1.0)
         return total
 
+    @cython.final
     cdef double _pass_on(self, Problem problem, Py_ssize_t factor, Py_ssize_t parent,
-                         double[::1] score, signed char[::1] is_root) noexcept nogil:
+                         double* score, int8_t* is_root) noexcept nogil:
         """Add the sum over all variables of a factor but one to this one."""
         cdef double share = self._share[factor]
+        cdef double* incoming = self._sums.incoming
         cdef Py_ssize_t i, k, variable, size, begin = 0
         cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
             size = problem.states[variable]
             for k in range(size):
-                self._sums.incoming[i, k] = -self._messages[at + k]
+                incoming[k] = -self._messages[at + k]
                 if i != parent:
-                    self._sums.incoming[i, k] += share * score[
-                        problem.first[variable] + k]
+                    incoming[k] += share * score[problem.first[variable] + k]
             if i != parent:
                 is_root[variable] = 0
             at += size
+            incoming += self._sums.width
         self._sums.run(problem, factor, share)
         variable = variable_at(problem, factor, parent)
         begin = problem.first[variable]
         for k in range(problem.states[variable]):
-            score[begin + k] += self._sums.out[parent, k] / share
+            score[begin + k] += self._sums.out[parent * self._sums.width + k] / share
         return self._sums.work(problem, factor)
 
 

@@ -8,13 +8,17 @@ from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 @cython.final
 cdef class FactorSums:
     # by place in the scope and state: what variables have, and soft max-marginals
-    cdef double[:, ::1] incoming, out
+    cdef double* incoming
+    cdef double* out
     cdef HigherFactors _higher
-    cdef Py_ssize_t[::1] _state
+    # states of a variable at most, and numbers of inputs that are on
+    cdef Py_ssize_t width, _counts
+    cdef Py_ssize_t* _state
     # of a condition: gains, and sums over the inputs before and after one by how many
     # of them are on
-    cdef double[::1] _gain
-    cdef double[:, ::1] _before, _after
+    cdef double* _gain
+    cdef double* _before
+    cdef double* _after
 
     cdef double work(self, Problem problem, Py_ssize_t factor) noexcept nogil
     cdef void run(self, Problem problem, Py_ssize_t factor,

@@ -12,10 +12,9 @@ inputs before and after each one, by how many of them are on, take time in propo
 their number, times the limit of a budget.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY, exp, log
+from libc.stdlib cimport free
 
 from sksstruct.inference.map.core._problem cimport (
     Problem, arity_of, next_states, variable_at,
@@ -23,7 +22,7 @@ from sksstruct.inference.map.core._problem cimport (
 from sksstruct.inference.map.core._tables cimport (
     BUDGET, DENSE, LOGIC, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
 )
-from sksstruct.inference.map.message_passing._higher cimport HigherFactors
+from sksstruct.inference.map.message_passing._higher cimport HigherFactors, zeros
 
 # What is below this, and added to one, cannot be seen.
 cdef double NOTHING = -45.0
@@ -31,29 +30,31 @@ cdef double NOTHING = -45.0
 
 @cython.final
 cdef class FactorSums:
-    """Scratch for one factor at a time.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    """
+    """Scratch for one factor of a graph at a time."""
 
     def __cinit__(self, Problem problem):
-        arity = int(np.diff(problem.arrays.scope_first).max(initial=2))
-        self._higher = HigherFactors(problem)
+        cdef HigherFactors higher = HigherFactors(problem)
+        cdef Py_ssize_t k, arity = higher.arity
+        self._higher, self.width = higher, higher.width
         # what variables have is where maxima look for it
-        self.incoming = self._higher.incoming
-        self.out = np.zeros((arity, problem.max_states))
-        self._state = np.zeros(arity, dtype=np.intp)
-        self._gain = np.zeros(arity)
-        # a condition without a budget counts to one
-        limits = [t.limit for t in problem.graph.tables
-                  if t.limit is not None and t.kind > DENSE
-                  and len(t.shape) > 2]
-        width = int(max(limits, default=1.0)) + 2
-        self._before = np.zeros((arity + 1, width))
-        self._after = np.zeros((arity + 1, width))
+        self.incoming = higher.incoming
+        self.out = <double*>zeros(arity * self.width, sizeof(double))
+        self._state = <Py_ssize_t*>zeros(arity, sizeof(Py_ssize_t))
+        self._gain = <double*>zeros(arity, sizeof(double))
+        # from none to the limit of a budget; other conditions count to one
+        self._counts = 2
+        for k in range(problem._n_tables):
+            if problem.specs[k].kind == LOGIC:
+                self._counts = max(self._counts, 1 + <Py_ssize_t>problem.specs[k].limit)
+        self._before = <double*>zeros((arity + 1) * self._counts, sizeof(double))
+        self._after = <double*>zeros((arity + 1) * self._counts, sizeof(double))
+
+    def __dealloc__(self):
+        free(self.out)
+        free(self._state)
+        free(self._gain)
+        free(self._before)
+        free(self._after)
 
     cdef double work(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """About what a factor takes, in entries of a table."""
@@ -88,13 +89,13 @@ cdef class FactorSums:
         """Sums of an edge: over columns for its first end, over rows for the other."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
         cdef double weight = problem.weight(edge), total, term
-        cdef const double* first = &self.incoming[0, 0]
-        cdef const double* second = &self.incoming[1, 0]
-        cdef double* row_top = &self.out[0, 0]
-        cdef double* col_top = &self.out[1, 0]
+        cdef const double* first = self.incoming
+        cdef const double* second = self.incoming + self.width
+        cdef double* row_top = self.out
+        cdef double* col_top = self.out + self.width
         # the sums of terms, relative to these maxima
-        cdef double* row_sum = &self._higher.best[0, 0]
-        cdef double* col_sum = &self._higher.best[1, 0]
+        cdef double* row_sum = self._higher.best
+        cdef double* col_sum = self._higher.best + self.width
         cdef Py_ssize_t i, j, rows, cols
         rows = problem.states[problem.ends[edge][0]]
         cols = problem.states[problem.ends[edge][1]]
@@ -135,25 +136,27 @@ cdef class FactorSums:
         for i in range(arity):
             self._state[i] = 0
             for k in range(problem.states[problem.scope[begin + i]]):
-                self.out[i, k] = 0.0
+                self.out[i * self.width + k] = 0.0
         # the largest term of each sum first
         self._higher.maximize(problem, factor)
         # every entry once: it is a term of one sum for each variable
         while True:
             total = entries[0]
             for i in range(arity):
-                total += self.incoming[i, self._state[i]]
+                total += self.incoming[i * self.width + self._state[i]]
             for i in range(arity):
                 k = self._state[i]
-                term = (total - self._higher.best[i, k]) / share
+                term = (total - self._higher.best[i * self.width + k]) / share
                 if term > NOTHING:
-                    self.out[i, k] += exp(term)
+                    self.out[i * self.width + k] += exp(term)
             entries += 1
-            if not next_states(problem, begin, arity, &self._state[0]):
+            if not next_states(problem, begin, arity, self._state):
                 break
         for i in range(arity):
             for k in range(problem.states[problem.scope[begin + i]]):
-                self.out[i, k] = self._higher.best[i, k] + share * log(self.out[i, k])
+                self.out[i * self.width + k] = (
+                    self._higher.best[i * self.width + k]
+                    + share * log(self.out[i * self.width + k]))
 
     # ---- conditions ----
 
@@ -172,15 +175,15 @@ cdef class FactorSums:
         # relative to all literals off, each one that is on counts by its gain
         for i in range(arity):
             true_state = 0 if table.data[i] else 1
-            all_off += self.incoming[i, 1 - true_state]
-            self._gain[i] = (self.incoming[i, true_state]
-                             - self.incoming[i, 1 - true_state]) / scale
+            all_off += self.incoming[i * self.width + 1 - true_state]
+            self._gain[i] = (self.incoming[i * self.width + true_state]
+                             - self.incoming[i * self.width + 1 - true_state]) / scale
         self._count(n_inputs, most, more)
         output = self._gain[arity - 1]
         for i in range(arity):
             if has_output and i == n_inputs:
                 # all inputs off, or one of them on, or more
-                off, on = 0.0, output + self._before[n_inputs, 1]
+                off, on = 0.0, output + self._before[n_inputs * self._counts + 1]
             else:
                 off = self._others(table, i, most, more, 0)
                 on = self._gain[i] + self._others(table, i, most, more, 1)
@@ -190,57 +193,61 @@ cdef class FactorSums:
             # messages stay finite, as forests divide them by shares and add them up
             off, on = all_off + scale * off, all_off + scale * on
             true_state = 0 if table.data[i] else 1
-            self.out[i, true_state] = max(on, off + problem.penalty)
-            self.out[i, 1 - true_state] = max(off, on + problem.penalty)
+            self.out[i * self.width + true_state] = max(on, off + problem.penalty)
+            self.out[i * self.width + 1 - true_state] = max(off, on + problem.penalty)
 
     cdef void _count(self, Py_ssize_t n_inputs, Py_ssize_t most,
                      bint more) noexcept nogil:
         """Sums over the inputs before, and from, each one, with 0, ..., most on."""
         cdef Py_ssize_t i, c
-        cdef double gain
+        cdef double* before = self._before
+        cdef double* after = self._after + n_inputs * self._counts
+        cdef double* last
         # none of no inputs is on
         for c in range(most + 1):
-            self._before[0, c] = self._after[n_inputs, c] = 0.0 if c == 0 else -INFINITY
+            before[c] = after[c] = 0.0 if c == 0 else -INFINITY
         for i in range(n_inputs):
-            gain = self._gain[i]
-            self._before[i + 1, 0] = 0.0
-            for c in range(1, most + 1):
-                self._before[i + 1, c] = _log_add(
-                    self._before[i, c], self._before[i, c - 1] + gain)
-            # one that is on already may be joined by another
-            if more:
-                self._before[i + 1, 1] = _log_add(
-                    self._before[i + 1, 1], self._before[i, 1] + gain)
+            last, before = before, before + self._counts
+            _add_input(last, before, self._gain[i], most, more)
         # the same from the other side
         for i in range(n_inputs - 1, -1, -1):
-            gain = self._gain[i]
-            self._after[i, 0] = 0.0
-            for c in range(1, most + 1):
-                self._after[i, c] = _log_add(
-                    self._after[i + 1, c], self._after[i + 1, c - 1] + gain)
-            if more:
-                self._after[i, 1] = _log_add(
-                    self._after[i, 1], self._after[i + 1, 1] + gain)
+            last, after = after, after - self._counts
+            _add_input(last, after, self._gain[i], most, more)
 
     cdef double _others(self, const TableSpec* table, Py_ssize_t i, Py_ssize_t most,
                         bint more, int on) noexcept nogil:
         """Sum over the other inputs, where input i is on or off and the output on."""
         cdef Py_ssize_t before, least, room, seen = 0
         cdef bint one = (table.condition == XOR or table.condition == XOROUT or more)
-        cdef double total = -INFINITY, some = -INFINITY, none = self._after[i + 1, 0]
+        cdef double total = -INFINITY, some = -INFINITY
+        cdef const double* ahead = self._before + i * self._counts
+        cdef const double* behind = self._after + (i + 1) * self._counts
+        cdef double none = behind[0]
         # by how many are on before it, from the most on, with a sum over how many may
         # be on after it: up to what is left, and at least one where none else is
         for before in range(most, -1, -1):
             room = most if more else most - before - on
             while seen < room:
                 seen += 1
-                some = _log_add(some, self._after[i + 1, seen])
+                some = _log_add(some, behind[seen])
             if room < 0:
                 continue
             least = 1 if one and before + on == 0 else 0
-            total = _log_add(total, self._before[i, before]
+            total = _log_add(total, ahead[before]
                              + (some if least else _log_add(none, some)))
         return total
+
+
+cdef inline void _add_input(const double* last, double* out, double gain,
+                            Py_ssize_t most, bint more) noexcept nogil:
+    """Sums with one input more, from those without it, by how many are on."""
+    cdef Py_ssize_t c
+    out[0] = 0.0
+    for c in range(1, most + 1):
+        out[c] = _log_add(last[c], last[c - 1] + gain)
+    # one that is on already may be joined by another
+    if more:
+        out[1] = _log_add(out[1], last[1] + gain)
 
 
 cdef inline double _log_add(double x, double y) noexcept nogil:

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.map.core._reduce import Reduced, score_range
 from sksstruct.inference.map.core.problem import MAPProblem
-from sksstruct.inference.map.sum_product._beliefs import Beliefs
 from sksstruct.inference.map.sum_product._forests import draw_forest
+from sksstruct.inference.map.sum_product.beliefs import Beliefs
 from sksstruct.inference.map.sum_product.result import MarginalResult
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.progress import Progress, Status

@@ -1,0 +1,105 @@
+"""Set-up of belief propagation, and what its messages say."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.inference.map.core._index import offsets
+from sksstruct.inference.map.sum_product._beliefs import BeliefSweeps
+
+
+class Beliefs(BeliefSweeps):
+    """Messages of a graph.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    shares : ndarray of shape (n_factors,)
+        The r_f; edges come before larger factors.
+
+    Attributes
+    ----------
+    beliefs : ndarray of shape (n_states.sum(),)
+        The psi_i.
+    damping : float
+        Share of the old message in a new one; initially 0.
+    residual : float
+        Largest change of a message in the last sweep, before damping. The change is
+        relative to the size of the message if this is above 1. inf if time ran out
+        before the end of the sweep.
+    """
+
+    def __init__(self, problem, shares):
+        self._graph = graph = problem.arrays
+        first = graph.scope_first[: problem.n_factors]
+        # along the numbers of the variables, as they tend to be neighbors
+        order = np.lexsort([
+            np.maximum.reduceat(graph.scope, first),
+            np.minimum.reduceat(graph.scope, first),
+        ])  # fmt: skip
+        self._start = offsets(graph.states[graph.scope])
+        self.beliefs = graph.unary.copy()
+        arrays = SimpleNamespace(
+            share=shares, messages=np.zeros(self._start[-1]), start=self._start,
+            order=order, beliefs=self.beliefs,
+        )  # fmt: skip
+        super().__init__(problem, arrays)
+
+    def marginals(self):
+        """Return the marginals of the variables.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_states.sum(),)
+            Distributions over the states of the variables.
+        """
+        out = np.empty(len(self.beliefs))
+        self.normalize(out)
+        return out
+
+    def factor_scores(self, factor):
+        """Return the scores that messages add to a factor in its marginals.
+
+        Parameters
+        ----------
+        factor : int
+            The factor.
+
+        Returns
+        -------
+        scores : list of ndarrays of shape (n_states[i],)
+            The a_i of its variables.
+        """
+        begin, end = self._graph.scope_first[factor : factor + 2]
+        start = self._start[begin : end + 1] - self._start[begin]
+        out = np.empty(start[-1])
+        self.gather(factor, out)
+        return np.split(out, start[1:-1])
+
+    def log_partition(self):
+        """Return the Bethe free energy, or its reweighted kind, at a fixed point.
+
+        Returns
+        -------
+        value : float
+            sum_i (1 - sum_f r_f) log Z_i + sum_f r_f log Z_f, where Z_i and Z_f
+            normalize the marginals.
+        """
+        return self.free_energy(np.ones(len(self._graph.states)))
+
+    def forest_log_partition(self, factors, parents):
+        """Return log Z of one forest.
+
+        Parameters
+        ----------
+        factors, parents : ndarrays of shape (n_members,), intp
+            See `draw_forest`.
+
+        Returns
+        -------
+        value : float
+            log Z; inf if time ran out before the end.
+        """
+        is_root = np.ones(len(self._graph.states), dtype=np.int8)
+        return self.sum_forest(factors, parents, self.beliefs.copy(), is_root)
