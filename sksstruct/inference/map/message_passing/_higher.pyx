@@ -242,18 +242,18 @@ cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
     # the best of the other inputs, all others as they want, and as they want but with
     # at least one of them on
     cdef double other = gains.second if i == gains.best else gains.top
-    cdef double free = gains.positive - max(0.0, gain)
-    cdef double some = free if other > 0.0 else other
+    cdef double others = gains.positive - max(0.0, gain)
+    cdef double some = others if other > 0.0 else other
     # exactly one is on: this one, or the best of the others
     if gains.condition == XOR:
         on[0], off[0] = gain, other
     elif gains.condition == ATMOSTONE:
         on[0], off[0] = gain, max(0.0, other)
     elif gains.condition == OR:
-        on[0], off[0] = gain + free, some
+        on[0], off[0] = gain + others, some
     elif gains.condition == OROUT:
         # with an input on, so is the output; with none, all may be off
-        on[0], off[0] = gains.output + gain + free, max(0.0, gains.output + some)
+        on[0], off[0] = gains.output + gain + others, max(0.0, gains.output + some)
     else:
         on[0], off[0] = gains.output + gain, max(0.0, gains.output + other)
 

@@ -38,10 +38,11 @@ class Beliefs(BeliefSweeps):
             np.maximum.reduceat(graph.scope, first),
             np.minimum.reduceat(graph.scope, first),
         ])  # fmt: skip
-        self._start = offsets(graph.states[graph.scope])
+        start = offsets(graph.states[graph.scope])
+        self._first, self._start = graph.scope_first.tolist(), start.tolist()
         self.beliefs = graph.unary.copy()
         arrays = SimpleNamespace(
-            share=shares, messages=np.zeros(self._start[-1]), start=self._start,
+            share=shares, messages=np.zeros(start[-1]), start=start,
             order=order, beliefs=self.beliefs,
         )  # fmt: skip
         super().__init__(problem, arrays)
@@ -71,11 +72,11 @@ class Beliefs(BeliefSweeps):
         scores : list of ndarrays of shape (n_states[i],)
             The a_i of its variables.
         """
-        begin, end = self._graph.scope_first[factor : factor + 2]
-        start = self._start[begin : end + 1] - self._start[begin]
-        out = np.empty(start[-1])
+        places = range(self._first[factor], self._first[factor + 1])
+        start, begin = self._start, self._start[places.start]
+        out = np.empty(start[places.stop] - begin)
         self.gather(factor, out)
-        return np.split(out, start[1:-1])
+        return [out[start[p] - begin : start[p + 1] - begin] for p in places]
 
     def log_partition(self):
         """Return the Bethe free energy, or its reweighted kind, at a fixed point.
