@@ -10,7 +10,7 @@ from sksstruct.inference.map.core._reduce import Reduced
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.local_search._search import LocalSearch
 from sksstruct.inference.map.local_search._violations import Levels
-from sksstruct.inference.map.local_search._weighted import WeightedSearch
+from sksstruct.inference.map.local_search.weighted import WeightedSearch
 
 
 def graphs():

@@ -6,7 +6,7 @@ import numpy as np
 
 from sksstruct.factor_graphs import DenseTable
 from sksstruct.inference.map.core._reduce import table_range
-from sksstruct.inference.map.local_search._weighted import WeightedSearch
+from sksstruct.inference.map.local_search.weighted import WeightedSearch
 
 # Entries of tables beyond which nobody looks for limits.
 _MOST_ENTRIES = 1e7

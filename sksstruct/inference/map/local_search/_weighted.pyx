@@ -12,14 +12,13 @@ that it leaves is taboo for some steps. The effect of every change is kept up to
 so that a step costs as much as the tables of one variable have rows.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.map.core._problem cimport Problem, other_end
+from sksstruct.utils._pointers cimport const_doubles, doubles, int32s, int64s
 from sksstruct.utils._random cimport random_below
 
 # Variables that are compared for a step.
@@ -31,103 +30,56 @@ cdef double SHRINK = 0.7
 cdef Py_ssize_t REFRESH = 100_000
 
 
-@cython.final
-cdef class WeightedSearch:
-    """Local search with weights on violated factors.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    labeling : array-like of shape (n_variables,)
-        Where to start.
-    seed : int
-        Seed of the random choices.
-    highest : ndarray of shape (n_factors,)
-        The best entry of each factor, edges first.
-    limit : float
-        Entries that are below the best one by more than this are violations.
-    unit : float
-        Initial weight of a factor, and the amount by which it grows.
-    taboo : int, default=8
-        Steps for which a state is taboo after a variable has left it: a random number
-        between this and twice as many.
-
-    Attributes
-    ----------
-    labeling : ndarray of shape (n_variables,), int32
-        The best labeling so far, by its score.
-    gain : float
-        Difference between its score and that of the first labeling.
-    n_violated : int
-        Number of factors that the current labeling violates.
-    """
+cdef class WeightedSteps:
+    """Steps of `WeightedSearch`, in its arrays."""
 
     cdef Problem problem
+    cdef object _owned
     cdef readonly double gain
     cdef double _present_gain, _limit, _unit
     cdef Py_ssize_t _taboo
     cdef uint64_t _random
-    cdef int32_t[::1] _labeling, _best
-    cdef const double[::1] _highest
+    cdef int32_t* _labeling
+    cdef int32_t* _best
+    cdef const double* _highest
     # of each factor, edges first: its weight, and its seat among the violated ones
-    cdef double[::1] _weight
-    cdef int32_t[::1] _violated, _seat
+    cdef double* _weight
+    cdef int32_t* _violated
+    cdef int32_t* _seat
     cdef readonly Py_ssize_t n_violated
     # of each state, given the others: what it scores, and when it was left
-    cdef double[::1] _value
-    cdef int64_t[::1] _left
+    cdef double* _value
+    cdef int64_t* _left
     # of each variable: its best other state and what that gains, and its seat among
     # those that gain something
-    cdef int32_t[::1] _target, _rising, _place
-    cdef double[::1] _step_gain
+    cdef int32_t* _target
+    cdef int32_t* _rising
+    cdef int32_t* _place
+    cdef double* _step_gain
     cdef Py_ssize_t _n_rising, _n_feasible
     cdef int64_t _time
     # entries that were looked at since the last step, but for edges of a variable
     cdef double _used
     # entries of an edge for two states of one end
-    cdef double[::1] _old, _new
+    cdef double* _old
+    cdef double* _new
 
-    def __init__(self, Problem problem, labeling, seed, highest, limit, unit,
-                 Py_ssize_t taboo=8):
-        # scratch for all steps: none of them allocates
-        n, n_factors = problem.n_variables, problem.n_factors
-        self.problem = problem
-        # any state but 0, and far apart for seeds that are close
-        self._random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
-        self._labeling = np.array(labeling, dtype=np.int32)
-        self._best = np.array(labeling, dtype=np.int32)
-        self._highest, self._limit, self._unit = highest, limit, unit
-        self._taboo = taboo
-        self._weight = np.full(n_factors, unit)
-        self._violated, self._seat = (
-            np.zeros(n_factors, dtype=np.int32) for _ in range(2))
-        self._value = np.zeros(problem.first[n])
-        # long ago, so that nothing is taboo at first
-        self._left = np.full(problem.first[n], -(1 << 60), dtype=np.int64)
-        self._target, self._rising, self._place = (
-            np.zeros(n, dtype=np.int32) for _ in range(3))
-        self._step_gain = np.zeros(n)
-        self._old, self._new = (np.zeros(problem.max_states) for _ in range(2))
+    def __init__(self, Problem problem, arrays, uint64_t random, double limit,
+                 double unit, Py_ssize_t taboo):
+        self.problem, self._owned, self._random = problem, arrays, random
+        self._limit, self._unit, self._taboo = limit, unit, taboo
+        self._labeling, self._best = int32s(arrays.labeling), int32s(arrays.best)
+        self._highest = const_doubles(arrays.highest)
+        self._weight, self._value = doubles(arrays.weight), doubles(arrays.value)
+        self._violated, self._seat = int32s(arrays.violated), int32s(arrays.seat)
+        self._left, self._step_gain = int64s(arrays.left), doubles(arrays.step_gain)
+        self._target, self._rising = int32s(arrays.target), int32s(arrays.rising)
+        self._place = int32s(arrays.place)
+        self._old, self._new = doubles(arrays.old), doubles(arrays.new)
         self._fill(problem)
 
-    @property
-    def labeling(self):
-        return np.asarray(self._best)
-
     def run(self, double work):
-        """Continue the search.
-
-        Parameters
-        ----------
-        work : float
-            Approximate number of table entries to read.
-
-        Returns
-        -------
-        gain : float
-            Difference between the scores of the best and of the first labeling.
-        """
+        """Search on, reading about so many entries; the gain of the best labeling."""
         cdef Problem problem = self.problem
         cdef double left = work, used
         cdef Py_ssize_t variable
@@ -155,22 +107,25 @@ cdef class WeightedSearch:
             self._record(problem)
         return self.gain
 
+    @cython.final
     cdef void _record(self, Problem problem) noexcept nogil:
         """Keep the present labeling if its score is the best."""
         # by the score itself, whatever the weights are
         if self._present_gain > self.gain + 1e-9 * self._unit:
             self.gain = self._present_gain
-            memcpy(&self._best[0], &self._labeling[0],
+            memcpy(self._best, self._labeling,
                    problem.n_variables * sizeof(int32_t))
 
     # ---- effects ----
 
+    @cython.final
     cdef inline double _worth(self, Py_ssize_t factor, double entry) noexcept nogil:
         """What an entry of a factor counts: its score, or minus the weight."""
         if self._highest[factor] - entry > self._limit:
             return self._highest[factor] - self._weight[factor]
         return entry
 
+    @cython.final
     cdef void _fill(self, Problem problem) noexcept nogil:
         """Find out all effects and violations."""
         cdef Py_ssize_t k, v, factor
@@ -190,6 +145,7 @@ cdef class WeightedSearch:
         for v in range(problem.n_variables):
             self._rank(problem, v)
 
+    @cython.final
     cdef void _add_around(self, Problem problem, Py_ssize_t factor,
                           Py_ssize_t variable, double sign) noexcept nogil:
         """Add the effects of a factor on all its variables but one (-1: on all)."""
@@ -203,19 +159,21 @@ cdef class WeightedSearch:
             else:
                 self._add_factor(problem, factor, other, sign)
 
+    @cython.final
     cdef void _rank_all(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Find the best other states of all variables of a factor."""
         cdef Py_ssize_t k
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             self._rank(problem, problem.scope[k])
 
+    @cython.final
     cdef void _add_edge(self, Problem problem, Py_ssize_t edge, Py_ssize_t other,
                         double sign) noexcept nogil:
         """Add the effects of an edge on one of its ends, given the other end."""
         cdef bint backward = problem.ends[edge][0] == other
         cdef Py_ssize_t known = other_end(problem, edge, other), k
         cdef double* value = &self._value[problem.first[other]]
-        cdef double* row = &self._new[0]
+        cdef double* row = self._new
         self._used += 2.0 * problem.states[other]
         # `add_states` knows all kinds of tables, and weights
         memset(row, 0, problem.states[other] * sizeof(double))
@@ -223,6 +181,7 @@ cdef class WeightedSearch:
         for k in range(problem.states[other]):
             value[k] += sign * self._worth(edge, row[k])
 
+    @cython.final
     cdef void _add_factor(self, Problem problem, Py_ssize_t factor, Py_ssize_t other,
                           double sign) noexcept nogil:
         """Add the effects of a larger factor on a variable, given the others."""
@@ -234,12 +193,13 @@ cdef class WeightedSearch:
         for k in range(problem.states[other]):
             self._labeling[other] = k
             value[k] += sign * self._worth(
-                factor, problem.higher_entry(factor, &self._labeling[0]))
+                factor, problem.higher_entry(factor, self._labeling))
         self._labeling[other] = present
 
+    @cython.final
     cdef double _check(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """List a factor that is violated, or take it from the list; its entry."""
-        cdef double entry = problem.entry_at(factor, &self._labeling[0])
+        cdef double entry = problem.entry_at(factor, self._labeling)
         # by what it is missing, as in `_worth`
         cdef bint violated = self._highest[factor] - entry > self._limit
         cdef int32_t seat = self._seat[factor], last
@@ -255,6 +215,7 @@ cdef class WeightedSearch:
             self._seat[factor] = -1
         return entry
 
+    @cython.final
     cdef void _rank(self, Problem problem, Py_ssize_t variable) noexcept nogil:
         """Find the best other state of a variable, and whether it gains something."""
         cdef const double* value = &self._value[problem.first[variable]]
@@ -281,6 +242,7 @@ cdef class WeightedSearch:
 
     # ---- steps ----
 
+    @cython.final
     cdef double _move(self, Problem problem, Py_ssize_t variable,
                       int32_t state) noexcept nogil:
         """Give a variable another state; the number of entries that were looked at."""
@@ -299,7 +261,7 @@ cdef class WeightedSearch:
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             factor = problem.in_factor[i]
             # out with the old state, in with the new one
-            self._present_gain -= problem.higher_entry(factor, &self._labeling[0])
+            self._present_gain -= problem.higher_entry(factor, self._labeling)
             for k in range(2):
                 self._add_around(problem, factor, variable, -1.0 if k == 0 else 1.0)
                 self._labeling[variable] = state
@@ -314,6 +276,7 @@ cdef class WeightedSearch:
             self._rank_all(problem, problem.in_factor[i])
         return used
 
+    @cython.final
     cdef void _follow_edge(self, Problem problem, Py_ssize_t edge,
                            Py_ssize_t variable, int32_t before,
                            int32_t state) noexcept nogil:
@@ -322,8 +285,8 @@ cdef class WeightedSearch:
         cdef Py_ssize_t other = other_end(problem, edge, variable), k
         cdef Py_ssize_t n = problem.states[other]
         cdef double* value = &self._value[problem.first[other]]
-        cdef double* old = &self._old[0]
-        cdef double* new = &self._new[0]
+        cdef double* old = self._old
+        cdef double* new = self._new
         cdef double least = self._highest[edge] - self._limit
         cdef double low = self._highest[edge] - self._weight[edge]
         # one pass for both rows, as most of the time is spent here
@@ -342,6 +305,7 @@ cdef class WeightedSearch:
         self._check(problem, edge)
         self._labeling[variable] = before
 
+    @cython.final
     cdef Py_ssize_t _pick_rising(self, Problem problem) noexcept nogil:
         """A variable whose best state gains much and is not taboo; -1: none."""
         cdef Py_ssize_t n = min(self._n_rising, SAMPLE), k, variable, best = -1
@@ -359,12 +323,14 @@ cdef class WeightedSearch:
                 best = variable
         return best
 
+    @cython.final
     cdef inline bint _is_taboo(self, Problem problem, Py_ssize_t variable,
                                Py_ssize_t state) noexcept nogil:
         """Whether a variable has left a state a short time ago."""
         return (self._time - self._left[problem.first[variable] + state]
                 < self._taboo + <Py_ssize_t>random_below(&self._random, self._taboo))
 
+    @cython.final
     cdef Py_ssize_t _escape(self, Problem problem) noexcept nogil:
         """Leave a local maximum: a variable, with its `_target`; -1: none."""
         cdef Py_ssize_t best = -1, target = -1
@@ -374,6 +340,7 @@ cdef class WeightedSearch:
             self._target[best] = target
         return best
 
+    @cython.final
     cdef void _compare_some(self, Problem problem, Py_ssize_t* best,
                             Py_ssize_t* target) noexcept nogil:
         """Note the best step of some variables, of one violated factor if there is."""
@@ -400,6 +367,7 @@ cdef class WeightedSearch:
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             self._compare(problem, problem.scope[k], best, target, &gain)
 
+    @cython.final
     cdef void _grow(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Let the weight of a factor grow."""
         # its effects go out with the old weight and come in with the new one
@@ -408,6 +376,7 @@ cdef class WeightedSearch:
         self._add_around(problem, factor, -1, 1.0)
         self._rank_all(problem, factor)
 
+    @cython.final
     cdef void _compare(self, Problem problem, Py_ssize_t variable,
                        Py_ssize_t* best, Py_ssize_t* target,
                        double* gain) noexcept nogil:

@@ -1,0 +1,59 @@
+"""Set-up of weighted search."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.inference.map.local_search._weighted import WeightedSteps
+
+
+class WeightedSearch(WeightedSteps):
+    """Local search with weights on violated factors.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    labeling : array-like of shape (n_variables,)
+        Where to start.
+    seed : int
+        Seed of the random choices.
+    highest : ndarray of shape (n_factors,)
+        The best entry of each factor, edges first.
+    limit : float
+        Entries that are below the best one by more than this are violations.
+    unit : float
+        Initial weight of a factor, and the amount by which it grows.
+    taboo : int, default=8
+        Steps for which a state is taboo after a variable has left it: a random number
+        between this and twice as many.
+
+    Attributes
+    ----------
+    labeling : ndarray of shape (n_variables,), int32
+        The best labeling so far, by its score.
+    gain : float
+        Difference between its score and that of the first labeling.
+    n_violated : int
+        Number of factors that the current labeling violates.
+    """
+
+    def __init__(self, problem, labeling, seed, highest, limit, unit, taboo=8):
+        n, n_factors = problem.n_variables, problem.n_factors
+        n_states = len(problem.arrays.unary)
+        self.labeling = np.array(labeling, dtype=np.int32)
+        # scratch for all steps: none of them allocates
+        arrays = SimpleNamespace(
+            best=self.labeling, labeling=self.labeling.copy(), highest=highest,
+            weight=np.full(n_factors, unit),
+            violated=np.zeros(n_factors, dtype=np.int32),
+            seat=np.zeros(n_factors, dtype=np.int32), value=np.zeros(n_states),
+            # long ago, so that nothing is taboo at first
+            left=np.full(n_states, -(1 << 60), dtype=np.int64),
+            target=np.zeros(n, dtype=np.int32), rising=np.zeros(n, dtype=np.int32),
+            place=np.zeros(n, dtype=np.int32), step_gain=np.zeros(n),
+            old=np.zeros(problem.max_states), new=np.zeros(problem.max_states),
+        )  # fmt: skip
+        # any state but 0, and far apart for seeds that are close
+        random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
+        super().__init__(problem, arrays, random, limit, unit, taboo)
