@@ -14,6 +14,7 @@ from sksstruct.datasets import make_chain
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers import BCFW, Partitioned
+from sksstruct.solvers.frank_wolfe.exported import export
 from sksstruct.utils.packed import PackedSequences
 
 OPTIONS = [
@@ -252,11 +253,11 @@ def test_line_search_is_exact():
         model, Weights(model.n_weights), alpha
     )
     kernel.visit_in_order(np.array([0, 1, 2, 0]))
-    state = kernel.export()
+    state = export(kernel)
     before, linear = dual_point(model, reference, state, alpha)
     i = 1
     kernel.visit_in_order(np.array([i]))
-    after, linear_after = dual_point(model, reference, kernel.export(), alpha)
+    after, linear_after = dual_point(model, reference, export(kernel), alpha)
     value = linear_after - alpha / 2 * (after @ after)
     # The corner, by enumeration at the weights before the visit.
     labelings = list(product(range(3), repeat=len(reference.y[i])))

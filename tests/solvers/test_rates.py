@@ -23,6 +23,7 @@ from sksstruct.solvers import BCFW, GDMM, CuttingPlane, ProxLinear
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe.bcfw import BCFWState
+from sksstruct.solvers.frank_wolfe.exported import export
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import Epochs
 from sksstruct.utils.packed import PackedSequences
@@ -69,7 +70,7 @@ class Visits:
 
     def duals(self):
         """beta_i(y) of all examples and labels; labelings have to be kept."""
-        state, first = self.kernel.export(), 0
+        state, first = export(self.kernel), 0
         beta = np.zeros((self.n, N_CLASSES))
         for i, count in enumerate(state["counts"]):
             last = first + count

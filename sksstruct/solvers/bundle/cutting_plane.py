@@ -7,6 +7,7 @@ Algorithm 1).
 """
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -19,7 +20,7 @@ from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
-from sksstruct.solvers.frank_wolfe.exported import fits
+from sksstruct.solvers.frank_wolfe.exported import export, fits, restore
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
@@ -94,7 +95,7 @@ class CuttingPlane(Solver):
         if options.dual_state is not None:
             loop.scale = risk.decode(weights.w)[0]
             loop.calls += n
-            kernel.restore(options.dual_state)
+            restore(kernel, options.dual_state)
 
         def look():
             w = weights.w
@@ -125,4 +126,4 @@ class CuttingPlane(Solver):
         look()
         if loop.scale is None:
             loop.scale = loop.primal
-        return loop.run(one_pass, dual_state=kernel.export)
+        return loop.run(one_pass, dual_state=partial(export, kernel))

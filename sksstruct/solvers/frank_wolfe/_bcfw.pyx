@@ -27,8 +27,6 @@ a number is asked for; `self.value[j]` is value(y) of labeling j; the rate is p_
 
 cimport cython
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
@@ -40,9 +38,10 @@ from sksstruct.solvers.frank_wolfe._directions cimport (
     move_weights,
 )
 from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
+from sksstruct.utils._pointers cimport const_doubles, const_intps, doubles, int32s
 from sksstruct.utils._simd cimport sks_prefetch
 
-from sksstruct.utils.entries import Entries
+from sksstruct.utils._layout import aligned_zeros
 
 STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
@@ -84,7 +83,7 @@ cdef class BCFWKernel(Blocks):
     cdef Py_ssize_t inner_steps
     # estimates of the block gaps, and their sums
     cdef readonly object gaps_
-    cdef double[::1] gaps
+    cdef double* gaps
     cdef SumTree tree
     cdef bint sample_by_gap
     cdef public double gap_total       # at the last full check; inf before
@@ -102,8 +101,8 @@ cdef class BCFWKernel(Blocks):
             use_means=self.step == FW and not cache and model.has_means)
         self.factor, self.nu = cache_factor, cache_nu
         self.inner_steps = inner_steps
-        self.gaps_ = np.zeros(self.n_blocks)
-        self.gaps = self.gaps_
+        self.gaps_ = aligned_zeros(self.n_blocks)
+        self.gaps = doubles(self.gaps_)
         self.sample_by_gap = sample_by_gap
         # a tree that is drawn from only: it costs log n at every visit
         self.tree = SumTree(self.n_blocks if sample_by_gap else 1)
@@ -112,46 +111,49 @@ cdef class BCFWKernel(Blocks):
 
     # ---- passes ----
 
-    def visit_in_order(self, const Py_ssize_t[::1] order):
+    def visit_in_order(self, order_):
         """Visit the given blocks."""
-        cdef Py_ssize_t k
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef Py_ssize_t k, n = len(order_)
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 # what says where memory is comes a few visits before the memory
-                if k + FAR_AHEAD < order.shape[0]:
+                if k + FAR_AHEAD < n:
                     self.model.prefetch(order[k + FAR_AHEAD], False)
                     self._prefetch_numbers(order[k + FAR_AHEAD])
-                if k + 1 < order.shape[0]:
+                if k + 1 < n:
                     self._prefetch(order[k + 1])
                 self._visit(order[k], True)
 
-    def visit_known(self, const Py_ssize_t[::1] order, double least):
+    def visit_known(self, order_, double least):
         """Visit blocks without the oracle, using only known labelings.
 
         Leaves out blocks where the last visit promised a gain of no more than `least`.
         Returns the number of visits.
         """
-        cdef Py_ssize_t k, visits = 0
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef Py_ssize_t k, n = len(order_), visits = 0
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 # what other blocks did since then is not known, but rarely matters
                 if self.promises[order[k]] > least:
                     self._visit(order[k], False)
                     visits += 1
         return visits
 
-    def visit_by_gap(self, const double[::1] uniforms):
+    def visit_by_gap(self, uniforms_):
         """Visit blocks drawn in proportion to their gap estimates (Alg. 2).
 
         Returns the number of visits. Stops once the sum of the estimates is at most a
         hundredth of the last computed gap, because they are then too inaccurate.
         """
-        cdef Py_ssize_t k, visits = 0
+        cdef const double* uniforms = const_doubles(uniforms_)
+        cdef Py_ssize_t k, n = len(uniforms_), visits = 0
         cdef double least = 0.0
         if self.gap_total != INFINITY:
             least = LEAST_ESTIMATES * self.gap_total
         with nogil:
-            for k in range(uniforms.shape[0]):
+            for k in range(n):
                 if self.tree.total() <= least:
                     break
                 # nothing to ask for ahead: the next draw depends on this visit's gap
@@ -193,8 +195,7 @@ cdef class BCFWKernel(Blocks):
 
     # ---- certificates ----
 
-    def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] hinge,
-              double[::1] gaps):
+    def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, hinge_, gaps_):
         """Write max_y H_i(y) and the block gaps of start <= i < stop (Alg. 2, 15-20).
 
         Only reads the state, so threads may share the work.
@@ -202,14 +203,17 @@ cdef class BCFWKernel(Blocks):
         cdef Py_ssize_t i
         cdef double best, true_value, mixture_value, gap
         # not the scratch of visits, which threads would share
-        cdef int32_t[::1] y = np.empty(self.model.max_size, dtype=np.int32)
+        labeling = aligned_zeros(self.model.max_size, "i4")
+        cdef int32_t* y = int32s(labeling)
+        cdef double* hinge = doubles(hinge_)
+        cdef double* gaps = doubles(gaps_)
         with nogil:
             for i in range(start, stop):
                 self.model.potentials(ws, i)
-                self.model.y_true(i, &y[0])
-                self.model.evaluate(ws, i, &y[0], &true_value)
+                self.model.y_true(i, y)
+                self.model.evaluate(ws, i, y, &true_value)
                 mixture_value = self._mixture_value(ws, i)
-                self.model.decode(ws, i, &y[0], &best)
+                self.model.decode(ws, i, y, &best)
                 hinge[i] = best - true_value
                 gap = self.model._example_weights[i] * (best - mixture_value)
                 # rounding errors, where the block is at its optimum
@@ -245,21 +249,6 @@ cdef class BCFWKernel(Blocks):
         self.gaps[i] = gap if gap > 0.0 else 0.0
         if self.sample_by_gap:
             self.tree.set(i, self.gaps[i])
-
-    def snapshot(self):
-        return {
-            **Blocks.snapshot(self), "gaps": self.gaps_.copy(),
-            "gap_total": self.gap_total,
-        }
-
-    def resume(self, state):
-        entries = Entries(state, "dual variables")
-        gaps = entries.array("gaps", self.gaps_.shape, float, 0.0)
-        gap_total = entries.real("gap_total", 0.0, infinite=True)
-        Blocks.resume(self, state)
-        self.set_gaps(gaps)
-        # estimates have changed since it was computed
-        self.gap_total = gap_total
 
     # ---- the average of the iterates ----
 
@@ -311,18 +300,18 @@ cdef class BCFWKernel(Blocks):
         cdef Py_ssize_t count, entry
         self.model.evaluate_mean(self.workspace, i, block.n_keys, block.keys,
                                  block.values, &mixture_value)
-        self.model.decode(self.workspace, i, &self.decoded[0], &best)
+        self.model.decode(self.workspace, i, self.decoded, &best)
         self.oracle_calls += 1
         slope = best - mixture_value
         self._set_gap(i, p_i * slope)
         if slope <= 0.0 and self.searches:
             return 0
-        self.model.loss(i, &self.decoded[0], &loss)
-        count = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+        self.model.loss(i, self.decoded, &loss)
+        count = self.model.indicator(i, self.decoded, self.keys)
         # each key is looked for once: the step changes the block where it differs
         self._subtract_keys(block, count)
         self.model.add_mean(self.workspace, i, block.n_keys, block.keys,
-                            &self.difference[0], 1.0, NULL)
+                            self.difference, 1.0, NULL)
         self.model.change_norm(self.workspace, i, &norm)
         curvature = rate * norm
         step = self._step_size(slope, curvature, 1.0)
@@ -378,13 +367,13 @@ cdef class BCFWKernel(Blocks):
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t found
         cdef double best
-        self.model.decode(self.workspace, i, &self.decoded[0], &best)
+        self.model.decode(self.workspace, i, self.decoded, &best)
         self.oracle_calls += 1
         self._set_gap(i, self.model._example_weights[i] * (best - mixture_value))
-        found = self._find(block, self.model._sizes[i], &self.decoded[0])
+        found = self._find(block, self.model._sizes[i], self.decoded)
         # one that is known keeps the value it has, which may differ by rounding errors
         if found == block.n_labelings:
-            self._append(i, &self.decoded[0])
+            self._append(i, self.decoded)
             self.value[found] = best
         return found
 
@@ -408,7 +397,7 @@ cdef class BCFWKernel(Blocks):
         cdef double p_i = self.model._example_weights[i]
         cdef double norm, curvature, step, loss = 0.0
         cdef Direction way = find_direction(
-            self.step, block, &self.value[0], best, mixture_value)
+            self.step, block, self.value, best, mixture_value)
         if way.slope <= 0.0 and self.searches:
             return 0
         self._prepare_change(i, &way)
@@ -463,9 +452,9 @@ cdef class BCFWKernel(Blocks):
         for turn in range(self.inner_steps):
             # the first step goes to what the oracle has found, even if values tie
             if turn:
-                best = best_labeling(block, &self.value[0])
+                best = best_labeling(block, self.value)
             way = find_direction(
-                self.step, block, &self.value[0], best, self._mean_value(block))
+                self.step, block, self.value, best, self._mean_value(block))
             # stop when another step would win little against the first one
             if way.slope <= 0.0 or way.slope < LEAST_SLOPE * first_slope:
                 break

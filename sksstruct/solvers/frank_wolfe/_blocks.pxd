@@ -72,29 +72,40 @@ cdef inline void sort_keys(Block* block, Py_ssize_t first) noexcept nogil:
 cdef class Blocks:
     cdef readonly BoundModel model
     cdef readonly Weights weights
-    cdef Workspace workspace
+    cdef readonly Workspace workspace
     cdef readonly double alpha
-    cdef bint cache, use_means
+    cdef readonly bint use_means
+    cdef bint cache
     cdef Py_ssize_t max_cached
     cdef Py_ssize_t n_blocks
     cdef Block* blocks
     # the arrays of all blocks, which are many and small
     cdef Arena arena
-    # arrays for Python, and the views of them that kernels write to
+    # arrays for Python, and where kernels write to
     cdef readonly object losses_, promises_
-    cdef double[::1] losses, promises
+    cdef double* losses
+    cdef double* promises
     cdef public double iterate         # k, visits so far
     cdef public double loss
     cdef public Py_ssize_t oracle_calls
+    # what keeps the memory alive that is pointed to
+    cdef list _owned
+    cdef object _scratch, _difference
     # Scratch of a visit, as long as the largest block: values of the labelings, their
     # weights before the visit, and inner products with the mixture.
-    cdef double[::1] value, old_weight, mixture
-    cdef int32_t[::1] decoded, keys
+    cdef Py_ssize_t scratch_capacity
+    cdef double* value
+    cdef double* old_weight
+    cdef double* mixture
+    cdef int32_t* decoded
+    cdef int32_t* keys
     # where a key stands in the block, if that one has the key there
-    cdef int32_t[::1] place
+    cdef int32_t* place
     # of a mixture minus a labeling, in the order of the block's keys
-    cdef double[::1] difference
+    cdef double* difference
+    cdef Py_ssize_t difference_capacity
 
+    cdef int32_t* _integers(self, Py_ssize_t size) except? NULL
     cdef Py_ssize_t _find(self, Block* block, Py_ssize_t size,
                           const int32_t* y) noexcept nogil
     cdef int _append(self, Py_ssize_t i, const int32_t* y) except -1 nogil

@@ -13,8 +13,6 @@ a labeling. The losses are those of the mixtures, sum_y alpha_i(y) L_i(y); their
 with the p_i is the linear term of the dual.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
@@ -23,10 +21,12 @@ from libc.string cimport memcpy
 from sksstruct.models.protocols._bound_model cimport BoundModel
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.utils._arena cimport Arena
-
-from sksstruct.solvers.frank_wolfe.exported import (
-    FIRST_CAPACITY, read_grams, read_mixtures, read_sums,
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int32s, const_intps, doubles, int32s, intps,
 )
+
+from sksstruct.solvers.frank_wolfe.exported import FIRST_CAPACITY
+from sksstruct.utils._layout import aligned_zeros
 
 # Capacities for labelings to begin with. Without a cache few blocks need more than
 # four, and scratch is there only once.
@@ -55,6 +55,7 @@ cdef class Blocks:
     def __init__(self, BoundModel model, Weights weights, double alpha, *, use_means,
                  cache, max_cached):
         cdef Py_ssize_t i
+        self._owned = []
         self.model, self.weights, self.alpha = model, weights, alpha
         self.workspace = model.workspace(weights.w)
         self.cache, self.use_means, self.max_cached = cache, use_means, max_cached
@@ -63,142 +64,104 @@ cdef class Blocks:
         self.blocks = <Block*> calloc(self.n_blocks, sizeof(Block))
         if self.blocks == NULL:
             raise MemoryError()
-        self.losses_ = np.zeros(self.n_blocks)
-        self.promises_ = np.zeros(self.n_blocks)
-        self.losses, self.promises = self.losses_, self.promises_
+        self.losses_ = aligned_zeros(self.n_blocks)
+        self.promises_ = aligned_zeros(self.n_blocks)
+        self.losses, self.promises = doubles(self.losses_), doubles(self.promises_)
         # they grow with the largest block
-        self.value = np.zeros(SCRATCH_CAPACITY)
-        self.old_weight = np.zeros(SCRATCH_CAPACITY)
-        self.mixture = np.zeros(SCRATCH_CAPACITY)
-        self.decoded = np.zeros(model.max_size, dtype=np.int32)
-        self.keys = np.zeros(model.max_keys, dtype=np.int32)
+        _set_scratch(self, SCRATCH_CAPACITY)
+        self.decoded = self._integers(model.max_size)
+        self.keys = self._integers(model.max_keys)
         # as long as the key space, which may be large: only where it is used
         if self.use_means:
-            self.place = np.zeros(model.key_space, dtype=np.int32)
-            self.difference = np.zeros(model.max_keys)
+            self.place = self._integers(model.key_space)
+            _set_difference(self, model.max_keys)
         for i in range(self.n_blocks):
-            model.y_true(i, &self.decoded[0])
-            _put_weight_on(self, i, &self.decoded[0])
+            model.y_true(i, self.decoded)
+            _put_weight_on(self, i, self.decoded)
+
+    cdef int32_t* _integers(self, Py_ssize_t size) except? NULL:
+        """Return zeros that live as long as this object."""
+        array = aligned_zeros(size, "i4")
+        self._owned.append(array)
+        return int32s(array)
 
     def __dealloc__(self):
         # the arrays of the blocks go with the arena
         free(self.blocks)
 
-    # ---- the dual variables, in and out ----
+    # ---- the dual variables, in and out: see `exported.py` ----
 
-    def export(self):
-        """Return the dual variables as a dict of flat arrays; see `restore`."""
-        cdef Py_ssize_t i, first_key = 0, first_value = 0
-        cdef Block* block
-        # flat: a state of many blocks is pickled and compared in a few pieces
-        counts = np.array([_n_entries(self, i) for i in range(self.n_blocks)],
-                          dtype=np.intp)
-        lengths = counts if self.use_means else counts * self.model.sizes
-        cdef const Py_ssize_t[::1] count = counts, length = lengths
-        cdef int32_t[::1] keys = np.empty(lengths.sum(), dtype=np.int32)
-        cdef double[::1] values = np.empty(counts.sum())
-        for i in range(self.n_blocks):
-            block = &self.blocks[i]
-            memcpy(&keys[first_key], block.keys if self.use_means else block.labelings,
-                   length[i] * sizeof(int32_t))
-            memcpy(&values[first_value],
-                   block.values if self.use_means else block.weight,
-                   count[i] * sizeof(double))
-            first_key += length[i]
-            first_value += count[i]
-        # no weights and no Gram matrices: both follow from the model
-        return {
-            "means": bool(self.use_means),
-            "signature": self.model.signature,
-            "counts": counts,
-            "keys": np.asarray(keys),
-            "values": np.asarray(values),
-        }
-
-    def restore(self, state):
-        """Start from exported dual variables; compute weights and losses again.
-
-        Raises ValueError if the state is not accepted.
-        """
+    def read_counts(self, counts_):
+        """Write the number of entries of each block."""
+        cdef Py_ssize_t* counts = intps(counts_)
         cdef Py_ssize_t i
-        self._fill(*read_mixtures(state, self.model, self.use_means))
-        # averages are of the iterates from here on
-        self.iterate = 0.0
-        # At w = 0 the value of a mixture is its loss.
-        self.workspace.read(np.zeros_like(self.weights.w))
+        for i in range(self.n_blocks):
+            counts[i] = _n_entries(self, i)
+
+    def read_mixtures(self, keys_, values_):
+        """Write the entries of all blocks, one after the other."""
+        cdef int32_t* keys = int32s(keys_)
+        cdef double* values = doubles(values_)
+        cdef Py_ssize_t i, count, length
+        cdef Block* block
+        for i in range(self.n_blocks):
+            block, count = &self.blocks[i], _n_entries(self, i)
+            length = count if self.use_means else count * self.model._sizes[i]
+            memcpy(keys, block.keys if self.use_means else block.labelings,
+                   length * sizeof(int32_t))
+            memcpy(values, block.values if self.use_means else block.weight,
+                   count * sizeof(double))
+            keys, values = keys + length, values + count
+
+    def fill(self, counts_, keys_, values_):
+        """Fill all blocks with such entries."""
+        cdef const Py_ssize_t* counts = const_intps(counts_)
+        cdef const int32_t* keys = const_int32s(keys_)
+        cdef const double* values = const_doubles(values_)
+        cdef Py_ssize_t i
+        for i in range(self.n_blocks):
+            if self.use_means:
+                _fill_means(self, i, counts[i], keys, values)
+                keys += counts[i]
+            else:
+                _fill_labelings(self, i, counts[i], keys, values)
+                keys += counts[i] * self.model._sizes[i]
+            values += counts[i]
+
+    def form_weights(self):
+        """Add what all blocks contribute to the weights, and set their losses."""
+        cdef Py_ssize_t i
         for i in range(self.n_blocks):
             _add_observed(self, i)
             self.losses[i] = _subtract_block(self, i)
             _apply_difference(self, i)
-        self.workspace.read(self.weights.w)
-        self.loss = float(self.model.example_weights @ self.losses_)
 
-    def _fill(self, const Py_ssize_t[::1] counts, const int32_t[::1] keys,
-              const double[::1] values):
-        """Fill all blocks with what `read_mixtures` returned."""
-        cdef Py_ssize_t i, first_key = 0, first_value = 0
+    def read_gram_sizes(self, capacities_, sizes_):
+        """Write the room for labelings, and of how many there are products."""
+        cdef Py_ssize_t* capacities = intps(capacities_)
+        cdef Py_ssize_t* sizes = intps(sizes_)
+        cdef Py_ssize_t i
         for i in range(self.n_blocks):
-            if self.use_means:
-                _fill_means(
-                    self, i, counts[i], &keys[first_key], &values[first_value])
-                first_key += counts[i]
-            else:
-                _fill_labelings(
-                    self, i, counts[i], &keys[first_key], &values[first_value])
-                first_key += counts[i] * self.model._sizes[i]
-            first_value += counts[i]
+            capacities[i], sizes[i] = self.blocks[i].capacity, self.blocks[i].n_gram
 
-    # ---- the same run, going on elsewhere ----
-
-    def use(self, Weights weights, double alpha):
-        """Continue with other weights, which may differ from those of the duals."""
-        self.weights, self.alpha = weights, alpha
-        self.workspace.read(weights.w)
-
-    def snapshot(self):
-        """Return all that later visits depend on, besides the weights; see `resume`.
-
-        In contrast to `export`, this keeps rounding errors: those of losses, and of
-        Gram matrices, whose entries depend on the order of the labelings.
-        """
-        cdef Py_ssize_t i, j, first = 0
+    def read_grams(self, grams_):
+        """Write the Gram matrices."""
+        cdef double* grams = doubles(grams_)
+        cdef Py_ssize_t i, j
         cdef Block* block
-        if self.use_means:
-            return {**self.export(), "losses": self.losses_.copy(), "loss": self.loss}
-        capacities = np.array([self.blocks[i].capacity for i in range(self.n_blocks)],
-                              dtype=np.intp)
-        sizes = np.array([self.blocks[i].n_gram for i in range(self.n_blocks)],
-                         dtype=np.intp)
-        # one more, so that there is always an address
-        cdef double[::1] grams = np.zeros(int((sizes ** 2).sum()) + 1)
         for i in range(self.n_blocks):
             block = &self.blocks[i]
             for j in range(block.n_gram):
-                memcpy(&grams[first], block.gram + j * block.capacity,
+                memcpy(grams, block.gram + j * block.capacity,
                        block.n_gram * sizeof(double))
-                first += block.n_gram
-        return {
-            **self.export(), "losses": self.losses_.copy(), "loss": self.loss,
-            "promises": self.promises_.copy(), "capacities": capacities,
-            "gram_sizes": sizes, "grams": np.asarray(grams),
-        }
+                grams += block.n_gram
 
-    def resume(self, state):
-        """Continue from a snapshot with the same bits; the weights do not change."""
-        mixtures = read_mixtures(state, self.model, self.use_means)
-        losses, loss = read_sums(state, self.n_blocks)
-        if not self.use_means:
-            promises, *grams = read_grams(state, mixtures[0])
-        self._fill(*mixtures)
-        self.losses_[:], self.loss = losses, loss
-        if not self.use_means:
-            self.promises_[:] = promises
-            self._resume_grams(*grams)
-
-    def _resume_grams(self, const Py_ssize_t[::1] capacities,
-                      const Py_ssize_t[::1] sizes, const double[::1] grams):
+    def fill_grams(self, capacities_, sizes_, grams_):
         """Make room for as many labelings as there was, and fill Gram matrices."""
-        cdef Py_ssize_t i, j, width, first = 0
+        cdef const Py_ssize_t* capacities = const_intps(capacities_)
+        cdef const Py_ssize_t* sizes = const_intps(sizes_)
+        cdef const double* grams = const_doubles(grams_)
+        cdef Py_ssize_t i, j, width
         cdef Block* block
         for i in range(self.n_blocks):
             block, width = &self.blocks[i], capacities[i]
@@ -212,18 +175,25 @@ cdef class Blocks:
             block.gram = <double*> self.arena.take(width * width * sizeof(double))
             block.n_gram = sizes[i]
             for j in range(sizes[i]):
-                memcpy(block.gram + j * width, &grams[first],
-                       sizes[i] * sizeof(double))
-                first += sizes[i]
+                memcpy(block.gram + j * width, grams, sizes[i] * sizeof(double))
+                grams += sizes[i]
+
+    # ---- the same run, going on elsewhere ----
+
+    def use(self, Weights weights, double alpha):
+        """Continue with other weights, which may differ from those of the duals."""
+        self.weights, self.alpha = weights, alpha
+        self.workspace.read(weights.w)
 
     # ---- starting points ----
 
-    def start_at(self, const int32_t[::1] labelings):
+    def start_at(self, labelings_):
         """Put all weight on one labeling of each block; the weights must be zero."""
-        cdef Py_ssize_t i
+        cdef const int32_t* labelings = const_int32s(labelings_)
         cdef const int32_t* y
+        cdef Py_ssize_t i
         for i in range(self.n_blocks):
-            y = &labelings[self.model._starts[i]]
+            y = labelings + self.model._starts[i]
             self.model.loss(i, y, &self.losses[i])
             _add_observed(self, i)
             self.model.add_labeling(self.workspace, i, y, -1.0)
@@ -257,16 +227,17 @@ cdef class Blocks:
 
     # ---- keeping labelings ----
 
-    def add_known(self, const int32_t[::1] labelings):
+    def add_known(self, labelings_):
         """Append a labeling to every block that does not have it yet.
 
         The labelings follow each other in the order of the blocks.
         """
-        cdef Py_ssize_t i
+        cdef const int32_t* labelings = const_int32s(labelings_)
         cdef const int32_t* y
+        cdef Py_ssize_t i
         with nogil:
             for i in range(self.n_blocks):
-                y = &labelings[self.model._starts[i]]
+                y = labelings + self.model._starts[i]
                 if self._find(&self.blocks[i], self.model._sizes[i],
                               y) == self.blocks[i].n_labelings:
                     self._append(i, y)
@@ -352,9 +323,9 @@ cdef class Blocks:
         """
         cdef Py_ssize_t n_keys = block.n_keys, k
         _reserve_keys(self, block, n_keys + count)
-        if self.difference.shape[0] < block.key_capacity:
+        if self.difference_capacity < block.key_capacity:
             with gil:
-                self.difference = np.zeros(2 * block.key_capacity)
+                _set_difference(self, 2 * block.key_capacity)
         _find_keys(self, block)
         for k in range(count):
             _entry(self, block, self.keys[k])
@@ -362,7 +333,7 @@ cdef class Blocks:
         if block.n_keys > n_keys:
             sort_keys(block, n_keys)
             _find_keys(self, block)
-        memcpy(&self.difference[0], block.values, block.n_keys * sizeof(double))
+        memcpy(self.difference, block.values, block.n_keys * sizeof(double))
         # a key that the labeling has twice counts twice
         for k in range(count):
             self.difference[self.place[self.keys[k]]] -= 1.0
@@ -430,8 +401,8 @@ cdef int _fill_labelings(Blocks self, Py_ssize_t i, Py_ssize_t count,
 cdef int _add_observed(Blocks self, Py_ssize_t i) except -1:
     """Load an example, and add mu_i(y_i) to the change that is being prepared."""
     self.model.potentials(self.workspace, i)
-    self.model.y_true(i, &self.decoded[0])
-    return self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
+    self.model.y_true(i, self.decoded)
+    return self.model.add_labeling(self.workspace, i, self.decoded, 1.0)
 
 
 cdef int _apply_difference(Blocks self, Py_ssize_t i) except -1:
@@ -447,7 +418,7 @@ cdef int _put_weight_on(Blocks self, Py_ssize_t i, const int32_t* y) except -1:
     cdef Block* block = &self.blocks[i]
     cdef Py_ssize_t count
     if self.use_means:
-        count = self.model.indicator(i, y, &self.keys[0])
+        count = self.model.indicator(i, y, self.keys)
         return self._restart_means(block, count)
     # the capacity stays, and so does the memory
     block.n_labelings = block.n_gram = 0
@@ -460,18 +431,18 @@ cdef int _mix_with_observed(Blocks self, Py_ssize_t i, double share) except -1:
     """Multiply a block by a share, and put the rest of the weight on y_i."""
     cdef Block* block = &self.blocks[i]
     cdef Py_ssize_t j, count
-    self.model.y_true(i, &self.decoded[0])
+    self.model.y_true(i, self.decoded)
     if self.use_means:
-        count = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+        count = self.model.indicator(i, self.decoded, self.keys)
         for j in range(block.n_keys):
             block.values[j] *= share
         return _add_keys(self, block, count, 1.0 - share)
     # a weight of zero stays zero: cached labelings are kept for later visits
     for j in range(block.n_labelings):
         block.weight[j] *= share
-    j = self._find(block, self.model._sizes[i], &self.decoded[0])
+    j = self._find(block, self.model._sizes[i], self.decoded)
     if j == block.n_labelings:
-        self._append(i, &self.decoded[0])
+        self._append(i, self.decoded)
     block.weight[j] += 1.0 - share
     return 0
 
@@ -498,20 +469,29 @@ cdef int _set_capacity(Blocks self, Block* block, Py_ssize_t size,
     block.n_gram = 0
     block.gram = NULL
     block.capacity = capacity
-    if capacity > self.value.shape[0]:
+    if capacity > self.scratch_capacity:
         with gil:
-            _grow_scratch(self, capacity)
+            _set_scratch(self, capacity)
     return 0
 
 
-cdef int _grow_scratch(Blocks self, Py_ssize_t capacity) except -1:
+cdef int _set_scratch(Blocks self, Py_ssize_t capacity) except -1:
     """Lengthen the scratch of a visit; the values of labelings so far stay."""
+    scratch = aligned_zeros(3 * capacity)
+    cdef double* value = doubles(scratch)
     # the visit that appends a labeling has evaluated the others before
-    value = np.zeros(capacity)
-    value[:self.value.shape[0]] = self.value
-    self.value = value
-    self.old_weight = np.zeros(capacity)
-    self.mixture = np.zeros(capacity)
+    if self.scratch_capacity:
+        memcpy(value, self.value, self.scratch_capacity * sizeof(double))
+    self._scratch, self.scratch_capacity = scratch, capacity
+    self.value, self.old_weight = value, value + capacity
+    self.mixture = value + 2 * capacity
+    return 0
+
+
+cdef int _set_difference(Blocks self, Py_ssize_t capacity) except -1:
+    """Make room for the difference of a mixture and a labeling."""
+    self._difference, self.difference_capacity = aligned_zeros(capacity), capacity
+    self.difference = doubles(self._difference)
     return 0
 
 

@@ -1,6 +1,7 @@
 """Block-coordinate Frank-Wolfe for the structured hinge loss."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Self
 
@@ -15,7 +16,7 @@ from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
-from sksstruct.solvers.frank_wolfe.exported import fits
+from sksstruct.solvers.frank_wolfe.exported import export, fits, restore
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.utils._param_validation import (
     Count,
@@ -213,7 +214,9 @@ class BCFW(Solver):
                 look()
                 check_at = next_check(loop, every)
 
-        return loop.run(one_pass, look, state.kernel.export, state.averaged_weights)
+        return loop.run(
+            one_pass, look, partial(export, state.kernel), state.averaged_weights
+        )
 
     def solve_stream(
         self,
@@ -339,7 +342,7 @@ class BCFWState:
         self.scale = self._primal(self.weights.w)
         self.kernel = solver._kernel(model, self.weights, alpha)
         if options.dual_state is not None:
-            self.kernel.restore(options.dual_state)
+            restore(self.kernel, options.dual_state)
             # alpha or the features may be others now: the share of the duals with the
             # highest dual value (without bounds), the rest on the observed labelings
             square = alpha * float(self.weights.w @ self.weights.w)

@@ -1,7 +1,7 @@
-"""Dual variables that were exported: read again, each number checked.
+"""Dual variables, exported, and read again with each number checked.
 
-`Blocks` of `_blocks.pyx` writes them, and says what they are. Keys become indices in
-its loops, counts and capacities sizes of memory.
+`_blocks.pyx` says what they are. Keys become indices in its loops, counts and
+capacities sizes of memory.
 """
 
 import numpy as np
@@ -17,6 +17,89 @@ FIRST_CAPACITY = 4
 _MOST_CAPACITY = 2**24
 
 
+def export(kernel):
+    """The dual variables of a `BCFWKernel` as a dict of flat arrays; see `restore`."""
+    means = bool(kernel.use_means)
+    # flat: a state of many blocks is pickled and compared in a few pieces
+    counts = np.empty(kernel.model.n_examples, dtype=np.intp)
+    kernel.read_counts(counts)
+    lengths = counts if means else counts * kernel.model.sizes
+    keys, values = np.empty(lengths.sum(), dtype=np.int32), np.empty(counts.sum())
+    kernel.read_mixtures(keys, values)
+    # no weights and no Gram matrices: both follow from the model
+    return {
+        "means": means,
+        "signature": kernel.model.signature,
+        "counts": counts,
+        "keys": keys,
+        "values": values,
+    }
+
+
+def restore(kernel, state):
+    """Start from exported dual variables; compute weights and losses again.
+
+    Raises ValueError if the state is not accepted.
+    """
+    weights, workspace = kernel.weights, kernel.workspace
+    kernel.fill(*read_mixtures(state, kernel.model, kernel.use_means))
+    # averages are of the iterates from here on
+    kernel.iterate = 0.0
+    # At w = 0 the value of a mixture is its loss.
+    workspace.read(np.zeros_like(weights.w))
+    kernel.form_weights()
+    workspace.read(weights.w)
+    kernel.loss = float(kernel.model.example_weights @ kernel.losses_)
+
+
+def snapshot(kernel):
+    """All that later visits depend on, besides the weights; see `resume`.
+
+    In contrast to `export`, this keeps rounding errors: those of losses, and of Gram
+    matrices, whose entries depend on the order of the labelings.
+    """
+    state = {
+        **export(kernel),
+        "losses": kernel.losses_.copy(),
+        "loss": kernel.loss,
+        "gaps": kernel.gaps_.copy(),
+        "gap_total": kernel.gap_total,
+    }
+    if kernel.use_means:
+        return state
+    capacities, sizes = np.empty((2, kernel.model.n_examples), dtype=np.intp)
+    kernel.read_gram_sizes(capacities, sizes)
+    # one more, so that there is always an address
+    grams = np.zeros(int((sizes**2).sum()) + 1)
+    kernel.read_grams(grams)
+    return {
+        **state,
+        "promises": kernel.promises_.copy(),
+        "capacities": capacities,
+        "gram_sizes": sizes,
+        "grams": grams,
+    }
+
+
+def resume(kernel, state):
+    """Continue from a snapshot with the same bits; the weights do not change."""
+    entries = Entries(state, "dual variables")
+    gaps = entries.array("gaps", kernel.gaps_.shape, float, 0.0)
+    gap_total = entries.real("gap_total", 0.0, infinite=True)
+    mixtures = read_mixtures(state, kernel.model, kernel.use_means)
+    losses, loss = read_sums(state, kernel.model.n_examples)
+    if not kernel.use_means:
+        promises, *grams = read_grams(state, mixtures[0])
+    kernel.fill(*mixtures)
+    kernel.losses_[:], kernel.loss = losses, loss
+    if not kernel.use_means:
+        kernel.promises_[:] = promises
+        kernel.fill_grams(*grams)
+    kernel.set_gaps(gaps)
+    # estimates have changed since it was computed
+    kernel.gap_total = gap_total
+
+
 def fits(state, model, means):
     """Whether exported duals have this form and labelings of the model."""
     return state.get("means") == means and state.get("signature") == model.signature
@@ -28,7 +111,7 @@ def read_mixtures(state, model, means):
     Parameters
     ----------
     state : dict
-        What `Blocks.export` returned.
+        What `export` returned.
     model : BoundModel
         The model with its data.
     means : bool
@@ -80,7 +163,7 @@ def read_grams(state, counts):
     Parameters
     ----------
     state : dict
-        What `Blocks.snapshot` returned.
+        What `snapshot` returned.
     counts : ndarray of shape (n_blocks,)
         Numbers of the labelings.
 

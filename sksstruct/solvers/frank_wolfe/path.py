@@ -37,6 +37,7 @@ from sksstruct.solvers.core.loop import COLUMNS, check_order
 from sksstruct.solvers.core.result import SolverResult
 from sksstruct.solvers.core.segments import Segment
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, BCFWState
+from sksstruct.solvers.frank_wolfe.exported import export
 from sksstruct.utils.progress import Status, Trace
 
 # Number of passes after which the exact gap is computed regardless of the estimates.
@@ -350,5 +351,5 @@ class Path:
             status=status,
             history=self.trace.as_dict(),
             target=segment.target,
-            dual_state=self.kernel.export(),
+            dual_state=export(self.kernel),
         )

@@ -20,6 +20,7 @@ import numpy as np
 
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.models.roles import entropy_dual, fits_entropy_dual
+from sksstruct.solvers.frank_wolfe.exported import resume, snapshot
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned._lines import copy_lines
@@ -432,7 +433,7 @@ class HingeBlock(Block):
         return self._mean(self.hinge)
 
     def state(self):
-        state = self.kernel.snapshot()
+        state = snapshot(self.kernel)
         if self.model.has_memory:
             state["memory"] = self.model.memory()
         return state
@@ -440,7 +441,7 @@ class HingeBlock(Block):
     def restore(self, state):
         if "memory" in state:
             self.model.recall(state["memory"])
-        self.kernel.resume(state)
+        resume(self.kernel, state)
 
 
 class EntropyBlock(Block):
