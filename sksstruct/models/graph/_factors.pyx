@@ -64,7 +64,8 @@ cdef class GraphKernel(RowFactors):
         cdef int side
         for side in range(2):
             for k in range(messages[side].size):
-                self._told[side * self.ld + messages[side].labels[k]] = messages[side].values[k]
+                self._told[side * self.ld + messages[side].labels[k]] = (
+                    messages[side].values[k])
 
     cdef void _forget(self, const Messages* messages) noexcept nogil:
         """Make what `_tell` wrote zero again."""
