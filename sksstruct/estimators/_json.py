@@ -45,7 +45,7 @@ _CHAIN = (
 )  # fmt: skip
 # Estimators that JSON can hold, by name. `ChainCRF`, whose methods read and write JSON,
 # is above this module and enters itself.
-_CLASSES = {
+_CLASSES: dict[str, type] = {
     cls.__name__: cls for cls in (ColumnFeatures, SequenceVectorizer, SequenceHasher)
 }
 

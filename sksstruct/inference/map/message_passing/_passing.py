@@ -1,6 +1,7 @@
 """Common parts of message passing solvers: sweeps, searches, and when to stop."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class MessagePassing(MAPSolver):
     patience: int = 40
 
     # Called with the problem; makes the kernel.
-    _kernel = None
+    _kernel: ClassVar[type]
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
         "search": ["boolean"],
