@@ -418,7 +418,8 @@ def test_what_highs_prints_is_not_seen(monkeypatch, capfd):
 
     def talkative(*arguments, **options):
         libc.puts(b"HiGHS says")
-        print("Python says", flush=True)
+        # the line in one piece, as other threads write too
+        print("Python says\n", end="", flush=True)
         return milp(*arguments, **options)
 
     monkeypatch.setattr(highs.optimize, "milp", talkative)
