@@ -21,9 +21,9 @@ from sksstruct.inference.map import (
     MAPBinaryGDMM,
 )
 from sksstruct.inference.map.core.problem import MAPProblem
-from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists
 from sksstruct.inference.map.gdmm.binary_state import MAPBinaryGDMMState
+from sksstruct.inference.map.gdmm.state import MAPGDMMState
 
 PAPER = Paper("gdmm_map", "Huang et al. (2017), GDMM for MAP inference")
 ALIGNMENT = "image_alignment/ImageAlignment_13"

@@ -12,9 +12,9 @@ from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map import TRWS
 from sksstruct.inference.map.core.problem import MAPProblem
-from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists
 from sksstruct.inference.map.gdmm.binary_state import MAPBinaryGDMMState
+from sksstruct.inference.map.gdmm.state import MAPGDMMState
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore
 from sksstruct.models.chain._chain import BoundChain

@@ -12,9 +12,9 @@ from sksstruct.inference.map import MAPGDMM, MAPBinaryGDMM
 from sksstruct.inference.map.core._rounding import round_marginals
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.gdmm._binary_state import edge_marginals
-from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists
 from sksstruct.inference.map.gdmm.binary_state import MAPBinaryGDMMState
+from sksstruct.inference.map.gdmm.state import MAPGDMMState
 from sksstruct.projections import project_simplex
 
 

@@ -11,68 +11,40 @@ gain of a literal is by how much the gradients descend more with it on than off;
 best entry turns on those that gain, as far as the condition allows.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY
-from libc.stdlib cimport free
 
 from sksstruct.inference.map.core._tables cimport (
     BUDGET, DENSE, OR, OROUT, XOR, XOROUT,
 )
 from sksstruct.inference.map.gdmm._slots cimport Active
-from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport const_int32s, const_intps, intps
 
 
 @cython.final
 cdef class HigherSearch:
-    """Search for entries in the tables of the larger factors of a problem.
+    """Search for entries in the larger factors, with the arrays of `MAPGDMMState`."""
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-
-    Attributes
-    ----------
-    looked_up : int
-        Number of table entries read.
-    """
-
-    def __cinit__(self, Problem problem):
-        cdef Py_ssize_t table, n_tables = len(problem.graph.tables)
-        arity = int(np.diff(problem.arrays.scope_first).max(initial=1))
-        self._state, self._n_states, self._stride = (
-            np.zeros(arity, dtype=np.intp) for _ in range(3))
-        resize(<void**>&self._gradient, arity * sizeof(double*))
-        resize(<void**>&self._slot, arity * sizeof(int32_t*))
-        self._begin = np.full(n_tables, -1, dtype=np.intp)
-        self._size = np.zeros(n_tables, dtype=np.intp)
-        lists, total = [np.zeros(1, dtype=np.int32)], 1
-        for table in np.unique(problem.arrays.table_of[problem.n_edges:]):
-            if problem.specs[table].kind != DENSE:
-                continue
-            values = problem.graph.tables[table].dense().reshape(-1)
-            # stable, so that the first of equal entries is found wherever this runs
-            lists.append(np.argsort(-values, kind="stable").astype(np.int32))
-            self._begin[table], self._size[table] = total, len(values)
-            total += len(values)
-        self._order = np.concatenate(lists)
-
-    def __dealloc__(self):
-        free(self._gradient)
-        free(self._slot)
+    def __cinit__(self, arrays):
+        self._owned = arrays
+        self._begin, self._size = const_intps(arrays.begin), const_intps(arrays.size)
+        self._order = const_int32s(arrays.order)
+        self._state, self._n_states = intps(arrays.state), intps(arrays.n_states)
+        self._stride = intps(arrays.stride)
+        # pointers, as wide as these numbers
+        self._gradient = <const double**>intps(arrays.gradient)
+        self._slot = <const int32_t**>intps(arrays.slot)
 
     cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil:
         """Number of entries of a table; zero for a condition."""
         return self._size[problem.table_of[factor]]
 
     cdef double run(self, SlotState state, Problem problem, Py_ssize_t factor,
-                    bint multipliers, const double* gradient, Py_ssize_t width,
-                    Py_ssize_t* found, double* score) except? -1 nogil:
+                    bint multipliers, double** gradient, Py_ssize_t* found,
+                    double* score) except? -1 nogil:
         """Find the entry of largest descent, its score, and the descent.
 
-        Gradients are by slot, in rows of `width`; with multipliers these instead.
+        Gradients are by slot, an array for each end; with multipliers these instead.
         """
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
@@ -81,7 +53,7 @@ cdef class HigherSearch:
         for i in range(arity - 1, -1, -1):
             variable = problem.scope[begin + i]
             self._gradient[i] = (state._ends[begin + i].mu if multipliers
-                                 else gradient + i * width)
+                                 else gradient[i])
             self._slot[i] = &state._slot[problem.first[variable]]
             self._n_states[i], self._stride[i] = problem.states[variable], stride
             stride *= problem.states[variable]
@@ -112,7 +84,7 @@ cdef class HigherSearch:
             for i in range(arity):
                 self._state[i] = state._state[problem.scope[begin + i]][
                     active.slot[k * arity + i]]
-            descent = self._descent(active.score[k], arity, &self._state[0])
+            descent = self._descent(active.score[k], arity, self._state)
             if descent > best:
                 best, score[0] = descent, active.score[k]
                 for i in range(arity):
@@ -124,7 +96,7 @@ cdef class HigherSearch:
             self.looked_up += 1
             for i in range(arity):
                 self._state[i] = entry // self._stride[i] % self._n_states[i]
-            descent = self._descent(entries[entry], arity, &self._state[0])
+            descent = self._descent(entries[entry], arity, self._state)
             if descent > best:
                 best, score[0] = descent, entries[entry]
                 for i in range(arity):

@@ -20,24 +20,32 @@ cdef struct Active:
 
 
 cdef class SlotState:
-    cdef Problem problem
+    cdef readonly Problem problem
+    # what has all the arrays
+    cdef object _owned
     cdef public double rho
     cdef readonly double primal_residual, dual_residual
     cdef readonly Py_ssize_t n_active
     # of each state: its slot, or -1; of each variable: its states by score, and how
     # many of these have slots
-    cdef int32_t[::1] _slot, _by_score, _next
+    cdef int32_t* _slot
+    cdef const int32_t* _by_score
+    cdef int32_t* _next
     # of each variable: the states of its slots, and its marginals x_i
-    cdef int32_t[::1] _n_slots, _capacity
+    cdef int32_t* _n_slots
+    cdef int32_t* _capacity
     cdef int32_t** _state
     cdef double** _x
     # an end for each place in a scope
     cdef End* _ends
     cdef Active* _active
     cdef Py_ssize_t _n_variables, _n_factors, _n_ends
-    # scratch: by slot of the ends of a factor, and by slot or active entry
-    cdef double[:, ::1] _gradient
-    cdef double[::1] _work, _sorted
+    # scratch and its room: by slot of the ends of a factor, of which the largest has
+    # _arity, and by slot or active entry
+    cdef Py_ssize_t _arity, _room
+    cdef double** _gradient
+    cdef double* _work
+    cdef double* _sorted
 
     cdef Py_ssize_t add_slot(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t state) except -1 nogil
@@ -46,7 +54,6 @@ cdef class SlotState:
     cdef int _add_capacity(self, Problem problem,
                            Py_ssize_t variable) except -1 nogil
     cdef int _cover(self, Py_ssize_t size) except -1 nogil
-    cdef int _resize_scratch(self, Py_ssize_t size) except -1
 
 
 cdef inline Py_ssize_t find_entry(const Active* active,

@@ -6,12 +6,11 @@ elsewhere, so that they are short and dense (Huang et al., 2017, Section 3.2). T
 marginals y_f of a factor are zero except for active entries: a slot of each variable.
 """
 
-import numpy as np
-
 from libc.stdlib cimport calloc, free
 
-from sksstruct.inference.map.core._problem cimport arity_of, variable_at
+from sksstruct.inference.map.core._problem cimport arity_of
 from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport const_int32s, doubles, int32s
 
 # Slots of a variable, and entries of a factor, that there is room for at first: most
 # variables and factors never need more.
@@ -19,39 +18,32 @@ cdef Py_ssize_t FIRST_CAPACITY = 4
 
 
 cdef class SlotState:
-    """Storage of x_i, y_f and mu_if; parameters are those of `MAPGDMMState`."""
+    """Storage of x_i, y_f and mu_if, with the arrays of `MAPGDMMState`."""
 
-    def __cinit__(self, Problem problem, lists, double rho, double eta=1.0):
+    def __init__(self, Problem problem, double rho, arrays):
         cdef Py_ssize_t variable, factor, n = problem.n_variables
         cdef Py_ssize_t m = problem.n_factors
-        self.problem, self.rho = problem, rho
+        self.problem, self.rho, self._owned = problem, rho, arrays
         # for __dealloc__, when the problem may be gone
         self._n_variables, self._n_factors = n, m
         self._n_ends = problem.scope_first[m]
-        self._slot = np.full(problem.first[n], -1, dtype=np.int32)
-        self._by_score = np.empty(problem.first[n], dtype=np.int32)
-        unary = problem.arrays.unary
-        # searches (7) go down this order, which does not change
-        order = np.asarray(self._by_score)
-        for variable in range(n):
-            part = slice(problem.first[variable], problem.first[variable + 1])
-            order[part] = np.argsort(-unary[part], kind="stable")
-        self._next, self._n_slots, self._capacity = (
-            np.zeros(n, dtype=np.int32) for _ in range(3))
+        self._slot, self._by_score = int32s(arrays.slot), const_int32s(arrays.by_score)
+        self._next, self._n_slots = int32s(arrays.next), int32s(arrays.n_slots)
+        self._capacity = int32s(arrays.capacity)
         # zeroed: an array that is not there yet is NULL, which realloc and free take
         self._state = <int32_t**>calloc(max(1, n), sizeof(int32_t*))
         self._x = <double**>calloc(max(1, n), sizeof(double*))
         self._ends = <End*>calloc(max(1, self._n_ends), sizeof(End))
         self._active = <Active*>calloc(max(1, m), sizeof(Active))
-        if not (self._state and self._x and self._ends and self._active):
+        self._arity = len(arrays.found)
+        self._gradient = <double**>calloc(self._arity, sizeof(double*))
+        if not (self._state and self._x and self._ends and self._active
+                and self._gradient):
             raise MemoryError
-        arity = 2
         for factor in range(m):
             self._active[factor].arity = arity_of(problem, factor)
-            arity = max(arity, self._active[factor].arity)
-        self._gradient = np.zeros((arity, 0))
         # more than most sweeps need, so that growing stays rare
-        self._resize_scratch(64)
+        self._cover(32)
         # every variable starts in the state with its largest score
         for variable in range(n):
             self.add_slot(problem, variable, self._by_score[problem.first[variable]])
@@ -72,6 +64,11 @@ cdef class SlotState:
             free(self._active[k].slot)
             free(self._active[k].score)
             free(self._active[k].value)
+        for k in range(self._arity if self._gradient else 0):
+            free(self._gradient[k])
+        free(self._gradient)
+        free(self._work)
+        free(self._sorted)
         free(self._state)
         free(self._x)
         free(self._ends)
@@ -134,61 +131,50 @@ cdef class SlotState:
 
     cdef int _cover(self, Py_ssize_t size) except -1 nogil:
         """Ensure that scratch has room for so many slots or entries."""
-        # with a margin, since every variable and factor grows by itself
-        if size > self._gradient.shape[1]:
-            with gil:
-                self._resize_scratch(2 * size)
-        return 0
-
-    cdef int _resize_scratch(self, Py_ssize_t size) except -1:
-        """Scratch of a larger size; gradients stay, as a search may be under way."""
-        # the other two hold nothing from one step to the next
-        old = np.asarray(self._gradient)
-        gradient = np.zeros((len(old), size))
-        gradient[:, :old.shape[1]] = old
-        self._work, self._sorted = np.zeros(size), np.zeros(size)
-        # last: its size is the size of all
-        self._gradient = gradient
+        cdef Py_ssize_t i
+        if size <= self._room:
+            return 0
+        # with a margin, since every variable and factor grows by itself; gradients
+        # stay, as a search may be under way
+        for i in range(self._arity):
+            resize(<void**>&self._gradient[i], 2 * size * sizeof(double))
+        resize(<void**>&self._work, 2 * size * sizeof(double))
+        resize(<void**>&self._sorted, 2 * size * sizeof(double))
+        # only now is there room in all of them, should any have failed
+        self._room = 2 * size
         return 0
 
     # ---- what users see ----
 
-    def labeling(self):
-        """Return the most probable state of each variable.
-
-        Returns
-        -------
-        labeling : ndarray of shape (n_variables,), int32
-            States. Among equally probable states, the one with the largest score.
-        """
+    def read_labeling(self, out):
+        """Write down the most probable state of each variable."""
+        cdef int32_t* labeling = int32s(out)
         cdef Py_ssize_t variable, k, best
-        cdef int32_t[::1] out = np.empty(self._n_variables, dtype=np.int32)
         for variable in range(self._n_variables):
             # with > the first slot, of the state with the largest score, wins ties
             best = 0
             for k in range(1, self._n_slots[variable]):
                 if self._x[variable][k] > self._x[variable][best]:
                     best = k
-            out[variable] = self._state[variable][best]
-        return np.asarray(out)
+            labeling[variable] = self._state[variable][best]
 
-    def flat_marginals(self):
-        """Return the fractional solution.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_states.sum(),)
-            The x_i, one after the other.
-        """
+    def read_marginals(self, out):
+        """Write the x_i, one after the other, over zeros."""
+        cdef double* marginals = doubles(out)
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k
-        cdef double[::1] out = np.zeros(problem.first[self._n_variables])
         for variable in range(self._n_variables):
             # zero wherever a state has no slot
             for k in range(self._n_slots[variable]):
-                out[problem.first[variable] + self._state[variable][k]] = (
+                marginals[problem.first[variable] + self._state[variable][k]] = (
                     self._x[variable][k])
-        return np.asarray(out)
+
+    def read_multipliers(self, Py_ssize_t place, out):
+        """Write the multipliers of the end at a place in the scopes over zeros."""
+        cdef double* multipliers = doubles(out)
+        cdef Py_ssize_t k, variable = self.problem.scope[place]
+        for k in range(self._n_slots[variable]):
+            multipliers[self._state[variable][k]] = self._ends[place].mu[k]
 
     def value(self):
         """Return the objective of the relaxation at the marginals, feasible or not.
@@ -211,32 +197,3 @@ cdef class SlotState:
             for k in range(active.count):
                 total += active.value[k] * active.score[k]
         return total
-
-    def multipliers(self, Py_ssize_t factor):
-        """Return the multipliers of a factor.
-
-        Parameters
-        ----------
-        factor : int
-            The factor; edges come before larger factors.
-
-        Returns
-        -------
-        mu : tuple of ndarrays of shape (n_states[i],)
-            Multipliers of its ends.
-        """
-        cdef Problem problem = self.problem
-        cdef Py_ssize_t i, variable, k
-        # written out, for tests: kernels never have them so
-        out = []
-        for i in range(arity_of(problem, factor)):
-            variable = variable_at(problem, factor, i)
-            out.append(np.zeros(problem.states[variable]))
-            for k in range(self._n_slots[variable]):
-                out[i][self._state[variable][k]] = (
-                    self._ends[problem.scope_first[factor] + i].mu[k])
-        return tuple(out)
-
-    @property
-    def n_slots(self):
-        return int(np.sum(self._n_slots))

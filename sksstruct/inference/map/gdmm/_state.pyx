@@ -18,9 +18,6 @@ and that of the Lagrangian in an entry of y_f the sum of the d_if at the states 
 entry, less its score: see `EntrySearch` for edges, `HigherSearch` for larger factors.
 """
 
-import numpy as np
-
-cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
@@ -30,52 +27,29 @@ from sksstruct.inference.map.gdmm._edge_search cimport EntrySearch, Search
 from sksstruct.inference.map.gdmm._slots cimport (
     Active, End, SlotState, find_entry,
 )
-from sksstruct.inference.map.gdmm._toplists cimport Lists
+from sksstruct.utils._pointers cimport int32s, intps
 
 # A step of a factor that moves by less, squared, is the last one of an iteration.
 cdef double STILL = 1e-18
 
 
-@cython.final
-cdef class MAPGDMMState(SlotState):
-    """State of Algorithm 1.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    lists : Lists
-        Lists of its tables.
-    rho : float
-        Initial weight of the quadratic terms.
-    eta : float, default=1.0
-        Step of the multipliers, in units of rho.
-
-    Attributes
-    ----------
-    rho : float
-        Current weight of the quadratic terms.
-    primal_residual, dual_residual : float
-        Norm of M y - x, and rho times the norm of the last change of x over all
-        factors.
-    looked_up : int
-        Number of table entries that searches have read.
-    """
+cdef class GreedyState(SlotState):
+    """State of Algorithm 1, with the arrays of `MAPGDMMState`."""
 
     cdef double _eta
     cdef EntrySearch _search
     cdef HigherSearch _higher
     # what the last search has found: states, their slots, and the score theta_f
-    cdef Py_ssize_t[::1] _found
-    cdef int32_t[::1] _found_slot
+    cdef Py_ssize_t* _found
+    cdef int32_t* _found_slot
     cdef double _found_score
 
-    def __init__(self, Problem problem, Lists lists, double rho, double eta=1.0):
-        self._eta = eta
-        self._search = EntrySearch(problem, lists)
-        self._higher = HigherSearch(problem)
-        self._found = np.zeros(len(self._gradient), dtype=np.intp)
-        self._found_slot = np.zeros(len(self._gradient), dtype=np.int32)
+    def __init__(self, Problem problem, EntrySearch search, HigherSearch higher,
+                 double rho, double eta, arrays):
+        SlotState.__init__(self, problem, rho, arrays)
+        self._search, self._higher, self._eta = search, higher, eta
+        self._found = intps(arrays.found)
+        self._found_slot = int32s(arrays.found_slot)
 
     @property
     def looked_up(self):
@@ -110,7 +84,7 @@ cdef class MAPGDMMState(SlotState):
         cdef const double* x
         cdef double* gradient
         for i in range(self._active[factor].arity):
-            variable, gradient = variable_at(problem, factor, i), &self._gradient[i, 0]
+            variable, gradient = variable_at(problem, factor, i), self._gradient[i]
             # all vectors of a variable have the same slots
             end, x = &self._ends[problem.scope_first[factor] + i], self._x[variable]
             for k in range(self._n_slots[variable]):
@@ -123,15 +97,14 @@ cdef class MAPGDMMState(SlotState):
         cdef Search search
         if factor >= problem.n_edges:
             return self._higher.run(self, problem, factor, multipliers,
-                                    &self._gradient[0, 0],
-                                    self._gradient.shape[1], &self._found[0],
+                                    self._gradient, self._found,
                                     &self._found_score)
         if multipliers:
             self._search.run(self, problem, factor, self._ends[first].mu,
                              self._ends[first + 1].mu, &search)
         else:
-            self._search.run(self, problem, factor, &self._gradient[0, 0],
-                             &self._gradient[1, 0], &search)
+            self._search.run(self, problem, factor, self._gradient[0],
+                             self._gradient[1], &search)
         self._found[0], self._found[1] = search.row, search.col
         self._found_score = problem.entry(factor, search.row, search.col)
         return search.best
@@ -147,19 +120,19 @@ cdef class MAPGDMMState(SlotState):
             if slot < 0:
                 slot = self.add_slot(problem, variable, self._found[i])
                 # x, y and mu are zero there, and so is the gradient
-                self._gradient[i, slot] = 0.0
+                self._gradient[i][slot] = 0.0
             self._found_slot[i] = slot
-        if find_entry(active, &self._found_slot[0]) >= 0:
+        if find_entry(active, self._found_slot) >= 0:
             return 0
         # it enters with zero, so that the marginals of all ends stay what they are
-        self.add_entry(active, &self._found_slot[0], self._found_score)
+        self.add_entry(active, self._found_slot, self._found_score)
         # the marginals of a factor are a distribution from its first entry on
         if active.count == 1:
             active.value[0] = 1.0
             for i in range(active.arity):
                 slot = self._found_slot[i]
                 self._ends[first + i].marginal[slot] += 1.0
-                self._gradient[i, slot] += self.rho
+                self._gradient[i][slot] += self.rho
         return 0
 
     cdef double _descend(self, Problem problem, Py_ssize_t factor) noexcept nogil:
@@ -191,11 +164,11 @@ cdef class MAPGDMMState(SlotState):
         for k in range(active.count):
             descent = active.score[k]
             for i in range(active.arity):
-                descent -= self._gradient[i, slot[i]]
+                descent -= self._gradient[i][slot[i]]
             slot += active.arity
             self._work[k] = active.value[k] + descent / bound
         # projected onto the simplex, and less what it was before
-        threshold = self._threshold(&self._work[0], active.count)
+        threshold = self._threshold(self._work, active.count)
         for k in range(active.count):
             descent = self._work[k] - threshold
             self._work[k] = (descent if descent > 0.0 else 0.0) - active.value[k]
@@ -229,7 +202,7 @@ cdef class MAPGDMMState(SlotState):
                 # M y + M step, which is in the marginals, less M y = (d - mu) / rho + x
                 j = slot[i]
                 change += (ends[i].marginal[j]
-                           - (self._gradient[i, j] - ends[i].mu[j]) / rho
+                           - (self._gradient[i][j] - ends[i].mu[j]) / rho
                            - self._x[variable_at(problem, factor, i)][j])
             slot += active.arity
             total += self._work[k] * change
@@ -254,7 +227,7 @@ cdef class MAPGDMMState(SlotState):
         # By insertion, as the values are few. `threshold_by_partition` of the
         # projections sums them up in another order, and so its results differ in the
         # last digit.
-        cdef double* ordered = &self._sorted[0]
+        cdef double* ordered = self._sorted
         cdef Py_ssize_t i, k
         cdef double value, total = 0.0, threshold = 0.0
         # (a copy, since the step needs the values where they are)
@@ -337,7 +310,7 @@ cdef class MAPGDMMState(SlotState):
                 self._work[k] += end.marginal[k] + end.mu[k] / self.rho
         for k in range(n):
             self._work[k] /= degree
-        return self._threshold(&self._work[0], n)
+        return self._threshold(self._work, n)
 
     cdef void _update_multipliers(self, Problem problem, Py_ssize_t variable,
                                   bint multipliers) noexcept nogil:
@@ -462,14 +435,3 @@ cdef class MAPGDMMState(SlotState):
                     total += (end.mu[k] * difference
                               + 0.5 * self.rho * difference * difference)
         return total
-
-    def residual(self):
-        """Return the residual of the constraints and of the last change.
-
-        Returns
-        -------
-        residual : float
-            The larger of the two residuals, relative to the number of ends.
-        """
-        cdef double scale = max(1.0, <double>self._n_ends) ** 0.5
-        return max(self.primal_residual, self.dual_residual) / scale

@@ -13,8 +13,8 @@ from sksstruct.inference.map.core._decode import (
 )
 from sksstruct.inference.map.core.solver import TEXTS as COMMON
 from sksstruct.inference.map.core.solver import MAPSolver
-from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists
+from sksstruct.inference.map.gdmm.state import MAPGDMMState
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 from sksstruct.utils.progress import Status

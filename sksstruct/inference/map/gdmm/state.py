@@ -1,0 +1,144 @@
+"""Set-up of Algorithm 1, and what it has found."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.factor_graphs import Logic
+from sksstruct.inference.map.gdmm._edge_search import EntrySearch
+from sksstruct.inference.map.gdmm._higher_search import HigherSearch
+from sksstruct.inference.map.gdmm._state import GreedyState
+
+
+class MAPGDMMState(GreedyState):
+    """State of Algorithm 1.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    lists : Lists
+        Lists of its tables.
+    rho : float
+        Initial weight of the quadratic terms.
+    eta : float, default=1.0
+        Step of the multipliers, in units of rho.
+
+    Attributes
+    ----------
+    rho : float
+        Current weight of the quadratic terms.
+    primal_residual, dual_residual : float
+        Norm of M y - x, and rho times the norm of the last change of x over all
+        factors.
+    looked_up : int
+        Number of table entries that searches have read.
+    n_active : int
+        Number of active entries.
+    """
+
+    def __init__(self, problem, lists, rho, eta=1.0):
+        n, states = problem.n_variables, problem.arrays.states
+        first = np.repeat(problem.arrays.first[:-1], states)
+        # searches (7) go down this order, which does not change; stable
+        by_score = np.lexsort((-problem.arrays.unary, first)) - first
+        arity = _largest_arity(problem)
+        self._arrays = SimpleNamespace(
+            slot=np.full(len(first), -1, dtype=np.int32),
+            by_score=by_score.astype(np.int32),
+            next=np.zeros(n, dtype=np.int32),
+            n_slots=np.zeros(n, dtype=np.int32),
+            capacity=np.zeros(n, dtype=np.int32),
+            found=np.zeros(arity, dtype=np.intp),
+            found_slot=np.zeros(arity, dtype=np.int32),
+        )
+        search, higher = EntrySearch(problem, lists), HigherSearch(_entries(problem))
+        super().__init__(problem, search, higher, rho, eta, self._arrays)
+
+    @property
+    def n_slots(self):
+        """Number of slots of all variables."""
+        return int(self._arrays.n_slots.sum())
+
+    def labeling(self):
+        """Return the most probable state of each variable.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            States. Among equally probable states, the one with the largest score.
+        """
+        out = np.empty(self.problem.n_variables, dtype=np.int32)
+        self.read_labeling(out)
+        return out
+
+    def flat_marginals(self):
+        """Return the fractional solution.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_states.sum(),)
+            The x_i, one after the other.
+        """
+        out = np.zeros(len(self._arrays.slot))
+        self.read_marginals(out)
+        return out
+
+    def multipliers(self, factor):
+        """Return the multipliers of a factor.
+
+        Parameters
+        ----------
+        factor : int
+            The factor; edges come before larger factors.
+
+        Returns
+        -------
+        mu : tuple of ndarrays of shape (n_states[i],)
+            Multipliers of its ends.
+        """
+        arrays = self.problem.arrays
+        begin, end = arrays.scope_first[factor : factor + 2]
+        mu = tuple(map(np.zeros, arrays.states[arrays.scope[begin:end]]))
+        for place, row in enumerate(mu, begin):
+            self.read_multipliers(place, row)
+        return mu
+
+    def residual(self):
+        """Return the residual of the constraints and of the last change.
+
+        Returns
+        -------
+        residual : float
+            The larger of the two residuals, relative to the number of ends.
+        """
+        scale = max(1.0, len(self.problem.arrays.scope)) ** 0.5
+        return max(self.primal_residual, self.dual_residual) / scale
+
+
+def _largest_arity(problem):
+    """Largest number of variables of a factor, and of an edge at least."""
+    return int(np.diff(problem.arrays.scope_first).max(initial=2))
+
+
+def _entries(problem):
+    """The entries of the tables of the larger factors by score, and scratch."""
+    tables, arity = problem.graph.tables, _largest_arity(problem)
+    begin, size = np.zeros((2, len(tables)), dtype=np.intp)
+    orders, total = [np.empty(0, dtype=np.int32)], 0
+    for table in np.unique(problem.arrays.table_of[problem.n_edges :]):
+        # conditions have no entries
+        if isinstance(tables[table], Logic):
+            continue
+        values = tables[table].dense().reshape(-1)
+        # stable, so that the first of equal entries is found wherever this runs
+        orders.append(np.argsort(-values, kind="stable").astype(np.int32))
+        begin[table], size[table] = total, len(values)
+        total += len(values)
+    room = np.zeros((5, arity), dtype=np.intp)
+    return SimpleNamespace(
+        begin=begin, size=size, order=np.concatenate(orders),
+        state=room[0], n_states=room[1], stride=room[2],
+        # pointers of the factor at hand
+        gradient=room[3], slot=room[4],
+    )  # fmt: skip
