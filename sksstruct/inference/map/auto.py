@@ -13,8 +13,8 @@ from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.inference.map.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.map.gdmm.gdmm import MAPGDMM
 from sksstruct.inference.map.local_search._rounds import RoundSearch
-from sksstruct.inference.map.local_search._search import LocalSearch
 from sksstruct.inference.map.local_search._violations import ViolationsFirst
+from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.inference.map.message_passing.trws import TRWS
 from sksstruct.inference.map.tightening.tighten import Tightening
 from sksstruct.utils.progress import Status

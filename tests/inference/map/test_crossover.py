@@ -14,7 +14,7 @@ from sksstruct.inference.map.local_search import _crossover
 from sksstruct.inference.map.local_search._cells import Cells
 from sksstruct.inference.map.local_search._crossover import combined
 from sksstruct.inference.map.local_search._rounds import RoundSearch
-from sksstruct.inference.map.local_search._search import LocalSearch
+from sksstruct.inference.map.local_search.search import LocalSearch
 
 
 def problem_of(seed, n=9, m=11, **options):

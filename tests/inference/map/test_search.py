@@ -8,8 +8,8 @@ from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map import resolve_map_solver
 from sksstruct.inference.map.core._reduce import Reduced
 from sksstruct.inference.map.core.problem import MAPProblem
-from sksstruct.inference.map.local_search._search import LocalSearch
 from sksstruct.inference.map.local_search._violations import Levels
+from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.inference.map.local_search.weighted import WeightedSearch
 
 

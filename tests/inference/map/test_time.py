@@ -30,10 +30,10 @@ from sksstruct.inference.map.branch_and_bound import exact_search as search_modu
 from sksstruct.inference.map.core import solver as solver_module
 from sksstruct.inference.map.core._reduce import Reduced
 from sksstruct.inference.map.core.problem import MAPProblem
-from sksstruct.inference.map.gdmm._state import MAPGDMMState
 from sksstruct.inference.map.gdmm._toplists import Lists
+from sksstruct.inference.map.gdmm.state import MAPGDMMState
 from sksstruct.inference.map.local_search import _rounds
-from sksstruct.inference.map.local_search._search import LocalSearch
+from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.inference.map.message_passing.sweeps import (
     MaxProductLP,
     TreeReweighted,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sksstruct.inference.map.core._rounding import round_marginals
-from sksstruct.inference.map.local_search._search import LocalSearch
+from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.utils.progress import Status
 
 # Scores that differ by less, relative to the largest one, tie.

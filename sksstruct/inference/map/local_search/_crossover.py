@@ -19,7 +19,7 @@ from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map.core._index import offsets
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.local_search._cells import Cells
-from sksstruct.inference.map.local_search._search import LocalSearch
+from sksstruct.inference.map.local_search.search import LocalSearch
 
 # Labelings that are kept.
 _KEPT = 64

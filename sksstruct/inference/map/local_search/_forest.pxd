@@ -11,14 +11,20 @@ cdef class Forest:
     cdef Py_ssize_t size
     # moves are counted, so that nothing has to be reset: the last move in which a
     # variable, or a factor through a variable, was taken
-    cdef int32_t[::1] _taken, _factor_taken
+    cdef int32_t* _taken
+    cdef int32_t* _factor_taken
     cdef int32_t _move
     # trees while the forest grows, and what touched them last
-    cdef int32_t[::1] _root, _touched_by, _touched
+    cdef int32_t* _root
+    cdef int32_t* _touched_by
+    cdef int32_t* _touched
     # its variables, parents first
-    cdef int32_t[::1] _queue, _parent, _parent_edge
+    cdef int32_t* _queue
+    cdef int32_t* _parent
+    cdef int32_t* _parent_edge
     # scores of all states of its variables, with the messages of their children
-    cdef double[::1] _scores, _out
+    cdef double* _scores
+    cdef double* _out
 
     cdef void clear(self) noexcept nogil
     cdef void condition(self, Problem problem, int32_t* labeling,

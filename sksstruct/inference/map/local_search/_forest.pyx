@@ -7,12 +7,12 @@ place of the sample). A factor of three or more variables has at most one of the
 forest, so that it is a score of that variable alone.
 """
 
-import numpy as np
-
 cimport cython
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from sksstruct.inference.map.core._problem cimport other_end
+from sksstruct.utils._memory cimport resize
 from sksstruct.utils._sets cimport root_of
 
 # Parents of variables that are in the forest but not in the queue yet, and of roots.
@@ -27,16 +27,24 @@ cdef class Forest:
 
     def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
-        self._taken, self._touched, self._touched_by = (
-            np.zeros(n, dtype=np.int32) for _ in range(3))
-        self._factor_taken = np.zeros(problem.n_factors, dtype=np.int32)
-        self._root, self._queue, self._parent, self._parent_edge = (
-            np.empty(n, dtype=np.int32) for _ in range(4))
+        # one array after the other in one piece, zeros where it matters
+        self._taken = <int32_t*>calloc(7 * n + problem.n_factors + 1, sizeof(int32_t))
+        if self._taken == NULL:
+            raise MemoryError
+        self._touched, self._touched_by = self._taken + n, self._taken + 2 * n
+        self._root, self._queue = self._taken + 3 * n, self._taken + 4 * n
+        self._parent, self._parent_edge = self._taken + 5 * n, self._taken + 6 * n
+        self._factor_taken = self._taken + 7 * n
         # of all variables: a forest may have most of them
-        self._scores = np.empty(problem.first[n])
-        self._out = np.empty(problem.max_states)
+        resize(<void**>&self._scores,
+               (problem.first[n] + problem.max_states) * sizeof(double))
+        self._out = self._scores + problem.first[n]
         # zeros stand for no move, so that moves begin with 1
         self.clear()
+
+    def __dealloc__(self):
+        free(self._taken)
+        free(self._scores)
 
     cdef void clear(self) noexcept nogil:
         """Take no variable: what earlier moves took counts no more."""
@@ -99,7 +107,7 @@ cdef class Forest:
                 continue
             # two neighbors in one tree, or one by two edges: a cycle through the
             # variable
-            root = root_of(&self._root[0], other)
+            root = root_of(self._root, other)
             if self._touched_by[root] == variable and self._touched[root] == self._move:
                 return True
             self._touched_by[root], self._touched[root] = variable, self._move
@@ -117,7 +125,7 @@ cdef class Forest:
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             other = other_end(problem, problem.in_factor[i], variable)
             if self._taken[other] == self._move:
-                self._root[root_of(&self._root[0], other)] = variable
+                self._root[root_of(self._root, other)] = variable
 
     cdef void _orient(self, Problem problem, const int32_t* window,
                       Py_ssize_t size) noexcept nogil:
@@ -174,7 +182,7 @@ cdef class Forest:
     cdef void _send_to_roots(self, Problem problem) noexcept nogil:
         """Add to the scores of each variable the messages of its children."""
         cdef Py_ssize_t i, k, variable, parent, edge
-        cdef double* out = &self._out[0]
+        cdef double* out = self._out
         cdef double* scores
         # children first: their scores are complete when they send
         for i in range(self.size - 1, -1, -1):

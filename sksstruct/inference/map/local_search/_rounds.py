@@ -1,7 +1,7 @@
 """Iterated local search: rounds of annealing, crossover, and exact moves in windows."""
 
 from sksstruct.inference.map.local_search._crossover import Crossover
-from sksstruct.inference.map.local_search._search import LocalSearch
+from sksstruct.inference.map.local_search.search import LocalSearch
 
 # Work is counted in visits of variables.
 # Calls of `anneal` in a round: the clock is checked in between.

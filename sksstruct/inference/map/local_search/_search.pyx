@@ -11,9 +11,6 @@ Two labelings are kept. Moves change the present one, whose gain over the first 
 is the sum of the gains of all moves; the best so far is what users see.
 """
 
-import numpy as np
-
-cimport cython
 from libc.math cimport log as log_of
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
@@ -21,6 +18,7 @@ from libc.string cimport memcpy
 from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.inference.map.local_search._elimination cimport Elimination
 from sksstruct.inference.map.local_search._forest cimport Forest, pick_best
+from sksstruct.utils._pointers cimport doubles, int32s
 from sksstruct.utils._random cimport random_below
 
 # Rounds of iterated conditional modes: enough for all that ends by itself, but gains by
@@ -34,65 +32,39 @@ cdef Py_ssize_t FORESTS = 3
 cdef Py_ssize_t ENTRIES_PER_VISIT = 8
 
 
-@cython.final
-cdef class LocalSearch:
-    """Local search, which improves a labeling.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    labeling : array-like of shape (n_variables,)
-        Where to start.
-    seed : int
-        Seed of the random choices.
-
-    Attributes
-    ----------
-    labeling : ndarray of shape (n_variables,), int32
-        The best labeling so far.
-    gain : float
-        Difference between its score and that of the first labeling.
-    elimination : Elimination
-        The exact moves in windows.
-    visited : int
-        Number of variables that the moves of the last `anneal` visited.
-    """
+cdef class LocalMoves:
+    """Moves of `LocalSearch`, in its arrays."""
 
     cdef Problem problem
+    cdef object _owned
     cdef readonly Elimination elimination
     cdef readonly double gain
     cdef readonly Py_ssize_t visited
     cdef Forest _forest
     cdef uint64_t _random
-    cdef int32_t[::1] _labeling, _best
+    cdef int32_t* _labeling
+    cdef int32_t* _best
     cdef double _present_gain
-    cdef double[::1] _scores
+    cdef double* _scores
     # a window: its variables, the last time that each variable entered one, and what a
     # round of annealing needs to take itself back
-    cdef int32_t[::1] _window, _entered, _saved_window, _saved_states
+    cdef int32_t* _window
+    cdef int32_t* _entered
+    cdef int32_t* _saved_window
+    cdef int32_t* _saved_states
     cdef int32_t _time
     # of all kicks of the present annealing: how many, and what they cost
     cdef double _n_kicks, _kick_cost
 
-    def __init__(self, Problem problem, labeling, seed):
-        # scratch for all moves: none of them allocates, but for tables that grow
-        n = problem.n_variables
-        self.problem = problem
+    def __init__(self, Problem problem, arrays, uint64_t random):
+        self.problem, self._owned, self._random = problem, arrays, random
         self.elimination, self._forest = Elimination(problem), Forest(problem)
-        # any state but 0, and far apart for seeds that are close
-        self._random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
-        self._labeling = np.array(labeling, dtype=np.int32)
-        self._best = np.array(labeling, dtype=np.int32)
+        self._labeling, self._best = int32s(arrays.labeling), int32s(arrays.best)
+        self._scores, self._window = doubles(arrays.scores), int32s(arrays.window)
+        self._entered = int32s(arrays.entered)
+        self._saved_window = int32s(arrays.saved_window)
+        self._saved_states = int32s(arrays.saved_states)
         self.gain = self._present_gain = 0.0
-        self._scores = np.empty(problem.max_states)
-        self._window, self._saved_window, self._saved_states = (
-            np.empty(n, dtype=np.int32) for _ in range(3))
-        self._entered = np.zeros(n, dtype=np.int32)
-
-    @property
-    def labeling(self):
-        return np.asarray(self._best)
 
     # ---- moves ----
 
@@ -144,7 +116,7 @@ cdef class LocalSearch:
                     break
                 self._enter_all(problem)
                 self._record(problem, self._forest.improve(
-                    problem, &self._labeling[0], &self._window[0],
+                    problem, self._labeling, self._window,
                     problem.n_variables, &self._random))
         return self.gain
 
@@ -203,27 +175,17 @@ cdef class LocalSearch:
                 problem, problem.n_variables, total, total))
         return self.elimination.solved
 
-    def start_from(self, labeling):
-        """Forget the best labeling, and continue from another one.
-
-        Parameters
-        ----------
-        labeling : ndarray of shape (n_variables,), or None
-            Where to continue; None: random states.
-        """
+    def randomize(self):
+        """Give all variables random states."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable
-        if labeling is not None:
-            np.asarray(self._labeling)[:] = labeling
-        else:
-            for variable in range(problem.n_variables):
-                self._labeling[variable] = random_below(
-                    &self._random, problem.states[variable])
-        self.forget()
+        for variable in range(problem.n_variables):
+            self._labeling[variable] = random_below(
+                &self._random, problem.states[variable])
 
     def forget(self):
         """Make the current labeling the best so far."""
-        self._best[:] = self._labeling
+        memcpy(self._best, self._labeling, self.problem.n_variables * sizeof(int32_t))
         self.gain = self._present_gain = 0.0
 
     cdef void _record(self, Problem problem, double gain) noexcept nogil:
@@ -232,18 +194,18 @@ cdef class LocalSearch:
         self._present_gain += gain
         if self._present_gain > self.gain:
             self.gain = self._present_gain
-            memcpy(&self._best[0], &self._labeling[0],
+            memcpy(self._best, self._labeling,
                    problem.n_variables * sizeof(int32_t))
 
     cdef double _improve_variable(self, Problem problem,
                                   Py_ssize_t variable) noexcept nogil:
         """Give a variable its best state; the gain."""
-        cdef double* scores = &self._scores[0]
+        cdef double* scores = self._scores
         cdef Py_ssize_t best
         cdef double gain
         # a forest of this variable only: all others are outside
         self._forest.clear()
-        self._forest.condition(problem, &self._labeling[0], variable, scores)
+        self._forest.condition(problem, self._labeling, variable, scores)
         best = pick_best(scores, problem.states[variable], &self._random)
         gain = scores[best] - scores[self._labeling[variable]]
         # a state that ties with the present one is no reason to go on
@@ -254,7 +216,7 @@ cdef class LocalSearch:
     cdef double _improve_window(self, Problem problem, Py_ssize_t size,
                                 double budget, double total) except? -1.0 nogil:
         """Give the variables of the window their best states; the gain."""
-        return self.elimination.improve(problem, &self._labeling[0], &self._window[0],
+        return self.elimination.improve(problem, self._labeling, self._window,
                                         size, budget, total, &self._random)
 
     # ---- windows ----
@@ -339,7 +301,7 @@ cdef class LocalSearch:
                 self._anneal_once(problem, work, heat, cold, budget,
                                   min(problem.n_variables, width), log)
             if cold == 0.0:
-                memcpy(&self._labeling[0], &self._best[0],
+                memcpy(self._labeling, self._best,
                        problem.n_variables * sizeof(int32_t))
                 self._present_gain = self.gain
         return self.gain
@@ -363,8 +325,8 @@ cdef class LocalSearch:
             self.visited += self.elimination.order.n_entries // ENTRIES_PER_VISIT
         else:
             for _k in range(FORESTS):
-                gain += self._forest.improve(problem, &self._labeling[0],
-                                             &self._window[0], size, &self._random)
+                gain += self._forest.improve(problem, self._labeling,
+                                             self._window, size, &self._random)
                 self.visited += self._forest.size
         # Metropolis: a loss is accepted with probability exp(-loss / warmth)
         progress = min(1.0, <double>self.visited / work)
@@ -408,12 +370,12 @@ cdef class LocalSearch:
 
     cdef double _kick(self, Problem problem, Py_ssize_t variable) noexcept nogil:
         """Give a variable the best of up to three random states; the gain."""
-        cdef double* scores = &self._scores[0]
+        cdef double* scores = self._scores
         cdef Py_ssize_t n = problem.states[variable], state, present, _k
         cdef Py_ssize_t best = random_below(&self._random, n)
         cdef double gain
         self._forest.clear()
-        self._forest.condition(problem, &self._labeling[0], variable, scores)
+        self._forest.condition(problem, self._labeling, variable, scores)
         present = self._labeling[variable]
         # of many states most are bad: the best of three is worth a round more often
         for _k in range(2 if n > 4 else 0):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from sksstruct.inference.map.local_search._weighted import WeightedSteps
+from sksstruct.inference.map.local_search.search import random_state
 
 
 class WeightedSearch(WeightedSteps):
@@ -54,6 +55,4 @@ class WeightedSearch(WeightedSteps):
             place=np.zeros(n, dtype=np.int32), step_gain=np.zeros(n),
             old=np.zeros(problem.max_states), new=np.zeros(problem.max_states),
         )  # fmt: skip
-        # any state but 0, and far apart for seeds that are close
-        random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
-        super().__init__(problem, arrays, random, limit, unit, taboo)
+        super().__init__(problem, arrays, random_state(seed), limit, unit, taboo)
