@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 
 from sksstruct.factor_graphs import FactorGraph, Potts, TruncatedLinear
 from sksstruct.inference.map import MAPGDMM, MAPBinaryGDMM
-from sksstruct.inference.map.core._rounding import round_marginals
 from sksstruct.inference.map.core.problem import MAPProblem
+from sksstruct.inference.map.core.rounding import round_marginals
 from sksstruct.inference.map.gdmm._binary_state import edge_marginals
 from sksstruct.inference.map.gdmm._toplists import Lists
 from sksstruct.inference.map.gdmm.binary_state import MAPBinaryGDMMState

@@ -6,15 +6,11 @@ and the marginals of the others (the method of conditional expectations; factors
 three or more variables count once all others of them have states).
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
+from libc.stdint cimport int8_t, int32_t
 
 from sksstruct.inference.map.core._problem cimport Problem, entry_from, other_end
-
-# Marginals up to this are rounding errors of a solver, and count as zero.
-cdef double NEGLIGIBLE = 1e-9
+from sksstruct.utils._pointers cimport const_doubles, const_intps, int8s, int32s
 
 
 # Marginals, and the labeling as far as variables are assigned.
@@ -23,55 +19,21 @@ cdef struct Rounding:
     const Py_ssize_t* support   # indices of those that are not negligible
     const Py_ssize_t* begin     # where those of each variable begin
     int32_t* labeling
-    signed char* assigned
+    int8_t* assigned
 
 
-def round_marginals(Problem problem, const double[::1] marginals):
-    """Round marginals to two labelings.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    marginals : ndarray of shape (n_states.sum(),)
-        Distributions over the states of the variables.
-
-    Returns
-    -------
-    rounded, conditional : ndarrays of shape (n_variables,), int32
-        Labelings by plain and by conditional rounding.
-    """
-    rounded = problem.best_states(marginals)
-    # the largest marginal of each variable
-    first = problem.arrays.first[:problem.n_variables]
-    certainty = np.asarray(marginals)[first + rounded]
-    # stable, so that ties are in the order of the variables wherever this runs
-    order = np.argsort(-certainty, kind="stable").astype(np.intp)
-    return rounded, _round_conditionally(problem, marginals, order, rounded.copy())
-
-
-def _round_conditionally(Problem problem, const double[::1] marginals,
-                         const Py_ssize_t[::1] order, labeling):
-    """Assign variables in a given order; overwrites the labeling."""
+def round_conditionally(Problem problem, marginals, support, begin, order, labeling,
+                        assigned):
+    """Assign variables in a given order; overwrites the last two arrays."""
     cdef Py_ssize_t i
+    cdef const Py_ssize_t* variable = const_intps(order)
     cdef Rounding rounding
-    cdef int32_t[::1] states = labeling
-    cdef signed char[::1] assigned = np.zeros(problem.n_variables, dtype=np.int8)
-    # expectations visit only the states that have probability
-    found = np.flatnonzero(np.asarray(marginals) > NEGLIGIBLE)
-    begins = np.searchsorted(found, problem.arrays.first)
-    cdef const Py_ssize_t[::1] support = found.astype(np.intp)
-    cdef const Py_ssize_t[::1] begin = begins.astype(np.intp)
-    # an empty array has no first element to point at
-    if not problem.n_variables:
-        return labeling
-    rounding.marginals, rounding.support = &marginals[0], &support[0]
-    rounding.begin, rounding.labeling = &begin[0], &states[0]
-    rounding.assigned = &assigned[0]
+    rounding.marginals = const_doubles(marginals)
+    rounding.support, rounding.begin = const_intps(support), const_intps(begin)
+    rounding.labeling, rounding.assigned = int32s(labeling), int8s(assigned)
     with nogil:
         for i in range(problem.n_variables):
-            _assign(problem, &rounding, order[i])
-    return labeling
+            _assign(problem, &rounding, variable[i])
 
 
 cdef void _assign(Problem problem, Rounding* rounding,
