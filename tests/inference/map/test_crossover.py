@@ -11,9 +11,9 @@ from sksstruct.inference.map.core._reduce import Reduced
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.run import MAPRun
 from sksstruct.inference.map.local_search import _crossover
-from sksstruct.inference.map.local_search._cells import Cells
 from sksstruct.inference.map.local_search._crossover import combined
 from sksstruct.inference.map.local_search._rounds import RoundSearch
+from sksstruct.inference.map.local_search.cells import Cells
 from sksstruct.inference.map.local_search.search import LocalSearch
 
 

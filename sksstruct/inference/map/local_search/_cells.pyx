@@ -10,14 +10,14 @@ of labelings and states, and factors of any order. Cells of two labelings have n
 factor.
 """
 
-import numpy as np
-
-cimport cython
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcmp
 
 from sksstruct.inference.map.core._problem cimport (
     Problem, arity_of, variable_at,
+)
+from sksstruct.utils._pointers cimport (
+    const_int32s, const_intps, doubles, int32s, intps, uint8s,
 )
 
 # Cells of variables that have none, or none yet.
@@ -26,64 +26,36 @@ cdef enum:
     UNSEEN = -2
 
 
-@cython.final
-cdef class Cells:
-    """Cells of some labelings of a problem.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    labelings : array-like of shape (n_labelings, n_variables)
-        At most 255 labelings.
-
-    Attributes
-    ----------
-    n_cells : int
-        Number of cells.
-    cell : ndarray of shape (n_variables,), int32
-        The cell of each variable; -1: all labelings agree.
-    first : ndarray of shape (n_cells + 1,), intp
-        Where the states of each cell begin.
-    labeling : ndarray of shape (first[-1],), int32
-        Labels of each state of each cell. State 0 is that of the first labeling.
-    n_touched : ndarray of shape (n_factors,), int32
-        Number of cells in the scope of each factor, edges first.
-    """
+cdef class CellParts:
+    """The cells, in the arrays of `Cells`."""
 
     cdef Problem _problem
-    cdef const int32_t[:, ::1] _labelings
+    cdef object _owned
+    cdef Py_ssize_t _n_labelings
+    # one labeling after the other
+    cdef const int32_t* _labelings
     # by variable: which labelings agree, as the number of a class for each of them
-    cdef uint8_t[:, ::1] _classes
-    cdef int32_t[::1] _cell, _touched, _scratch
-    cdef Py_ssize_t[::1] _first
-    cdef int32_t[::1] _labeling
+    cdef uint8_t* _classes
+    cdef int32_t* _cell
+    cdef int32_t* _touched
+    cdef int32_t* _scratch
+    cdef Py_ssize_t* _first
+    cdef int32_t* _labeling
+    cdef int32_t* _n_touched
     cdef readonly Py_ssize_t n_cells
-    cdef readonly object cell, first, labeling, n_touched
-    cdef int32_t[::1] _n_touched
 
-    def __init__(self, Problem problem, labelings):
-        n = problem.n_variables
-        self._problem = problem
-        self._labelings = np.ascontiguousarray(labelings, dtype=np.int32)
-        k = self._labelings.shape[0]
-        self._classes = np.zeros((n, k), dtype=np.uint8)
-        self.cell = np.full(n, UNSEEN, dtype=np.int32)
-        self._cell, self._scratch = self.cell, np.zeros(n, dtype=np.int32)
+    def __init__(self, Problem problem, arrays):
+        self._problem, self._owned = problem, arrays
+        self._n_labelings = len(arrays.labelings)
+        self._labelings, self._classes = (
+            const_int32s(arrays.labelings), uint8s(arrays.classes))
+        self._cell, self._scratch = int32s(arrays.cell), int32s(arrays.scratch)
+        self._touched = int32s(arrays.touched)
+        self._n_touched = int32s(arrays.n_touched)
         with nogil:
             self._classify()
             self._grow_all()
-        self.first = np.zeros(self.n_cells + 1, dtype=np.intp)
-        self._first = self.first
-        self._count_states()
-        self.labeling = np.zeros(self.first[self.n_cells], dtype=np.int32)
-        self._labeling = self.labeling
-        self._find_states()
-        self.n_touched = np.zeros(problem.n_factors, dtype=np.int32)
-        self._n_touched = self.n_touched
-        widest = np.diff(problem.arrays.scope_first).max(initial=2)
-        self._touched = np.zeros(widest, dtype=np.int32)
-        self._count_touched()
+            self._count_touched()
 
     # ---- the cells ----
 
@@ -91,18 +63,23 @@ cdef class Cells:
         """Number the different states of each variable, as they come."""
         cdef Py_ssize_t variable, i, j
         cdef uint8_t n_classes
+        cdef uint8_t* classes
         for variable in range(self._problem.n_variables):
-            n_classes = 0
-            for i in range(self._labelings.shape[0]):
+            n_classes, classes = 0, self._classes + variable * self._n_labelings
+            for i in range(self._n_labelings):
                 for j in range(i):
-                    if self._labelings[j, variable] == self._labelings[i, variable]:
-                        self._classes[variable, i] = self._classes[variable, j]
+                    if self._label(j, variable) == self._label(i, variable):
+                        classes[i] = classes[j]
                         break
                 else:
-                    self._classes[variable, i] = n_classes
+                    classes[i] = n_classes
                     n_classes += 1
-            if n_classes == 1:
-                self._cell[variable] = FIXED
+            self._cell[variable] = FIXED if n_classes == 1 else UNSEEN
+
+    cdef inline int32_t _label(self, Py_ssize_t labeling,
+                               Py_ssize_t variable) noexcept nogil:
+        """The state of a variable in a labeling."""
+        return self._labelings[labeling * self._problem.n_variables + variable]
 
     cdef void _grow_all(self) noexcept nogil:
         """Give all variables at which labelings differ their cells."""
@@ -131,10 +108,9 @@ cdef class Cells:
     cdef Py_ssize_t _join(self, Py_ssize_t start, Py_ssize_t size,
                           Py_ssize_t variable) noexcept nogil:
         """Add a variable to the queue if it belongs to the cell; the new size."""
-        cdef size_t n_bytes = self._labelings.shape[0]
+        cdef Py_ssize_t n = self._n_labelings
         if (self._cell[variable] != UNSEEN
-                or memcmp(&self._classes[variable, 0], &self._classes[start, 0],
-                          n_bytes)):
+                or memcmp(self._classes + variable * n, self._classes + start * n, n)):
             return size
         self._cell[variable] = self.n_cells
         self._scratch[size] = variable
@@ -142,31 +118,34 @@ cdef class Cells:
 
     # ---- their states ----
 
-    cdef void _count_states(self) noexcept nogil:
-        """Find where the states of each cell begin."""
+    def count_states(self, first):
+        """Find where the states of each cell begin; overwrites zeros."""
         cdef Py_ssize_t variable, cell, i
         cdef uint8_t last
+        self._first = intps(first)
         for variable in range(self._problem.n_variables):
             cell = self._cell[variable]
             # all variables of a cell say the same
             if cell >= 0 and not self._first[cell + 1]:
                 last = 0
-                for i in range(self._labelings.shape[0]):
-                    last = max(last, self._classes[variable, i])
+                for i in range(self._n_labelings):
+                    last = max(last, self._classes[variable * self._n_labelings + i])
                 self._first[cell + 1] = last + 1
         for cell in range(self.n_cells):
             self._first[cell + 1] += self._first[cell]
 
-    cdef void _find_states(self) noexcept nogil:
+    def find_states(self, labeling):
         """Find a labeling for each state of each cell."""
-        cdef Py_ssize_t variable, cell, i
+        cdef Py_ssize_t variable, cell, i, k
+        self._labeling = int32s(labeling)
         for variable in range(self._problem.n_variables):
             cell = self._cell[variable]
             if cell < 0:
                 continue
             # the first one of a class is the last to be written
-            for i in range(self._labelings.shape[0] - 1, -1, -1):
-                self._labeling[self._first[cell] + self._classes[variable, i]] = i
+            for i in range(self._n_labelings - 1, -1, -1):
+                k = self._classes[variable * self._n_labelings + i]
+                self._labeling[self._first[cell] + k] = i
 
     # ---- factors ----
 
@@ -193,41 +172,21 @@ cdef class Cells:
         for factor in range(self._problem.n_factors):
             self._n_touched[factor] = self._touch(factor)
 
-    def scopes(self, factors, Py_ssize_t size):
-        """Return the cells of some factors that have equally many.
-
-        Parameters
-        ----------
-        factors : ndarray of shape (n,), intp
-            Factors; larger factors are numbered after the edges.
-        size : int
-            Number of cells of each factor.
-
-        Returns
-        -------
-        scopes : ndarray of shape (n, size), int32
-            The cells, in ascending order.
-        """
-        cdef const Py_ssize_t[::1] of = factors
-        cdef int32_t[:, ::1] out = np.zeros((len(factors), size), dtype=np.int32)
-        cdef Py_ssize_t i, k
+    def find_scopes(self, factors, Py_ssize_t size, out):
+        """Write down the cells of some factors that have equally many."""
+        cdef const Py_ssize_t* of = const_intps(factors)
+        cdef int32_t* scopes = int32s(out)
+        cdef Py_ssize_t i, k, n = len(factors)
         with nogil:
-            for i in range(of.shape[0]):
+            for i in range(n):
                 self._touch(of[i])
                 for k in range(size):
-                    out[i, k] = self._touched[k]
-        return np.asarray(out)
+                    scopes[i * size + k] = self._touched[k]
 
-    def unaries(self):
-        """Return the scores of the states of each cell, with factors of one cell only.
-
-        Returns
-        -------
-        unaries : ndarray of shape (first[-1],)
-            The scores.
-        """
+    def add_unaries(self, out):
+        """Add the scores of all states, with factors of one cell only."""
+        cdef double* scores = doubles(out)
         cdef Problem problem = self._problem
-        cdef double[::1] out = np.zeros(self._first[self.n_cells])
         cdef Py_ssize_t variable, cell, k, i, factor
         with nogil:
             for variable in range(problem.n_variables):
@@ -235,36 +194,22 @@ cdef class Cells:
                 if cell < 0:
                     continue
                 for k in range(self._first[cell], self._first[cell + 1]):
-                    i = self._labelings[self._labeling[k], variable]
-                    out[k] += problem.unary[problem.first[variable] + i]
+                    i = self._label(self._labeling[k], variable)
+                    scores[k] += problem.unary[problem.first[variable] + i]
             for factor in range(problem.n_factors):
                 if self._n_touched[factor] == 1:
                     self._touch(factor)
-                    self._add(factor, 1, &out[self._first[self._touched[0]]])
-        return np.asarray(out)
+                    self._add(factor, 1, scores + self._first[self._touched[0]])
 
-    def tables(self, factors, starts, Py_ssize_t n_entries):
-        """Return the scores of factors of several cells, which may share tables.
-
-        Parameters
-        ----------
-        factors, starts : ndarray of shape (n,), intp
-            Factors, and where the table of each begins. The last cell varies fastest.
-        n_entries : int
-            Number of entries of all tables.
-
-        Returns
-        -------
-        entries : ndarray of shape (n_entries,)
-            The sums of the factors of each table.
-        """
-        cdef const Py_ssize_t[::1] of = factors, begin = starts
-        cdef double[::1] out = np.zeros(n_entries)
-        cdef Py_ssize_t i
+    def add_tables(self, factors, starts, out):
+        """Add the scores of factors of several cells."""
+        cdef const Py_ssize_t* of = const_intps(factors)
+        cdef const Py_ssize_t* begin = const_intps(starts)
+        cdef double* scores = doubles(out)
+        cdef Py_ssize_t i, n = len(factors)
         with nogil:
-            for i in range(of.shape[0]):
-                self._add(of[i], self._touch(of[i]), &out[begin[i]])
-        return np.asarray(out)
+            for i in range(n):
+                self._add(of[i], self._touch(of[i]), scores + begin[i])
 
     cdef void _add(self, Py_ssize_t factor, Py_ssize_t count,
                    double* out) noexcept nogil:
@@ -282,8 +227,8 @@ cdef class Cells:
             for k in range(arity_of(self._problem, factor)):
                 i = variable_at(self._problem, factor, k)
                 if self._cell[i] < 0:
-                    self._scratch[i] = self._labelings[0, i]
-            out[entry] += self._problem.entry_at(factor, &self._scratch[0])
+                    self._scratch[i] = self._label(0, i)
+            out[entry] += self._problem.entry_at(factor, self._scratch)
 
     cdef Py_ssize_t _size(self, Py_ssize_t cell) noexcept nogil:
         """Number of states of a cell."""
@@ -297,10 +242,10 @@ cdef class Cells:
         for k in range(arity_of(self._problem, factor)):
             variable = variable_at(self._problem, factor, k)
             if self._cell[variable] == cell:
-                self._scratch[variable] = self._labelings[labeling, variable]
+                self._scratch[variable] = self._label(labeling, variable)
 
 
-cdef void _sort(int32_t[::1] values, Py_ssize_t size) noexcept nogil:
+cdef void _sort(int32_t* values, Py_ssize_t size) noexcept nogil:
     """Sort the first values, of which there are few."""
     cdef Py_ssize_t i, k
     cdef int32_t value

@@ -18,7 +18,7 @@ import numpy as np
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map.core._index import offsets
 from sksstruct.inference.map.core.problem import MAPProblem
-from sksstruct.inference.map.local_search._cells import Cells
+from sksstruct.inference.map.local_search.cells import Cells
 from sksstruct.inference.map.local_search.search import LocalSearch
 
 # Labelings that are kept.
