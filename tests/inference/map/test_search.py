@@ -6,6 +6,7 @@ from map_graphs import best_score, random_graph
 
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.map import resolve_map_solver
+from sksstruct.inference.map.core._decode import best_candidates
 from sksstruct.inference.map.core._reduce import Reduced
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.local_search._violations import Levels
@@ -101,7 +102,8 @@ def test_windows_over_a_few_states():
         [int(np.argmax(graph.unary(v))) for v in range(20)], dtype=np.int32
     )
     search = LocalSearch(problem, start, 0)
-    search.elimination.window.best_states(problem, graph.unaries, 2, start)
+    candidates = best_candidates(problem, graph.unaries, 2, start)
+    search.elimination.window.some_states(problem, 2, candidates)
     search.windows(20, 20, 4096.0)
     limited = search.gain
     first = problem.labeling_score(start)

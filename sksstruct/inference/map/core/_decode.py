@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sksstruct.inference.map.core._rounding import round_marginals
+from sksstruct.inference.map.core.rounding import round_marginals
 from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.utils.progress import Status
 
@@ -56,13 +56,32 @@ def search_promising(run, search, beliefs):
     window = search.elimination.window
     moves = max(20, run.problem.n_variables // 16)
     for n_states, width in _WINDOWS:
-        window.best_states(run.problem, beliefs, n_states, search.labeling)
+        states = best_candidates(run.problem, beliefs, n_states, search.labeling)
+        window.some_states(run.problem, n_states, states)
         for _ in range(moves):
             if run.late():
                 break
             search.windows(1, width, _BUDGET, _TOTAL)
     window.all_states(run.problem)
     run.offer(search.labeling)
+
+
+def best_candidates(problem, scores, limit, labeling):
+    """The `limit` states with the largest scores, from where those of a variable begin.
+
+    The labeling is among them. Variables with no more states have none.
+    """
+    first, out = problem.arrays.first, np.zeros(len(scores), dtype=np.int32)
+    for variable in np.flatnonzero(problem.arrays.states > limit).tolist():
+        begin, end = first[variable : variable + 2]
+        part = scores[begin:end]
+        # the order among them does not matter, so that partitioning is enough
+        best = np.argpartition(-part, limit - 1)[:limit]
+        # a labeling to go on from has to stay possible: it replaces the worst
+        if labeling[variable] not in best:
+            best[np.argmin(part[best])] = labeling[variable]
+        out[begin : begin + limit] = best
+    return out
 
 
 def decode(run, marginals):

@@ -130,19 +130,19 @@ cdef class Elimination:
         cdef Part* table
         # neighbors may have been kept after the place got its rank
         for k in range(order.n_neighbors[place]):
-            if order.rank[order.neighbors[place, k]] >= 0:
-                order.neighbors[place, count] = order.neighbors[place, k]
+            if order.rank[order.neighbors[place][k]] >= 0:
+                order.neighbors[place][count] = order.neighbors[place][k]
                 count += 1
         order.n_neighbors[place] = count
         # no more than the budget, as the order has seen to
         for k in range(count):
-            n_entries *= candidates_at(self.window, order.neighbors[place, k])
+            n_entries *= candidates_at(self.window, order.neighbors[place][k])
         # its neighbors are all that its bucket has besides itself
         made = self._buckets.add(n_entries)
         table = &self._buckets.parts[made]
         table.count = count
         for k in range(count):
-            table.scope[k] = order.neighbors[place, k]
+            table.scope[k] = order.neighbors[place][k]
         reserve(<void**>&self._choices, &self._choices_capacity,
                 self._n_choices + n_entries, sizeof(int32_t))
         self._begin[place] = self._n_choices
@@ -220,7 +220,7 @@ cdef class Elimination:
             # its neighbors were eliminated after it, and so have their states by now
             entry = 0
             for k in range(self.order.n_neighbors[place]):
-                other = self.order.neighbors[place, k]
+                other = self.order.neighbors[place][k]
                 entry = entry * candidates_at(self.window, other) + self._chosen[other]
             self._chosen[place] = self._choices[self._begin[place] + entry]
             variable = self.window.variable[place]

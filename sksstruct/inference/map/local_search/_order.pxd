@@ -8,19 +8,24 @@ cdef enum:
     # A table of so many variables, even binary ones, is beyond every budget.
     MAX_NEIGHBORS = 24
 
+# Places that share a table with another one.
+ctypedef int32_t[MAX_NEIGHBORS] Neighbors
+
 
 @cython.final
 cdef class EliminationOrder:
     # by place in the window: places that share a table with it, and its rank
-    cdef int32_t[:, ::1] neighbors
-    cdef int32_t[::1] n_neighbors, rank
+    cdef Neighbors* neighbors
+    cdef int32_t* n_neighbors
+    cdef int32_t* rank
     # places: those eliminated, in their order, then those that are left
-    cdef int32_t[::1] order
+    cdef int32_t* order
     cdef Py_ssize_t n_eliminated
     # who keeps its state, and what eliminating the others costs
     cdef readonly Py_ssize_t n_fixed, n_entries
     # where each place is in `order`; places that were leaves when they were noted
-    cdef int32_t[::1] _index, _leaves
+    cdef int32_t* _index
+    cdef int32_t* _leaves
     cdef Py_ssize_t _end, _n_leaves
     cdef double _spent
 

@@ -7,13 +7,13 @@ Where every table would be larger than a budget, the variable with most neighbor
 its state instead: it leaves the window, and nobody has it as a neighbor any more.
 """
 
-import numpy as np
-
 cimport cython
 from libc.math cimport INFINITY
+from libc.stdlib cimport calloc, free
 
 from sksstruct.inference.map.core._problem cimport other_end
 from sksstruct.inference.map.local_search._window cimport candidates_at, leave
+from sksstruct.utils._memory cimport resize
 from sksstruct.utils._random cimport step_random
 
 # Variables that are not eliminated have no rank yet, or never get one.
@@ -40,12 +40,20 @@ cdef class EliminationOrder:
 
     def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
-        self.neighbors = np.empty((n, MAX_NEIGHBORS), dtype=np.int32)
-        self.n_neighbors, self.rank, self.order, self._index = (
-            np.zeros(n, dtype=np.int32) for _ in range(4))
+        resize(<void**>&self.neighbors, n * sizeof(Neighbors))
+        # one array after the other in one piece
+        self.n_neighbors = <int32_t*>calloc(7 * n + 1, sizeof(int32_t))
+        if self.n_neighbors == NULL:
+            raise MemoryError
+        self.rank, self.order = self.n_neighbors + n, self.n_neighbors + 2 * n
+        self._index = self.n_neighbors + 3 * n
         # an elimination makes two leaves at most: three or more neighbors are then
         # neighbors of each other
-        self._leaves = np.zeros(3 * n + 1, dtype=np.int32)
+        self._leaves = self.n_neighbors + 4 * n
+
+    def __dealloc__(self):
+        free(self.neighbors)
+        free(self.n_neighbors)
 
     cdef bint plan(self, Problem problem, Window window, double budget, double total,
                    bint all_or_nothing, uint64_t* random) noexcept nogil:
@@ -138,14 +146,14 @@ cdef class EliminationOrder:
         cdef Py_ssize_t k
         # lists are short enough to be looked through, and made without allocation
         for k in range(self.n_neighbors[place]):
-            if self.neighbors[place, k] == other:
+            if self.neighbors[place][k] == other:
                 return True
         if (self.n_neighbors[place] == MAX_NEIGHBORS
                 or self.n_neighbors[other] == MAX_NEIGHBORS):
             return False
-        self.neighbors[place, self.n_neighbors[place]] = other
+        self.neighbors[place][self.n_neighbors[place]] = other
         self.n_neighbors[place] += 1
-        self.neighbors[other, self.n_neighbors[other]] = place
+        self.neighbors[other][self.n_neighbors[other]] = place
         self.n_neighbors[other] += 1
         return True
 
@@ -154,12 +162,12 @@ cdef class EliminationOrder:
         cdef Py_ssize_t k, i, other
         # its own list stays: it is the scope of the table that is made
         for k in range(self.n_neighbors[place]):
-            other = self.neighbors[place, k]
+            other = self.neighbors[place][k]
             for i in range(self.n_neighbors[other]):
-                if self.neighbors[other, i] == place:
+                if self.neighbors[other][i] == place:
                     self.n_neighbors[other] -= 1
-                    self.neighbors[other, i] = self.neighbors[
-                        other, self.n_neighbors[other]]
+                    self.neighbors[other][i] = self.neighbors[other][
+                        self.n_neighbors[other]]
                     break
 
     cdef void _keep(self, Window window, Py_ssize_t place) noexcept nogil:
@@ -206,7 +214,7 @@ cdef class EliminationOrder:
         cdef Py_ssize_t k
         cdef double cost = candidates_at(window, place)
         for k in range(self.n_neighbors[place]):
-            cost *= candidates_at(window, self.neighbors[place, k])
+            cost *= candidates_at(window, self.neighbors[place][k])
         return cost
 
     cdef Py_ssize_t _cheapest(self, Window window) noexcept nogil:
@@ -239,7 +247,7 @@ cdef class EliminationOrder:
         self._unlink(place)
         for k in range(self.n_neighbors[place]):
             for i in range(k):
-                if not self._link(self.neighbors[place, k], self.neighbors[place, i]):
+                if not self._link(self.neighbors[place][k], self.neighbors[place][i]):
                     fits = False
         if not fits:
             return False
@@ -250,8 +258,8 @@ cdef class EliminationOrder:
         self.n_eliminated += 1
         # whoever has lost a neighbor may be a leaf now
         for k in range(self.n_neighbors[place]):
-            if self.n_neighbors[self.neighbors[place, k]] <= 1:
-                self._leaves[self._n_leaves] = self.neighbors[place, k]
+            if self.n_neighbors[self.neighbors[place][k]] <= 1:
+                self._leaves[self._n_leaves] = self.neighbors[place][k]
                 self._n_leaves += 1
         return True
 

@@ -9,10 +9,12 @@ cdef class Window:
     cdef Py_ssize_t size
     # the variable at each place, and the place of each variable of the problem; -1: it
     # is outside, or keeps its state
-    cdef int32_t[::1] variable, place
+    cdef int32_t* variable
+    cdef int32_t* place
     # of each variable of the problem; where its states would begin, so do its
     # candidates
-    cdef int32_t[::1] n_candidates, candidates
+    cdef int32_t* n_candidates
+    cdef int32_t* candidates
 
     cdef void enter(self, Problem problem, const int32_t* variables,
                     Py_ssize_t size) noexcept nogil

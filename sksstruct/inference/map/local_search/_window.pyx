@@ -4,9 +4,12 @@ A window numbers its variables by places 0, ..., size - 1, and every variable of
 problem has candidates: its states, or some of them, in any order.
 """
 
-import numpy as np
-
 cimport cython
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport const_int32s
 
 
 @cython.final
@@ -14,13 +17,21 @@ cdef class Window:
     """A window of a problem, which has no variables at first."""
 
     def __cinit__(self, Problem problem):
-        cdef Py_ssize_t n = problem.n_variables
-        self.variable = np.zeros(n, dtype=np.int32)
-        self.place = np.full(n, -1, dtype=np.int32)
-        self.n_candidates = np.zeros(n, dtype=np.int32)
+        cdef Py_ssize_t variable, n = problem.n_variables
+        # one array after the other in one piece
+        self.variable = <int32_t*>calloc(3 * n + 1, sizeof(int32_t))
+        if self.variable == NULL:
+            raise MemoryError
+        self.place, self.n_candidates = self.variable + n, self.variable + 2 * n
+        for variable in range(n):
+            self.place[variable] = -1
         # room for all states, so that nothing is allocated when candidates change
-        self.candidates = np.empty(problem.first[n], dtype=np.int32)
+        resize(<void**>&self.candidates, problem.first[n] * sizeof(int32_t))
         self.all_states(problem)
+
+    def __dealloc__(self):
+        free(self.variable)
+        free(self.candidates)
 
     def all_states(self, Problem problem):
         """Let every variable take all of its states."""
@@ -29,34 +40,26 @@ cdef class Window:
         for variable in range(problem.n_variables):
             self._take_all(problem, variable)
 
-    def best_states(self, Problem problem, const double[::1] scores,
-                    Py_ssize_t limit, const int32_t[::1] labeling):
-        """Let every variable take only its states with the largest scores.
+    def some_states(self, Problem problem, Py_ssize_t limit, candidates):
+        """Let every variable with more than `limit` states take only so many.
 
         Parameters
         ----------
         problem : MAPProblem
             The graph.
-        scores : ndarray of shape (n_states.sum(),)
-            Scores of all states.
         limit : int
             Largest number of states of each variable.
-        labeling : ndarray of shape (n_variables,)
-            States that are always allowed.
+        candidates : ndarray of shape (n_states.sum(),), int32
+            From where the states of a variable begin on, those it may take.
         """
-        cdef Py_ssize_t variable, first, size
+        cdef const int32_t* source = const_int32s(candidates)
+        cdef Py_ssize_t variable, first
         for variable in range(problem.n_variables):
-            first, size = problem.first[variable], problem.states[variable]
-            if size <= limit:
+            first = problem.first[variable]
+            if problem.states[variable] <= limit:
                 self._take_all(problem, variable)
                 continue
-            # the order among them does not matter, so that partitioning is enough
-            part = np.asarray(scores[first:first + size])
-            best = np.argpartition(-part, limit - 1)[:limit]
-            # a labeling to go on from has to stay possible: it replaces the worst
-            if labeling[variable] not in best:
-                best[np.argmin(part[best])] = labeling[variable]
-            np.asarray(self.candidates)[first:first + limit] = best
+            memcpy(self.candidates + first, source + first, limit * sizeof(int32_t))
             self.n_candidates[variable] = limit
 
     cdef void _take_all(self, Problem problem, Py_ssize_t variable) noexcept nogil:
