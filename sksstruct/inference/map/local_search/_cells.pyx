@@ -62,19 +62,22 @@ cdef class CellParts:
     cdef void _classify(self) noexcept nogil:
         """Number the different states of each variable, as they come."""
         cdef Py_ssize_t variable, i, j
+        cdef Py_ssize_t n = self._problem.n_variables, n_labelings = self._n_labelings
         cdef uint8_t n_classes
-        cdef uint8_t* classes
-        for variable in range(self._problem.n_variables):
-            n_classes, classes = 0, self._classes + variable * self._n_labelings
-            for i in range(self._n_labelings):
+        cdef uint8_t* classes = self._classes
+        cdef const int32_t* labels = self._labelings
+        for variable in range(n):
+            n_classes = 0
+            for i in range(n_labelings):
                 for j in range(i):
-                    if self._label(j, variable) == self._label(i, variable):
+                    if labels[j * n + variable] == labels[i * n + variable]:
                         classes[i] = classes[j]
                         break
                 else:
                     classes[i] = n_classes
                     n_classes += 1
             self._cell[variable] = FIXED if n_classes == 1 else UNSEEN
+            classes += n_labelings
 
     cdef inline int32_t _label(self, Py_ssize_t labeling,
                                Py_ssize_t variable) noexcept nogil:
