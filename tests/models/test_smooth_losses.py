@@ -11,7 +11,7 @@ from sksstruct.losses import SmoothedHinge
 from sksstruct.models import GraphModel, MulticlassModel
 from sksstruct.models.protocols._weights import LazyWeights
 from sksstruct.models.roles import smooth_loss
-from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
+from sksstruct.solvers.stochastic.iterates import VarianceReducedKernel
 
 # instances of each kind
 N_INSTANCES = 120

@@ -9,7 +9,7 @@ from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._smooth import ChainSmoothLoss
 from sksstruct.models.protocols._weights import LazyWeights, Weights
-from sksstruct.solvers.stochastic._stochastic import (
+from sksstruct.solvers.stochastic.iterates import (
     SubgradientKernel,
     VarianceReducedKernel,
 )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sksstruct.models.protocols._weights import LazyWeights
-from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
+from sksstruct.solvers.stochastic.iterates import VarianceReducedKernel
 from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._layout import aligned_zeros
 

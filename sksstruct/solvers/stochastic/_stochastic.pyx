@@ -2,17 +2,11 @@
 
 A factor takes the shrinking by the regularizer, so that a step costs the example's own
 features only: w = s v. In variance-reduced steps the part that is the same for all
-examples is added to a row when an example reads it, see `LazyWeights`.
-
-Averages weigh the iterate of step t by a weight a_t. With S the sum of a_t s over the
-steps so far, a change c of v enters the later iterates only, so that the weighted sum
-of all iterates is S v - u with u = sum S c, S being that at the time of each change.
-When s gets small it goes into v, the sum so far is put aside, and S and u begin anew.
+examples is added to a row when an example reads it, see `LazyWeights`. `iterates.py`
+states the steps, and makes and reads these kernels.
 """
 
 cimport cython
-
-import numpy as np
 
 from libc.stdint cimport int32_t
 
@@ -20,6 +14,7 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.utils._clock cimport Clock
+from sksstruct.utils._pointers cimport const_doubles, const_intps, int32s
 
 # Below this the factor s goes into v: changes of v grow as 1 / s, and without an end.
 cdef double SMALL = 1e-8
@@ -30,33 +25,32 @@ cdef enum:
     FAR_AHEAD = 4
 
 
-cdef inline void prefetch(BoundModel model, const Py_ssize_t[::1] order,
+cdef inline void prefetch(BoundModel model, const Py_ssize_t* order, Py_ssize_t n,
                           Py_ssize_t k) noexcept nogil:
     """Ask for the memory of the examples that are visited after the k-th."""
-    if k + FAR_AHEAD < order.shape[0]:
+    if k + FAR_AHEAD < n:
         model.prefetch(order[k + FAR_AHEAD], False)
-    if k + 1 < order.shape[0]:
+    if k + 1 < n:
         model.prefetch(order[k + 1], True)
 
 
+@cython.final
 cdef class Bounds:
-    """Bounds of some weights, to which steps are truncated.
-
-    Parameters
-    ----------
-    box : Box
-        The bounds.
-    row_size : int
-        Number of weights that are updated together.
+    """Bounds of the weights `index`, which are in `rows`, to which steps are truncated.
     """
 
-    cdef Py_ssize_t[::1] index, rows
-    cdef double[::1] lower, upper
+    cdef Py_ssize_t n_bounds, n_rows
+    cdef const Py_ssize_t* index
+    cdef const Py_ssize_t* rows
+    cdef const double* lower
+    cdef const double* upper
+    cdef tuple _owned
 
-    def __cinit__(self, box, Py_ssize_t row_size):
-        self.index = box.index.astype(np.intp)
-        self.rows = np.unique(box.index // row_size).astype(np.intp)
-        self.lower, self.upper = box.lower[box.index], box.upper[box.index]
+    def __cinit__(self, index, rows, lower, upper):
+        self.n_bounds, self.n_rows = len(index), len(rows)
+        self.index, self.rows = const_intps(index), const_intps(rows)
+        self.lower, self.upper = const_doubles(lower), const_doubles(upper)
+        self._owned = index, rows, lower, upper
 
     cdef void project(self, Weights weights, double scale,
                       double average) noexcept nogil:
@@ -66,7 +60,7 @@ cdef class Bounds:
         """
         cdef Py_ssize_t j, k
         cdef double value
-        for j in range(self.index.shape[0]):
+        for j in range(self.n_bounds):
             k = self.index[j]
             value = weights._v[k]
             if scale * value < self.lower[j]:
@@ -83,66 +77,47 @@ cdef class Bounds:
         """Truncate lazy weights, whose rows with bounds are brought up to date."""
         cdef Py_ssize_t j
         # all of them, whatever the example reads: the direction moves every weight
-        for j in range(self.rows.shape[0]):
+        for j in range(self.n_rows):
             weights.catch_up(self.rows[j])
         self.project(weights, weights.scale, average)
 
 
-cdef class AveragedIterate:
-    """Weights w = s v that steps shrink and change, and the average of the iterates.
+cdef class Steps:
+    """Weights w = s v that steps shrink and change; see `AveragedIterate`."""
 
-    Parameters
-    ----------
-    weights : Weights
-        Initial weights, with or without memory for the average; without a box.
-    model : BoundModel
-        The model with its data.
-    alpha : float
-        Regularization.
-    box : Box, default=None
-        Bounds of some weights, to which each step is truncated.
-
-    Attributes
-    ----------
-    steps : float
-        Number of steps so far.
-    """
-
-    cdef Weights iterate
+    cdef readonly Weights iterate
+    cdef readonly double alpha
+    # s and S; the number of steps; the sum of the weights a_t
+    cdef public double scale, scale_sum, total
+    cdef readonly double steps
     cdef BoundModel model
     cdef Workspace workspace
-    cdef double alpha
-    cdef readonly double steps
-    # s and S; the sum of the weights a_t; the weighted sum of the iterates before S
-    # last began
-    cdef double scale, scale_sum, total
-    cdef object put_aside
-    cdef Bounds box
+    cdef Bounds bounds
 
-    def __init__(self, Weights weights, BoundModel model, double alpha, box=None):
+    def __init__(self, Weights weights, BoundModel model, double alpha, Bounds bounds):
         self.iterate, self.model, self.alpha = weights, model, alpha
         self.workspace = model.workspace(weights.w)
-        self.box = None
-        if box is not None:
-            self.box = Bounds(box, 1)
-            # zero need not be in the box
-            self.box.project(weights, 1.0, 0.0)
+        self.bounds = bounds
+        if bounds is not None:
+            # zero need not be within them
+            bounds.project(weights, 1.0, 0.0)
         self.scale = 1.0
-        self.put_aside = 0.0
 
     cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
         """Take a step on one example."""
         raise NotImplementedError
 
-    def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
+    def visit(self, order_, rates_):
         """Take a step of the given rate on each of the given examples."""
-        cdef Py_ssize_t k
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef const double* rates = const_doubles(rates_)
+        cdef Py_ssize_t k, n = len(order_)
         cdef Clock clock = Clock()
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 if clock.late():
                     break
-                prefetch(self.model, order, k)
+                prefetch(self.model, order, n, k)
                 self._visit(order[k], rates[k])
         clock.check()
 
@@ -151,139 +126,68 @@ cdef class AveragedIterate:
         if factor < SMALL:
             # nothing is left of them: the first step of rates 1 / (alpha t) is one
             with gil:
-                self._fold(0.0)
+                self.fold(0.0)
         else:
             self.scale *= factor
         return 0
 
     cdef int _count(self, double weight) except -1 nogil:
         """Count the iterate after a step, with a weight in the average."""
-        if self.box is not None:
-            self.box.project(self.iterate, self.scale, self.scale_sum)
+        if self.bounds is not None:
+            self.bounds.project(self.iterate, self.scale, self.scale_sum)
         self.steps += 1.0
         self.total += weight
         self.scale_sum += weight * self.scale
         if self.scale < SMALL:
             with gil:
-                self._fold(self.scale)
+                self.fold(self.scale)
         return 0
 
-    def _fold(self, double factor):
-        """Multiply v by a factor, and restart from s = 1 with a new sum of iterates."""
-        weights = self.iterate
-        # without steps since the last time, S and u are zero
-        if weights.u is not None and self.scale_sum:
-            self.put_aside += self.scale_sum * weights.v - weights.u
-            weights.u[:] = 0.0
-        self.scale_sum = 0.0
-        weights.v *= factor
-        # another vector, where some weights do not exist
-        if weights.w is not weights.v:
-            weights.set(weights.v)
-        self.scale = 1.0
 
-    def begin_average(self):
-        """Forget the previous iterates."""
-        self._fold(self.scale)
-        self.put_aside = self.total = 0.0
+cdef class SubgradientSteps(Steps):
+    """Steps on the structured hinge; see `SubgradientKernel`."""
 
-    def weights(self):
-        """Return a copy of the iterate."""
-        return self.scale * self.iterate.v
-
-    def average(self):
-        """Return the weighted mean of the iterates."""
-        # nothing to divide by
-        if not self.total:
-            return self.weights()
-        weights = self.iterate
-        return (self.put_aside + self.scale_sum * weights.v - weights.u) / self.total
-
-
-# final, as the other kernels: private methods are called directly
-@cython.final
-cdef class SubgradientKernel(AveragedIterate):
-    """Stochastic subgradient steps on the structured hinge:
-
-        w <- (1 - rate alpha) w + rate n p_i A_i^T (mu_i(y_i) - mu_i(y))
-
-    where y is the result of the max oracle. The iterates have the weights 1, 2, 3, ...
-    in the average.
-
-    Parameters
-    ----------
-    weights, model, alpha, box : objects
-        As in `AveragedIterate`.
-
-    Attributes
-    ----------
-    loss : float
-        Sum of n p_i L_i(y) over the steps.
-    """
-
+    # sum of n p_i L_i(y) over the steps
     cdef readonly double loss
     # labelings of the example that is visited
-    cdef int32_t[::1] decoded, observed
+    cdef int32_t* decoded
+    cdef int32_t* observed
+    cdef tuple _owned
 
-    def __init__(self, Weights weights, BoundModel model, double alpha, box=None):
-        AveragedIterate.__init__(self, weights, model, alpha, box)
-        self.decoded = np.zeros(model.max_size, dtype=np.int32)
-        self.observed = np.zeros(model.max_size, dtype=np.int32)
+    def __init__(self, weights, model, alpha, bounds, decoded, observed):
+        Steps.__init__(self, weights, model, alpha, bounds)
+        self.decoded, self.observed = int32s(decoded), int32s(observed)
+        self._owned = decoded, observed
 
     cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
         # examples are drawn evenly, whatever their weights
         cdef double share = self.model.n_examples * self.model._example_weights[i]
-        # before the weights shrink: the subgradient is that at the old ones
-        self.loss += share * self._decode(i)
+        cdef double value, loss
+        # before the weights shrink: the subgradient is that at the old ones; v gives
+        # the labelings of s v with the loss divided by s
+        self.workspace.loss_scale = 1.0 / self.scale
+        self.model.potentials(self.workspace, i)
+        self.model.decode(self.workspace, i, self.decoded, &value)
+        self.model.loss(i, self.decoded, &loss)
+        self.model.y_true(i, self.observed)
+        self.loss += share * loss
         self._shrink(1.0 - rate * self.alpha)
-        self.model.add_labeling(self.workspace, i, &self.observed[0], 1.0)
-        self.model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
+        self.model.add_labeling(self.workspace, i, self.observed, 1.0)
+        self.model.add_labeling(self.workspace, i, self.decoded, -1.0)
         # with S before this step: the change is in no iterate yet
         self.model.apply_change(self.workspace, i, self.iterate,
                                 rate * share / self.scale, self.scale_sum)
         return self._count(self.steps + 1.0)
 
-    cdef double _decode(self, Py_ssize_t i) except? -1.0 nogil:
-        """Write the max oracle's and the observed labeling; return the loss."""
-        cdef double value, loss
-        # v gives the labelings of s v with the loss divided by s
-        self.workspace.loss_scale = 1.0 / self.scale
-        self.model.potentials(self.workspace, i)
-        self.model.decode(self.workspace, i, &self.decoded[0], &value)
-        self.model.loss(i, &self.decoded[0], &loss)
-        self.model.y_true(i, &self.observed[0])
-        return loss
 
+cdef class GradientSteps(Steps):
+    """Steps on a smooth loss; see `GradientKernel`."""
 
-@cython.final
-cdef class GradientKernel(AveragedIterate):
-    """Stochastic gradient steps on a smooth loss (Bottou, 2010).
+    cdef readonly SmoothLoss smooth
 
-    The objective is sum_i p_i f_i(w) + alpha/2 |w|^2, and a step is
-
-        w <- (1 - rate alpha) w - rate n p_i grad f_i(w)
-
-    Parameters
-    ----------
-    loss : SmoothLoss
-        The losses.
-    weights, alpha, box : objects
-        As in `AveragedIterate`.
-    """
-
-    cdef SmoothLoss smooth
-
-    def __init__(self, Weights weights, SmoothLoss loss, double alpha, box=None):
-        AveragedIterate.__init__(self, weights, loss.model, alpha, box)
+    def __init__(self, weights, SmoothLoss loss, alpha, bounds):
+        Steps.__init__(self, weights, loss.model, alpha, bounds)
         self.smooth = loss
-
-    def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
-        # changes of v are divided by the factors that these make
-        if len(rates) and not np.max(rates) * self.alpha < 1.0:
-            raise ValueError(
-                f"a step of {np.max(rates)} is too long for an alpha of {self.alpha}")
-        self.smooth.start_visits(False)
-        AveragedIterate.visit(self, order, rates)
 
     cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
         # examples are drawn evenly, whatever their weights
@@ -296,83 +200,37 @@ cdef class GradientKernel(AveragedIterate):
         return self._count(1.0)
 
 
-@cython.final
-cdef class VarianceReducedKernel:
-    """Variance-reduced gradient steps on a smooth loss (Johnson and Zhang, 2013).
+cdef class VarianceReducedSteps:
+    """Variance-reduced steps on a smooth loss; see `VarianceReducedKernel`."""
 
-    The objective is sum_i p_i f_i(w) + <linear, w> + ridge/2 |w|^2, and a step is
-
-        w <- w - rate ( p_i/prob_i (grad f_i(w) - grad f_i(anchor)) + direction
-                        + ridge w ),   direction = grad f(anchor) + linear
-
-    Afterwards, weights with bounds are truncated to them.
-
-    Parameters
-    ----------
-    loss : SmoothLoss
-        Its last sweep was at the anchor. Epochs with ``anchored=False`` need no sweep,
-        and take grad f_i(anchor) to be zero.
-    weights : LazyWeights
-        Initial weights.
-    box : Box or None
-        Bounds of some weights.
-    """
-
-    cdef SmoothLoss smooth
+    cdef readonly SmoothLoss smooth
+    cdef readonly LazyWeights weights
     cdef BoundModel model
-    cdef LazyWeights weights
     cdef Workspace workspace
-    cdef Bounds box
-    # 0 for weights that stay zero; None where all exist
-    cdef object _exists
+    cdef Bounds bounds
     # Of the average over an epoch, with the weights 1, 2, 3, ...: their number and sum;
-    # the sums of the factor s, and of s times `total`; what is known of it already.
-    cdef double _steps, _weight_sum, _scale_sum, _along_sum
-    cdef object _put_aside
+    # the sums of the factor s, and of s times `total`.
+    cdef public double steps, weight_sum, scale_sum, along_sum
 
-    def __cinit__(self, SmoothLoss loss, LazyWeights weights, box=None):
+    def __init__(self, SmoothLoss loss, LazyWeights weights, Bounds bounds):
         self.smooth, self.model, self.weights = loss, loss.model, weights
         self.workspace = loss.model.workspace(weights.w)
-        self._exists = None
-        self.box = None if box is None else Bounds(box, loss.row_size)
-        # changes by examples go to whole rows, and to weights that stay zero
-        if loss.support is not None:
-            self._exists = np.zeros(weights.size, dtype=np.uint8)
-            self._exists[loss.support] = 1
+        self.bounds = bounds
 
-    def epoch(self, const Py_ssize_t[::1] order, const double[::1] ratios,
-              direction, double rate, double ridge, bint anchored=True,
-              bint average=False):
-        """Take steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
-
-        The steps start from the weights, which are overwritten with the last iterate,
-        or with the average of the iterates with the weights 1, 2, 3, ...
-        """
-        cdef Py_ssize_t k
-        cdef Clock clock = Clock()
-        cdef double shrink = 1.0 - rate * ridge
-        # changes of v are divided by products of this factor
-        if not 0.0 < shrink <= 1.0:
-            raise ValueError(f"a step of {rate} is too long for a ridge of {ridge}")
-        self.weights.start(direction, self.smooth.row_size, self._exists)
-        self.weights.collect_average(average)
-        self._steps = self._weight_sum = 0.0
-        self._scale_sum = self._along_sum = 0.0
-        self._put_aside = 0.0
-        self.smooth.start_visits(anchored)
+    def visit(self, order_, ratios_, double rate, double shrink, bint anchored,
+              Clock clock):
+        """Take steps on the given examples, until the time is over."""
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef const double* ratios = const_doubles(ratios_)
+        cdef Py_ssize_t k, n = len(order_)
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 if clock.late():
                     break
-                prefetch(self.model, order, k)
+                prefetch(self.model, order, n, k)
                 self._visit(order[k], ratios[k], rate, shrink, anchored)
-        self._fold(average)
-        if average and self._weight_sum:
-            np.divide(self._put_aside, self._weight_sum, out=self.weights.v)
-            if self._exists is not None:
-                self.weights.v *= self._exists
-        clock.check()
 
+    @cython.final
     cdef int _visit(self, Py_ssize_t i, double ratio, double rate, double shrink,
                     bint anchored) except -1 nogil:
         """Take a step: along the example's own gradient, and along the direction."""
@@ -383,29 +241,15 @@ cdef class VarianceReducedKernel:
         # the step's own change is not shrunk.
         self.weights.scale *= shrink
         self.model.apply_change(self.workspace, i, self.weights,
-                                -rate * ratio / self.weights.scale, self._scale_sum)
+                                -rate * ratio / self.weights.scale, self.scale_sum)
         self.weights.total -= rate / self.weights.scale
-        if self.box is not None:
-            self.box.project_lazily(self.weights, self._scale_sum)
-        self._steps += 1.0
-        self._weight_sum += self._steps
-        self._scale_sum += self._steps * self.weights.scale
-        self._along_sum += self._steps * self.weights.scale * self.weights.total
+        if self.bounds is not None:
+            self.bounds.project_lazily(self.weights, self.scale_sum)
+        self.steps += 1.0
+        self.weight_sum += self.steps
+        self.scale_sum += self.steps * self.weights.scale
+        self.along_sum += self.steps * self.weights.scale * self.weights.total
         if self.weights.scale < SMALL:
             with gil:
-                self._fold(self.weights._u != NULL)
+                self.fold()
         return 0
-
-    def _fold(self, bint average):
-        """Set v = w and s = 1, and start a new sum of iterates."""
-        weights = self.weights
-        weights.catch_up_all()
-        # w_t = s_t (x_t + total_t direction): x changes by examples only, so that the
-        # sum of the first part is S x - u, as in `AveragedIterate`
-        if average:
-            along = self._along_sum - self._scale_sum * weights.total
-            self._put_aside += (
-                self._scale_sum * weights.v + along * weights.direction - weights.u)
-            weights.u[:] = 0.0
-            self._scale_sum = self._along_sum = 0.0
-        weights.finish()

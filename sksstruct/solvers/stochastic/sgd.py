@@ -26,7 +26,7 @@ from sksstruct.solvers.stochastic._epochs import (
     check_convex,
     missing_weights,
 )
-from sksstruct.solvers.stochastic._stochastic import GradientKernel
+from sksstruct.solvers.stochastic.iterates import GradientKernel
 from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros

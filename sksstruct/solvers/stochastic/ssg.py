@@ -19,7 +19,7 @@ from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
-from sksstruct.solvers.stochastic._stochastic import SubgradientKernel
+from sksstruct.solvers.stochastic.iterates import SubgradientKernel
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
 
