@@ -6,7 +6,7 @@ import pytest
 from sksstruct.estimators._train import prepare
 from sksstruct.models.roles import factor_model
 from sksstruct.solvers import BCA, GDMM
-from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
+from sksstruct.solvers.dual_decomposition.label_ascent import LabelAscent
 from tests.solvers.test_gdmm import label_sets, structured, written_out
 
 

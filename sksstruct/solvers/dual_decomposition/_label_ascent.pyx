@@ -16,10 +16,8 @@ Frank-Wolfe steps towards z are among them, so that the dual converges; and as l
 have steps of their own, it does so as quickly as for labels without pairs.
 
 If q_j or q_k is 0 or 1, s_e is q_j q_k. Only the s of pairs of two other labels, which
-are open, are stored.
+are open, are stored. `label_ascent.py` makes the arrays.
 """
-
-import numpy as np
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
@@ -32,6 +30,9 @@ from sksstruct.solvers.dual_decomposition._label_steps cimport (
     LabelSteps, Link, Local, is_open,
 )
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_intps, doubles, int32s, uint8s,
+)
 
 # Least curvature of a label, in units of C_i: one without features and pairs goes all
 # the way to where it gains.
@@ -49,23 +50,8 @@ cdef struct OpenPairs:
     OpenPair* items
 
 
-cdef class LabelAscent(LabelSteps):
-    """Probabilities of labels and pairs, and passes that improve them.
-
-    Parameters
-    ----------
-    model : BinaryFactorModel
-        The model; its weights are written.
-    alpha : float
-        Regularization.
-
-    Attributes
-    ----------
-    gap : float
-        Sum of the gaps of the examples visited since this was last set.
-    calls : int
-        Number of maximizations of the relaxation.
-    """
+cdef class LabelVisits(LabelSteps):
+    """Visits of examples, and what they change; see `LabelAscent`."""
 
     cdef readonly BinaryFactorModel model
     cdef readonly LabelPairs graph
@@ -73,30 +59,38 @@ cdef class LabelAscent(LabelSteps):
     cdef readonly double alpha
     cdef public double gap, ignore
     cdef public int64_t calls
-    cdef double[:, ::1] _probabilities
+    # q, of shape (n_examples, n_labels)
+    cdef double* _q
     cdef OpenPairs* _open_pairs
+    cdef tuple _owned
 
     # of the example that is visited: C_i, scores, z, places of local labels
     cdef double _C
-    cdef double[::1] _unary
-    cdef int32_t[::1] _states, _place
+    cdef double* _unary
+    cdef int32_t* _states
+    cdef int32_t* _place
     # the last link of each pair
-    cdef int32_t[::1] _link_of
+    cdef int32_t* _link_of
 
-    def __cinit__(self, BinaryFactorModel model, double alpha):
-        cdef Py_ssize_t n = model.n_examples, L = model.n_labels
-        self.model, self.alpha = model, alpha
-        self.graph = LabelPairs(model.pairs, L)
-        self.oracle = ReducedRoofDual(self.graph)
-        self._open_pairs = <OpenPairs*> calloc(n + 1, sizeof(OpenPairs))
+    def __init__(self, BinaryFactorModel model, double alpha, LabelPairs graph,
+                 probabilities, unary, direction, waits, integers, link_of):
+        cdef Py_ssize_t L = model.n_labels, i, label
+        cdef int32_t* first = int32s(integers)
+        self.model, self.alpha, self.graph = model, alpha, graph
+        self.oracle = ReducedRoofDual(graph)
+        self._open_pairs = <OpenPairs*> calloc(
+            model.n_examples + 1, sizeof(OpenPairs))
         if self._open_pairs == NULL:
             raise MemoryError()
-        self._probabilities = np.array(model._y_true, dtype=np.float64)
-        # scores are written by whole vectors
-        self._unary = np.zeros(L + 8)
-        self._states = np.zeros(L, dtype=np.int32)
-        self._place = np.full(L, -1, dtype=np.int32)
-        self._link_of = np.zeros(model.n_pairs + 1, dtype=np.int32)
+        self._q, self._unary = doubles(probabilities), doubles(unary)
+        self._direction, self._waits = doubles(direction), uint8s(waits)
+        self._moving, self._drawn, self._group = first, first + L, first + 2 * L
+        self._states, self._place = first + 3 * L, first + 4 * L
+        self._link_of = int32s(link_of)
+        for i in range(model.n_examples):
+            for label in range(L):
+                self._q[i * L + label] = model._y_true[i, label]
+        self._owned = probabilities, unary, direction, waits, integers, link_of
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -107,43 +101,38 @@ cdef class LabelAscent(LabelSteps):
 
     # ---- passes ----
 
-    def visit_alone(self, const Py_ssize_t[::1] order):
-        """Visit examples without pairs: a support vector machine for each label.
-
-        Parameters
-        ----------
-        order : ndarray of shape (n,), intp
-            Examples.
-        """
-        cdef Py_ssize_t k, i, label
-        cdef double gain, old, q
+    def visit_alone(self, order_):
+        """Visit examples without pairs: a support vector machine for each label."""
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef Py_ssize_t k, n = len(order_)
         with nogil:
-            for k in range(order.shape[0]):
-                i = order[k]
-                self._begin(i)
-                # labels have nothing to do with each other: each goes to its best q
-                for label in range(self.model.n_labels):
-                    gain, old = self._unary[label], self._probabilities[i, label]
-                    q = unit(old + gain / self._label_curvature)
-                    # what going all the way to the better of on and off promises
-                    self.gap += self.model._example_weights[i] * (
-                        gain * (1.0 - old) if gain > 0.0 else -gain * old)
-                    if q != old:
-                        self.model.add_label(i, label, -self._C * (q - old))
-                        self._probabilities[i, label] = q
+            for k in range(n):
+                self._visit_alone(order[k])
 
-    def visit(self, const Py_ssize_t[::1] order):
-        """Visit examples in the given order.
-
-        Parameters
-        ----------
-        order : ndarray of shape (n,), intp
-            Examples.
-        """
-        cdef Py_ssize_t k
+    def visit(self, order_):
+        """Visit examples in the given order."""
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef Py_ssize_t k, n = len(order_)
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 self._visit(order[k])
+
+    cdef int _visit_alone(self, Py_ssize_t i) except -1 nogil:
+        """Let each label of an example go to its best q, as if it had no pairs."""
+        cdef Py_ssize_t label
+        cdef double gain, old, q
+        cdef double* probabilities = self._q + i * self.model.n_labels
+        self._begin(i)
+        for label in range(self.model.n_labels):
+            gain, old = self._unary[label], probabilities[label]
+            q = unit(old + gain / self._label_curvature)
+            # what going all the way to the better of on and off promises
+            self.gap += self.model._example_weights[i] * (
+                gain * (1.0 - old) if gain > 0.0 else -gain * old)
+            if q != old:
+                self.model.add_label(i, label, -self._C * (q - old))
+                probabilities[label] = q
+        return 0
 
     cdef int _begin(self, Py_ssize_t i) except -1 nogil:
         """Score the labels of an example, and let steps be about it."""
@@ -155,7 +144,7 @@ cdef class LabelAscent(LabelSteps):
             self._label_curvature = least
         # in units of the scores of pairs, not of their weights
         self._pair_curvature = self._C * self.model.scaling * self.model.scaling
-        self._score(i, &self._unary[0])
+        self._score(i, self._unary)
         self.calls += 1
         return 0
 
@@ -171,11 +160,12 @@ cdef class LabelAscent(LabelSteps):
         """Improve the duals of an example."""
         cdef Py_ssize_t label
         cdef double gap
+        cdef const double* probabilities = self._q + i * self.model.n_labels
         self._begin(i)
         # the present point, rounded, is next to the solution in late passes
         for label in range(self.model.n_labels):
-            self._states[label] = 2 if self._probabilities[i, label] > 0.5 else 0
-        self.oracle.relax(&self._unary[0], &self._states[0])
+            self._states[label] = 2 if probabilities[label] > 0.5 else 0
+        self.oracle.relax(self._unary, self._states)
         self._gather(i)
         if not self._n_moving:
             return 0
@@ -193,10 +183,11 @@ cdef class LabelAscent(LabelSteps):
         """List the labels that are to move or are on, and the pairs of those."""
         cdef Py_ssize_t label, n = 0, k
         cdef double q, target
+        cdef const double* probabilities = self._q + i * self.model.n_labels
         cdef Local* item
         self._n_moving = 0
         for label in range(self.model.n_labels):
-            q, target = self._probabilities[i, label], 0.5 * self._states[label]
+            q, target = probabilities[label], 0.5 * self._states[label]
             # pairs of a label that is off and stays so have s = 0
             if q == 0.0 and target == 0.0:
                 continue
@@ -271,7 +262,7 @@ cdef class LabelAscent(LabelSteps):
             item = &self._local[self._moving[k]]
             if item.q != item.before:
                 self.model.add_label(i, item.label, -self._C * (item.q - item.before))
-                self._probabilities[i, item.label] = item.q
+                self._q[i * self.model.n_labels + item.label] = item.q
             for j in range(item.first, item.last):
                 link = &self._links[j]
                 # of twins the first counts
@@ -289,39 +280,37 @@ cdef class LabelAscent(LabelSteps):
 
     # ---- the first pairs ----
 
-    def begin_pairs(self):
-        """Choose s for the labels found without pairs.
-
-        Each s lies between the limits that the labels set, and makes the weight of its
-        pair zero if possible. The objective then stays the same.
-        """
-        cdef double[:, ::1] sums = np.zeros((3, self.model.n_pairs + 1))
+    def choose_pairs(self, sums_):
+        """Choose the first s; the entries of sums, of shape (3, n_pairs), are zero."""
+        cdef double* sums = doubles(sums_)
         cdef Py_ssize_t i
         with nogil:
             # a weight is a sum over all examples, so that all are counted first
             for i in range(self.model.n_examples):
-                self._begin_pairs(i, sums, False)
+                self._choose_pairs(i, sums, False)
             for i in range(self.model.n_examples):
-                self._begin_pairs(i, sums, True)
-        self.load()
+                self._choose_pairs(i, sums, True)
 
-    cdef int _begin_pairs(self, Py_ssize_t i, double[:, ::1] sums,
-                          bint choose) except -1 nogil:
+    cdef int _choose_pairs(self, Py_ssize_t i, double* lows,
+                           bint choose) except -1 nogil:
         """Count the least, the most and the observed s of an example, or choose s."""
         cdef Py_ssize_t label, other, place
         cdef int32_t pair
+        cdef double* highs = lows + self.model.n_pairs
+        cdef double* seen = highs + self.model.n_pairs
         cdef double C = self.model._example_weights[i] / self.alpha
         cdef double q, p, low, high, both, observed
+        cdef const double* probabilities = self._q + i * self.model.n_labels
         cdef OpenPairs* open_pairs = &self._open_pairs[i]
         C *= self.model.scaling
         for label in range(self.model.n_labels):
-            q = self._probabilities[i, label]
+            q = probabilities[label]
             if q == 0.0 and not self.model._y_true[i, label]:
                 continue
             for place in range(self.graph.lists.first_partner[label],
                                self.graph.lists.first_partner[label + 1]):
                 other = self.graph.lists.partner[place]
-                p = self._probabilities[i, other]
+                p = probabilities[other]
                 if other > label or (p == 0.0 and not self.model._y_true[i, other]):
                     continue
                 pair = self.graph.lists.partner_pair[place]
@@ -332,78 +321,60 @@ cdef class LabelAscent(LabelSteps):
                 # the weight of the pair is C times what this exceeds s by, in sum
                 observed = self.model._y_true[i, label] * self.model._y_true[i, other]
                 if not choose:
-                    sums[0, pair] += C * low
-                    sums[1, pair] += C * high
-                    sums[2, pair] += C * observed
+                    lows[pair] += C * low
+                    highs[pair] += C * high
+                    seen[pair] += C * observed
                     continue
                 # all examples go the same share of their ranges
                 both = low
-                if sums[2, pair] > sums[0, pair]:
+                if seen[pair] > lows[pair]:
                     # no range at all gives infinity, which is cut off
                     both += (high - low) * unit(
-                        (sums[2, pair] - sums[0, pair])
-                        / (sums[1, pair] - sums[0, pair]))
+                        (seen[pair] - lows[pair]) / (highs[pair] - lows[pair]))
                 self.model._pair_weights[pair] -= C * (both - observed)
                 if is_open(q) and is_open(p):
                     keep(open_pairs, pair, both)
         return 0
 
-    def load(self):
-        """Copy the weights of pairs from the model, and sum scores again."""
-        cdef double[::1] scores = (
-            self.model.scaling * np.append(self.model.pair_weights(), 0.0))
-        self.graph.load(&scores[0])
+    def load_scores(self, scores_):
+        """Set the scores of pairs, and sum those of each label again."""
+        self.graph.load(const_doubles(scores_))
 
     # ---- certificates ----
 
-    def expected_loss(self):
-        """Return sum_i p_i sum_j |q_j - y_j|, the linear term of the dual."""
-        q, y_true = np.asarray(self._probabilities), np.asarray(self.model._y_true)
-        return float(self.model.example_weights @ np.abs(q - y_true).sum(axis=1))
-
-    def probabilities(self):
-        """Return q, of shape (n_examples, n_labels); for tests."""
-        return np.array(self._probabilities)
-
-    def pair_probabilities(self):
-        """Return s, of shape (n_examples, n_pairs); for tests of few pairs."""
+    def read_open(self, out_):
+        """Write s of open pairs to an array of shape (n_examples, n_pairs)."""
+        cdef double* out = doubles(out_)
         cdef Py_ssize_t i, k
-        q = np.asarray(self._probabilities)
-        first, second = self.model.pairs.T
-        # right for all but open pairs
-        out = q[:, first] * q[:, second]
+        cdef OpenPair* item
         for i in range(self.model.n_examples):
             for k in range(self._open_pairs[i].size):
-                out[i, self._open_pairs[i].items[k].pair] = (
-                    self._open_pairs[i].items[k].both)
-        return out
+                item = &self._open_pairs[i].items[k]
+                out[i * self.model.n_pairs + item.pair] = item.both
 
-    def hinge(self, Py_ssize_t first, Py_ssize_t last, double[::1] values):
-        """Compute the relaxed hinge of examples at the current weights.
+    def read_hinge(self, ReducedRoofDual oracle, Py_ssize_t first, Py_ssize_t last,
+                   unary_, states_, values_):
+        """Write the relaxed hinge of examples first <= i < last to values[i].
 
-        Parameters
-        ----------
-        first, last : int
-            The examples first <= i < last.
-        values : ndarray of shape (n_examples,)
-            Overwritten with their hinges.
+        Other threads may do the same with another oracle and scratch of their own.
         """
-        # of this call: threads share only what they read, the scores of pairs too
-        cdef ReducedRoofDual oracle = ReducedRoofDual(self.graph)
-        cdef double[::1] unary = np.zeros(self.model.n_labels + 8)
-        cdef int32_t[::1] states = np.zeros(self.model.n_labels, dtype=np.int32)
+        cdef double* unary = doubles(unary_)
+        cdef int32_t* states = int32s(states_)
+        cdef double* values = doubles(values_)
+        cdef const double* probabilities
         cdef Py_ssize_t i, label
         with nogil:
             for i in range(first, last):
-                self._score(i, &unary[0])
+                probabilities = self._q + i * self.model.n_labels
+                self._score(i, unary)
                 for label in range(self.model.n_labels):
                     states[label] = 2 * self.model._y_true[i, label]
                 # with the losses of the other labelings in the scores
-                values[i] = -oracle.value(&unary[0], &states[0])
+                values[i] = -oracle.value(unary, states)
                 for label in range(self.model.n_labels):
-                    states[label] = 2 if self._probabilities[i, label] > 0.5 else 0
-                oracle.relax(&unary[0], &states[0])
-                values[i] += oracle.value(&unary[0], &states[0])
+                    states[label] = 2 if probabilities[label] > 0.5 else 0
+                oracle.relax(unary, states)
+                values[i] += oracle.value(unary, states)
 
 
 cdef inline double unit(double value) noexcept nogil:

@@ -24,10 +24,12 @@ cdef class LabelSteps:
     cdef Local* _local
     cdef Link* _links
     cdef Py_ssize_t _n, _n_links, _local_capacity, _link_capacity
-    # the direction of a step, and the labels that it moves
-    cdef double[::1] _direction
-    cdef unsigned char[::1] _waits
-    cdef int32_t[::1] _moving, _drawn, _group
+    # the direction of a step, and the labels that it moves; a subclass has the memory
+    cdef double* _direction
+    cdef unsigned char* _waits
+    cdef int32_t* _moving
+    cdef int32_t* _drawn
+    cdef int32_t* _group
     cdef Py_ssize_t _n_moving
 
     cdef double _gap(self) noexcept nogil

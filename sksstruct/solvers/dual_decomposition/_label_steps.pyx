@@ -11,8 +11,6 @@ false position. One step goes towards the target z for every group of labels tha
 reason to move together, and then one for every label alone, in both directions.
 """
 
-import numpy as np
-
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
@@ -29,11 +27,6 @@ cdef double ZERO = 1e-12
 
 cdef class LabelSteps:
     """Local labels, their links, and steps along lines."""
-
-    def __cinit__(self, model, alpha):
-        n = model.n_labels
-        self._moving, self._drawn, self._group = np.zeros((3, n), dtype=np.int32)
-        self._direction, self._waits = np.zeros(n), np.zeros(n, dtype=np.uint8)
 
     def __dealloc__(self):
         free(self._local)

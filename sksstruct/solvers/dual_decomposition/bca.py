@@ -10,7 +10,7 @@ from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.roles import factor_model
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
-from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
+from sksstruct.solvers.dual_decomposition.label_ascent import LabelAscent
 from sksstruct.utils._clock import check_clock
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks

@@ -1,0 +1,93 @@
+"""Ascent of the dual of label sets; `_label_ascent.pyx` states notation."""
+
+import numpy as np
+
+from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
+from sksstruct.solvers.dual_decomposition._label_ascent import LabelVisits
+
+
+class LabelAscent(LabelVisits):
+    """Probabilities of labels and pairs, and passes that improve them.
+
+    Parameters
+    ----------
+    model : BinaryFactorModel
+        The model; its weights are written.
+    alpha : float
+        Regularization.
+
+    Attributes
+    ----------
+    gap : float
+        Sum of the gaps of the examples visited since this was last set.
+    calls : int
+        Number of maximizations of the relaxation.
+    """
+
+    def __init__(self, model, alpha):
+        n_labels = model.n_labels
+        self._probabilities = np.empty((model.n_examples, n_labels))
+        integers = np.zeros((5, n_labels), dtype=np.int32)
+        # places of labels
+        integers[4] = -1
+        super().__init__(
+            model,
+            alpha,
+            LabelPairs(model.pairs, n_labels),
+            self._probabilities,
+            # scores are written by whole vectors
+            np.zeros(n_labels + 8),
+            np.zeros(n_labels),
+            np.zeros(n_labels, dtype=np.uint8),
+            integers,
+            np.zeros(model.n_pairs, dtype=np.int32),
+        )
+        # those at the start
+        self._observed = self._probabilities.copy()
+
+    def begin_pairs(self):
+        """Choose s for the labels found without pairs.
+
+        Each s lies between the limits that the labels set, and makes the weight of its
+        pair zero if possible. The objective then stays the same.
+        """
+        self.choose_pairs(np.zeros((3, self.model.n_pairs)))
+        self.load()
+
+    def load(self):
+        """Copy the weights of pairs from the model, and sum scores again."""
+        self.load_scores(self.model.scaling * self.model.pair_weights())
+
+    def expected_loss(self):
+        """Return sum_i p_i sum_j |q_j - y_j|, the linear term of the dual."""
+        missed = np.abs(self._probabilities - self._observed).sum(axis=1)
+        return float(self.model.example_weights @ missed)
+
+    def probabilities(self):
+        """Return q, of shape (n_examples, n_labels); for tests."""
+        return self._probabilities.copy()
+
+    def pair_probabilities(self):
+        """Return s, of shape (n_examples, n_pairs); for tests of few pairs."""
+        q = self._probabilities
+        first, second = self.model.pairs.T
+        # right for all but open pairs
+        out = np.ascontiguousarray(q[:, first] * q[:, second])
+        self.read_open(out)
+        return out
+
+    def hinge(self, first, last, values):
+        """Compute the relaxed hinge of examples at the current weights.
+
+        Parameters
+        ----------
+        first, last : int
+            The examples first <= i < last.
+        values : ndarray of shape (n_examples,)
+            Overwritten with their hinges.
+        """
+        # of this call: threads share only what they read, the scores of pairs too
+        oracle = ReducedRoofDual(self.graph)
+        unary = np.zeros(self.model.n_labels + 8)
+        states = np.zeros(self.model.n_labels, dtype=np.int32)
+        self.read_hinge(oracle, first, last, unary, states, values)
