@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sksstruct.solvers.partitioned import _lines, changes
+from sksstruct.solvers.partitioned import _lines, changes, lines
 from sksstruct.solvers.partitioned.changes import (
     SparseChange,
     TreeSum,
@@ -65,7 +65,7 @@ def test_a_sum_lacks_a_block(halves):
 
 
 def sparse_form(vector):
-    return SparseChange(*_lines.pack(vector), len(vector))
+    return SparseChange(*lines.pack(vector), len(vector))
 
 
 @given(
@@ -135,7 +135,7 @@ def test_what_was_changed_in_marked_rows_is_taken_back(seed, width, n_rows, cut)
     may = np.repeat(marks, width)[:size] * (rng.uniform(size=size) < 0.4)
     vector = origin + may * rng.normal(size=size)
     expected = 0.5 * (vector - origin)
-    change = SparseChange(*_lines.take_back(vector, origin, marks, 0.5, width), size)
+    change = SparseChange(*lines.take_back(vector, origin, marks, 0.5, width), size)
     assert np.array_equal(dense(change), expected)
     assert len(change.values) == np.count_nonzero(expected)
     assert np.array_equal(vector, origin) and not marks.any()

@@ -9,13 +9,16 @@ changes would be several times as long.
 Lines are read in ascending order and lie apart, so that they are asked for before they
 are needed. Sums of squares are kept in four lanes, entry k in lane k modulo 4: entries
 of zero, which one form of a vector has and another leaves out, make no difference.
-"""
 
-import numpy as np
+`lines.py` makes the arrays that are written to.
+"""
 
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int32s, const_uint8s, doubles, int32s, uint8s,
+)
 from sksstruct.utils._simd cimport sks_prefetch
 
 cdef enum:
@@ -98,16 +101,12 @@ cdef struct Reader:
     Py_ssize_t n_lines
 
 
-cdef Reader _reader(tuple arrays):
+cdef Reader _reader(arrays) except *:
     """Return a reader of the lines, masks and entries of a sparse vector."""
-    cdef const int32_t[::1] lines = arrays[0]
-    cdef const unsigned char[::1] masks = arrays[1]
-    cdef const double[::1] values = arrays[2]
     cdef Reader reader
-    reader.n_lines = lines.shape[0]
-    reader.lines, reader.masks, reader.values = NULL, NULL, NULL
-    if reader.n_lines:
-        reader.lines, reader.masks, reader.values = &lines[0], &masks[0], &values[0]
+    lines, masks, values = arrays
+    reader.lines, reader.masks = const_int32s(lines), const_uint8s(masks)
+    reader.values, reader.n_lines = const_doubles(values), len(lines)
     return reader
 
 
@@ -155,42 +154,23 @@ cdef inline unsigned int _next_sum(Reader* first, Reader* second, Py_ssize_t* nu
     return mask
 
 
-def merge(first, second):
-    """Return the sum of two sparse vectors.
-
-    Parameters
-    ----------
-    first, second : tuple of ndarray
-        Lines, masks and entries.
-
-    Returns
-    -------
-    lines, masks, values : ndarray
-        Lines, masks and entries of the sum.
-    """
+def merge(first, second, lines_, masks_, values_):
+    """Write the sum of two sparse vectors; return its numbers of lines and entries."""
     cdef Reader one = _reader(first), two = _reader(second)
-    # for all of both: what is left over is never written to
-    lines_ = np.empty(one.n_lines + two.n_lines, dtype=np.int32)
-    masks_ = np.empty(one.n_lines + two.n_lines, dtype=np.uint8)
-    values_ = np.empty(len(first[2]) + len(second[2]))
-    cdef int32_t[::1] lines = lines_
-    cdef unsigned char[::1] masks = masks_
-    cdef double[::1] values = values_
-    cdef Py_ssize_t n = 0, number = 0, n_values = 0
+    cdef int32_t* lines = int32s(lines_)
+    cdef unsigned char* masks = uint8s(masks_)
+    cdef double* values = doubles(values_)
+    cdef double* out = values
+    cdef Py_ssize_t n = 0, number = 0
     cdef unsigned int mask
-    cdef double* out
     cdef double[LINE] line
-    if not len(values_):
-        return lines_, masks_, values_
     with nogil:
-        out = &values[0]
         while one.n_lines or two.n_lines:
             mask = _next_sum(&one, &two, &number, line)
             lines[n], masks[n] = number, mask
             n += 1
             out = _append(mask, line, out)
-        n_values = out - &values[0]
-    return lines_[:n], masks_[:n], values_[:n_values]
+    return n, out - values
 
 
 cdef inline void add_line(const double* change, double* out, double* squares,
@@ -205,45 +185,22 @@ cdef inline void add_line(const double* change, double* out, double* squares,
             out[first + j] += change[first + j]
 
 
-def add_terms(double[::1] vector, first, second, double[::1] other, double factor):
-    """Add one or two sparse vectors to a vector, and a multiple to another.
+def add_terms(vector_, first, second, other, double factor, lines_, masks_):
+    """Add two sparse vectors to a vector, and a multiple to another, if there is one.
 
-    Parameters
-    ----------
-    vector : ndarray of shape (size,)
-        Changed in place.
-    first, second : tuple of ndarray
-        Lines, masks and entries; the second may be None.
-    other : ndarray of shape (size,) or None
-        Changed in place, unless None.
-    factor : float
-        Factor of the sum for `other`.
-
-    Returns
-    -------
-    lines, masks : ndarray
-        Where the sum has entries.
-    squares : float
-        Squared norm of the sum.
-    risen : float
-        Increase of the squared norm of the vector.
+    Writes where the sum has entries; returns the number of lines, the squared norm of
+    the sum, and the increase of the squared norm of the vector.
     """
-    cdef Reader one = _reader(first)
-    cdef Reader two = _reader((first[0][:0], first[1][:0], first[2][:0]))
-    if second is not None:
-        two = _reader(second)
-    lines_ = np.empty(one.n_lines + two.n_lines, dtype=np.int32)
-    masks_ = np.empty(one.n_lines + two.n_lines, dtype=np.uint8)
-    cdef int32_t[::1] lines = lines_
-    cdef unsigned char[::1] masks = masks_
+    cdef Reader one = _reader(first), two = _reader(second)
+    cdef double* vector = doubles(vector_)
+    cdef double* out_other = NULL if other is None else doubles(other)
+    cdef int32_t* lines = int32s(lines_)
+    cdef unsigned char* masks = uint8s(masks_)
     cdef Py_ssize_t n = 0, number = 0, k, place
     cdef unsigned int mask
     cdef double change
-    cdef double* out_other = NULL
     cdef double[LINE] line
     cdef double[LANES] squares, risen
-    if other is not None:
-        out_other = &other[0]
     with nogil:
         for k in range(LANES):
             squares[k] = risen[k] = 0.0
@@ -273,11 +230,10 @@ def add_terms(double[::1] vector, first, second, double[::1] other, double facto
                 vector[place] += change
                 if out_other != NULL:
                     out_other[place] += factor * change
-    return lines_[:n], masks_[:n], _total(squares), _total(risen)
+    return n, _total(squares), _total(risen)
 
 
-def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
-              double factor):
+def add_dense(vector_, change_, other, double factor):
     """Do what `add_terms` does, with a dense vector.
 
     Returns
@@ -285,12 +241,11 @@ def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
     squares, risen : float
         As in `add_terms`, with the same bits.
     """
-    cdef Py_ssize_t size = vector.shape[0], whole = size - size % LINE, k, j
-    cdef double* out_other = NULL
+    cdef double* vector = doubles(vector_)
+    cdef const double* change = const_doubles(change_)
+    cdef double* out_other = NULL if other is None else doubles(other)
+    cdef Py_ssize_t size = len(vector_), whole = size - size % LINE, k, j
     cdef double[LANES] squares, risen
-    # a range of a short vector may be empty
-    if other is not None and size > 0:
-        out_other = &other[0]
     with nogil:
         for j in range(LANES):
             squares[j] = risen[j] = 0.0
@@ -308,21 +263,14 @@ def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
 
 # ---- dense vectors and sparse ones ----
 
-cdef object _marked(const unsigned char[::1] marks):
-    """Return the numbers of the rows that are marked, with the lock released."""
-    cdef Py_ssize_t n_marks = marks.shape[0], n = 0, r
+def count_marks(marks_):
+    """Return the number of rows that are marked."""
+    cdef const unsigned char* marks = const_uint8s(marks_)
+    cdef Py_ssize_t n_marks = len(marks_), n = 0, r
     with nogil:
         for r in range(n_marks):
             n += marks[r]
-    found = np.empty(n, dtype=np.int32)
-    cdef int32_t[::1] rows = found
-    n = 0
-    with nogil:
-        for r in range(n_marks):
-            if marks[r]:
-                rows[n] = r
-                n += 1
-    return found
+    return n
 
 
 cdef inline unsigned int _take_line(double* changed, const double* before,
@@ -344,45 +292,30 @@ cdef inline unsigned int _take_line(double* changed, const double* before,
     return mask
 
 
-def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] marks,
-              double factor, Py_ssize_t width):
-    """Return the changes in marked rows; reset these rows and the marks.
+def take_back(vector_, origin_, marks_, double factor, Py_ssize_t width, rows_, lines_,
+              masks_, values_):
+    """Write the changes in marked rows; reset these rows and the marks.
 
-    Parameters
-    ----------
-    vector, origin : ndarray of shape (size,)
-        They differ in lines that overlap with marked rows, and are equal afterwards.
-    marks : ndarray of uint8
-        1 for marked rows; zero afterwards.
-    factor : float
-        Factor of the changes.
-    width : int
-        Length of the rows.
-
-    Returns
-    -------
-    lines, masks, values : ndarray
-        factor * (vector - origin), as a sparse vector.
+    The vector and its origin differ in lines that overlap with marked rows. The numbers
+    of the rows are written as well. Returns the numbers of lines and entries.
     """
-    found = _marked(marks)
-    cdef const int32_t[::1] rows = found
-    cdef Py_ssize_t n_rows = rows.shape[0], size = vector.shape[0]
-    cdef Py_ssize_t most = n_rows * (width // LINE + 2), r, place, end
-    cdef Py_ssize_t last = -1, n = 0, n_values = 0
-    # what is left over is never written to
-    lines_ = np.empty(most, dtype=np.int32)
-    masks_ = np.empty(most, dtype=np.uint8)
-    values_ = np.empty(min(most * LINE, size))
-    cdef int32_t[::1] lines = lines_
-    cdef unsigned char[::1] masks = masks_
-    cdef double[::1] values = values_
+    cdef double* vector = doubles(vector_)
+    cdef const double* origin = const_doubles(origin_)
+    cdef unsigned char* marks = uint8s(marks_)
+    cdef int32_t* rows = int32s(rows_)
+    cdef int32_t* lines = int32s(lines_)
+    cdef unsigned char* masks = uint8s(masks_)
+    cdef double* values = doubles(values_)
+    cdef double* out = values
+    cdef Py_ssize_t n_marks = len(marks_), n_rows = 0, size = len(vector_)
+    cdef Py_ssize_t r, place, end, last = -1, n = 0
     cdef unsigned int mask
-    cdef double* out
     cdef double[LINE] line
-    if not n_rows:
-        return lines_[:0], masks_[:0], values_[:0]
     with nogil:
-        out = &values[0]
+        for r in range(n_marks):
+            if marks[r]:
+                rows[n_rows] = r
+                n_rows += 1
         for r in range(n_rows):
             if r + AHEAD < n_rows:
                 place = rows[r + AHEAD] * width
@@ -402,20 +335,16 @@ def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] m
                     lines[n], masks[n] = last, mask
                     n += 1
                     out = _append(mask, line, out)
-        n_values = out - &values[0]
-    return lines_[:n], masks_[:n], values_[:n_values]
+    return n, out - values
 
 
-def pack(const double[::1] vector):
-    """Return the lines, masks and entries of a dense vector."""
-    cdef Py_ssize_t size = vector.shape[0], n_lines = (size + LINE - 1) // LINE
-    cdef Py_ssize_t n = 0, n_values = 0, first, k
-    lines_ = np.empty(n_lines, dtype=np.int32)
-    masks_ = np.empty(n_lines, dtype=np.uint8)
-    values_ = np.empty(size)
-    cdef int32_t[::1] lines = lines_
-    cdef unsigned char[::1] masks = masks_
-    cdef double[::1] values = values_
+def pack(vector_, lines_, masks_, values_):
+    """Write a dense vector as a sparse one; return its numbers of lines and entries."""
+    cdef const double* vector = const_doubles(vector_)
+    cdef int32_t* lines = int32s(lines_)
+    cdef unsigned char* masks = uint8s(masks_)
+    cdef double* values = doubles(values_)
+    cdef Py_ssize_t size = len(vector_), n = 0, n_values = 0, first, k
     cdef unsigned int mask
     with nogil:
         for first in range(0, size, 8):
@@ -428,12 +357,13 @@ def pack(const double[::1] vector):
             if mask:
                 lines[n], masks[n] = first // LINE, mask
                 n += 1
-    return lines_[:n], masks_[:n], values_[:n_values]
+    return n, n_values
 
 
-def add_to(double[::1] vector, *arrays):
+def add_to(vector_, *arrays):
     """Add a sparse vector to a dense one, in place."""
     cdef Reader rest = _reader(arrays)
+    cdef double* vector = doubles(vector_)
     cdef unsigned int mask
     cdef double* out
     with nogil:
@@ -448,36 +378,34 @@ def add_to(double[::1] vector, *arrays):
 
 # ---- some entries of a vector ----
 
-def count(const unsigned char[::1] masks):
+def count(masks_):
     """Return the number of entries."""
-    cdef Py_ssize_t total = 0, n
+    cdef const unsigned char* masks = const_uint8s(masks_)
+    cdef Py_ssize_t total = 0, n, n_lines = len(masks_)
     with nogil:
-        for n in range(masks.shape[0]):
+        for n in range(n_lines):
             total += BITS[masks[n]]
     return total
 
 
-def take(const double[::1] vector, const int32_t[::1] lines,
-         const unsigned char[::1] masks):
-    """Return some entries of a vector."""
-    cdef Py_ssize_t n_lines = lines.shape[0], n
-    values_ = np.empty(count(masks))
-    cdef double[::1] values = values_
-    cdef double* out
-    if not n_lines:
-        return values_
+def take(vector_, lines_, masks_, values_):
+    """Write some entries of a vector."""
+    cdef const double* vector = const_doubles(vector_)
+    cdef const int32_t* lines = const_int32s(lines_)
+    cdef const unsigned char* masks = const_uint8s(masks_)
+    cdef double* out = doubles(values_)
+    cdef Py_ssize_t n_lines = len(lines_), n
     with nogil:
-        out = &values[0]
         for n in range(n_lines):
             if n + AHEAD < n_lines:
                 sks_prefetch(&vector[_place(lines[n + AHEAD])], sizeof(double))
             out = _append(masks[n], &vector[_place(lines[n])], out)
-    return values_
 
 
-def put(double[::1] vector, *arrays):
+def put(vector_, *arrays):
     """Write some entries of a vector, in place."""
     cdef Reader rest = _reader(arrays)
+    cdef double* vector = doubles(vector_)
     with nogil:
         while rest.n_lines:
             if rest.n_lines > AHEAD:
@@ -488,9 +416,12 @@ def put(double[::1] vector, *arrays):
             _skip(&rest)
 
 
-def copy_lines(const double[::1] source, double[::1] target, const int32_t[::1] lines):
+def copy_lines(source_, target_, lines_):
     """Copy some lines from one vector to another."""
-    cdef Py_ssize_t n_lines = lines.shape[0], size = source.shape[0], n, place
+    cdef const double* source = const_doubles(source_)
+    cdef double* target = doubles(target_)
+    cdef const int32_t* lines = const_int32s(lines_)
+    cdef Py_ssize_t n_lines = len(lines_), size = len(source_), n, place
     with nogil:
         for n in range(n_lines):
             if n + AHEAD < n_lines:

@@ -24,14 +24,10 @@ from sksstruct.solvers.frank_wolfe.exported import resume, snapshot
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned._lines import copy_lines
-from sksstruct.solvers.partitioned.changes import (
-    LINE,
-    SparseChange,
-    compress,
-    marked,
-)
+from sksstruct.solvers.partitioned.changes import SparseChange, compress, marked
 from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.partitioned.gradients import GradientBlock
+from sksstruct.solvers.partitioned.lines import LINE
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 from sksstruct.utils.entries import Entries

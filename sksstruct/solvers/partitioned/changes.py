@@ -12,20 +12,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from sksstruct.solvers.partitioned._lines import (
-    add_dense,
+from sksstruct.solvers.partitioned._lines import add_dense, add_to, count, put
+from sksstruct.solvers.partitioned.lines import (
+    LINE,
     add_terms,
-    add_to,
-    count,
     merge,
     pack,
-    put,
     take,
     take_back,
 )
 
-# Entries of a line, as in the kernels.
-LINE = 8
 # Vectors are sent as they are if the sparse form takes this share of their memory.
 SPARSE_BELOW = 0.5
 # Entries from which on a vector is long.
