@@ -17,15 +17,17 @@ Factors are numbered: variables first, then pairs. What belongs to their active 
 lies in flat arrays, those of a factor from its offset on.
 """
 
-import numpy as np
-
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcmp, memcpy, memset
 
 from sksstruct.models.protocols._factors cimport FactorModel, Outcome
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes, PairEnd, activate_label, fit_ends,
 )
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState, pair_gain
+from sksstruct.utils._memory cimport resize
+from sksstruct.utils._pointers cimport const_doubles
 
 
 cdef class AwayGDMMState(GDMMState):
@@ -37,30 +39,50 @@ cdef class AwayGDMMState(GDMMState):
         Number of bases with a coefficient.
     """
 
-    # a row for each basis: the place of its outcome among those of each factor
-    cdef int32_t[:, ::1] _bases
-    cdef double[::1] _coefficients
     cdef readonly Py_ssize_t n_bases
+    cdef Py_ssize_t _n_factors, _capacity, _gains_capacity
+    # a row for each basis: the place of its outcome among those of each factor
+    cdef int32_t* _bases
+    cdef double* _coefficients
     # the basis of the best outcomes
-    cdef int32_t[::1] _best
+    cdef int32_t* _best
     # of active outcomes: where those of a factor begin, gains, and the direction
-    cdef Py_ssize_t[::1] _offsets
-    cdef double[::1] _gains, _direction
+    cdef Py_ssize_t* _offsets
+    cdef double* _gains
+    cdef double* _direction
 
-    def __init__(self, FactorModel model, double alpha, double rho):
-        n_factors = model.n_variables + model.n_pairs
-        # rows for the first few bases; every step may need one more
-        self._bases = np.zeros((8, n_factors), dtype=np.int32)
-        self._coefficients = np.zeros(8)
+    def __cinit__(self, FactorModel model, alpha, rho):
+        self._n_factors = model.n_variables + model.n_pairs
+        self._reserve_bases(8)
         # the one basis of the observed outcomes, which are the first of their factors
+        memset(self._bases, 0, self._n_factors * sizeof(int32_t))
         self._coefficients[0] = 1.0
         self.n_bases = 1
-        self._best = np.zeros(n_factors, dtype=np.int32)
-        self._offsets = np.zeros(n_factors + 1, dtype=np.intp)
-        self._gains, self._direction = np.zeros(n_factors), np.zeros(n_factors)
+        resize(<void**> &self._best, self._n_factors * sizeof(int32_t))
+        resize(<void**> &self._offsets, (self._n_factors + 1) * sizeof(Py_ssize_t))
 
-    def away_step(self, const double[::1] parts, bint linear):
+    def __dealloc__(self):
+        free(self._bases)
+        free(self._coefficients)
+        free(self._best)
+        free(self._offsets)
+        free(self._gains)
+        free(self._direction)
+
+    cdef int _reserve_bases(self, Py_ssize_t n) except -1:
+        """Make room for n bases."""
+        resize(<void**> &self._bases, n * self._n_factors * sizeof(int32_t))
+        resize(<void**> &self._coefficients, n * sizeof(double))
+        self._capacity = n
+        return 0
+
+    cdef int32_t* _basis(self, Py_ssize_t basis) noexcept nogil:
+        """Return the row of a basis."""
+        return self._bases + basis * self._n_factors
+
+    def away_step(self, parts_, bint linear):
         """Take steps until one does not drop a basis; see `GDMMState.visit`."""
+        cdef const double* parts = const_doubles(parts_)
         self._square_moved = 0.0
         # it ends soon: each drop step takes a basis that a step before it has added
         while self._one_step(parts, linear):
@@ -101,7 +123,7 @@ cdef class AwayGDMMState(GDMMState):
 
     # ---- one step ----
 
-    cdef bint _one_step(self, const double[::1] parts, bint linear) except -1:
+    cdef bint _one_step(self, const double* parts, bint linear) except -1:
         """Make one step; whether it dropped a basis."""
         cdef Py_ssize_t worst
         cdef double current, towards_slope, away_slope, share
@@ -109,12 +131,12 @@ cdef class AwayGDMMState(GDMMState):
         # outcome of a factor is among its active ones
         self._find_labels(parts)
         self._find_pairs(linear)
-        self._compute_gains()
+        self._compute_gains(True)
         # slopes along d_F and d_A of (17), gains being falls of the objective
         current = self._mean_gain()
         worst = self._worst_basis()
         towards_slope = self._basis_gain(self._best) - current
-        away_slope = current - self._basis_gain(self._bases[worst])
+        away_slope = current - self._basis_gain(self._basis(worst))
         self.block_gap = towards_slope
         # the last basis stays: there is nowhere to go from it but towards another
         if towards_slope >= away_slope or self.n_bases == 1:
@@ -125,7 +147,7 @@ cdef class AwayGDMMState(GDMMState):
         # c (1 + step) - step
         share = self._coefficients[worst]
         share = share / (1.0 - share) if share < 1.0 else 0.0
-        self._aim(self._bases[worst], -1.0)
+        self._aim(self._basis(worst), -1.0)
         return self._step_away(worst, self._search_line(away_slope, share), share)
 
     cdef double _search_line(self, double slope, double longest) except -1.0:
@@ -168,7 +190,9 @@ cdef class AwayGDMMState(GDMMState):
             return False
         # a drop step: the last basis takes the place of the one that is left
         self.n_bases -= 1
-        np.asarray(self._bases)[worst] = self._bases[self.n_bases]
+        if worst != self.n_bases:
+            memcpy(self._basis(worst), self._basis(self.n_bases),
+                   self._n_factors * sizeof(int32_t))
         self._coefficients[worst] = self._coefficients[self.n_bases]
         # rounding must not add up over many steps
         for basis in range(self.n_bases):
@@ -180,25 +204,24 @@ cdef class AwayGDMMState(GDMMState):
     cdef int _add_basis(self, double coefficient) except -1:
         """Add to the coefficient of the best basis, which may be new."""
         cdef Py_ssize_t n = self.n_bases, known
-        best = np.asarray(self._best)
+        cdef size_t n_bytes = self._n_factors * sizeof(int32_t)
         # places do not change, as no outcome leaves here: rows can be compared
-        same = np.flatnonzero((np.asarray(self._bases)[:n] == best).all(axis=1))
-        # at most one, as a basis is added only if it is not there
-        if len(same):
-            known = same[0]
-            self._coefficients[known] += coefficient
-            return 0
-        if n == self._bases.shape[0]:
-            self._bases = np.concatenate([self._bases, np.zeros_like(self._bases)])
-            self._coefficients = np.concatenate([self._coefficients, np.zeros(n)])
-        np.asarray(self._bases)[n] = best
+        for known in range(n):
+            # at most one, as a basis is added only if it is not there
+            if not memcmp(self._basis(known), self._best, n_bytes):
+                self._coefficients[known] += coefficient
+                return 0
+        # every step may need one more
+        if n == self._capacity:
+            self._reserve_bases(2 * n)
+        memcpy(self._basis(n), self._best, n_bytes)
         self._coefficients[n] = coefficient
         self.n_bases += 1
         return 0
 
     # ---- oracles and gains ----
 
-    cdef int _find_labels(self, const double[::1] parts) except -1 nogil:
+    cdef int _find_labels(self, const double* parts) except -1 nogil:
         """Activate labels that are better than the active ones of their variable."""
         cdef Py_ssize_t variable
         cdef ActiveLabels* labels
@@ -235,8 +258,8 @@ cdef class AwayGDMMState(GDMMState):
                 self._activate_pair(pair, &outcome)
         return 0
 
-    cdef int _compute_gains(self) except -1:
-        """Compute gains of active outcomes, times p_i, and the best of each factor."""
+    cdef int _compute_gains(self, bint find_best) except -1:
+        """Compute gains of active outcomes, times p_i; find the best of each factor."""
         cdef Py_ssize_t n = self.model.n_variables, i, variable, pair, k
         cdef ActiveOutcomes* outcomes
         cdef double weight
@@ -251,7 +274,8 @@ cdef class AwayGDMMState(GDMMState):
                 self._variable_gains(variable, gains)
                 for k in range(self._labels[variable].size):
                     gains[k] *= weight
-                self._best[variable] = argmax(self._labels[variable].size, gains)
+                if find_best:
+                    self._best[variable] = argmax(self._labels[variable].size, gains)
             for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
                 outcomes = &self._outcomes[pair]
                 self._load_pair(pair)
@@ -259,20 +283,23 @@ cdef class AwayGDMMState(GDMMState):
                 # the scratch holds one pair at a time
                 for k in range(outcomes.size):
                     gains[k] = weight * pair_gain(&self._scratch, outcomes, k)
-                self._best[n + pair] = argmax(outcomes.size, gains)
+                if find_best:
+                    self._best[n + pair] = argmax(outcomes.size, gains)
         return 0
 
     cdef int _set_offsets(self) except -1:
         """Lay out the flat arrays, which grow where outcomes came in."""
         cdef Py_ssize_t n = self.model.n_variables, total = 0, factor
-        for factor in range(n + self.model.n_pairs):
+        for factor in range(self._n_factors):
             self._offsets[factor] = total
             total += (self._labels[factor].size if factor < n
                       else self._outcomes[factor - n].size)
-        self._offsets[n + self.model.n_pairs] = total
+        self._offsets[self._n_factors] = total
         # never within a step, when the direction is in use and no outcome comes in
-        if self._gains.shape[0] < total:
-            self._gains, self._direction = np.zeros(2 * total), np.zeros(2 * total)
+        if self._gains_capacity < total:
+            resize(<void**> &self._gains, 2 * total * sizeof(double))
+            resize(<void**> &self._direction, 2 * total * sizeof(double))
+            self._gains_capacity = 2 * total
         return 0
 
     cdef double* _distribution(self, Py_ssize_t factor) noexcept nogil:
@@ -280,33 +307,33 @@ cdef class AwayGDMMState(GDMMState):
         cdef Py_ssize_t n = self.model.n_variables
         return self._labels[factor].q if factor < n else self._outcomes[factor - n].q
 
-    cdef double _basis_gain(self, const int32_t[::1] basis) noexcept nogil:
+    cdef double _basis_gain(self, const int32_t* basis) noexcept nogil:
         """Return what the outcomes of a basis gain."""
         cdef Py_ssize_t factor
         cdef double total = 0.0
         # the gradient has a part for each factor, and a basis picks one entry of it
-        for factor in range(basis.shape[0]):
+        for factor in range(self._n_factors):
             total += self._gains[self._offsets[factor] + basis[factor]]
         return total
 
     cdef Py_ssize_t _worst_basis(self) noexcept nogil:
         """Return the basis that gains least (16), the first of several."""
         cdef Py_ssize_t basis, worst = 0
-        cdef double gain, least = self._basis_gain(self._bases[0])
+        cdef double gain, least = self._basis_gain(self._bases)
         # computed anew: every step changes the gains of all bases
         for basis in range(1, self.n_bases):
-            gain = self._basis_gain(self._bases[basis])
+            gain = self._basis_gain(self._basis(basis))
             if gain < least:
                 worst, least = basis, gain
         return worst
 
     cdef double _mean_gain(self) noexcept nogil:
         """Return what the outcomes gain on average, under the distributions."""
-        cdef Py_ssize_t factor, k, n_factors = self._offsets.shape[0] - 1
+        cdef Py_ssize_t factor, k
         cdef double total = 0.0
         cdef double* q
         cdef double* gains
-        for factor in range(n_factors):
+        for factor in range(self._n_factors):
             q = self._distribution(factor)
             gains = &self._gains[self._offsets[factor]]
             # what every outcome gains counts by its weight: <gradient, point>
@@ -316,12 +343,12 @@ cdef class AwayGDMMState(GDMMState):
 
     # ---- moves ----
 
-    cdef void _aim(self, const int32_t[::1] basis, double sign) noexcept nogil:
+    cdef void _aim(self, const int32_t* basis, double sign) noexcept nogil:
         """Let the direction lead to a basis for sign 1, from it for sign -1."""
-        cdef Py_ssize_t factor, k, n_factors = self._offsets.shape[0] - 1
+        cdef Py_ssize_t factor, k
         cdef double* q
         cdef double* direction
-        for factor in range(n_factors):
+        for factor in range(self._n_factors):
             q = self._distribution(factor)
             direction = &self._direction[self._offsets[factor]]
             for k in range(self._offsets[factor + 1] - self._offsets[factor]):
@@ -329,7 +356,7 @@ cdef class AwayGDMMState(GDMMState):
 
     cdef double _slope(self) noexcept nogil:
         """Return how fast the objective falls along the direction."""
-        cdef Py_ssize_t k, total = self._offsets[self._offsets.shape[0] - 1]
+        cdef Py_ssize_t k, total = self._offsets[self._n_factors]
         cdef double slope = 0.0
         for k in range(total):
             slope += self._direction[k] * self._gains[k]
@@ -344,9 +371,7 @@ cdef class AwayGDMMState(GDMMState):
         self._move_distributions(1.0)
         # the gains at the end of the step are those of no iterate: the best of the
         # point where the step began is still needed
-        best = np.array(self._best)
-        self._compute_gains()
-        np.asarray(self._best)[:] = best
+        self._compute_gains(False)
         return before - self._slope()
 
     cdef int _go_back_to(self, double step) except -1:
