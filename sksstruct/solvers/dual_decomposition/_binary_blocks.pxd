@@ -34,8 +34,10 @@ cdef class BinaryBlocks:
 
     # of all examples
     cdef ActivePairs* _active_pairs
-    cdef double[:, ::1] _probabilities
-    cdef unsigned char[:, ::1] _have_moved
+    cdef double* _probabilities
+    cdef unsigned char* _have_moved
+    # the arrays that are pointed to
+    cdef tuple _owned
 
     # of the example that is visited: C_i, q, whether labels have moved, were observed
     cdef Py_ssize_t _example
@@ -48,13 +50,17 @@ cdef class BinaryBlocks:
     # and of its labels: scores; sums over inactive pairs of what they make the label
     # gain, and the number that is tied to it; sums over active pairs of
     # lambda + 2 rho a, and their number; labels that had moved when the visit began
-    cdef double[::1] _score, _inactive_gain, _message_sum
-    cdef int32_t[::1] _n_tied, _n_active_pairs, _movers
+    cdef double* _score
+    cdef double* _inactive_gain
+    cdef double* _message_sum
+    cdef int32_t* _n_tied
+    cdef int32_t* _n_active_pairs
+    cdef int32_t* _movers
     cdef Py_ssize_t _n_movers
 
     # the last example in which each pair was seen to be active: a mark that needs not
     # be taken back when the next example is visited
-    cdef int32_t[::1] _active_in
+    cdef int32_t* _active_in
 
     cdef void _begin_example(self, Py_ssize_t i) noexcept nogil
     cdef int _step_labels_alone(self) except -1 nogil

@@ -31,8 +31,6 @@ pair one label has not moved, and fixes what the pair does, s = q_j y_k. The pai
 the curvature along q_j.
 """
 
-import numpy as np
-
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
@@ -41,6 +39,7 @@ from sksstruct.solvers.dual_decomposition._pair_step cimport step_pair
 from sksstruct.solvers.dual_decomposition._residuals cimport Residuals, add_residual
 from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport const_intps, doubles, int32s, uint8s
 
 # Least curvature of a label, in units of C_i: one without features and pairs goes all
 # the way to where it gains.
@@ -50,46 +49,30 @@ cdef double LEAST_CURVATURE = 1e-9
 cdef class BinaryBlocks:
     """Probabilities of labels, active pairs and their multipliers, and steps for them.
 
-    Parameters
-    ----------
-    model : BinaryFactorModel
-        The model; its weights are written.
-    alpha, rho : float
-        See `GDMMState`.
-
-    Attributes
-    ----------
-    ignore : float
-        Gains below this do not move a label, and scores below this do not activate a
-        pair.
-    block_gap, primal_residual, dual_residual : float
-        See `GDMMState`.
-    infeasibility : float
-        Mean distance between the marginals of active pairs and the probabilities of
-        their labels, in the last pass.
-    calls : int
-        Number of visits of labels and pairs.
-    n_active : int
-        Number of active pairs in all examples.
+    `binary_state.py` states what is public, and makes the arrays.
     """
 
-    def __cinit__(self, BinaryFactorModel model, double alpha, double rho):
-        cdef Py_ssize_t n = model.n_examples, L = model.n_labels
+    def __init__(self, BinaryFactorModel model, double alpha, double rho,
+                 probabilities, have_moved, score, sums, counts, active_in):
+        cdef Py_ssize_t L = model.n_labels, i, label
         self.model, self.alpha, self.rho = model, alpha, rho
-        self._active_pairs = <ActivePairs*> calloc(n + 1, sizeof(ActivePairs))
+        self._active_pairs = <ActivePairs*> calloc(
+            model.n_examples + 1, sizeof(ActivePairs))
         if self._active_pairs == NULL:
             raise MemoryError()
+        self._probabilities = doubles(probabilities)
+        self._have_moved = uint8s(have_moved)
+        self._score = doubles(score)
+        self._inactive_gain = doubles(sums)
+        self._message_sum = self._inactive_gain + L
+        self._n_tied = int32s(counts)
+        self._n_active_pairs, self._movers = self._n_tied + L, self._n_tied + 2 * L
+        self._active_in = int32s(active_in)
+        self._owned = probabilities, have_moved, score, sums, counts, active_in
         # at the observed labels every w is zero
-        self._probabilities = np.array(model._y_true, dtype=np.float64)
-        self._have_moved = np.zeros((n, L), dtype=np.uint8)
-        # the last vector may end behind the last label
-        self._score, self._inactive_gain = np.zeros(L + VECTOR), np.zeros(L)
-        self._message_sum = np.zeros(L)
-        self._n_tied = np.zeros(L, dtype=np.int32)
-        self._n_active_pairs = np.zeros(L, dtype=np.int32)
-        self._movers = np.zeros(L + 1, dtype=np.int32)
-        # one too many, so that no pairs at all are no empty buffer
-        self._active_in = np.zeros(model.n_pairs + 1, dtype=np.int32)
+        for i in range(model.n_examples):
+            for label in range(L):
+                self._probabilities[i * L + label] = model._y_true[i, label]
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -103,26 +86,27 @@ cdef class BinaryBlocks:
         # pointers into the rows of the example, which many short loops read
         self._example = i
         self._C = self.model._example_weights[i] / self.alpha
-        self._q = &self._probabilities[i, 0]
-        self._moved = &self._have_moved[i, 0]
+        self._q = self._probabilities + i * self.model.n_labels
+        self._moved = self._have_moved + i * self.model.n_labels
         self._y_true = &self.model._y_true[i, 0]
         self._active = &self._active_pairs[i]
 
     # ---- labels alone ----
 
-    def visit_alone(self, const Py_ssize_t[::1] order):
+    def visit_alone(self, order_):
         """Make one pass without pairs: a support vector machine for each label.
 
         Parameters
         ----------
-        order : ndarray of shape (n,), intp
+        order_ : ndarray of shape (n,), intp
             Examples.
         """
-        cdef Py_ssize_t k
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef Py_ssize_t k, n = len(order_)
         cdef Clock clock = Clock()
         self.block_gap = 0.0
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 if clock.late():
                     break
                 self._begin_example(order[k])
@@ -136,7 +120,7 @@ cdef class BinaryBlocks:
         cdef double least = LEAST_CURVATURE * self._C, gain, q
         curvature = curvature if curvature > least else least
         # all scores at once, as the labels do not depend on each other
-        self.model.label_scores(self._example, 0, L, &self._score[0])
+        self.model.label_scores(self._example, 0, L, self._score)
         self.calls += L
         for label in range(L):
             gain = self._score[label] + (-1.0 if self._y_true[label] else 1.0)
@@ -343,26 +327,14 @@ cdef class BinaryBlocks:
 
     # ---- the dual ----
 
-    def expected_loss(self):
-        """Return sum_i p_i sum_j |q_j - y_j|."""
-        q, y_true = np.asarray(self._probabilities), np.asarray(self.model._y_true)
-        return float(self.model.example_weights @ np.abs(q - y_true).sum(axis=1))
-
-    def feasible_changes(self):
-        """Return changes of the weights of pairs that make them agree with labels.
-
-        Returns
-        -------
-        changes : ndarray of shape (n_pairs,)
-            Sums over the examples.
-        """
+    def add_feasible_changes(self, changes_):
+        """Add changes of the weights of pairs that make them agree with labels."""
+        cdef double* changes = doubles(changes_)
         cdef Py_ssize_t i
-        cdef double[::1] changes = np.zeros(self.model.n_pairs + 1)
         with nogil:
             for i in range(self.model.n_examples):
                 self._begin_example(i)
-                self._add_changes(&changes[0])
-        return np.asarray(changes)[:self.model.n_pairs]
+                self._add_changes(changes)
 
     cdef void _add_changes(self, double* changes) noexcept nogil:
         """Count how far the nearest s that the labels allow is from that of pairs."""

@@ -14,43 +14,37 @@ To pay for a score is to have a multiplier against it: the multipliers of a new 
 what its labels can pay, so that a pair whose score does not matter stays where it is.
 """
 
-import numpy as np
-
-cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from sksstruct.models.protocols._factors cimport BinaryFactorModel, pair_score
+from sksstruct.models.protocols._factors cimport pair_score
 from sksstruct.solvers.dual_decomposition._binary_blocks cimport (
     VECTOR, ActivePair, BinaryBlocks, change_weight, is_active, label_gain,
 )
 from sksstruct.solvers.dual_decomposition._residuals cimport Residuals, relative_norm
 from sksstruct.utils._clock cimport Clock
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int32s, const_intps, doubles,
+)
 
 
-@cython.final
-cdef class BinaryGDMMState(BinaryBlocks):
-    """State of Algorithm 3 on labels and pairs of them; see `BinaryBlocks`."""
+cdef class BinaryVisits(BinaryBlocks):
+    """Visits of Algorithm 3; see `BinaryGDMMState`."""
 
-    # pairs with a positive score, descending; sums of a label's negative scores; what
-    # labels can pay
-    cdef int32_t[::1] _positive_pairs
-    cdef double[::1] _negative_sum, _budget
-
-    def __init__(self, BinaryFactorModel model, double alpha, double rho):
-        self._budget = np.zeros(model.n_labels)
+    # of one pass: pairs with a positive score, descending; sums of a label's negative
+    # scores; what labels can pay
+    cdef const int32_t* _positive_pairs
+    cdef Py_ssize_t _n_positive
+    cdef const double* _negative_sum
+    cdef double* _budget
 
     # ---- the first pairs, and those that came in too early ----
 
-    def begin_pairs(self):
-        """Activate the pairs of labels that are observed or have moved so far.
-
-        Each s lies between the limits that the labels set, and makes the weight of its
-        pair zero if possible. The objective then stays the same.
-        """
+    def activate_first(self, sums_):
+        """Activate the first pairs; sums, of shape (3, n_pairs), are zero."""
         # for each pair sums of the least, the most and the observed s, times C_i and
         # the feature: the parts of its weight
-        cdef double[:, ::1] sums = np.zeros((3, self.model.n_pairs + 1))
+        cdef double* sums = doubles(sums_)
         cdef Py_ssize_t i
         with nogil:
             # a weight is a sum over all examples, so that all are counted first
@@ -68,7 +62,7 @@ cdef class BinaryGDMMState(BinaryBlocks):
         for label in range(self.model.n_labels):
             self._moved[label] = self._q[label] != self._y_true[label]
 
-    cdef int _begin(self, double[:, ::1] sums, bint activate) except -1 nogil:
+    cdef int _begin(self, double* sums, bint activate) except -1 nogil:
         """Count, or activate, the pairs of labels that may both be on."""
         cdef Py_ssize_t label, neighbor, k
         cdef int32_t pair
@@ -89,25 +83,27 @@ cdef class BinaryGDMMState(BinaryBlocks):
                     self._count_pair(sums, pair, label, neighbor)
         return 0
 
-    cdef void _count_pair(self, double[:, ::1] sums, int32_t pair, Py_ssize_t label,
+    cdef void _count_pair(self, double* sums, int32_t pair, Py_ssize_t label,
                           Py_ssize_t neighbor) noexcept nogil:
         """Add the least, the most and the observed s of a pair to the sums."""
         cdef double C = self._C * self.model.scaling, low, high
+        cdef Py_ssize_t n = self.model.n_pairs
         limits(self._q[label], self._q[neighbor], &low, &high)
-        sums[0, pair] += C * low
-        sums[1, pair] += C * high
-        sums[2, pair] += C * (self._y_true[label] * self._y_true[neighbor])
+        sums[pair] += C * low
+        sums[n + pair] += C * high
+        sums[2 * n + pair] += C * (self._y_true[label] * self._y_true[neighbor])
 
-    cdef int _begin_pair(self, double[:, ::1] sums, int32_t pair, Py_ssize_t label,
+    cdef int _begin_pair(self, double* sums, int32_t pair, Py_ssize_t label,
                          Py_ssize_t neighbor) except -1 nogil:
         """Activate a pair at an s; over all examples these sum to the observed ones."""
         cdef double observed = self._y_true[label] * self._y_true[neighbor]
-        cdef double low, high, both, share = sums[2, pair] - sums[0, pair]
+        cdef Py_ssize_t n = self.model.n_pairs
+        cdef double low, high, both, share = sums[2 * n + pair] - sums[pair]
         limits(self._q[label], self._q[neighbor], &low, &high)
         # the same part of every example's range; an end of it where the observed sum is
         # outside, or infinity says that no example has a range
         if share > 0.0:
-            share /= sums[1, pair] - sums[0, pair]
+            share /= sums[n + pair] - sums[pair]
         share = 0.0 if share < 0.0 else (1.0 if share > 1.0 else share)
         both = low + share * (high - low)
         change_weight(self, pair, both - observed)
@@ -151,35 +147,26 @@ cdef class BinaryGDMMState(BinaryBlocks):
 
     # ---- one pass ----
 
-    def visit(self, const Py_ssize_t[::1] order, const double[::1] parts,
-              Py_ssize_t n_parts, Py_ssize_t most, double eta):
-        """Make one pass over examples, and update the multipliers.
-
-        Parameters
-        ----------
-        order : ndarray of shape (n,), intp
-            Examples.
-        parts : ndarray of shape (n_examples,)
-            The part of the labels that each visit scores, as a number in [0, 1).
-        n_parts : int
-            Number of parts.
-        most : int
-            Largest number of pairs with a positive score that a visit activates.
-        eta : float
-            Step of the multipliers in units of rho.
-        """
-        cdef Py_ssize_t k, i, L = self.model.n_labels, width, low
+    def visit(self, order_, parts_, Py_ssize_t n_parts, Py_ssize_t most, double eta,
+              positive_pairs, negative_sum, budget):
+        """Make one pass over examples; see `BinaryGDMMState`."""
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef const double* parts = const_doubles(parts_)
+        cdef Py_ssize_t n = len(order_), k, i, L = self.model.n_labels, width, low
         cdef Residuals sums
         cdef Clock clock = Clock()
         memset(&sums, 0, sizeof(Residuals))
-        self._sort_pairs()
+        self._positive_pairs = const_int32s(positive_pairs)
+        self._n_positive = len(positive_pairs)
+        self._negative_sum, self._budget = const_doubles(negative_sum), doubles(budget)
         self._square_moved = self.block_gap = 0.0
         # no example, so that marks of the last pass do not count
-        np.asarray(self._active_in)[:] = -1
+        for k in range(self.model.n_pairs):
+            self._active_in[k] = -1
         width = (L + n_parts - 1) // n_parts
         width = min((width + VECTOR - 1) // VECTOR * VECTOR if n_parts > 1 else L, L)
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 if clock.late():
                     break
                 i = order[k]
@@ -194,20 +181,6 @@ cdef class BinaryGDMMState(BinaryBlocks):
         self.infeasibility = sums.distance / max(2 * self.n_active, 1)
         self.primal_residual = relative_norm(sums.square, sums.size)
         self.dual_residual = relative_norm(self._square_moved, sums.multipliers)
-
-    def _sort_pairs(self):
-        """Sort the pairs by their scores at the beginning of a pass.
-
-        Scores change during the pass. Visits read the current score; only the order is
-        that of the beginning. This avoids the ordered multimap of the paper.
-        """
-        scores = self.model.scaling * self.model.pair_weights()
-        descending = np.argsort(-scores, kind="stable")
-        self._positive_pairs = descending[scores[descending] > self.ignore].astype(
-            np.int32)
-        self._negative_sum = np.bincount(
-            self.model.pairs.ravel(), np.repeat(np.maximum(-scores, 0.0), 2),
-            self.model.n_labels).astype(np.float64)
 
     cdef int _visit(self, Py_ssize_t low, Py_ssize_t high,
                     Py_ssize_t most) except -1 nogil:
@@ -238,11 +211,11 @@ cdef class BinaryGDMMState(BinaryBlocks):
         cdef Py_ssize_t k, label, neighbor
         cdef int32_t pair
         cdef double score, first, second, missing
-        cdef double* budget = &self._budget[0]
+        cdef double* budget = self._budget
         # budgets are of the visit: pairs that are activated use them up
         self._set_budgets()
-        self.model.visited += self._positive_pairs.shape[0]
-        for k in range(self._positive_pairs.shape[0]):
+        self.model.visited += self._n_positive
+        for k in range(self._n_positive):
             pair = self._positive_pairs[k]
             label, neighbor = self.model._pairs[pair, 0], self.model._pairs[pair, 1]
             first, second = budget[label], budget[neighbor]

@@ -20,7 +20,6 @@ from sksstruct.models.roles import factor_model
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.dual_decomposition._away_state import AwayGDMMState
-from sksstruct.solvers.dual_decomposition._binary_state import BinaryGDMMState
 from sksstruct.solvers.dual_decomposition._clique_state import CliqueGDMMState
 from sksstruct.solvers.dual_decomposition._feasible import (
     clique_changes,
@@ -30,6 +29,7 @@ from sksstruct.solvers.dual_decomposition._feasible import (
 from sksstruct.solvers.dual_decomposition._feasible_joint import joint_value
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._state import GDMMState
+from sksstruct.solvers.dual_decomposition.binary_state import BinaryGDMMState
 from sksstruct.solvers.dual_decomposition.restart import (
     check_state,
     export_cliques,
