@@ -18,8 +18,6 @@ a root has the new marginals q_v(a) beta_v(a), and a pair those of its first end
 c_f(b | a) beta_v'(b), divided by their sum over b. Notation as in `_state.pyx`.
 """
 
-import numpy as np
-
 from libc.stdint cimport int32_t
 
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
@@ -27,55 +25,54 @@ from sksstruct.solvers.dual_decomposition._active_sets cimport (
 )
 from sksstruct.solvers.dual_decomposition._feasible cimport cut, missing
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState
-
-
-def joint_value(GDMMState state):
-    """Return the dual value of the point, a lower bound on the optimum.
-
-    This changes the weights of the model temporarily. In the end they are the same,
-    except for rounding.
-    """
-    cdef JointPoint point = JointPoint(state)
-    with nogil:
-        point.build()
-    changes = point.list_changes()
-    point.move_weights(1.0)
-    square = state.model.square_with(*changes)
-    point.move_weights(-1.0)
-    return point.loss - state.alpha / 2.0 * square
+from sksstruct.utils._pointers cimport doubles, int32s, intps
 
 
 cdef class JointPoint:
-    """The new marginals of all variables and pairs, one after the other.
+    """The new marginals of all variables and pairs; see `feasible_joint.py`.
 
-    Parameters
-    ----------
-    state : GDMMState
-        The iterate.
+    `integers`, `places` and `reals` are its memory, and zero.
     """
 
     cdef GDMMState state
     cdef readonly double loss
     # of each variable: where its labels begin, its root, and of roots the weight of
     # the labelings that come to an end
-    cdef Py_ssize_t[::1] first_label, root
-    cdef double[::1] lost
+    cdef Py_ssize_t* first_label
+    cdef Py_ssize_t* root
+    cdef double* lost
     # of labels: beta and the new marginal
-    cdef double[::1] beta, marginal
+    cdef double* beta
+    cdef double* marginal
     # of each pair: where its outcomes begin, and how many there are
-    cdef Py_ssize_t[::1] first_cell, n_cells
+    cdef Py_ssize_t* first_cell
+    cdef Py_ssize_t* n_cells
     # of outcomes: places of their labels, the distribution that was filled up, then the
     # new one, and the old one
-    cdef int32_t[:, ::1] place
-    cdef double[::1] mass, before
+    cdef int32_t* place[2]
+    cdef double* mass
+    cdef double* before
+    cdef tuple _owned
 
-    def __init__(self, GDMMState state):
-        cdef Py_ssize_t v, f, n = state.model.n_variables, m = state.model.n_pairs
+    def __init__(self, GDMMState state, Py_ssize_t n_labels, Py_ssize_t n_cells,
+                 integers, places, reals):
+        cdef Py_ssize_t v, f, k, n = state.model.n_variables, m = state.model.n_pairs
         cdef ActiveOutcomes* outcomes
-        self.state, self.loss = state, 0.0
-        self.first_label, self.root = np.zeros(n + 1, np.intp), np.zeros(n, np.intp)
-        # one too many here and below, so that no pairs at all are no empty buffers
-        self.first_cell, self.n_cells = np.zeros(m + 1, np.intp), np.zeros(m, np.intp)
+        self.state = state
+        self.first_label = intps(integers)
+        self.root = self.first_label + n + 1
+        self.first_cell = self.root + n
+        self.n_cells = self.first_cell + m + 1
+        self.place[0] = int32s(places)
+        self.place[1] = self.place[0] + n_cells
+        self.lost = doubles(reals)
+        self.beta = self.lost + n
+        self.marginal = self.beta + n_labels
+        self.mass = self.marginal + n_labels
+        self.before = self.mass + n_cells
+        self._owned = integers, places, reals
+        for k in range(n_labels):
+            self.beta[k] = 1.0
         for v in range(n):
             self.first_label[v + 1] = self.first_label[v] + state._labels[v].size
         for f in range(m):
@@ -84,21 +81,21 @@ cdef class JointPoint:
             self.first_cell[f + 1] = self.first_cell[f] + (
                 outcomes.size + outcomes.ends[0].labels.size
                 + outcomes.ends[1].labels.size)
-        self.lost, self.beta = np.zeros(n), np.ones(self.first_label[n])
-        self.marginal = np.zeros(self.first_label[n])
-        n_cells = self.first_cell[m] + 1
-        self.place = np.zeros((2, n_cells), dtype=np.int32)
-        self.mass, self.before = np.zeros(n_cells), np.zeros(n_cells)
 
-    cdef int build(self) except -1 nogil:
+    def build(self):
         """Compute the point."""
+        with nogil:
+            self._build()
+
+    cdef int _build(self) except -1 nogil:
         cdef Py_ssize_t v, f, k, first
-        cdef const int32_t[:, ::1] pairs = self.state.model._pairs
+        cdef const int32_t* ends
         for v in range(self.state.model.n_variables):
             self.root[v] = v
         for f in range(self.state.model.n_pairs):
             self.fill(f)
-            self.root[pairs[f, 1]] = self.root[pairs[f, 0]]
+            ends = &self.state.model._pairs[f, 0]
+            self.root[ends[1]] = self.root[ends[0]]
         # upwards, the last pairs first, then downwards
         for f in range(self.state.model.n_pairs - 1, -1, -1):
             self.collect(f)
@@ -163,8 +160,8 @@ cdef class JointPoint:
     cdef void put(self, Py_ssize_t cell, Py_ssize_t first_place,
                   Py_ssize_t second_place, double mass, double before) noexcept nogil:
         """Write an outcome."""
-        self.place[0, cell] = <int32_t> first_place
-        self.place[1, cell] = <int32_t> second_place
+        self.place[0][cell] = <int32_t> first_place
+        self.place[1][cell] = <int32_t> second_place
         # rounding of away-steps may make what has no weight negative
         self.mass[cell], self.before[cell] = mass if mass > 0.0 else 0.0, before
 
@@ -182,10 +179,10 @@ cdef class JointPoint:
             if sums_of_mass != NULL:
                 sums_of_mass[k] = 0.0
         for k in range(self.first_cell[f], self.first_cell[f] + self.n_cells[f]):
-            share = self.mass[k] * self.beta[below + self.place[1, k]]
-            out[self.place[0, k]] += share
+            share = self.mass[k] * self.beta[below + self.place[1][k]]
+            out[self.place[0][k]] += share
             if sums_of_mass != NULL:
-                sums_of_mass[self.place[0, k]] += self.mass[k]
+                sums_of_mass[self.place[0][k]] += self.mass[k]
         return out
 
     cdef int collect(self, Py_ssize_t f) except -1 nogil:
@@ -212,12 +209,12 @@ cdef class JointPoint:
         kept = self.sums(f, NULL)
         for k in range(self.first_cell[f], self.first_cell[f] + self.n_cells[f]):
             # without weight, what is divided by may be zero
-            share = self.mass[k] * self.beta[below + self.place[1, k]]
+            share = self.mass[k] * self.beta[below + self.place[1][k]]
             if share > 0.0:
-                share *= self.marginal[above + self.place[0, k]] / (
-                    kept[self.place[0, k]])
+                share *= self.marginal[above + self.place[0][k]] / (
+                    kept[self.place[0][k]])
             self.mass[k] = share
-            self.marginal[below + self.place[1, k]] += share
+            self.marginal[below + self.place[1][k]] += share
         return 0
 
     cdef void return_lost(self) noexcept nogil:
@@ -238,14 +235,15 @@ cdef class JointPoint:
                     1.0 - self.marginal[self.first_label[v]])
             self.loss += self.state.model._example_weights[i] * loss
 
-    def list_changes(self):
-        """Return the changes of pairs: see `feasible_changes`."""
-        cdef Py_ssize_t i, f, k, at = 0, n = int(np.sum(self.n_cells))
+    def list_changes(self, pairs_, first_, second_, amounts_):
+        """Write the changes of pairs, see `feasible_changes`; return their number."""
+        cdef Py_ssize_t* pairs = intps(pairs_)
+        cdef int32_t* labels[2]
+        cdef double* amounts = doubles(amounts_)
+        cdef Py_ssize_t i, f, k, at = 0
         cdef double C
-        cdef Py_ssize_t[::1] pairs = np.empty(n, dtype=np.intp)
-        cdef int32_t[:, ::1] labels = np.empty((2, n), dtype=np.int32)
-        cdef double[::1] amounts = np.empty(n)
         cdef int side
+        labels[0], labels[1] = int32s(first_), int32s(second_)
         for i in range(self.state.model.n_examples):
             C = self.state.model._example_weights[i] / self.state.alpha
             for f in range(self.state.model._first_pair[i],
@@ -254,14 +252,14 @@ cdef class JointPoint:
                                self.first_cell[f] + self.n_cells[f]):
                     pairs[at] = f
                     for side in range(2):
-                        labels[side, at] = self.state._outcomes[f].ends[
-                            side].labels.label[self.place[side, k]]
+                        labels[side][at] = self.state._outcomes[f].ends[
+                            side].labels.label[self.place[side][k]]
                     # weights go by e_truth - q
                     amounts[at] = -C * (self.mass[k] - self.before[k])
                     at += 1
-        return tuple(map(np.asarray, (pairs, labels[0], labels[1], amounts)))
+        return at
 
-    cdef int move_weights(self, double sign) except -1:
+    def move_weights(self, double sign):
         """Add the changes of variables to the weights, or take them away."""
         cdef Py_ssize_t i, v, k
         cdef ActiveLabels* labels
@@ -278,4 +276,3 @@ cdef class JointPoint:
                     change[k] = scale * (
                         self.marginal[self.first_label[v] + k] - labels.q[k])
                 self.state.model.add_labels(v, labels.size, labels.label, change)
-        return 0

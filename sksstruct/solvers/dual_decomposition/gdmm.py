@@ -26,10 +26,10 @@ from sksstruct.solvers.dual_decomposition._feasible import (
     expected_loss,
     feasible_changes,
 )
-from sksstruct.solvers.dual_decomposition._feasible_joint import joint_value
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.solvers.dual_decomposition.binary_state import BinaryGDMMState
+from sksstruct.solvers.dual_decomposition.feasible_joint import joint_value
 from sksstruct.solvers.dual_decomposition.restart import (
     check_state,
     export_cliques,
