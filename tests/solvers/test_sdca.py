@@ -21,7 +21,7 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers import LBFGS, SDCA, SGD
 from sksstruct.solvers.core.base import Options
-from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
+from sksstruct.solvers.stochastic.dual_ascent import DualAscentKernel, steepness
 from sksstruct.solvers.stochastic.sdca import Ascent
 from sksstruct.utils._free_memory import free_bytes
 from sksstruct.utils.packed import PackedSequences

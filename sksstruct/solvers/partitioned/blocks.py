@@ -28,7 +28,7 @@ from sksstruct.solvers.partitioned.changes import SparseChange, compress, marked
 from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.partitioned.gradients import GradientBlock
 from sksstruct.solvers.partitioned.lines import LINE
-from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
+from sksstruct.solvers.stochastic.dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 from sksstruct.utils.entries import Entries
 

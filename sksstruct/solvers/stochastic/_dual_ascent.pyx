@@ -28,8 +28,6 @@ step after which the dual is lower is taken back.
 
 cimport cython
 
-import numpy as np
-
 from libc.math cimport INFINITY
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
@@ -37,9 +35,9 @@ from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
 from sksstruct.utils._clock cimport Clock
+from sksstruct.utils._pointers cimport const_doubles, const_intps, doubles
 
 from sksstruct.solvers.core.base import SCALING
-from sksstruct.utils.entries import Entries
 
 BREAKDOWN = f"training broke down: a step is not finite. {SCALING}"
 
@@ -49,7 +47,8 @@ cdef enum:
     # Shares that a visit tries: halved so often, a step is rounding error.
     MOST_TRIALS = 40
 
-# The share that the second visit of an example begins with, and the largest one.
+# The share that the second visit of an example begins with, as in `dual_ascent.py`,
+# and the largest one.
 cdef double FIRST_SHARE = 0.5, MOST_SHARE = 0.9
 # The first advantage of observed labels, and by how much it changes: down a little
 # whenever the dual gains at once, up where it does not, by more each time.
@@ -66,21 +65,16 @@ cdef double LEAST_ESTIMATES = 0.01
 cdef double LEAST_PART = 0.02
 
 
-def steepness(EntropyDual dual, const Py_ssize_t[::1] order):
-    """Return how much the norm of w counts against what examples gain, at w = 0.
-
-    This is sum_i p_i^2 |A_i^T d_i|^2 / sum_i p_i (L_i + mu H), for the changes d_i from
-    the observed labelings to the distributions with the potentials there. Over alpha,
-    it is 1 if these steps are as long as they are best.
-    """
+def steepness(EntropyDual dual, order_, Workspace workspace):
+    """Return how much the norm of w counts; see `dual_ascent.py`."""
     cdef BoundModel model = dual.model
-    cdef Workspace workspace = model.workspace(np.zeros(model.n_weights))
+    cdef const Py_ssize_t* order = const_intps(order_)
     cdef double norm, p_i, squares = 0.0, gains = 0.0
     cdef DualStep step
-    cdef Py_ssize_t k, i
+    cdef Py_ssize_t k, i, n = len(order_)
     cdef Clock clock = Clock()
     with nogil:
-        for k in range(order.shape[0]):
+        for k in range(n):
             # a few examples say as much where time is short
             if clock.late():
                 break
@@ -95,81 +89,67 @@ def steepness(EntropyDual dual, const Py_ssize_t[::1] order):
     return squares / gains if gains > 0.0 else 0.0
 
 
-@cython.final
-cdef class DualAscentKernel:
-    """State of the ascent and the compiled passes over it.
-
-    Parameters
-    ----------
-    dual : EntropyDual
-        The dual variables.
-    weights : Weights
-        The weights that the dual variables define.
-    alpha : float
-        Regularization, with that of a proximal term, if there is one.
-
-    Attributes
-    ----------
-    gaps : ndarray of shape (n_examples,)
-        Estimates of the block gaps.
-    oracle_calls : int
-        Number of calls of the exp oracle.
-    gain : float
-        Increase of the dual value since this was last reset.
-    """
+cdef class DualAscentVisits:
+    """Visits of examples; see `DualAscentKernel`."""
 
     cdef EntropyDual dual
     cdef BoundModel model
     cdef Weights weights
     cdef Workspace workspace
-    cdef double alpha, advantage
+    cdef double alpha
+    cdef public double advantage
     # of the last exact gaps; inf before
-    cdef double gap_total
+    cdef public double gap_total
     cdef readonly object gaps
     cdef readonly Py_ssize_t oracle_calls
     cdef public double gain
     # what visits begin with, what part of q counts, and the gaps
-    cdef double[::1] _shares, _parts, _gaps
+    cdef double* _shares
+    cdef double* _parts
+    cdef double* _gaps
+    cdef tuple _owned
     # the part that the last step of any example found
-    cdef double last_part
+    cdef public double last_part
     cdef SumTree tree
 
-    def __cinit__(self, EntropyDual dual, Weights weights, double alpha):
-        n_examples = dual.model.n_examples
+    def __init__(self, EntropyDual dual, Weights weights, double alpha, shares, parts,
+                 gaps):
         self.dual, self.model, self.weights = dual, dual.model, weights
         self.workspace = dual.model.workspace(weights.w)
         self.alpha, self.advantage = alpha, FIRST_ADVANTAGE
-        self.gap_total = INFINITY
-        self.gaps = np.zeros(n_examples)
-        self._shares, self._gaps = np.full(n_examples, FIRST_SHARE), self.gaps
-        self._parts, self.last_part = np.ones(n_examples), 1.0
-        self.tree = SumTree(n_examples)
+        self.gap_total, self.last_part = INFINITY, 1.0
+        self._shares, self._parts = doubles(shares), doubles(parts)
+        self.gaps, self._gaps = gaps, doubles(gaps)
+        self._owned = shares, parts
+        self.tree = SumTree(dual.model.n_examples)
 
     # ---- passes ----
 
-    def visit_in_order(self, const Py_ssize_t[::1] order):
+    def visit_in_order(self, order_):
         """Visit the given examples."""
-        cdef Py_ssize_t k
+        cdef const Py_ssize_t* order = const_intps(order_)
+        cdef Py_ssize_t k, n = len(order_)
         cdef Clock clock = Clock()
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 if clock.late():
                     break
                 # what says where memory is comes a few visits before the memory
-                if k + FAR_AHEAD < order.shape[0]:
+                if k + FAR_AHEAD < n:
                     self.model.prefetch(order[k + FAR_AHEAD], False)
-                if k + 1 < order.shape[0]:
+                if k + 1 < n:
                     self.model.prefetch(order[k + 1], True)
                 self._visit(order[k])
         clock.check()
 
-    def visit_by_gap(self, const double[::1] uniforms):
+    def visit_by_gap(self, uniforms_):
         """Visit examples drawn in proportion to their gap estimates.
 
         Returns whether it visited all. Stops once the sum of the estimates is at most a
         hundredth of the last computed gap, because they are then too inaccurate.
         """
-        cdef Py_ssize_t k, i
+        cdef const double* uniforms = const_doubles(uniforms_)
+        cdef Py_ssize_t k, i, n = len(uniforms_)
         cdef bint enough = True
         cdef double least = 0.0
         cdef Clock clock = Clock()
@@ -177,7 +157,7 @@ cdef class DualAscentKernel:
             least = LEAST_ESTIMATES * self.gap_total
         self.tree.fill(self.gaps)
         with nogil:
-            for k in range(uniforms.shape[0]):
+            for k in range(n):
                 if clock.late():
                     break
                 if self.tree.total() <= least:
@@ -188,11 +168,6 @@ cdef class DualAscentKernel:
                 self.tree.set(i, self._gaps[i])
         clock.check()
         return enough
-
-    def set_gaps(self, gaps):
-        """Replace the estimates by exact block gaps."""
-        self.gaps[:] = gaps
-        self.gap_total = gaps.sum()
 
     def restore(self):
         """Compute the weights that the dual variables define."""
@@ -210,26 +185,9 @@ cdef class DualAscentKernel:
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 
-    def snapshot(self):
-        """Return what later visits depend on, besides weights and dual variables."""
-        return {
-            "shares": np.array(self._shares), "parts": np.array(self._parts),
-            "gaps": self.gaps.copy(), "gap_total": self.gap_total,
-            "advantage": self.advantage, "last_part": self.last_part,
-        }
-
-    def resume(self, state):
-        """Continue from a snapshot with the same bits."""
-        entries, shape = Entries(state, "dual ascent"), self.gaps.shape
-        np.asarray(self._shares)[:] = entries.array("shares", shape, float, 0.0, 1.0)
-        np.asarray(self._parts)[:] = entries.array("parts", shape, float, 0.0, 1.0)
-        self.gaps[:] = entries.array("gaps", shape, float, 0.0)
-        self.gap_total = entries.real("gap_total", 0.0, infinite=True)
-        self.advantage = entries.real("advantage")
-        self.last_part = entries.real("last_part", 0.0, 1.0)
-
     # ---- one example ----
 
+    @cython.final
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:
         """Load an example, and take a step."""
         self.dual.load(self.workspace, i)
@@ -238,6 +196,7 @@ cdef class DualAscentKernel:
             return self._step(i)
         return self._begin(i)
 
+    @cython.final
     cdef int _begin(self, Py_ssize_t i) except -1 nogil:
         """Take a step from a single labeling, where the entropy has an infinite slope.
 
@@ -280,6 +239,7 @@ cdef class DualAscentKernel:
                 break
         return self._leave(i)
 
+    @cython.final
     cdef int _leave(self, Py_ssize_t i) except -1 nogil:
         """Take a step from a labeling that another advantage does not improve.
 
@@ -310,6 +270,7 @@ cdef class DualAscentKernel:
         self._gaps[i] = 0.0
         return 0
 
+    @cython.final
     cdef int _step(self, Py_ssize_t i) except -1 nogil:
         """Take a step towards the potentials."""
         cdef double share = self._shares[i], best, norm, gain
@@ -342,10 +303,12 @@ cdef class DualAscentKernel:
             self.model.clear(self.workspace, i)
         return self.model.clear(self.workspace, i)
 
+    @cython.final
     cdef double _rate(self, Py_ssize_t i) noexcept nogil:
         """Return p_i / alpha."""
         return self.model._example_weights[i] / self.alpha
 
+    @cython.final
     cdef bint _take(self, Py_ssize_t i, const DualStep* step, double gain,
                     double curvature) except -1 nogil:
         """Take the step that is prepared, unless the dual turns out to be lower.
@@ -373,6 +336,7 @@ cdef class DualAscentKernel:
         self.model.clear(self.workspace, i)
         return True
 
+    @cython.final
     cdef void _find_part(self, Py_ssize_t i, const DualStep* step, double gain,
                          double curvature) noexcept nogil:
         """Find the part of q that a step's gain shows."""
@@ -384,6 +348,7 @@ cdef class DualAscentKernel:
         part = min(max(part, LEAST_PART), 1.0)
         self._parts[i] = self.last_part = part
 
+    @cython.final
     cdef int _move(self, Py_ssize_t i, double scale) except -1 nogil:
         """Add the prepared change of means to the weights, and keep it prepared."""
         self.model.scatter(self.workspace, i, scale, self.weights._v)

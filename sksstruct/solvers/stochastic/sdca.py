@@ -32,7 +32,7 @@ from sksstruct.models.protocols._weights import Weights
 from sksstruct.models.roles import entropy_dual, fits_entropy_dual
 from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.loop import Loop, later_check
-from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel, steepness
+from sksstruct.solvers.stochastic.dual_ascent import DualAscentKernel, steepness
 from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._free_memory import free_bytes
