@@ -21,19 +21,15 @@ al., 2011): labels that are off read nothing that another label's step changes, 
 their scores are formed at once, eight in a vector.
 """
 
-cimport cython
-
-import numpy as np
-
 from libc.math cimport exp, fabs, log, log1p
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t
 
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._clock cimport Clock
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int8s, const_int32s, const_intps, doubles,
+)
 from sksstruct.utils._simd cimport sks_exp_row
-
-from sksstruct.utils._layout import padded_length
-from sksstruct.utils.packed import PackedSequences
 
 cdef enum:
     HINGE, SQUARED_HINGE, LOGISTIC
@@ -120,73 +116,49 @@ cdef double best_logistic_dual(double margin, double curvature,
     return 1.0 / (1.0 + exp(-t))
 
 
-@cython.final
-cdef class ConditionalRows:
-    """The data of the examples, and the loops over them.
-
-    Weights are those of `ConditionalModel`: `n_features` rows of labels, padded to
-    `ld`, and then one weight for each pair.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n_examples, n_features), float64
-        Features, a column of ones for the bias included.
-    Y : ndarray of shape (n_examples, n_labels), int8
-        Observed labels, 0 or 1.
-    pairs : ndarray of shape (n_pairs, 2)
-        Pairs of labels.
-    costs : ndarray of shape (2, n_labels)
-        c_ij of labels that are off, and of those that are on.
-    example_weights : ndarray of shape (n_examples,)
-        The p_i.
-    scaling : float
-        Factor of the pairs' feature.
-    loss : {"hinge", "squared_hinge", "log"}
-        The loss l.
-    """
+cdef class ConditionalKernel:
+    """The loops over examples, with the arrays of `ConditionalRows`."""
 
     cdef readonly Py_ssize_t n_examples, n_labels, n_features, n_pairs, ld
     cdef int kind
     cdef double scaling
     cdef FeatureRows rows
-    cdef const signed char[:, ::1] Y
-    cdef const double[:, ::1] costs
-    cdef const double[::1] example_weights, squares
+    # keeps what the pointers lead to
+    cdef object _owned
+    # rows of labels: Y, and the costs of those that are off and of those that are on
+    cdef const int8_t* Y
+    cdef const double* costs
+    cdef const double* example_weights
+    cdef const double* squares
     # labels that are on, example by example
-    cdef const int64_t[::1] on_starts
-    cdef const int32_t[::1] on
+    cdef const Py_ssize_t* on_starts
+    cdef const int32_t* on
     # neighbors label by label, and the numbers of their pairs
-    cdef const int64_t[::1] next_starts
-    cdef const int32_t[::1] next_labels, next_pairs
+    cdef const Py_ssize_t* next_starts
+    cdef const int32_t* next_labels
+    cdef const int32_t* next_pairs
 
-    def __init__(self, X, Y, pairs, costs, example_weights, double scaling, loss):
-        self.n_examples, self.n_labels = Y.shape
-        self.n_features, self.n_pairs = X.shape[1], len(pairs)
-        self.ld = padded_length(self.n_labels)
-        self.kind, self.scaling = LOSSES[loss], scaling
-        # examples are sequences of one position, whose features are one row
-        packed = PackedSequences.from_lengths(
-            X, np.ones(self.n_examples, dtype=np.intp))
-        self.rows = FeatureRows(packed)
-        square = X.multiply(X) if self.rows.sparse else X * X
-        self.squares = np.asarray(square.sum(axis=1), dtype=np.float64).ravel()
-        self.Y = np.ascontiguousarray(Y, dtype=np.int8)
-        self.costs = np.ascontiguousarray(costs, dtype=np.float64)
-        self.example_weights = example_weights
-        examples, labels = np.nonzero(Y)
-        self.on_starts = starts_of(examples, self.n_examples)
-        self.on = labels.astype(np.int32)
-        self._link(np.asarray(pairs))
+    def __init__(self, arrays, FeatureRows rows, str loss, double scaling):
+        self._owned, self.rows, self.scaling = arrays, rows, scaling
+        self.kind = LOSSES[loss]
+        self.n_examples, self.n_labels = arrays.Y.shape
+        self.n_features, self.n_pairs = rows.n_features, arrays.n_pairs
+        self.ld = arrays.ld
+        self.Y, self.costs = const_int8s(arrays.Y), const_doubles(arrays.costs)
+        self.example_weights = const_doubles(arrays.example_weights)
+        self.squares = const_doubles(arrays.squares)
+        self.on_starts, self.on = const_intps(arrays.on_starts), const_int32s(arrays.on)
+        self.next_starts = const_intps(arrays.next_starts)
+        self.next_labels = const_int32s(arrays.next_labels)
+        self.next_pairs = const_int32s(arrays.next_pairs)
 
-    def _link(self, pairs):
-        """List the neighbors of each label."""
-        numbers = np.arange(len(pairs))
-        ends = np.concatenate([pairs[:, 0], pairs[:, 1]])
-        order = np.argsort(ends, kind="stable")
-        self.next_starts = starts_of(ends, self.n_labels)
-        others = np.concatenate([pairs[:, 1], pairs[:, 0]])[order]
-        self.next_labels = others.astype(np.int32)
-        self.next_pairs = np.concatenate([numbers, numbers])[order].astype(np.int32)
+    cdef inline bint _has(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        """Whether example i has label j."""
+        return self.Y[i * self.n_labels + j]
+
+    cdef inline double _cost(self, bint on, Py_ssize_t j) noexcept nogil:
+        """Return c_ij of examples that have label j, or have not."""
+        return self.costs[on * self.n_labels + j]
 
     # ---- one example ----
 
@@ -267,7 +239,7 @@ cdef class ConditionalRows:
         else:
             for j in range(self.n_labels):
                 change[j] = 0.0
-                if not self.Y[i, j]:
+                if not self._has(i, j):
                     n_changed += self._coordinate(
                         i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
         # those that are on read the weights of pairs of each other
@@ -290,7 +262,7 @@ cdef class ConditionalRows:
         cdef Py_ssize_t j, place
         cdef double* scores_of_on = change + self.ld
         cdef double* duals_of_on = scores_of_on + self.ld
-        cdef const double* costs = &self.costs[0, 0]
+        cdef const double* costs = self.costs
         cdef double weight = self.example_weights[i] / alpha
         cdef double square = self.squares[i], rate, curvature, best, n_changed = 0.0
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
@@ -314,10 +286,10 @@ cdef class ConditionalRows:
                                  double score, double pairs_norm, double* dual,
                                  double* change) noexcept nogil:
         """Find the best b_ij; returns whether it has changed."""
-        cdef int on = self.Y[i, j]
+        cdef bint on = self._has(i, j)
         cdef double sign = 1.0 if on else -1.0
         # p_i c_ij / alpha, by which the weights go with the dual variable
-        cdef double rate = self.example_weights[i] * self.costs[on, j] / alpha
+        cdef double rate = self.example_weights[i] * self._cost(on, j) / alpha
         cdef double best
         # a label without costs has no part in the objective
         if rate == 0.0:
@@ -340,94 +312,101 @@ cdef class ConditionalRows:
 
     # ---- loops ----
 
-    def visit(self, const Py_ssize_t[::1] order, double alpha, double[:, ::1] duals,
-              double[::1] w):
+    def visit(self, order, double alpha, duals, w):
         """Visit the given examples; return the number of duals that changed."""
-        cdef Py_ssize_t k, i, n_changed, total = 0
-        # the last two rows are for labels that are on
-        cdef double[:, ::1] scratch = np.empty((5, self.ld))
-        cdef double* scores = &scratch[0, 0]
-        cdef double* norms = &scratch[1, 0]
-        cdef double* change = &scratch[2, 0]
+        cdef Py_ssize_t k, i, n_changed, total = 0, n = len(order)
+        cdef const Py_ssize_t* numbers = const_intps(order)
+        cdef double* variables = doubles(duals)
+        cdef double* weights = doubles(w)
+        # the last two rows are for labels that are on; the padding of the changes takes
+        # part in products, and must stay zero
+        cdef bytearray scratch = bytearray(5 * self.ld * sizeof(double))
+        cdef double* scores = <double*> <char*> scratch
+        cdef double* norms = scores + self.ld
+        cdef double* change = norms + self.ld
         cdef Clock clock = Clock()
-        # the padding takes part in products, and must stay zero
-        scratch[2, :] = 0.0
         with nogil:
-            for k in range(order.shape[0]):
+            for k in range(n):
                 if clock.late():
                     break
-                i = order[k]
+                i = numbers[k]
                 # examples come in random order: the next row would be waited for
-                if k + 1 < order.shape[0]:
-                    self.rows.prefetch(order[k + 1], order[k + 1] + 1)
-                self._scores(i, &w[0], scores)
+                if k + 1 < n:
+                    self.rows.prefetch(numbers[k + 1], numbers[k + 1] + 1)
+                self._scores(i, weights, scores)
                 self._count_pairs(i, norms)
-                n_changed = self._step(i, alpha, scores, norms, &duals[i, 0], change)
+                n_changed = self._step(
+                    i, alpha, scores, norms, variables + i * self.n_labels, change)
                 if n_changed:
-                    self._add(i, change, n_changed, &w[0])
+                    self._add(i, change, n_changed, weights)
                 total += n_changed
         clock.check()
         return total
 
-    def sums(self, const double[:, ::1] duals):
-        """Return sum_i p_i c_ij b_ij of examples without label j, and with it."""
+    def sums(self, duals, out):
+        """Add sum_i p_i c_ij b_ij of examples without label j, and with it."""
         cdef Py_ssize_t i, j
-        cdef int on
-        # where its bias has no penalty, a label has equal sums at the optimum
-        cdef double[:, ::1] out = np.zeros((2, self.n_labels))
+        cdef bint on
+        cdef const double* b = const_doubles(duals)
+        cdef double* total = doubles(out)
         with nogil:
             for i in range(self.n_examples):
                 for j in range(self.n_labels):
-                    on = self.Y[i, j]
-                    out[on, j] += (
-                        self.example_weights[i] * self.costs[on, j] * duals[i, j])
-        return np.asarray(out)
+                    on = self._has(i, j)
+                    total[on * self.n_labels + j] += (
+                        self.example_weights[i] * self._cost(on, j)
+                        * b[i * self.n_labels + j])
 
-    def restore(self, double alpha, const double[:, ::1] factors,
-                const double[:, ::1] duals, double[::1] w):
+    def restore(self, double alpha, factors, duals, w):
         """Add the weights of dual variables times `factors`, ordered like `costs`."""
         cdef Py_ssize_t i, j
-        cdef int on
+        cdef bint on
         cdef double rate
-        cdef double[::1] change = np.zeros(self.ld)
+        cdef bytearray scratch = bytearray(self.ld * sizeof(double))
+        cdef double* change = <double*> <char*> scratch
+        cdef const double* factor = const_doubles(factors)
+        cdef const double* b = const_doubles(duals)
+        cdef double* weights = doubles(w)
         with nogil:
             for i in range(self.n_examples):
                 # the change from b = 0, for which w is zero
                 for j in range(self.n_labels):
-                    on = self.Y[i, j]
-                    rate = self.example_weights[i] * self.costs[on, j] / alpha
-                    rate = (rate if on else -rate) * factors[on, j]
-                    change[j] = rate * duals[i, j]
-                self._add(i, &change[0], self.n_labels, &w[0])
+                    on = self._has(i, j)
+                    rate = self.example_weights[i] * self._cost(on, j) / alpha
+                    rate = (rate if on else -rate) * factor[on * self.n_labels + j]
+                    change[j] = rate * b[i * self.n_labels + j]
+                self._add(i, change, self.n_labels, weights)
 
-    def losses(self, Py_ssize_t start, Py_ssize_t stop, const double[::1] w,
-               double[::1] out):
+    def losses(self, Py_ssize_t start, Py_ssize_t stop, w, out):
         """Write sum_j c_ij l(s_ij f_ij) of examples start <= i < stop."""
         cdef Py_ssize_t i, j
-        cdef int on
+        cdef bint on
         cdef double total
-        cdef double[::1] scores = np.empty(self.ld)
+        cdef bytearray scratch = bytearray(self.ld * sizeof(double))
+        cdef double* scores = <double*> <char*> scratch
+        cdef const double* weights = const_doubles(w)
+        cdef double* values = doubles(out)
         with nogil:
             for i in range(start, stop):
-                self._scores(i, &w[0], &scores[0])
+                self._scores(i, weights, scores)
                 if self.kind == SQUARED_HINGE:
-                    out[i] = self._squared_hinge_loss(i, &scores[0])
+                    values[i] = self._squared_hinge_loss(i, scores)
                     continue
                 total = 0.0
                 for j in range(self.n_labels):
-                    on = self.Y[i, j]
-                    total += self.costs[on, j] * loss_of(
+                    on = self._has(i, j)
+                    total += self._cost(on, j) * loss_of(
                         self.kind, scores[j] if on else -scores[j])
-                out[i] = total
+                values[i] = total
 
     cdef double _squared_hinge_loss(self, Py_ssize_t i, double* scores) noexcept nogil:
         """Return sum_j c_ij l(s_ij f_ij); scores of labels that are on are changed."""
         cdef Py_ssize_t j, place
         cdef double slack, total = 0.0
-        cdef const double* costs = &self.costs[0, 0]
+        cdef const double* costs = self.costs
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
-            total += self.costs[1, j] * loss_of(self.kind, scores[j])
+            total += self._cost(1, j) * loss_of(self.kind, scores[j])
             # no loss as a label that is off
             scores[j] = -2.0
         # the same for all labels, without branches
@@ -444,7 +423,7 @@ cdef class ConditionalRows:
         `memory` has two rows.
         """
         cdef Py_ssize_t j
-        cdef int on
+        cdef bint on
         cdef double sign, cost, slack, total = 0.0
         cdef double weight = self.example_weights[i]
         cdef double* sizes = memory
@@ -452,9 +431,9 @@ cdef class ConditionalRows:
         if self.kind == LOGISTIC:
             return self._logistic_slopes(i, scores, sizes, small)
         for j in range(self.n_labels):
-            on = self.Y[i, j]
+            on = self._has(i, j)
             sign = 1.0 if on else -1.0
-            cost = self.costs[on, j]
+            cost = self._cost(on, j)
             slack = max(1.0 - sign * scores[j], 0.0)
             total += cost * slack * slack
             scores[j] = -2.0 * weight * cost * sign * slack
@@ -464,7 +443,7 @@ cdef class ConditionalRows:
                                  double* small) noexcept nogil:
         """The same for the logistic loss, with exponentials eight at a time."""
         cdef Py_ssize_t j
-        cdef int on
+        cdef bint on
         cdef double sign, cost, e, share, low, largest, product = 1.0, total = 0.0
         cdef double weight = self.example_weights[i]
         # e^-|f|, whatever the sign of f
@@ -472,9 +451,9 @@ cdef class ConditionalRows:
             sizes[j] = -fabs(scores[j])
         largest = exp(sks_exp_row(self.n_labels, self.ld, sizes, small, &low))
         for j in range(self.n_labels):
-            on = self.Y[i, j]
+            on = self._has(i, j)
             sign = 1.0 if on else -1.0
-            cost = self.costs[on, j]
+            cost = self._cost(on, j)
             e = largest * small[j]
             # of the logarithms of 1 + e, one is taken for many labels
             if cost == 1.0:
@@ -491,9 +470,8 @@ cdef class ConditionalRows:
             scores[j] = -weight * cost * sign * share
         return total + log(product)
 
-    def add_slopes(self, Py_ssize_t start, Py_ssize_t stop, const double[::1] w,
-                   double[::1] gradient, double[::1] losses,
-                   double[:, ::1] products=None):
+    def add_slopes(self, Py_ssize_t start, Py_ssize_t stop, w, gradient, losses,
+                   products=None):
         """Add the gradient of examples start <= i < stop, and write their losses.
 
         Parameters
@@ -511,54 +489,58 @@ cdef class ConditionalRows:
             The scores without pairs, which become slopes p_i c_ij s_ij l'.
         """
         cdef Py_ssize_t i
-        cdef double[:, ::1] memory = np.zeros((3, self.ld))
-        cdef double* scores = &memory[2, 0]
-        cdef bint given = products is not None
+        cdef bytearray scratch = bytearray(3 * self.ld * sizeof(double))
+        cdef double* memory = <double*> <char*> scratch
+        cdef double* scores = memory + 2 * self.ld
+        cdef const double* weights = const_doubles(w)
+        cdef double* slopes = doubles(gradient)
+        cdef double* values = doubles(losses)
+        cdef double* known = NULL if products is None else doubles(products)
         with nogil:
             for i in range(start, stop):
-                if given:
-                    scores = &products[i - start, 0]
-                    self._add_pair_scores(i, &w[0], scores)
+                if known:
+                    scores = known + (i - start) * self.ld
+                    self._add_pair_scores(i, weights, scores)
                 else:
-                    self._scores(i, &w[0], scores)
-                losses[i] = self._slopes(i, scores, &memory[0, 0])
-                if given:
-                    self._add_to_pairs(i, scores, &gradient[0])
+                    self._scores(i, weights, scores)
+                values[i] = self._slopes(i, scores, memory)
+                if known:
+                    self._add_to_pairs(i, scores, slopes)
                 else:
-                    self._add(i, scores, self.n_labels, &gradient[0])
+                    self._add(i, scores, self.n_labels, slopes)
 
-    def duals_at(self, const double[::1] w, double[:, ::1] duals):
+    def duals_at(self, w, duals):
         """Write the dual variables b_ij = -l'(s_ij f_ij) of the weights w."""
         cdef Py_ssize_t i, j
         cdef double margin
-        cdef double[::1] scores = np.empty(self.ld)
+        cdef bytearray scratch = bytearray(self.ld * sizeof(double))
+        cdef double* scores = <double*> <char*> scratch
+        cdef const double* weights = const_doubles(w)
+        cdef double* b = doubles(duals)
         with nogil:
             for i in range(self.n_examples):
-                self._scores(i, &w[0], &scores[0])
+                self._scores(i, weights, scores)
                 for j in range(self.n_labels):
-                    margin = scores[j] if self.Y[i, j] else -scores[j]
+                    margin = scores[j] if self._has(i, j) else -scores[j]
                     if self.kind == LOGISTIC:
-                        duals[i, j] = 1.0 / (1.0 + exp(margin))
+                        b[i * self.n_labels + j] = 1.0 / (1.0 + exp(margin))
                     else:
-                        duals[i, j] = 2.0 * max(1.0 - margin, 0.0)
+                        b[i * self.n_labels + j] = 2.0 * max(1.0 - margin, 0.0)
 
-    def dual_losses(self, const double[:, ::1] factors, const double[:, ::1] duals,
-                    double[::1] out):
+    def dual_losses(self, factors, duals, out):
         """Write sum_j c_ij phi(b_ij), where b is the duals times `factors`."""
         cdef Py_ssize_t i, j
-        cdef int on
+        cdef bint on
         cdef double total
+        cdef const double* factor = const_doubles(factors)
+        cdef const double* b = const_doubles(duals)
+        cdef double* values = doubles(out)
         with nogil:
             for i in range(self.n_examples):
                 total = 0.0
                 for j in range(self.n_labels):
-                    on = self.Y[i, j]
-                    total += self.costs[on, j] * dual_of(
-                        self.kind, factors[on, j] * duals[i, j])
-                out[i] = total
-
-
-def starts_of(numbers, n):
-    """Return where the rows of each of n numbers begin, in sorted order."""
-    counts = np.bincount(numbers, minlength=n)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+                    on = self._has(i, j)
+                    total += self._cost(on, j) * dual_of(
+                        self.kind,
+                        factor[on * self.n_labels + j] * b[i * self.n_labels + j])
+                values[i] = total

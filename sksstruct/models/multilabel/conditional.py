@@ -1,12 +1,17 @@
 """Label sets whose labels are learned given the observed values of the others."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from scipy import sparse
 
-from sksstruct.models.multilabel._conditional import ConditionalRows
+from sksstruct.inference.trees._arrays import starts_of
+from sksstruct.models.multilabel._conditional import ConditionalKernel
 from sksstruct.models.protocols.duals import CoordinateDual
 from sksstruct.models.protocols.trainable import Trainable
-from sksstruct.utils._layout import aligned_zeros
+from sksstruct.models.tables._feature_rows import FeatureRows
+from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
 
 # Rows of features that are multiplied by the weights at a time.
@@ -21,6 +26,56 @@ MANY_DUALS = 2**27
 DENSE = 2.0 / 3.0
 
 
+class ConditionalRows(ConditionalKernel):
+    """The data of the examples, and the loops over them.
+
+    Weights are those of `ConditionalModel`: `n_features` rows of labels, padded to
+    `ld`, and then one weight for each pair.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_examples, n_features), float64
+        Features, a column of ones for the bias included.
+    Y : ndarray of shape (n_examples, n_labels), int8
+        Observed labels, 0 or 1.
+    pairs : ndarray of shape (n_pairs, 2)
+        Pairs of labels.
+    costs : ndarray of shape (2, n_labels)
+        c_ij of labels that are off, and of those that are on.
+    example_weights : ndarray of shape (n_examples,)
+        The p_i.
+    scaling : float
+        Factor of the pairs' feature.
+    loss : {"hinge", "squared_hinge", "log"}
+        The loss l.
+    """
+
+    def __init__(self, X, Y, pairs, costs, example_weights, scaling, loss):
+        n_examples, n_labels = Y.shape
+        # examples are sequences of one position, whose features are one row
+        rows = PackedSequences.from_lengths(X, np.ones(n_examples, dtype=np.intp))
+        square = X.multiply(X) if sparse.issparse(X) else X * X
+        examples, on = np.nonzero(Y)
+        # neighbors of each label
+        numbers, (left, right) = np.arange(len(pairs)), np.asarray(pairs).T
+        ends = np.concatenate([left, right])
+        order = np.argsort(ends, kind="stable")
+        arrays = SimpleNamespace(
+            Y=np.ascontiguousarray(Y, dtype=np.int8),
+            costs=np.ascontiguousarray(costs, dtype=np.float64),
+            example_weights=example_weights,
+            squares=np.asarray(square.sum(axis=1), dtype=np.float64).ravel(),
+            on_starts=starts_of(np.bincount(examples, minlength=n_examples)),
+            on=on.astype(np.int32),
+            next_starts=starts_of(np.bincount(ends, minlength=n_labels)),
+            next_labels=np.concatenate([right, left])[order].astype(np.int32),
+            next_pairs=np.concatenate([numbers, numbers])[order].astype(np.int32),
+            n_pairs=len(pairs),
+            ld=padded_length(n_labels),
+        )
+        super().__init__(arrays, FeatureRows(rows), loss, scaling)
+
+
 class ConditionalModel(Trainable):
     """The composite likelihood, or margins, of label sets: "coordinates".
 
@@ -31,7 +86,7 @@ class ConditionalModel(Trainable):
     Parameters
     ----------
     X, Y, pairs, costs, example_weights, scaling, loss : objects
-        As `_conditional.ConditionalRows` takes them.
+        As `ConditionalRows` takes them.
 
     Attributes
     ----------
@@ -181,7 +236,10 @@ class ConditionalDual(CoordinateDual):
         model, factors, w = self.model, self._none, self.w
         if len(model.free):
             factors, free = factors.copy(), model.free
-            sums = model.rows.sums(self.duals)[:, free]
+            sums = np.zeros_like(factors)
+            # where its bias has no penalty, a label has equal sums at the optimum
+            model.rows.sums(self.duals, sums)
+            sums = sums[:, free]
             # duals that are all zero meet the constraint with others that are zero
             factors[:, free] = np.divide(
                 sums.min(axis=0), sums, out=np.zeros_like(sums), where=sums > 0.0
