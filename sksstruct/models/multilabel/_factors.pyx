@@ -6,107 +6,40 @@ are those of `_multilabel.pyx` too. In between they are kept label by label wher
 features are dense, so that a step for one label runs along its weights.
 """
 
-import numpy as np
-
 from libc.stdint cimport int32_t
 
 from sksstruct.models.protocols._factors cimport (
     BinaryFactorModel, FactorModel, Messages, Outcome, pair_score,
 )
 from sksstruct.models.tables._feature_rows cimport FeatureRows
-
-from sksstruct.models.protocols._factors import feature_weights
-from sksstruct.utils._layout import padded_length
-from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.parallel import run_in_chunks
+from sksstruct.utils._pointers cimport const_doubles
 
 
-cdef class MultilabelFactors(BinaryFactorModel):
-    """Features of label sets, and the weights that are trained.
+cdef class LabelKernel(BinaryFactorModel):
+    """Scores of labels, for `MultilabelFactors`, which has their set-up."""
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n_examples, n_features), float64
-        Features, a column of ones for the bias included.
-    Y : ndarray of shape (n_examples, n_labels)
-        Observed labels, 0 or 1.
-    pairs : ndarray of shape (n_pairs, 2)
-        Pairs of labels.
-    example_weights : ndarray of shape (n_examples,)
-        The p_i.
-    scaling : float
-        Factor of the pairs' feature.
-    relaxed : BoundTable
-        The same problem with its LP oracle, for the objective.
-    """
-
-    cdef readonly Py_ssize_t n_features, ld
+    cdef readonly Py_ssize_t ld
     cdef FeatureRows _rows
-    cdef object _weights, _relaxed
-    cdef const double[::1] _norms
+    # keep what the pointers lead to
+    cdef object _squares, _weights
+    cdef const double* _norms
     # the weights, and the steps from feature to feature and from label to label
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step
 
-    def __init__(self, X, Y, pairs, example_weights, double scaling, relaxed):
-        self.set_factors(pairs, Y, example_weights, scaling)
-        # examples are sequences of one position, whose features are one row
-        packed = PackedSequences.from_lengths(X, np.ones(X.shape[0], dtype=np.intp))
-        self._rows = FeatureRows(packed)
-        self.n_features, self.ld = X.shape[1], padded_length(self.n_labels)
-        squares = X.multiply(X) if self._rows.sparse else X * X
-        self._norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-        # for the objective, and the layout of flat weights
-        self._relaxed = relaxed
-        self.start()
+    def set_rows(self, FeatureRows rows, squares, Py_ssize_t ld):
+        """Set features, and the squared norm of each row of them."""
+        self._rows, self._squares, self.ld = rows, squares, ld
+        self._norms = const_doubles(squares)
 
-    def start(self):
-        self._weights = feature_weights(
-            self.n_features, self.n_labels, self._rows.sparse)
-        self._feature_step = self._weights.strides[0] // 8
-        self._label_step = self._weights.strides[1] // 8
-        self._first_weight = <double*> <size_t> self._weights.ctypes.data
-        # one too many, so that no pairs at all are no empty buffer
-        self._pair_weights = np.zeros(self.n_pairs + 1)
+    def set_weights(self, weights, double[::1] pair_weights):
+        """Set the weights that steps change."""
+        self._weights, self._pair_weights = weights, pair_weights
+        self._feature_step, self._label_step = (
+            weights.strides[0] // 8, weights.strides[1] // 8)
+        # not contiguous where labels have padded rows
+        self._first_weight = <double*> <size_t> weights.ctypes.data
         self.visited = 0
-
-    def weights(self):
-        """Return flat weights, in the layout of the model with the LP oracle."""
-        # the other layout has paddings of its own, which stay zero
-        out = np.zeros(self._relaxed.n_weights)
-        views = self._relaxed.views(out)
-        views["coef"][...] = self._weights[:, :self.n_labels].T
-        views["pair_coef"][...] = self.pair_weights()
-        return out
-
-    def views(self, weights):
-        """Return named views of flat weights."""
-        return self._relaxed.views(weights)
-
-    def graph(self):
-        """Return the model as variables of two labels, and pairs of them."""
-        return MultilabelGraph(self)
-
-    def maxima(self, weights, n_jobs=None):
-        """Return the mean relaxed max_y L_i(y) + <w, phi(y) - phi(y_i)>."""
-        # exact oracles of pairs are hard: the objective is that of the relaxation,
-        # which is what the dual belongs to
-        model = self._relaxed
-        values = np.empty(self.n_examples)
-
-        def sweep(start, stop):
-            model.hinge(model.workspace(weights), start, stop, values)
-
-        run_in_chunks(sweep, self.n_examples, n_jobs)
-        return float(self.example_weights @ values)
-
-    def square_with(self, changes):
-        """Return |w|^2 after changes of the pairs' weights."""
-        pairs = self.pair_weights() + changes
-        labels = self._weights[:, :self.n_labels]
-        return float((labels ** 2).sum()) + float(pairs @ pairs)
-
-    # ---- labels ----
 
     cdef int label_scores(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high,
                           double* scores) except -1 nogil:
@@ -140,67 +73,20 @@ cdef class MultilabelFactors(BinaryFactorModel):
         return self._norms[i]
 
 
-cdef class MultilabelGraph(FactorModel):
-    """The same labels as variables of two labels each, and all pairs as factors.
+cdef class PairKernel(FactorModel):
+    """Scores of labels and pairs, for `MultilabelGraph`, which has their set-up."""
 
-    Algorithms 2 and 4 use it; they are not made for many pairs. With L labels and P
-    pairs, variable i L + j is label j of example i, and pair i P + e its pair e.
-    Outcome (a, b) of pair f is the entry 4 f + 2 a + b. Only (1, 1) has a weight, which
-    all examples share.
+    cdef readonly LabelKernel labels
 
-    Parameters
-    ----------
-    labels : MultilabelFactors
-        Features, observed labels and weights.
-    """
-
-    cdef readonly MultilabelFactors labels
-
-    def __init__(self, MultilabelFactors labels):
-        cdef Py_ssize_t n = labels.n_examples, L = labels.n_labels, P = labels.n_pairs
-        # entries are kept as int32
-        if 4 * n * P >= 2**31:
-            raise ValueError(
-                f"{n} examples of {P} pairs are too many for this update; use "
-                "update='bgcd'")
+    def set_labels(self, LabelKernel labels):
+        """Set the labels, after the factors."""
         self.labels = labels
-        # every example has the same pairs, between labels of its own; a wrong label
-        # costs one
-        firsts = np.arange(n) * L
-        self.set_factors(
-            np.arange(n + 1) * L, np.arange(n + 1) * P,
-            (firsts[:, None, None] + labels.pairs[None]).reshape(-1, 2),
-            np.asarray(labels._y_true).ravel(), np.ones(n * L),
-            labels.example_weights, 2)
         # the feature of a pair is not one, but the scaling
         self.pair_norm = labels.scaling ** 2
-
-    # ---- weights, which are those of the labels ----
 
     def start(self):
         self.labels.start()
         self.visited = 0
-
-    def weights(self):
-        return self.labels.weights()
-
-    def views(self, weights):
-        """Return named views of flat weights."""
-        return self.labels.views(weights)
-
-    def maxima(self, weights, n_jobs=None, multipliers=None):
-        return self.labels.maxima(weights, n_jobs)
-
-    def work_of_maxima(self):
-        return self.labels.work_of_maxima()
-
-    def square_with(self, pairs, left, right, amounts):
-        # of four outcomes one has a weight, and pairs of all examples share it
-        both = (left == 1) & (right == 1)
-        changes = np.bincount(pairs[both] % max(self.labels.n_pairs, 1),
-                              self.labels.scaling * amounts[both],
-                              minlength=self.labels.n_pairs)
-        return self.labels.square_with(changes)
 
     # ---- unigram factors ----
 

@@ -10,7 +10,6 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.map import resolve_map_solver
 from sksstruct.models.facts import Facts
-from sksstruct.models.multilabel._factors import MultilabelFactors
 from sksstruct.models.multilabel._multilabel import LabelSets, count_words
 from sksstruct.models.multilabel._pairs import (
     check_pairs,
@@ -18,6 +17,7 @@ from sksstruct.models.multilabel._pairs import (
     joint_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.models.multilabel.factors import MultilabelFactors
 from sksstruct.models.multilabel.forms import columns_of, read_labels
 from sksstruct.models.multilabel.targets import LEARNED
 from sksstruct.models.rows import ROWS, RowsModel
