@@ -15,10 +15,8 @@ others.
 
 cimport cython
 
-import numpy as np
-
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
+from libc.stdint cimport int8_t, int32_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.segments._segments cimport (
@@ -31,9 +29,11 @@ from sksstruct.inference.segments._sums cimport (
 from sksstruct.inference.segments._topk cimport best_segmentations, topk_scratch
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport (
+    const_doubles, const_int8s, const_int32s, const_intps, const_uint8s, doubles,
+)
 
-from sksstruct.models.tables._table import block_ld
-from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils._layout import aligned_zeros
 
 
 cdef struct Segment:
@@ -63,35 +63,7 @@ cdef inline Py_ssize_t role_of(const Segment* segment, Py_ssize_t t) noexcept no
 # final: every segment of a labeling is a call
 @cython.final
 cdef class SegmentSequences(Structure):
-    """Segmentations of sequences.
-
-    Parameters
-    ----------
-    sizes, y_true, max_keys : objects
-        As of `Structure`: a number for each position, and at most four keys for each
-        and two more.
-    n_labels : int
-        Number of labels.
-    with_roles : bool
-        Whether scores of positions depend on their role in the segment.
-    allowed : ndarray of shape (max_length, n_labels), bool
-        Lengths that a label may have.
-    repeats : bool
-        Whether segments of the same label may follow each other.
-    counted : ndarray of shape (n_labels,), bool, or None
-        With a loss by segments, the labels whose segments count; None: the loss is the
-        number of wrong positions.
-    costs : ndarray of shape (n_examples,) or None
-        What an error costs; None for prediction.
-    spans : tuple of (first_span, span_start, first_of_example), or None
-        Candidate spans: for each example, one after the other, where those that stop
-        after a position begin, (T + 1,), int32; the start of each span, int32; and
-        where those of each example begin, (n_examples + 1,), intp.
-    known : list of ndarray of shape (n_positions, n_roles * ld), uint8, or None
-        Roles and labels that the positions of each example may have; None in the list,
-        or for it: all. In prediction no other labeling is found; in training it is what
-        was observed of the example, and `y_true` one labeling that agrees.
-    """
+    """Segmentations of sequences, which `segment_sequences` sets up."""
 
     oracles = ("max", "topk", "exp")
     cdef readonly Py_ssize_t n_labels, ld, n_roles, max_length
@@ -100,61 +72,50 @@ cdef class SegmentSequences(Structure):
     cdef readonly bint by_segment, repeats
     # numbers of the masked copies of lengths and transitions
     cdef Py_ssize_t _masked
-    cdef const double[:, ::1] _forbidden
-    cdef const int32_t[::1] _longest
-    cdef const char[::1] _counted
-    cdef const double[::1] _costs
+    # keeps what the pointers lead to; NULL: there are none
+    cdef object _owned
+    cdef const double* _forbidden
+    cdef const int32_t* _longest
+    cdef const int8_t* _counted
+    cdef const double* _costs
     cdef bint _has_spans
-    cdef const int32_t[::1] _first_span, _span_start
-    cdef const Py_ssize_t[::1] _spans_of
+    cdef const int32_t* _first_span
+    cdef const int32_t* _span_start
+    cdef const Py_ssize_t* _spans_of
     # where what is known of an example begins; -1: nothing is
-    cdef const Py_ssize_t[::1] _known_at
-    cdef const unsigned char[:, ::1] _known
+    cdef const Py_ssize_t* _known_at
+    cdef const uint8_t* _known
 
-    def __init__(self, sizes, y_true, max_keys, n_labels, with_roles, allowed, repeats,
-                 counted, costs, spans, known=None):
+    def __init__(self, sizes, y_true, max_keys, arrays):
         cdef Segments one
-        self.n_labels, self.ld = n_labels, padded_length(n_labels)
-        self.n_roles, self.max_length = 4 if with_roles else 1, len(allowed)
-        self._pair_size = block_ld((n_labels + 2) * self.ld)
-        self.repeats = repeats
-        self._masked = (self.max_length + n_labels) * self.ld
-        forbidden = np.full((self.max_length, self.ld), -np.inf)
-        forbidden[:, :n_labels][allowed] = 0.0
-        self._forbidden = forbidden
-        # the last length that is allowed; none in the padding
-        longest = np.zeros(self.ld, dtype=np.int32)
-        lengths = np.arange(1, self.max_length + 1)[:, None]
-        longest[:n_labels] = (allowed * lengths).max(axis=0)
-        self._longest = longest
-        self.by_segment = counted is not None
+        cdef Py_ssize_t size
+        self._owned = arrays
+        self.n_labels, self.ld, self.n_roles = arrays.n_labels, arrays.ld, arrays.n_roles
+        self.max_length, self._pair_size = len(arrays.forbidden), arrays.pair_size
+        self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
+        self._masked = (self.max_length + self.n_labels) * self.ld
+        self._forbidden = const_doubles(arrays.forbidden)
+        self._longest = const_int32s(arrays.longest)
         if self.by_segment:
-            self._counted = np.ascontiguousarray(counted, dtype=np.int8)
-        self._costs, self._has_spans = costs, spans is not None
-        self._set_known(known)
+            self._counted = const_int8s(arrays.counted)
+        if arrays.costs is not None:
+            self._costs = const_doubles(arrays.costs)
+        self._has_spans = arrays.spans is not None
         if self._has_spans:
-            self._first_span, self._span_start, self._spans_of = spans
+            first_span, span_start, spans_of = arrays.spans
+            self._first_span = const_int32s(first_span)
+            self._span_start = const_int32s(span_start)
+            self._spans_of = const_intps(spans_of)
+        self._known_at, self._known = (
+            const_intps(arrays.known_at), const_uint8s(arrays.known))
+        self.partial, self.meaning = arrays.partial, arrays.meaning
         # after the masked copies the memory of any sequence: the longest one need not
         # be the one for which most is kept
-        most_spans = np.diff(spans[2]).max() if self._has_spans else 0
-        for size in np.unique(self.sizes):
+        for size in arrays.lengths:
             one = self._empty(size)
             self.memory_size = max(
-                self.memory_size, self._masked + most_spans * self.ld
+                self.memory_size, self._masked + arrays.most_spans * self.ld
                 + max(best_scratch(&one), sums_scratch(&one)))
-        self.meaning += [allowed, with_roles, repeats]
-        if self._has_spans:
-            self.meaning += list(spans)
-
-    def _set_known(self, known):
-        """Put what is known of some examples into one array."""
-        known = [None] * self.n_examples if known is None else known
-        sizes = np.array([0 if rows is None else len(rows) for rows in known])
-        self._known_at = np.where(sizes > 0, np.cumsum(sizes) - sizes, -1)
-        if sizes.any():
-            self._known = np.concatenate([rows for rows in known if rows is not None])
-            if self.labeled:
-                self.partial = sizes > 0
 
     cdef inline Py_ssize_t _n_lengths(self, Py_ssize_t i) noexcept nogil:
         """Return the number of rows of lengths of an example."""
@@ -166,7 +127,7 @@ cdef class SegmentSequences(Structure):
         cdef Py_ssize_t role
         memset(&out, 0, sizeof(Segments))
         out.size, out.n_labels, out.ld = size, self.n_labels, self.ld
-        out.max_length, out.longest = min(self.max_length, size), &self._longest[0]
+        out.max_length, out.longest = min(self.max_length, size), self._longest
         out.node_step = self.n_roles * self.ld
         for role in range(4):
             out.role_offset[role] = role * self.ld if self.n_roles == 4 else 0
@@ -176,14 +137,13 @@ cdef class SegmentSequences(Structure):
         """Return the potentials of an example; what is forbidden is -inf."""
         cdef Segments out = self._empty(self._sizes[i])
         cdef const double* lengths = at.theta + out.size * out.node_step
-        cdef const double* forbidden = &self._forbidden[0, 0]
         cdef const double* pairs = lengths + out.max_length * self.ld
         cdef double* transitions = at.memory + out.max_length * self.ld
         cdef Py_ssize_t k
         if not self.labeled:
             self._forbid_others(at, i)
         for k in range(out.max_length * self.ld):
-            at.memory[k] = lengths[k] + forbidden[k]
+            at.memory[k] = lengths[k] + self._forbidden[k]
         memcpy(transitions, pairs, self.n_labels * self.ld * sizeof(double))
         if not self.repeats:
             for k in range(self.n_labels):
@@ -204,13 +164,14 @@ cdef class SegmentSequences(Structure):
         # in place: potentials are formed again for each call
         for t in range(self._sizes[i] if first >= 0 else 0):
             for k in range(step):
-                if not self._known[first + t, k]:
+                if not self._known[(first + t) * step + k]:
                     at.theta[t * step + k] = -INFINITY
 
     # ---- labelings ----
 
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         cdef Py_ssize_t size = self._sizes[i], start = 0, before = -1, t
+        cdef Py_ssize_t length
         cdef Segment segment
         while start < size:
             segment = segment_at(y, start, size)
@@ -218,7 +179,8 @@ cdef class SegmentSequences(Structure):
                 return 0
             if segment.stop - start > self.max_length:
                 return 0
-            if self._forbidden[segment.stop - start - 1, segment.label] < 0.0:
+            length = segment.stop - start
+            if self._forbidden[(length - 1) * self.ld + segment.label] < 0.0:
                 return 0
             if segment.label == before and not self.repeats:
                 return 0
@@ -384,24 +346,24 @@ cdef class SegmentSequences(Structure):
             out.spans = NULL
         return out
 
-    def probabilities(self, Py_ssize_t i, theta, const int32_t[:, ::1] segments):
-        """Return the probability of each segment, in rows (start, stop, label)."""
+    def probabilities(self, Py_ssize_t i, theta, segments, out):
+        """Write the probability of each segment, in rows (start, stop, label)."""
         cdef Potentials at
         cdef Segments scores
         cdef SegmentSums sums
         cdef SegmentMeans counts
-        cdef double[::1] table = np.ascontiguousarray(theta)
-        cdef double[::1] means = np.zeros(len(theta))
-        cdef double[::1] memory = aligned_zeros(self.memory_size)
-        cdef double[::1] out = np.empty(segments.shape[0])
-        cdef Py_ssize_t k
-        at.theta, at.memory = &table[0], &memory[0]
+        cdef Py_ssize_t k, n = len(out)
+        cdef const int32_t* row = const_int32s(segments)
+        cdef double* values = doubles(out)
+        cdef object memory = aligned_zeros(self.memory_size)
+        cdef object table = aligned_zeros(len(theta))
+        cdef double* means = doubles(table)
+        at.theta, at.memory = doubles(theta), doubles(memory)
         scores = self._read(&at, i)
         with nogil:
             sums = load_sums(&scores, 1.0, at.memory + self._masked)
-            counts = self._means(&scores, &means[0])
+            counts = self._means(&scores, means)
             sum_segmentations(&sums, 1.0, &counts)
-            for k in range(segments.shape[0]):
-                out[k] = segment_probability(
-                    &sums, segments[k, 0], segments[k, 1], segments[k, 2])
-        return np.asarray(out)
+            for k in range(n):
+                values[k] = segment_probability(
+                    &sums, row[3 * k], row[3 * k + 1], row[3 * k + 2])

@@ -109,7 +109,7 @@ class SegmentInputs(Sequence):
         return 0 if self.features is None else self.features.shape[1]
 
     def bound_spans(self, n_features, observed=None):
-        """The spans as `SegmentSequences` takes them, and a block of their features.
+        """The spans as `segment_sequences` takes them, and a block of their features.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class SegmentInputs(Sequence):
         features : csr_array
             Features of all spans.
         first_span, span_start, first_of_example : ndarray
-            As `SegmentSequences` says.
+            As `segment_sequences` says.
         """
         offsets, lengths = self.packed.offsets, self.packed.lengths
         offset = np.repeat(offsets[:-1], np.diff(self.first_span))

@@ -13,7 +13,6 @@ from scipy import sparse
 from sksstruct.models._compiled import CompiledModel
 from sksstruct.models.chain.data import check_classes
 from sksstruct.models.normalization import divisor
-from sksstruct.models.segments._segments import SegmentSequences
 from sksstruct.models.segments.forms import (
     Outputs,
     Segments,
@@ -26,6 +25,7 @@ from sksstruct.models.segments.forms import (
 )
 from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.models.segments.known import Partial, allowed_nodes, partial_labelings
+from sksstruct.models.segments.sequences import segment_sequences
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2
 from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
@@ -512,7 +512,7 @@ class SegmentModel(CompiledModel):
         ]
         if spans is not None:
             blocks.append((spans[0], spans[-1], ld, False))
-        structure = SegmentSequences(
+        structure = segment_sequences(
             sizes,
             labels,
             4 * int(sizes.max()) + 1,
@@ -648,10 +648,11 @@ class SegmentModel(CompiledModel):
             labeling, _ = model.labeling(workspace, i)
             rows = np.column_stack(self._segments_of(labeling))
             rows = rows[rows[:, 2] >= self.outside_].astype(np.int32)
-            shares = model.structure.probabilities(i, workspace.theta, rows).tolist()
+            shares = np.empty(len(rows))
+            model.structure.probabilities(i, workspace.theta, rows, shares)
             out[number] = [
                 (a, b, labels[k - self.outside_], share)
-                for (a, b, k), share in zip(rows.tolist(), shares, strict=True)
+                for (a, b, k), share in zip(rows.tolist(), shares.tolist(), strict=True)
             ]
         return out
 

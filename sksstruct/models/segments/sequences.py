@@ -1,0 +1,92 @@
+"""Set-up of the structure of segmentations."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from sksstruct.models.segments._segments import SegmentSequences
+from sksstruct.models.tables._table import block_ld
+from sksstruct.utils._layout import padded_length
+
+
+def segment_sequences(
+    sizes,
+    y_true,
+    max_keys,
+    n_labels,
+    with_roles,
+    allowed,
+    repeats,
+    counted,
+    costs,
+    spans,
+    known=None,
+):
+    """Segmentations of sequences.
+
+    Parameters
+    ----------
+    sizes, y_true, max_keys : objects
+        As of `Structure`: a number for each position, and at most four keys for each
+        and two more.
+    n_labels : int
+        Number of labels.
+    with_roles : bool
+        Whether scores of positions depend on their role in the segment.
+    allowed : ndarray of shape (max_length, n_labels), bool
+        Lengths that a label may have.
+    repeats : bool
+        Whether segments of the same label may follow each other.
+    counted : ndarray of shape (n_labels,), bool, or None
+        With a loss by segments, the labels whose segments count; None: the loss is the
+        number of wrong positions.
+    costs : ndarray of shape (n_examples,) or None
+        What an error costs; None for prediction.
+    spans : tuple of (first_span, span_start, first_of_example), or None
+        Candidate spans: for each example, one after the other, where those that stop
+        after a position begin, (T + 1,), int32; the start of each span, int32; and
+        where those of each example begin, (n_examples + 1,), intp.
+    known : list of ndarray of shape (n_positions, n_roles * ld), uint8, or None
+        Roles and labels that the positions of each example may have; None in the list,
+        or for it: all. In prediction no other labeling is found; in training it is what
+        was observed of the example, and `y_true` one labeling that agrees.
+
+    Returns
+    -------
+    structure : SegmentSequences
+        The structure, for a `BoundTable`.
+    """
+    ld = padded_length(n_labels)
+    forbidden = np.full((len(allowed), ld), -np.inf)
+    forbidden[:, :n_labels][allowed] = 0.0
+    # the last length that is allowed; none in the padding
+    longest = np.zeros(ld, dtype=np.int32)
+    lengths = np.arange(1, len(allowed) + 1)[:, None]
+    longest[:n_labels] = (allowed * lengths).max(axis=0)
+    known = [None] * len(sizes) if known is None else known
+    n_known = np.array(
+        [0 if rows is None else len(rows) for rows in known], dtype=np.intp
+    )
+    arrays = SimpleNamespace(
+        n_labels=n_labels,
+        ld=ld,
+        n_roles=4 if with_roles else 1,
+        pair_size=block_ld((n_labels + 2) * ld),
+        repeats=repeats,
+        forbidden=forbidden,
+        longest=longest,
+        counted=None if counted is None else np.ascontiguousarray(counted, np.int8),
+        costs=costs,
+        spans=spans,
+        most_spans=0 if spans is None else int(np.diff(spans[2]).max()),
+        lengths=np.unique(sizes).tolist(),
+        # what is known of some examples, in one array
+        known_at=np.where(n_known > 0, np.cumsum(n_known) - n_known, -1),
+        known=np.concatenate(
+            [rows.ravel() for rows in known if rows is not None]
+            or [np.empty(0, dtype=np.uint8)]
+        ),
+        partial=n_known > 0 if n_known.any() and y_true is not None else None,
+        meaning=[allowed, with_roles, repeats, *(() if spans is None else spans)],
+    )
+    return SegmentSequences(sizes, y_true, max_keys, arrays)
