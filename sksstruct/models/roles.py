@@ -18,12 +18,12 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._entropy_dual import ChainEntropyDual
 from sksstruct.models.chain._factors import chain_factors
 from sksstruct.models.chain._smooth import ChainSmoothLoss
-from sksstruct.models.graph._graph import Graphs
 from sksstruct.models.graph.labeled import (
     BoundRelaxedGraph,
     forest_factors,
     relaxed_factors,
 )
+from sksstruct.models.graph.structure import Graphs
 from sksstruct.models.multiclass._multiclass import Classes
 from sksstruct.models.multilabel._multilabel import LabelSets
 from sksstruct.models.multilabel.conditional import (

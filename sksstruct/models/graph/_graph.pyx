@@ -15,8 +15,6 @@ labels, from u to v. The loss is the sum over the nodes of a cost of missing eac
 node's label.
 """
 
-import numpy as np
-
 cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memset
@@ -29,143 +27,61 @@ from sksstruct.inference.trees._topk cimport SubtreeLists
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
-
-from sksstruct.inference import MinCut
-from sksstruct.models.tables._table import block_ld
-from sksstruct.utils._layout import padded_length
+from sksstruct.utils._pointers cimport const_doubles, const_intps, intps
 
 
-def edge_columns(n_labels):
-    """Return the number of scores of an edge: rows of ld labels, as messages read."""
-    return n_labels * padded_length(n_labels)
-
-
-# final: nobody derives from it
-@cython.final
-cdef class Graphs(Structure):
-    """Labelings of the nodes of graphs.
-
-    Parameters
-    ----------
-    sizes, y_true, max_keys : objects
-        As of `Structure`: a label for each node, a key for each node and edge.
-    n_labels : int
-        Number of labels.
-    edges : ndarray of shape (n_edges, 2), intp
-        Pairs of nodes of the same graph, numbered within it.
-    first_edge : ndarray of shape (n_graphs + 1,), intp
-        Where the edges of each graph begin.
-    costs : ndarray of shape (n_nodes,) or None
-        Loss of missing the label of each node.
-    potts, shared, forest : bool
-        Whether scores of pairs depend on agreement only; whether the edges of a graph
-        share one row of scores; whether all graphs are forests.
-
-    Attributes
-    ----------
-    ld, edge_ld : int
-        Lengths of the rows of the tables of nodes, and of edges.
-    """
+cdef class GraphKernel(Structure):
+    """Labelings of the nodes of graphs, which `Graphs` sets up."""
 
     cdef readonly Py_ssize_t n_labels, ld, edge_ld
-    cdef readonly object edges, first_edge, costs
-    cdef const Py_ssize_t[:, ::1] _ends
-    # where the edges of each graph begin
-    cdef const Py_ssize_t[::1] _first_edge
-    cdef const double[::1] _cost
     cdef readonly bint potts, shared, forest
+    # keeps what the pointers lead to
+    cdef object _owned
+    cdef Py_ssize_t _n_edges
+    # the two ends of each edge; where the edges of each graph begin
+    cdef const Py_ssize_t* _ends
+    cdef const Py_ssize_t* _first_edge
+    # NULL for prediction
+    cdef const double* _cost
     # of all nodes of forests: the order of messages, the parent or -1, the edge to it
-    cdef Py_ssize_t[::1] _order, _parent, _edge_up
-    # of all graphs that are not
-    cdef list _cuts
+    cdef Py_ssize_t* _order
+    cdef Py_ssize_t* _parent
+    cdef Py_ssize_t* _edge_up
 
-    def __init__(self, sizes, y_true, max_keys, n_labels, edges, first_edge, costs,
-                 potts, shared, forest):
-        self.n_labels, self.ld = n_labels, block_ld(n_labels)
-        self.edge_ld = 1 if potts else block_ld(edge_columns(n_labels))
-        self.edges = np.ascontiguousarray(edges, dtype=np.intp).reshape(-1, 2)
-        self.first_edge = np.ascontiguousarray(first_edge, dtype=np.intp)
-        self._ends, self._first_edge = self.edges, self.first_edge
-        self.potts, self.shared, self.forest = potts, shared, forest
+    def __init__(self, arrays):
+        self._owned, self.n_labels, self.ld = arrays, arrays.n_labels, arrays.ld
+        self.edge_ld, self._n_edges = arrays.edge_ld, len(arrays.edges)
+        self.potts, self.shared = arrays.potts, arrays.shared
+        self.forest = arrays.forest
+        self._ends = const_intps(arrays.edges)
+        self._first_edge = const_intps(arrays.first_edge)
+        if arrays.costs is not None:
+            self._cost = const_doubles(arrays.costs)
         self.memory_size = self.max_size * self.ld
-        if forest:
+        if self.forest:
             self.memory_size = sums_memory(self.max_size, self.n_labels, self.ld)
-        # what labelings mean: exported duals are those of the same graphs
-        self.meaning += [self.edges, self.first_edge, potts, shared]
-        self._cost = self.costs = costs
-        if forest:
-            self._plan()
-        else:
-            # made at the first visit of each graph, and kept for the next
-            self._cuts = [None] * self.n_examples
+            order, parent, edge_up = arrays.orders
+            self._order, self._parent = intps(order), intps(parent)
+            self._edge_up = intps(edge_up)
 
-    @property
-    def oracles(self):
-        if self.forest:
-            return ("max", "topk", "exp", "projection", "factors")
-        return ("max", "topk")
-
-    @property
-    def oracle_note(self):
-        if self.forest:
-            return None
-        return (
-            "sums over the labelings of a graph with cycles are #P-hard: loss='log' "
-            "and smoothing='entropy' are for trees and forests; use loss='hinge', or "
-            "SmoothedHinge(smoothing='l2'), which takes the k best labelings")
-
-    def _plan(self):
-        """Find the orders of messages; they show which graphs have a cycle."""
-        cdef Py_ssize_t i, k, first, root
-        cdef Tree tree
-        n_nodes = self._starts[self.n_examples]
-        self._order = np.empty(n_nodes, dtype=np.intp)
-        self._parent = np.empty(n_nodes, dtype=np.intp)
-        self._edge_up = np.empty(n_nodes, dtype=np.intp)
-        for i in range(self.n_examples):
-            first = self._starts[i]
-            try:
-                tree = Tree(self._sizes[i],
-                            self.edges[self._first_edge[i]:self._first_edge[i + 1]])
-            except ValueError as error:
-                # which names the edge, but not the graph
-                raise ValueError(f"X[{i}]: {error}") from None
-            # A tree has a root of its own above those of a forest. It has no scores
-            # here, and comes first in the order.
-            root = tree.root
-            for k in range(self._sizes[i]):
-                self._order[first + k] = tree._order[k + 1]
-                self._parent[first + k] = (
-                    -1 if tree._parent[k] == root else tree._parent[k])
-                self._edge_up[first + k] = tree._edge[k]
-
-    def all_edges(self):
-        """Return the graph of each edge, and the ends, numbered among all nodes."""
-        graph = np.repeat(np.arange(self.n_examples), np.diff(self._first_edge))
-        return graph, self.edges + np.asarray(self._starts)[graph][:, None]
+    def plan(self, Py_ssize_t i, Tree tree):
+        """Set the order of messages of a forest."""
+        cdef Py_ssize_t k, first = self._starts[i], root = tree.root
+        # A tree has a root of its own above those of a forest. It has no scores here,
+        # and comes first in the order.
+        for k in range(self._sizes[i]):
+            self._order[first + k] = tree._order[k + 1]
+            self._parent[first + k] = (
+                -1 if tree._parent[k] == root else tree._parent[k])
+            self._edge_up[first + k] = tree._edge[k]
 
     # ---- tables ----
 
+    @cython.final
     cdef inline Py_ssize_t _table_of_edge(self, Py_ssize_t start,
                                           Py_ssize_t edge) noexcept nogil:
         """Return where the scores of an edge begin; those of all begin at `start`."""
         return start if self.shared else start + edge * self.edge_ld
-
-    def potentials_of(self, Py_ssize_t i, table):
-        """Return unary scores, edges and pairwise tables of an example."""
-        cdef Py_ssize_t n_nodes = self._sizes[i], n_labels = self.n_labels
-        cdef Py_ssize_t start = n_nodes * self.ld, row_length = self.edge_ld
-        unary = table[:start].reshape(n_nodes, self.ld)[:, :n_labels]
-        edges = self.edges[self._first_edge[i]:self._first_edge[i + 1]]
-        n_rows = 1 if self.shared else len(edges)
-        rows = table[start:start + n_rows * row_length].reshape(n_rows, row_length)
-        # whole tables at any rate: oracles of inference know nothing of potts scores
-        if self.potts:
-            tables = rows[:, :, None] * np.eye(n_labels)
-        else:
-            tables = rows[:, :n_labels * self.ld].reshape(n_rows, n_labels, self.ld)
-            tables = tables[:, :, :n_labels]
-        return unary, edges, tables[0] if self.shared else tables
 
     # ---- the loss, and what labelings are ----
 
@@ -207,8 +123,8 @@ cdef class Graphs(Structure):
         for node in range(count):
             keys[node] = <int32_t> (node * self.ld + y[node])
         for edge in range(self._first_edge[i + 1] - first):
-            label = y[self._ends[first + edge, 0]]
-            next_label = y[self._ends[first + edge, 1]]
+            label = y[self._ends[2 * (first + edge)]]
+            next_label = y[self._ends[2 * (first + edge) + 1]]
             # pairs that do not agree have no score, and no key
             if self.potts and label != next_label:
                 continue
@@ -228,6 +144,7 @@ cdef class Graphs(Structure):
         max_product_flat(&forest, at.memory, y)
         return 0
 
+    @cython.final
     cdef FlatForest _forest(self, const double* theta, Py_ssize_t i) noexcept nogil:
         """Return the scores of a forest, and the order of messages."""
         cdef Py_ssize_t first = self._starts[i]
@@ -240,9 +157,8 @@ cdef class Graphs(Structure):
         forest.order, forest.parent = &self._order[first], &self._parent[first]
         forest.edge_up = &self._edge_up[first]
         forest.ends = NULL
-        # no address without an edge
-        if self._ends.shape[0] > self._first_edge[i]:
-            forest.ends = &self._ends[self._first_edge[i], 0]
+        if self._n_edges > self._first_edge[i]:
+            forest.ends = self._ends + 2 * self._first_edge[i]
         return forest
 
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
@@ -270,23 +186,3 @@ cdef class Graphs(Structure):
             (<SubtreeLists> own.search).read(
                 rank, own.labelings + rank * self._sizes[i])
         return count
-
-    def find_topk(self, i, theta, others, k):
-        """Return the k best cuts."""
-        unary, _, tables = self.potentials_of(i, theta)
-        return self._solver(i)._best(unary, tables, k)
-
-    def find(self, i, theta, others):
-        """Return the labels of a minimum cut."""
-        unary, _, tables = self.potentials_of(i, theta)
-        return self._solver(i).solve(unary, tables)[0]
-
-    def _solver(self, Py_ssize_t i):
-        """Return the solver of a graph that is not a forest.
-
-        The model keeps it: the next visit starts from the flow of the last one.
-        """
-        if self._cuts[i] is None:
-            edges = self.edges[self._first_edge[i]:self._first_edge[i + 1]]
-            self._cuts[i] = MinCut(edges, self._sizes[i])
-        return self._cuts[i]

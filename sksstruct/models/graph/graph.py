@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel
-from sksstruct.models.graph._graph import Graphs, edge_columns
 from sksstruct.models.graph.inputs import (
     Graph,
     check_graph,
@@ -24,6 +23,7 @@ from sksstruct.models.graph.inputs import (
     total_weight,
     with_nodes,
 )
+from sksstruct.models.graph.structure import Graphs, edge_columns
 from sksstruct.models.normalization import TEXTS, divisor, size_alpha
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
