@@ -19,18 +19,13 @@ where there are pairs, one of the pairs.
 """
 
 cimport cython
-
-import numpy as np
-
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 from sksstruct.inference.cuts._reduced_roof cimport LabelPairs, ReducedRoofDual
 from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
-
-from sksstruct.models.tables._table import block_ld
-
+from sksstruct.utils._pointers cimport const_int32s
 
 # A word of a labeling holds so many bits of pairs.
 cdef enum:
@@ -49,15 +44,17 @@ cdef class SearchMemory(OracleMemory):
     cdef LabelPairs pairs
     cdef ReducedRoofDual relaxed
     # scores of labels and then of pairs, and what enumeration keeps up to date
-    cdef double[::1] scores, fields
+    cdef double* scores
+    cdef double* fields
+    cdef bytearray _room
 
     def __init__(self, LabelSets sets):
         self.pairs = LabelPairs(sets.pairs, sets.n_labels)
         if not sets.exact:
             self.relaxed = ReducedRoofDual(self.pairs)
-        # one more than needed: the pairs, if there are none, begin at some address too
-        self.scores = np.empty(sets.n_labels + sets.n_pairs + 1)
-        self.fields = np.empty(sets.n_labels)
+        self._room = bytearray((2 * sets.n_labels + sets.n_pairs) * sizeof(double))
+        self.scores = <double*> <char*> self._room
+        self.fields = self.scores + sets.n_labels + sets.n_pairs
 
 
 # final: nobody derives from it, and every pair of a labeling is a call
@@ -71,8 +68,10 @@ cdef class LabelSets(Structure):
         As of `Structure`; see `count_words` for the lengths.
     n_labels : int
         Number of labels L.
-    pairs : ndarray of shape (n_pairs, 2)
+    pairs : ndarray of shape (n_pairs, 2), int32
         Pairs of labels.
+    pair_start : int
+        The key of the first pair.
     exact : bool
         Whether to try all labelings; otherwise the relaxation is solved.
 
@@ -88,16 +87,14 @@ cdef class LabelSets(Structure):
     cdef readonly Py_ssize_t n_labels, n_pairs, n_words
     cdef readonly object pairs
     cdef readonly bint exact
-    cdef const int32_t[:, ::1] _pairs
-    # the key of the first pair
+    cdef const int32_t* _pairs
     cdef Py_ssize_t _pair_start
 
-    def __init__(self, sizes, y_true, max_keys, n_labels, pairs, exact):
-        self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
-        self._pairs = self.pairs
+    def __init__(self, sizes, y_true, max_keys, n_labels, pairs, pair_start, exact):
+        self.pairs, self._pairs = pairs, const_int32s(pairs)
         self.n_labels, self.n_pairs, self.exact = n_labels, len(self.pairs), exact
         self.n_words = count_words(self.n_pairs, exact)
-        self._pair_start = block_ld(n_labels)
+        self._pair_start = pair_start
         # the same bits stand for other pairs elsewhere
         self.meaning += [self.pairs, exact]
 
@@ -141,7 +138,7 @@ cdef class LabelSets(Structure):
                    int32_t* y) except -1 nogil:
         """Write the best labeling."""
         cdef Py_ssize_t j, pair
-        cdef double* label_scores = &memory.scores[0]
+        cdef double* label_scores = memory.scores
         cdef double* pair_scores = label_scores + self.n_labels
         # the table has what a half scores, the oracles want the whole
         for j in range(self.n_labels):
@@ -149,8 +146,7 @@ cdef class LabelSets(Structure):
         for pair in range(self.n_pairs):
             pair_scores[pair] = 2.0 * at.theta[self._pair_start + pair]
         if self.exact:
-            memory.pairs.enumerate(
-                label_scores, pair_scores, &memory.fields[0], y)
+            memory.pairs.enumerate(label_scores, pair_scores, memory.fields, y)
         else:
             memory.pairs.load(pair_scores)
             for j in range(self.n_labels):
@@ -165,14 +161,15 @@ cdef class LabelSets(Structure):
         cdef int32_t* bits = y + self.n_labels
         memset(bits, 0, self.n_words * sizeof(int32_t))
         for pair in range(self.n_pairs):
-            if (pair_scores[pair] > 0.0 and y[self._pairs[pair, 0]] == 1
-                    and y[self._pairs[pair, 1]] == 1):
+            if (pair_scores[pair] > 0.0 and y[self._pairs[2 * pair]] == 1
+                    and y[self._pairs[2 * pair + 1]] == 1):
                 # unsigned: the last bit of a word is the sign
                 bits[pair // WORD] |= <int32_t> (<uint32_t> 1 << (pair % WORD))
 
     cdef inline int32_t _halves(self, const int32_t* y, Py_ssize_t pair) noexcept nogil:
         """Return how many halves of a pair are on: 0, 1 or 2."""
-        cdef int32_t first = y[self._pairs[pair, 0]], second = y[self._pairs[pair, 1]]
+        cdef int32_t first = y[self._pairs[2 * pair]]
+        cdef int32_t second = y[self._pairs[2 * pair + 1]]
         if not first or not second:
             return 0
         # the labels decide unless both are halves

@@ -23,7 +23,7 @@ from sksstruct.models.multilabel.targets import LEARNED
 from sksstruct.models.rows import ROWS, RowsModel
 from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.spec import FACTOR_OF_SQUARE, ROW_ALPHA, ROW_LOG_ALPHA
-from sksstruct.models.tables._table import BoundTable
+from sksstruct.models.tables._table import BoundTable, block_ld
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between
 
@@ -306,7 +306,8 @@ def bind_label_sets(X, n_labels, pairs, Y, example_weights, *, scaling, exact):
         y_true.ravel(),
         2 * (n_labels + n_pairs),
         n_labels,
-        pairs,
+        np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2),
+        block_ld(n_labels),
         exact,
     )
     names = partial(_named, n_pairs)
