@@ -90,7 +90,8 @@ cdef class SegmentSequences(Structure):
         cdef Segments one
         cdef Py_ssize_t size
         self._owned = arrays
-        self.n_labels, self.ld, self.n_roles = arrays.n_labels, arrays.ld, arrays.n_roles
+        self.n_labels, self.ld = arrays.n_labels, arrays.ld
+        self.n_roles = arrays.n_roles
         self.max_length, self._pair_size = len(arrays.forbidden), arrays.pair_size
         self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
         self._masked = (self.max_length + self.n_labels) * self.ld
