@@ -23,7 +23,7 @@ demo: $(VENV)/demo
 
 # What is quick, on every kernel, model, solver and estimator
 test: $(VENV)/test
-	@echo "== running the quick tests (three minutes on two cores)"
+	@echo "== running the quick tests (two to five minutes on two cores)"
 	$(PY) -m pytest $(PARALLEL) -m "not packaging and not slow"
 
 # The slow tests on top, packaging among them, and bounds checks. The wheel that the tests
@@ -32,7 +32,7 @@ test: $(VENV)/test
 # the last bits.
 test-all: export SKSSTRUCT_DIST := $(CURDIR)/build/dist
 test-all: test
-	@echo "== running the slow tests (eight minutes on two cores)"
+	@echo "== running the slow tests (five to ten minutes on two cores)"
 	$(PY) -m pytest $(PARALLEL) -m "packaging or slow"
 	@echo "== the tests of kernels with bounds checks on, from the wheel"
 	rm -rf build/debug && mkdir -p build/debug

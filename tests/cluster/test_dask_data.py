@@ -188,6 +188,7 @@ def test_best_states_of_a_bag_of_graphs(client):
     assert [y.tolist() for y in labelings.compute()] == [[1, 0], [0, 0], [1, 0]]
 
 
+@pytest.mark.slow
 def test_searches_on_the_cluster(client, data):
     X, y = data
     search = GridSearchCV(ChainCRF(random_state=0), {"alpha": [0.1, 0.01]}, cv=2)

@@ -315,6 +315,7 @@ class Learner(Sign):
         self.largest_ = max(X)
 
 
+@pytest.mark.slow
 def test_models_in_python(client):
     X = np.random.default_rng(0).normal(size=N).tolist()
     y = [1 if x > 0.2 else -1 for x in X]
@@ -342,6 +343,7 @@ def test_models_that_need_all_data(client):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", ["cooccurring", "significant"])
 def test_pairs_by_counts_of_all_parts(client, pairs):
     rng = np.random.default_rng(0)

@@ -83,6 +83,7 @@ def test_uai(tmp_path):
     assert load_uai(packed).score([0, 1, 2]) == graph.score([0, 1, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True])
 def test_uai_round_trip(tmp_path, log):
     for seed in range(5):
@@ -320,6 +321,7 @@ def mutate(data, rng):
     return data if tokens is None else b" ".join(tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["uai", "LG", "wcsp", "fg"])
 def test_broken_files(tmp_path, kind):
     """1,600 mutations: a clear error or a graph, and never much memory."""

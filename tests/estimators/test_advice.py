@@ -244,6 +244,7 @@ def test_histories(gap, primal, sentence):
         assert f"tol={'0.2' if gap == 0.1 else '0.02'} would do" in found
 
 
+@pytest.mark.slow
 def test_time_limit(rows):
     """A run that had no time says so; one that came near the optimum says nothing."""
     X, y = rows[0] * [1, 1, 1, 1, 300, 1], rows[1]

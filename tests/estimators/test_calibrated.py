@@ -46,6 +46,7 @@ def best_temperature(triples):
     return 1.0 / found.x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "log", "smoothed_hinge"])
 def test_temperature_of_folds(loss):
     X, _, y = sentences(40)

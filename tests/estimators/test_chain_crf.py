@@ -593,6 +593,7 @@ def test_repr_and_html(data):
     assert "ChainCRF" in model.fit(data.X, data.y)._repr_html_()
 
 
+@pytest.mark.slow
 def test_ocr_small_figures(data_home):
     """Figures that two independent implementations agree on."""
     small = fetch_ocr_letters("fold0", data_home=data_home)

@@ -27,6 +27,7 @@ def data(seed=0, kind=np.float64):
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -91,6 +92,7 @@ def form(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", ["bcfw", "bgcd", "afw"])
 @pytest.mark.parametrize(
     ("boundary", "form"), [(True, "table"), (False, "sparse")], indirect=["form"]
@@ -220,6 +222,7 @@ def test_streams_go_on():
     assert len(tagger.predict(X)) == len(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["nothing", "alpha", "features", "labels"])
 def test_warm_start(change):
     """It goes on from distributions and multipliers, and ends at the same optimum."""
@@ -278,6 +281,7 @@ def test_weights_of_a_restarted_run_are_those_of_its_distributions():
     assert last == pytest.approx(tagger.history_["dual"][0], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", ["last label", "several"])
 def test_dual_values_of_away_steps_are_bounds(problem):
     """Away-steps leave rounding errors at labels that must not end a sequence."""

@@ -142,6 +142,7 @@ def test_extreme_scores_do_not_lose_digits():
         assert value == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log", SmoothedHinge("entropy", 0.5)])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_optimum(loss, intercept):
@@ -372,6 +373,7 @@ class TestObservedWeights:
         assert not model.coef_[~states].any() and model.coef_[states].all()
         assert not model.transitions_[~pairs].any() and model.transitions_[pairs].all()
 
+    @pytest.mark.slow
     def test_optimum_of_the_smaller_model(self):
         X, y = problem(n=4)
         X = [x * (np.abs(x) > 0.8) for x in X]

@@ -76,6 +76,7 @@ def assert_least_risk(tagger, x, found, **constraints):
     return chosen != p.argmax()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.5, 2.0, 900.0])
 @pytest.mark.parametrize("labels", [BIO, IOBES], ids=len)
 def test_free_labelings(labels, scale):

@@ -213,6 +213,7 @@ def test_the_same_problem(c1, c2, possible, tmp_path, peer):
         assert present == set(info.transitions)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["conll2000", "btc", "ncbi"])
 def test_real_data(name, data_home, tmp_path, peer):

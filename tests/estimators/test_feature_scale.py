@@ -335,6 +335,7 @@ def table_estimators():
 
 
 class TestTables:
+    @pytest.mark.slow
     @pytest.mark.parametrize("estimator, labels, factor", table_estimators())
     @pytest.mark.parametrize("is_sparse", [False, True])
     def test_scale(self, estimator, labels, factor, is_sparse):

@@ -220,6 +220,7 @@ def test_labels_are_saved(data):
         clone(fitted).predict(X)
 
 
+@pytest.mark.slow
 def test_searches_over_sets(data):
     X, Y = data
     sets = sets_of(Y)

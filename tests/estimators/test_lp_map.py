@@ -35,6 +35,7 @@ def graphs(n=5):
     return [random_graph(np.random.default_rng(k), n=6, m=9) for k in range(n)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [*MAP_SOLVERS, TRWS(), HiGHS(max_iter=1000)])
 def test_every_solver_is_reached(solver):
     X = graphs()
@@ -407,6 +408,7 @@ def test_real_instances_are_proved(data_home, name):
     assert predictor.bounds_[0] >= value - 1e-6 * abs(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["csp/29.wcsp", "protein/pdb1aho", "grids/grid10x10.f2.wrap"]
 )

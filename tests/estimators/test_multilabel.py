@@ -345,6 +345,7 @@ def test_interrupted_fits_can_be_used(monkeypatch, solver, loss):
     assert classifier.n_iter_ == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["gdmm", "bcfw"])
 def test_emotions(solver):
     """Real data: the relaxed objective agrees, labels are found."""

@@ -436,6 +436,7 @@ def test_a_scaling_is_taken_only_if_nothing_is_lost():
     np.testing.assert_allclose(gains(better, base), 0.02 * 20 / noise.std(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [*LOSSES, "structured_hinge"])
 def test_pairs_are_taken_where_they_help(loss):
     rng = np.random.RandomState(0)
@@ -550,6 +551,7 @@ def test_default_alpha_follows_the_number_of_samples():
     assert fitted.alpha_ == pytest.approx(0.5 * X.var(axis=0).sum() / 80)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_alpha_is_chosen_by_held_out_samples(loss):
     """Noise in many features needs more regularization than labels without noise."""
@@ -587,6 +589,7 @@ def test_smaller_alphas_are_tried_while_the_smallest_is_best():
     assert np.isclose(tried("squared_hinge"), factor).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log", "squared_hinge"])
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_training_goes_on_from_the_trials(monkeypatch, loss, is_sparse):

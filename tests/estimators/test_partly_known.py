@@ -137,6 +137,7 @@ def test_grid_search_finds_alpha(name, scorer):
     assert np.isfinite(cross_val_score(estimator, X, partly, scoring=scorer)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["log", "segments, log", "tagger"])
 def test_path_finds_alpha(name):
     X, y, known = sequences(60)

@@ -170,6 +170,7 @@ def test_a_relative_epsilon_is_met_by_weights_that_have_learned():
     assert abs(len(scaled) - len(path)) <= 1
 
 
+@pytest.mark.slow
 def test_gaps_are_those_of_the_weights():
     estimator, X, y = chain()
     # below that the passes of the default may not be enough, as rounding goes
@@ -234,6 +235,7 @@ def test_it_ends_where_nothing_changes_any_more():
         path.weights(1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_heuristic(solver):
     """Cheaper than the exact one, and almost as good."""
@@ -506,6 +508,7 @@ def test_verbose(capsys):
 
 
 class TestCV:
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["grid", "exact"])
     def test_scores_are_those_of_the_estimators(self, method):
         X, y = load_digits(return_X_y=True)
@@ -558,6 +561,7 @@ class TestCV:
         best = clone(estimator).set_params(**search.best_params_).fit(X, y)
         np.testing.assert_array_equal(search.best_estimator_.coef_, best.coef_)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["exact", "heuristic"])
     def test_the_refit_follows_the_path(self, method):
         """Weights are as accurate as those that were scored, at the alpha chosen."""
@@ -662,6 +666,7 @@ class TestCV:
         search.fit(X, y, sample_weight=np.ones(len(y)))
         assert search.best_score_ > 0.9
 
+    @pytest.mark.slow
     def test_transformers_and_weights_are_of_the_fold(self):
         """Scores are those of GridSearchCV with the same pipeline and weights."""
         sizes = []
@@ -761,6 +766,7 @@ class TestCV:
         with pytest.raises(ValueError, match="no held-out score is finite"):
             search.set_params(scoring=lambda *_: np.nan).fit(X, y)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("refit", [True, False])
     def test_a_failed_fit_changes_nothing(self, refit, monkeypatch):
         estimator, X, y = binary()
@@ -783,6 +789,7 @@ class TestCV:
             new.fit(X, y)
         assert not [name for name in vars(new) if name.endswith("_")]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["grid", "exact"])
     def test_an_interrupted_refit_leaves_an_estimator(self, method, monkeypatch):
         from sksstruct.solvers.frank_wolfe import bcfw
@@ -819,6 +826,7 @@ class TestCV:
                 search.fit(X, y)
             assert not [name for name in vars(search) if name.endswith("_")]
 
+    @pytest.mark.slow
     def test_threads_end_after_an_interrupt(self, monkeypatch):
         """Where one fold is interrupted, the others end with the segment in hand."""
         estimator, X, y = chain()

@@ -66,6 +66,7 @@ def test_equal_labels_come_in_order():
     assert classifier.predict_topk(X[:1], 3)[0].tolist() == [[1, 0, 2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["exact", "lp", "gdmm"])
 def test_sets_are_the_best(data, inference):
     X, Y = data

@@ -88,6 +88,7 @@ class TestGradient:
         threads = np.empty(model.n_weights)
         assert smooth.value_and_gradient(given, threads, n_jobs=2) == value
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", LOSSES)
     @pytest.mark.parametrize("columns", [None, COLUMNS], ids=["plain", "paired"])
     @pytest.mark.parametrize("every", [False, True], ids=["seen", "all"])
@@ -249,6 +250,7 @@ def optimum_of_the_hinge(columns, alpha):
 class TestOptimum:
     """Every solver reaches what a general solver finds."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "solver", ["bcfw", "cutting_plane", "bmrm", "fw", "ssg", "casimir"]
     )

@@ -140,6 +140,7 @@ def best_that_agrees(outputs, scores, agrees):
     return outputs[int(np.argmax(p))], p / p.sum()
 
 
+@pytest.mark.slow
 def test_known_segments_by_enumeration():
     X, y = sentences(40, longest=5)
     fitted = SegmentCRF(0.1, loss="log", random_state=0).fit(X, y)
@@ -157,6 +158,7 @@ def test_known_segments_by_enumeration():
                 assert share == pytest.approx(p[has].sum(), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", LETTERS)
 def test_known_tags_by_enumeration(scheme):
     X, y = sentences(40, longest=4)

@@ -161,6 +161,7 @@ def test_sets_tell_more_than_nothing(loss):
     assert scores[1] > scores[2] + 0.02 and scores[1] > scores[0] - 0.08
 
 
+@pytest.mark.slow
 def test_hinge_agrees_with_what_is_known():
     """Outputs are completed so that they agree, and predictions learn it."""
     X, y = sentences(30)

@@ -45,6 +45,7 @@ def digits():
     return X[:600] / 16.0, y[:600]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, sparse.coo_array])
 def test_against_liblinear(digits, form):
     X, y = digits

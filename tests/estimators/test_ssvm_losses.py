@@ -50,6 +50,7 @@ def digits():
     return X[:600] / 16.0, y[:600]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver, form",
     [

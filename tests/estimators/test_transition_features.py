@@ -103,6 +103,7 @@ class TestGradient:
             smooth, model, chain, rel, loss=LOSSES[name], augmented=name != "log"
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", LOSSES)
     def test_with_forbidden_transitions(self, name):
         X, y = problem(n=9)
@@ -286,6 +287,7 @@ class TestFrankWolfe:
         assert model.objective_ - model.dual_gap_ == pytest.approx(dual, abs=1e-9)
         assert -1e-9 <= model.dual_gap_ <= 0.02
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("limits", [(None, 0.0), (-0.02, 0.03)])
     def test_bounds(self, limits):
         X, y = problem(n=8)
@@ -514,6 +516,7 @@ class TestWarmStart:
         assert gaps <= 1e-2 and abs(model.objective_ - cold.objective_) <= gaps
         assert hasattr(model, "transition_coef_") == (other is not None)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("loss", ["log", "smoothed_hinge"])
     def test_with_other_values(self, loss):
         """The distributions that were kept are those of other features."""

@@ -58,6 +58,7 @@ def test_the_total_must_exceed(solver):
             FactorGraph([[0.0]], must_exceed=wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "highs", "branch_and_bound", "trws"])
 def test_the_total_must_exceed_the_best(solver):
     # without edges every bound is as tight as sums of decimals are
@@ -311,6 +312,7 @@ def reused(scores):
         yield buffer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_a_buffer_that_is_used_again(order):
     rng = np.random.default_rng(order)

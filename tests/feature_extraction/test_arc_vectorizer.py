@@ -262,6 +262,7 @@ def grammar(n_sentences, seed):
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("projective", [True, False])
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 def test_pipeline_learns_a_grammar(projective, loss):

@@ -153,6 +153,7 @@ def test_the_same_scores_in_every_scheme(scheme):
     assert back == random_chunks()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", LETTERS)
 def test_ill_formed_labels_are_repaired(scheme):
     """What the CoNLL evaluation finds, strict readers of the result find, too."""

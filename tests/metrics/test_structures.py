@@ -168,6 +168,7 @@ def pixels(box, size=6):
     return mask
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(SEEDS)
 def test_boxes_pixel_by_pixel(seed):

@@ -39,6 +39,7 @@ def check(unaries, table, labels, scores):
         assert (np.diff(values) <= 0.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["alone", "attracting or excluding", "excluding", "ties"]
 )
@@ -67,6 +68,7 @@ def test_some_are_left_open_by_the_relaxation():
     assert (scores[:, 0] <= find(unaries, pairs, table, 1)[1][:, 0] + 1e-10).all()
 
 
+@pytest.mark.slow
 def test_many_labels_without_pairs():
     rng = np.random.RandomState(0)
     unaries = rng.standard_normal((5, 600))

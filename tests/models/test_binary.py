@@ -147,6 +147,7 @@ def slow_descent(X, s, p, alpha, passes):
     return w
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("alpha", [1.0, 1e-3])

@@ -83,6 +83,7 @@ def test_trees_are_learned(projective, single_root):
         assert fitted.coef_.shape == (3,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("projective", "single_root"), KINDS)
 def test_by_enumeration(projective, single_root):
     X, y = sentences(8, projective, single_root, longest=4)

@@ -242,6 +242,7 @@ def test_scales_keep_their_inputs():
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_noisy_images_take_few_passes():
     """Without a scale these take more than a thousand."""
     rng = np.random.RandomState(0)
@@ -256,6 +257,7 @@ def test_noisy_images_take_few_passes():
 # ---- masks and images ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [GraphModel("potts"), RelaxedGraphModel("potts")])
 @pytest.mark.parametrize("kind", [int, bool, str])
 def test_masks(model, kind):
@@ -306,6 +308,7 @@ def test_bad_shapes(model):
         SSVMClassifier(model("potts")).fit([(*x, 1)], [mask])
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     st.integers(1, 5),

@@ -95,6 +95,7 @@ SOLVED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "solver"), SOLVED)
 def test_optimum(name, solver):
     """Solvers end at the optimum of a general solver, and their gap certifies it."""
@@ -213,6 +214,7 @@ def test_compiled_and_interpreted_agree(name, solver):
         np.testing.assert_allclose(one.weights_, w, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.filterwarnings("ignore:all predicted matchings are empty")
 def test_estimator(name):

@@ -34,6 +34,7 @@ def best_set(probabilities):
     return labels[0]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([0.0, 1e-3, 0.1, 0.3, 0.3, 0.5, 0.8, 1.0]),
                 min_size=1, max_size=7))  # fmt: skip
 def test_the_set_of_the_largest_expected_f1(probabilities):
@@ -120,6 +121,7 @@ def test_probabilities_do_not_depend_on_the_scale_of_scores(scale):
         assert none.probabilities(useless) == pytest.approx(np.full((200, 3), Y.mean()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["micro", "macro", "f1"])
 def test_rare_labels_are_taken_more_easily_where_it_pays(name):
     """Their scores are low by as much as their log-odds should be."""

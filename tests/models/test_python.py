@@ -82,6 +82,7 @@ def margins(X, y, model):
     return features, losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize(
     "solver",
@@ -305,6 +306,7 @@ def test_check_model_is_content():
         check_model(3, X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "message, methods",
     [

@@ -33,6 +33,7 @@ def grids(n_graphs=6, size=3, seed=0, features=False):
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_objective_bounds_the_hinge(pairwise, features):
@@ -72,6 +73,7 @@ def test_fractional_answers_are_met():
     assert len(set(model.decode(X[0], w))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_trees_are_the_structured_svm(pairwise):
     X, y = grids(3)
@@ -90,6 +92,7 @@ def test_trees_are_the_structured_svm(pairwise):
     assert not hasattr(relaxed, "clique_coef_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_topk_of_small_graphs(pairwise):
     """Against enumeration: cycles, trees, single nodes, and ties at zero weights."""
@@ -230,6 +233,7 @@ def test_features_of_cliques():
             assert graph.score(labels) == pytest.approx(expected / 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loopy", [False, True])
 def test_oracles_of_cliques(loopy):
     X, y = clique_graphs(3, loopy=loopy)

@@ -172,6 +172,7 @@ def xor(n, seed):
     return X, [np.where(x[:, 0] * x[:, 1] > 0, "same", "other") for x in X]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 def test_learns_what_no_linear_score_can(loss):
     X, y = xor(30, 0)

@@ -123,6 +123,7 @@ def test_same_as_in_numpy(network):
         np.testing.assert_array_equal(score.vjp(w, X, k, cotangent), vjp(cotangent))
 
 
+@pytest.mark.slow
 def test_finite_differences_with_offsets(network):
     _, _, score, precision = network
     rng = np.random.RandomState(0)

@@ -117,6 +117,7 @@ def score_of(feature, model, blocks, x, y):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:training did not converge")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_linear_scores_reach_the_optimum(name):

@@ -234,6 +234,7 @@ def test_matchings_that_are_nearly_equal():
         check_nearly_equal(bound, workspace, k, score_of, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("projective", [True, False])
 @pytest.mark.parametrize("single_root", [True, False])
 def test_dependency_trees(projective, single_root):
@@ -252,6 +253,7 @@ def test_dependency_trees(projective, single_root):
         check_topk(bound, workspace, k, score_of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 @pytest.mark.parametrize("edge_features", [False, True])
 def test_forests(pairwise, edge_features):
@@ -342,6 +344,7 @@ def test_cuts_that_are_nearly_equal():
 CONFINED = [name for name in PROBLEMS if name.startswith(("cut", "parts"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CONFINED, "matching", "candidates"])
 def test_topk_with_the_loss(name):
     """At weights of zero, where losses repeat, and at others inside the box."""
@@ -396,6 +399,7 @@ def place_of(y, classifier):
     return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["parts", "parts in two trees"])
 @pytest.mark.parametrize("loss", ["log", SmoothedHinge("entropy", 0.3)])
 def test_optimum_in_a_box(name, loss):

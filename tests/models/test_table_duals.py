@@ -108,6 +108,7 @@ def test_dual_spaces(case, weighted):
         assert risk == pytest.approx(value, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_pragam_has_the_optimum(case):
     model, X, y = CASES[case](0)

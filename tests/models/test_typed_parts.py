@@ -96,6 +96,7 @@ def test_one_type_is_the_default():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TYPED)
 def test_topk_with_the_loss(name):
     """The k best labelings, types included, which smoothing by l2 takes."""

@@ -50,6 +50,7 @@ def is_projection(x, z, lower, upper, a, c):
     np.testing.assert_allclose(x, np.clip(moved, lower, upper), atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(problems(), st.sampled_from(["median", "sort"]))
 def test_conditions_hold(problem, method):

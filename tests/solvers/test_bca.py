@@ -26,6 +26,7 @@ def crowd(seed=0, n=40, n_labels=8):
     return X, Y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.003, 0.05, 1.0])
 @pytest.mark.parametrize(("make", "scaling"), [(label_sets, 3.0), (crowd, 1.0)])
 def test_the_optimum_with_a_certificate(alpha, make, scaling):
@@ -126,6 +127,7 @@ def test_without_features_pairs_or_weight():
     np.testing.assert_allclose(some.coef_, kept.coef_, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_threads_and_the_first_report():
     X, Y = crowd(n=200)
     one, two = (classifier(n_jobs=k, max_iter=1000).fit(X, Y) for k in (1, 2))

@@ -49,6 +49,7 @@ def optimum(name):
     return model.objective_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.parametrize("solver", HINGE)
 def test_hinge(name, solver):
@@ -87,6 +88,7 @@ def test_least():
         assert least(g, alpha, Box(lower, upper)) == pytest.approx(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["casimir", "ssg", "bmrm"])
 def test_weights_beyond_whole_rows(solver):
     """The last springs share a row of lazy weights with nothing, and have bounds."""

@@ -161,6 +161,7 @@ def test_scores_on_other_data(name, callbacks):
     assert late.fit(X, y).n_iter_ < 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "loss"), EVERY)
 def test_weights_and_constraints(data, name, loss):
     """Example weights act as repetitions; forbidden transitions hold in training."""
@@ -466,6 +467,7 @@ def test_simplex_quadratic_programs(seed, scale):
     assert slope.max() - x @ slope <= 1e-9 * max(1.0, scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "alpha"),
     [(1e-3, 1e-4), (1e-3, 1.0), (1.0, 0.01), (100.0, 1e-4), (100.0, 1.0)],
@@ -631,6 +633,7 @@ def large():
     return PackedSequences.from_lengths(values, sizes), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZED)
 def test_memory(large, name):
     """Nothing of size examples x weights, which would be 8 GB."""

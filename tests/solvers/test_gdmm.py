@@ -111,6 +111,7 @@ def test_optimum_of_chains(update, oracle, chain_optimum):
     assert (np.diff(tagger.history_["elements"]) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", ["sublinear", "scan"])
 @pytest.mark.parametrize("update", UPDATES)
 def test_optimum_of_label_pairs(update, oracle, pairs_optimum):

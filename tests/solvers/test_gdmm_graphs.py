@@ -170,6 +170,7 @@ def check_oracles(factors, tables, seed=0):
                 assert below is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "normalize"), [(None, True), ("types", False), ("any", True)]
 )
@@ -203,6 +204,7 @@ def check_tables(factors, pairwise):
         check_oracles(factors, tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [5, 9, 40])
 def test_oracles_of_padded_tables(n_labels):
     """Labels that are no whole vectors, in tables that edges form by themselves."""
@@ -353,6 +355,7 @@ def test_optimum_of_graphs_with_cycles(pairwise, kind):
     check_optimum(RelaxedGraphModel(pairwise), X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"normalize": True}, {"fit_intercept": False}, {"loss_normalization": None}],
@@ -393,6 +396,7 @@ def test_graphs_without_edges():
     check_optimum(RelaxedGraphModel("potts"), X, y, gap=1.01e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", ["afw", "bgcd"])
 @pytest.mark.parametrize("pairwise", ["full", "potts"])
 def test_other_updates(pairwise, update):
@@ -404,6 +408,7 @@ def test_other_updates(pairwise, update):
     assert first.objective_ == pytest.approx(second.objective_, abs=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairwise", "kind", "normalize"),
     [
@@ -511,6 +516,7 @@ def test_oracle_of_cliques(n_labels):
             assert expected.flat[entry] == pytest.approx(value, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize(
     "options",
@@ -528,6 +534,7 @@ def test_optimum_with_cliques(options, edges):
     assert all(table.any() for table in tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("kind", [GDMM, SoftBCFW])
 def test_greedy_coordinates_with_cliques(kind, edges):

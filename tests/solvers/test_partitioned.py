@@ -49,6 +49,7 @@ def weights(tagger):
 # ---- the optimum ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_blocks", [1, 2, 7, 100])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_optimum_is_that_of_other_solvers(data, loss, n_blocks):
@@ -64,6 +65,7 @@ def test_the_optimum_is_that_of_other_solvers(data, loss, n_blocks):
     assert -expected.dual_gap_ - 1e-12 <= distance <= found.dual_gap_ + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
     [
@@ -174,6 +176,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss, solver", [(loss, each) for loss in SOLVERS for each in SOLVERS[loss]]
 )
@@ -457,6 +460,7 @@ def test_numbers_of_a_checkpoint_are_looked_at(data, tmp_path):
         fit(data, again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss, solver", [*product(LOSSES, [None]), ("log", LBFGS())])
 @pytest.mark.filterwarnings("ignore:training did not converge")
 def test_a_run_that_was_at_its_end_goes_on_no_further(data, loss, solver, tmp_path):

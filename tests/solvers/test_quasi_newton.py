@@ -138,6 +138,7 @@ def test_ends_where_rounding_errors_hide_every_descent():
     np.testing.assert_allclose(objective.last, 1.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_memory_of_a_fit():
     """Fifteen vectors of weights with ten pairs, and little else."""
     rng = np.random.RandomState(0)

@@ -187,6 +187,7 @@ def test_weights_of_a_smaller_alpha():
         assert primal - dual == pytest.approx(gap + (1 - rho) * delta)
 
 
+@pytest.mark.slow
 def test_uniform_sampling(problem):
     """Theorem 1, and Theorem 3 with a cache: the expected distance to the optimum."""
     model, X, best = problem
@@ -333,6 +334,7 @@ def test_extrapolation_of_casimir(ridge, adaptive):
         np.testing.assert_allclose(catalyst.z, catalyst.w + beta * (catalyst.w - last))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eta", [0.2, 2.0])
 def test_prox_linear_never_rises(eta):
     """Theorem 35: no step raises the objective."""

@@ -255,6 +255,7 @@ def test_weights_that_do_not_exist():
     np.testing.assert_array_equal(tagger.transitions_ == 0, other.transitions_ == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 5e-4])
 @pytest.mark.parametrize(
     "change", [{"alpha": 0.01}, {"alpha": 2e-4}, {"l1_ratio": 0.4}]

@@ -131,6 +131,7 @@ def test_a_model_without_certificate_can_be_used(over):
     assert tagger.dual_gap_ <= tagger.solver_.tol * tagger.objective_
 
 
+@pytest.mark.slow
 def test_flat_objective():
     """If alpha is small, the gap stays large when the objective no longer falls."""
     rng = np.random.RandomState(0)

@@ -90,6 +90,7 @@ def with_conditions(rng, n, sizes):
     return FactorGraph(rng.normal(size=(n, 2)), edges, tables, factors=factors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eliminates", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_conditions_of_many_variables(seed, eliminates, monkeypatch):

@@ -173,6 +173,7 @@ def after_rounds(problem, seed, n_rounds):
     return run.score
 
 
+@pytest.mark.slow
 def test_rounds_find_the_ground_state():
     problem = MAPProblem(spin_glass((5, 400)))
     exact = LocalSearch(problem, np.zeros(problem.n_variables, dtype=np.int32), 0)

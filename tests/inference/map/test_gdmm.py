@@ -241,6 +241,7 @@ class PrintedAlgorithm1:
                 self.mu[f][end] += self.eta * self.rho * difference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("eta", "S"), [(1.0, 1), (0.1, 1), (0.5, 3)])
 def test_iterations_are_those_printed(eta, S):
     for seed in range(5):
@@ -302,6 +303,7 @@ def test_steps_of_binary_edges_are_those_printed(eta):
             assert state.value() == pytest.approx(value, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -256,6 +256,7 @@ def test_of_equal_states_sweeps_choose_the_first():
         assert messages.labeling.tolist() == [1, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("condition", Logic.conditions)
 def test_conditions_match_their_tables(condition, negated):
@@ -322,6 +323,7 @@ def test_same_seed_same_result():
         assert first.bound == again.bound
 
 
+@pytest.mark.slow
 def test_limits_and_callbacks(capsys):
     graph = random_graph(np.random.default_rng(0), n=60, m=200, states=(3, 5))
     seen = []

@@ -224,6 +224,7 @@ def test_walks_are_cut_into_cycles(walk, cycles):
     assert list(simple_cycles(walk)) == cycles
 
 
+@pytest.mark.slow
 def test_grids_of_several_states_get_tight():
     """Most walks that contradict themselves visit a variable in several splits."""
     rng = np.random.default_rng(3)
