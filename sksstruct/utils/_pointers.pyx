@@ -15,6 +15,7 @@ cdef const void* address(object array, char kind, Py_ssize_t itemsize,
     """
     cdef Py_buffer view
     cdef const char* codes = "bhilqn"
+    cdef const char* letter
     cdef const void* entries
     cdef bint fits
     PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT
@@ -23,9 +24,13 @@ cdef const void* address(object array, char kind, Py_ssize_t itemsize,
         codes = "fd"
     elif kind == c"u":
         codes = "BHILQN?"
-    # a type in this computer's byte order has one letter
-    fits = (view.itemsize == itemsize and view.format[1] == 0
-            and strchr(codes, view.format[0]) != NULL)
+    # A type in this computer's byte order has one letter, which a sign precedes where
+    # the entries have sizes or places of their own, as in messages from elsewhere.
+    letter = view.format
+    if letter[0] != 0 and strchr("@=^", letter[0]) != NULL:
+        letter += 1
+    fits = (view.itemsize == itemsize and letter[0] != 0 and letter[1] == 0
+            and strchr(codes, letter[0]) != NULL)
     entries = view.buf
     PyBuffer_Release(&view)
     if not fits:

@@ -30,6 +30,14 @@ def test_types_with_several_names():
         checked(np.zeros(2, dtype=np.complex64), "f", 8)
 
 
+def test_entries_at_odd_addresses():
+    """As in messages between processes: NumPy's name of the type is another then."""
+    for offset in range(1, 8):
+        array = np.frombuffer(bytes(8 * 3 + offset), dtype=np.float64, offset=offset)
+        assert not array.flags.aligned
+        assert checked(array, "f", 8) == array.ctypes.data
+
+
 def test_layout_and_writing():
     array = np.zeros((4, 4))
     with pytest.raises(ValueError, match="contiguous"):
