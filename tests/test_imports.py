@@ -203,9 +203,7 @@ WITH_NUMPY = {
     "models/protocols": (
         "_bound_model _cliques _entropy_dual _factors _topk_hinge _weights"
     ),
-    "models/tables": (
-        "_blocks _columns _feature_rows _single_row _smooth _structure _table"
-    ),
+    "models/tables": "_blocks _columns _feature_rows _smooth _structure _table",
     "solvers/dual_decomposition": "_clique_state _feasible _multipliers",
     "solvers/frank_wolfe": "_sampling",
 }

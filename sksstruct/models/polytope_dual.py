@@ -227,7 +227,7 @@ class ClassDual(PolytopeDual):
 
     Parameters
     ----------
-    model : BoundSingleRow
+    model : BoundTable
         `Classes` with their data.
     """
 

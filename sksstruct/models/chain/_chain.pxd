@@ -3,10 +3,11 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.chains._topk cimport TopK
 from sksstruct.inference.chains._triples cimport LabelTriples
 from sksstruct.models.chain._constraints cimport ChainConstraints
-from sksstruct.models.chain._gram cimport GramMatrices
 from sksstruct.models.chain._pair_features cimport PairFeatures
 from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.tables._blocks cimport WeightBlocks
+from sksstruct.models.tables._change cimport Changes
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
@@ -35,8 +36,8 @@ cdef class BoundChain(BoundModel):
     cdef bint _labeled
     cdef FeatureRows _rows
     cdef ChainConstraints _constraints
-    cdef GramMatrices _grams
-    cdef bint _all_grams
+    cdef WeightBlocks _layout
+    cdef Changes _changes
 
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil
@@ -54,6 +55,11 @@ cdef class BoundChain(BoundModel):
     cdef void _add_triple_products(
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out) noexcept nogil
-    cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil
-    cdef double _product_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
-    cdef double _clear_product(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
+    cdef int _multiply(
+        self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
+        const int32_t* labelings, double* out) except -1 nogil
+    cdef int _weigh(self, ChainScratch* ws, Py_ssize_t i, const int32_t* y,
+                    const int32_t* y_true) except -1 nogil
+    cdef double _product_with(
+        self, const ChainScratch* ws, Py_ssize_t size, const int32_t* z,
+        const int32_t* y_true) noexcept nogil

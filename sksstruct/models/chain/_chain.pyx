@@ -15,12 +15,14 @@ chains of first order.
 
 Mean parameters of example i have keys t * ld + label for nodes,
 size_i * ld + from * ld + to for edges, and after all of these the numbers of triples.
-With K_i = F F' (size x size, see `_gram.pyx`), the change d of the node means and d_e
-of the edge means, which includes that of triples, satisfy
+The layout of `models/tables` has one block, of the emission rows and the bias; weights
+of transitions, of features on pairs and of triples are cells. With K_i = F F' (size x
+size), the change d of the node means and d_e of the edge means, which includes that of
+triples, satisfy
 
     |A_i^T d|^2 = sum_{t,s} (K_i[t,s] + 1) <d_t, d_s> + |d_1|^2 + |d_size|^2 + |d_e|^2
 
-the 1 being the bias. Sequences too long for K_i form F' d instead, at the same result.
+the 1 being the bias, and d_1, d_size the features of the start and of the end.
 """
 
 import numpy as np
@@ -33,20 +35,20 @@ from sksstruct.inference.chains._topk cimport TopK
 from sksstruct.inference.chains._triples cimport LabelTriples
 from sksstruct.inference.chains._viterbi cimport viterbi_padded
 from sksstruct.models.chain._constraints cimport ChainConstraints
-from sksstruct.models.chain._gram cimport GramMatrices
 from sksstruct.models.chain._pair_features cimport PairFeatures
 from sksstruct.models.chain._workspace cimport (
-    BIAS, END, START, TRANSITIONS, ChainScratch, ChainWorkspace, add_edge, clear_edges,
-    set_mean,
+    BIAS, END, START, TRANSITIONS, ChainScratch, ChainWorkspace,
 )
 from sksstruct.models.protocols._bound_model cimport (
     TINY, BoundModel, Workspace, in_range,
 )
 from sksstruct.models.protocols._weights cimport Weights
-from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries, feature_at
-from sksstruct.utils._simd cimport (
-    sks_add_table, sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
+from sksstruct.models.tables._blocks cimport WeightBlocks
+from sksstruct.models.tables._change cimport (
+    Change, Changes, add_cell, clear_cells, plus_cells, set_mean,
 )
+from sksstruct.models.tables._feature_rows cimport FeatureRows
+from sksstruct.utils._simd cimport sks_add_table, sks_axpy, sks_dot, sks_prefetch
 
 from sksstruct.models.chain._factors import position_costs
 from sksstruct.models.chain.constraints import parts_of_mask, without_missing
@@ -55,6 +57,12 @@ from sksstruct.utils._layout import file_zeros, padded_length
 
 # Of chains with one table of transitions.
 ORACLES = ("max", "topk", "exp", "projection", "factors")
+
+
+cdef inline double end_product(int32_t y, int32_t other,
+                               int32_t observed) noexcept nogil:
+    """<e_y - e_observed, e_other - e_observed>, e_a being the indicator of label a."""
+    return (y == other) - (y == observed) - (other == observed) + 1.0
 
 
 def chain_views(w, n_labels, n_features, pairs=None, triples=None):
@@ -196,12 +204,14 @@ cdef class BoundChain(BoundModel):
             mask, forbidden_labels, n_positions=self.starts[len(sizes)],
             n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
         # training reads them again and again, unless a file has more than memory holds
-        self._rows = FeatureRows(
-            X, self._labeled and not self.on_disk, feature_scale)
-        self._grams = GramMatrices(
-            self._rows, self.starts, self.ld, fit_intercept, boundary, self.on_disk)
-        # if not, workspaces have memory for F' d, as much as the weights
-        self._all_grams = self._grams.all_fit()
+        self._layout = WeightBlocks(
+            [(X, offsets, n_labels, fit_intercept)], self.n_examples, 0,
+            self._labeled and not self.on_disk, feature_scale)
+        self._rows = <FeatureRows> self._layout.blocks.rows
+        self._layout.first_cell = (self.n_features + TRANSITIONS) * self.ld
+        self._layout.n_cells = self._first_triple + self.n_triples
+        self._changes = Changes(
+            self._layout, self.n_examples, self.max_size, self.on_disk)
 
     def _bind_labels(self, labels, label_costs, known, loss_length):
         """Store the observed labels, and the loss of missing each of them."""
@@ -277,12 +287,16 @@ cdef class BoundChain(BoundModel):
             raise ValueError(
                 f"{self.n_labels} labels and sequences of up to {self.max_size} "
                 "positions are more than 32-bit indices can tell apart")
-        return ChainWorkspace(
+        cdef ChainWorkspace workspace = ChainWorkspace(
             max_size=self.max_size, n_labels=self.n_labels, ld=self.ld,
             n_features=self.n_features, masked=self.mask is not None,
-            training=training, products=not self._all_grams,
             paired=self._table_step != 0, n_pair_weights=self.n_pair_weights,
             triples=self.triples)
+        # predictions change nothing, and do without what is as long as the weights
+        if training:
+            self._changes.prepare(
+                workspace, &workspace._scratch.change, self.max_size * self.ld)
+        return workspace
 
     def workspace_of_rows(self, emission, tail, pair_weights=None):
         """Return a workspace for predictions that reads weights in parts.
@@ -347,15 +361,11 @@ cdef class BoundChain(BoundModel):
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         cdef Py_ssize_t first = self._starts[i]
-        self._grams.prefetch(i, soon)
-        if soon:
-            self._rows.prefetch(first, self._starts[i + 1])
-        else:
-            # too early for the features: what says where they are, and what is short
-            self._rows.prefetch_pointers(first)
-            if self._labeled:
-                sks_prefetch(&self._labels[first], self._sizes[i] * sizeof(int32_t))
-                sks_prefetch(&self._cost[first], self._sizes[i] * sizeof(double))
+        self._changes.prefetch(i, soon)
+        # what is short may come early
+        if self._labeled and not soon:
+            sks_prefetch(&self._labels[first], self._sizes[i] * sizeof(int32_t))
+            sks_prefetch(&self._cost[first], self._sizes[i] * sizeof(double))
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
@@ -533,19 +543,19 @@ cdef class BoundChain(BoundModel):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.ld, t, k
         # the first position has no edge before it
-        ws.node_change[y[0]] += coef
+        ws.change.d[y[0]] += coef
         for t in range(1, self._sizes[i]):
-            ws.node_change[t * ld + y[t]] += coef
-            add_edge(ws, y[t - 1] * ld + y[t], coef)
+            ws.change.d[t * ld + y[t]] += coef
+            add_cell(&ws.change, y[t - 1] * ld + y[t], coef)
         if self._table_step:
             self.pair_features.add_labeling(
                 ws, self._starts[i], self._sizes[i], y, coef)
         for t in range(self._sizes[i] - 2 if self.n_triples else 0):
             k = self.triples.find(y + t)
             if k >= 0:
-                add_edge(ws, self._first_triple + k, coef)
+                add_cell(&ws.change, self._first_triple + k, coef)
         # rows that were listed before may be zero now, and others not
-        ws.scanned = False
+        ws.change.scanned = False
         return 0
 
     cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
@@ -556,23 +566,25 @@ cdef class BoundChain(BoundModel):
         cdef double total
         if self._table_step:
             total = self._add_mean(ws, i, n_keys, keys, values, coef)
-            ws.scanned = False
+            ws.change.scanned = False
             if value != NULL:
                 value[0] = total
             return 0
         if value != NULL:
             self.evaluate_mean(workspace, i, n_keys, keys, values, value)
         # nothing else is part of the change: no key is there twice
-        if ws.scanned and ws.n_changed_rows == 0 and ws.n_changed_edges == 0:
-            set_mean(ws, self.ld, edges, TINY, n_keys, keys, values, coef)
+        if ws.change.scanned and (
+                ws.change.blocks.count + ws.change.n_changed_cells == 0):
+            set_mean(
+                &ws.change, self.ld, edges, TINY, n_keys, keys, values, coef)
             return 0
         for k in range(n_keys):
             if keys[k] < edges:
-                ws.node_change[keys[k]] += coef * values[k]
+                ws.change.d[keys[k]] += coef * values[k]
             else:
                 # of edges or of triples: changes of both are numbered as keys are
-                add_edge(ws, keys[k] - edges, coef * values[k])
-        ws.scanned = False
+                add_cell(&ws.change, keys[k] - edges, coef * values[k])
+        ws.change.scanned = False
         return 0
 
     cdef double _add_mean(self, ChainScratch* ws, Py_ssize_t i, Py_ssize_t n_keys,
@@ -585,10 +597,10 @@ cdef class BoundChain(BoundModel):
         while n_keys > 0 and keys[n_keys - 1] >= triples:
             n_keys -= 1
             triple = keys[n_keys] - triples
-            add_edge(ws, self._first_triple + triple, coef * values[n_keys])
+            add_cell(&ws.change, self._first_triple + triple, coef * values[n_keys])
             total += values[n_keys] * ws.triple_weights[triple]
         while k < n_keys and keys[k] < edges:
-            ws.node_change[keys[k]] += coef * values[k]
+            ws.change.d[keys[k]] += coef * values[k]
             total += values[k] * ws.theta[keys[k]]
             k += 1
         return self.pair_features.add_mean(
@@ -599,152 +611,54 @@ cdef class BoundChain(BoundModel):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t size = self._sizes[i], cells = self.n_labels * self.ld, t, cell
         cdef const double* edges = change + size * self.ld
-        sks_add_table(size * self.ld, 1.0, change, ws.node_change)
+        sks_add_table(size * self.ld, 1.0, change, ws.change.d)
         for t in range(size - 1 if self._table_step else 1):
             # padding included, which is zero
             for cell in range(cells):
                 # others would make lists of changed weights as long as the table
                 if edges[cell] > TINY or edges[cell] < -TINY:
-                    add_edge(ws, cell, edges[cell])
+                    add_cell(&ws.change, cell, edges[cell])
             if self._table_step:
                 self.pair_features.add_table(ws, self._starts[i] + 1 + t, edges, TINY)
             edges += cells
         for cell in range(self.n_triples):
             if edges[cell] > TINY or edges[cell] < -TINY:
-                add_edge(ws, self._first_triple + cell, edges[cell])
-        ws.scanned = False
+                add_cell(&ws.change, self._first_triple + cell, edges[cell])
+        ws.change.scanned = False
         return 0
-
-    cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil:
-        """List the rows of d that are not rounding error; the others become zero."""
-        # the norm, and then two updates of vectors, may ask for the same change
-        if not ws.scanned:
-            ws.n_changed_rows = sks_changed_rows(
-                size, self.ld, TINY, ws.node_change, ws.changed_rows)
-            ws.scanned = True
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
                          double* value) except -1 nogil:
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.ld, size = self._sizes[i], k
-        cdef const double* gram
-        cdef double* last = ws.node_change + (size - 1) * ld
-        cdef double total
-        self._scan(ws, size)
-        if self._grams.find(i, ws.spread, &gram):
-            total = sks_gram_norm(
-                ws.n_changed_rows, ws.changed_rows, size, gram,
-                1.0 if self.fit_intercept else 0.0, ld, ws.node_change)
-        else:
-            total = self._product_norm(ws, i)
+        cdef Change* change = &(<ChainScratch*> workspace.scratch).change
+        cdef Py_ssize_t ld = self.ld
+        cdef double* last = change.d + (self._sizes[i] - 1) * ld
+        self._changes.norm_of_rows(change, i, value)
         # start and end are features of the first position and of the last
         if self.boundary:
-            total += (sks_dot(ld, ws.node_change, ws.node_change)
-                      + sks_dot(ld, last, last))
-        # each entry is listed once, so that its square counts once
-        for k in range(ws.n_changed_edges):
-            total += ws.edge_change[ws.changed_edges[k]] ** 2
-        value[0] = total
+            value[0] += sks_dot(ld, change.d, change.d) + sks_dot(ld, last, last)
+        value[0] = plus_cells(change, value[0])
         return 0
-
-    cdef double _product_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
-        """Return |F' d|^2 and the bias' part, by forming F' d and clearing it again."""
-        cdef Py_ssize_t ld = self.ld, first = self._starts[i], k
-        cdef double total = 0.0
-        cdef double* row
-        # the bias is a feature that is one everywhere: d summed over positions
-        memset(ws.bias, 0, ld * sizeof(double))
-        for k in range(ws.n_changed_rows):
-            row = ws.node_change + ws.changed_rows[k] * ld
-            self._rows.scatter(first + ws.changed_rows[k], 1.0, row, ld, ws.product)
-            sks_axpy(ld, 1.0, row, ws.bias)
-        if self.fit_intercept:
-            total = sks_dot(ld, ws.bias, ws.bias)
-        return total + self._clear_product(ws, i)
-
-    cdef double _clear_product(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
-        """Return the squared norm of F' d, which is zero afterwards."""
-        cdef Py_ssize_t ld = self.ld, first = self._starts[i], k, entry
-        cdef double total = 0.0
-        cdef double* row
-        cdef RowEntries entries
-        # dense rows of features have written to all of it
-        if not self._rows.sparse:
-            for k in range(self.n_features):
-                row = ws.product + k * ld
-                total += sks_dot(ld, row, row)
-            memset(ws.product, 0, self.n_features * ld * sizeof(double))
-            return total
-        # of sparse ones it is read where they wrote to: it is as long as the weights
-        for k in range(ws.n_changed_rows):
-            entries = self._rows.row(first + ws.changed_rows[k])
-            for entry in range(entries.count):
-                # a feature met before is zero by now and adds nothing
-                row = ws.product + entries.index[entry] * ld
-                total += sks_dot(ld, row, row)
-                memset(row, 0, ld * sizeof(double))
-        entries = self._rows.shared()
-        for entry in range(entries.count):
-            row = ws.product + entries.index[entry] * ld
-            total += sks_dot(ld, row, row)
-            memset(row, 0, ld * sizeof(double))
-        return total
 
     cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
                      double* out) except -1 nogil:
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.ld, first = self._starts[i], size = self._sizes[i], k
-        cdef double* tail = out + self.n_features * ld
-        cdef double* row
-        self._scan(ws, size)
-        # weights that do not exist get nothing, and so stay zero
-        for k in range(ws.n_changed_rows):
-            row = ws.node_change + ws.changed_rows[k] * ld
-            self._rows.scatter(first + ws.changed_rows[k], scale, row, ld, out)
-            if self.fit_intercept:
-                sks_axpy(ld, scale, row, tail + BIAS * ld)
-            if self.boundary and ws.changed_rows[k] == 0:
-                sks_axpy(ld, scale, row, tail + START * ld)
-            if self.boundary and ws.changed_rows[k] == size - 1:
-                sks_axpy(ld, scale, row, tail + END * ld)
-        tail += TRANSITIONS * ld
-        for k in range(ws.n_changed_edges):
-            tail[ws.changed_edges[k]] += scale * ws.edge_change[ws.changed_edges[k]]
+        cdef Change* change = &(<ChainScratch*> workspace.scratch).change
+        cdef double* tail = out + self.n_features * self.ld
+        self._changes.scatter(change, i, scale, out)
+        # the rows of other positions may be rounding error, but these are clean
+        if self.boundary:
+            sks_axpy(self.ld, scale, change.d, tail + START * self.ld)
+            sks_axpy(self.ld, scale, change.d + (self._sizes[i] - 1) * self.ld,
+                     tail + END * self.ld)
         return 0
 
     cdef int touch(self, Workspace workspace, Py_ssize_t i,
                    Weights weights) except -1 nogil:
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.ld, tail = self.n_features * ld, k, entry
-        cdef RowEntries entries
-        # nothing else to do: no call and no division for each row
-        cdef bint marks = not weights._truncates and weights._width == <size_t> ld
-        for k in range(ws.n_changed_rows):
-            entries = self._rows.row(self._starts[i] + ws.changed_rows[k])
-            for entry in range(entries.count):
-                if marks:
-                    weights._marks[feature_at(entries.index, entry)] = 1
-                else:
-                    weights.touch(feature_at(entries.index, entry) * ld, ld)
-        if ws.n_changed_rows:
-            entries = self._rows.shared()
-            for entry in range(entries.count):
-                weights.touch(entries.index[entry] * ld, ld)
-        weights.touch(tail, TRANSITIONS * ld)
-        for k in range(ws.n_changed_edges):
-            weights.touch(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)
+        self._changes.touch(&(<ChainScratch*> workspace.scratch).change, i, weights)
+        weights.touch((self.n_features + START) * self.ld, 2 * self.ld)
         return 0
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t k
-        # a change that was given up before it was scanned may be anywhere
-        self._scan(ws, self._sizes[i])
-        for k in range(ws.n_changed_rows):
-            memset(ws.node_change + ws.changed_rows[k] * self.ld, 0,
-                   self.ld * sizeof(double))
-        ws.n_changed_rows = 0
-        clear_edges(ws)
+        self._changes.clear(&(<ChainScratch*> workspace.scratch).change, i)
         return 0
 
     # ---- inner products of labelings ----
@@ -752,15 +666,15 @@ cdef class BoundChain(BoundModel):
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef const double* gram
         # which makes it if it is kept
-        return self._grams.find(
-            i, (<ChainScratch*> workspace.scratch).spread, &gram)
+        return self._changes.grams.find(
+            0, i, (<ChainScratch*> workspace.scratch).change.spread, &gram)
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       Py_ssize_t n_labelings, const int32_t* labelings,
                       double* out) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
-        self._grams.products(ws, i, y, y_true, n_labelings, labelings, out)
+        self._multiply(ws, i, y, n_labelings, labelings, out)
         if self._table_step:
             self.pair_features.add_products(
                 ws, self._starts[i], self._sizes[i], y, y_true, n_labelings, labelings,
@@ -769,6 +683,75 @@ cdef class BoundChain(BoundModel):
             self._add_triple_products(ws, i, y, n_labelings, labelings, out)
         return 0
 
+    cdef int _multiply(
+        self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
+        const int32_t* labelings, double* out
+    ) except -1 nogil:
+        """Write the products of labels, and of neighbors by the shared table."""
+        cdef Py_ssize_t ld = self.ld, last = self._sizes[i] - 1, t, k
+        cdef const int32_t* y_true = &self._labels[self._starts[i]]
+        cdef const int32_t* z = labelings
+        # what an oracle leaves in delta is not read again
+        self._weigh(ws, i, y, y_true)
+        # what is the same in both cancels
+        for t in range(1, last + 1):
+            if y[t] != y_true[t] or y[t - 1] != y_true[t - 1]:
+                add_cell(&ws.change, y[t - 1] * ld + y[t], 1.0)
+                add_cell(&ws.change, y_true[t - 1] * ld + y_true[t], -1.0)
+        for k in range(n_labelings):
+            out[k] = self._product_with(ws, last + 1, z, y_true)
+            # start and end are features of two positions, and not of the matrix
+            if self.boundary:
+                out[k] += end_product(y[0], z[0], y_true[0])
+                out[k] += end_product(y[last], z[last], y_true[last])
+            z += last + 1
+        clear_cells(&ws.change)
+        return 0
+
+    cdef int _weigh(self, ChainScratch* ws, Py_ssize_t i, const int32_t* y,
+                    const int32_t* y_true) except -1 nogil:
+        """delta = (K_i + b) d, d being mu(y) - mu(y_i) and b 1 if there is a bias.
+
+        As `Changes.products`, which would look for what is known here: where labels
+        differ.
+        """
+        cdef Py_ssize_t ld = self.ld, size = self._sizes[i], s, t
+        cdef double shift = 1.0 if self.fit_intercept else 0.0, weight
+        cdef const double* gram
+        cdef double* row
+        self._changes.grams.find(0, i, ws.change.spread, &gram)
+        memset(ws.delta, 0, size * ld * sizeof(double))
+        for t in range(size):
+            # of a labeling that is nearly right, most rows of K_i are skipped
+            if y[t] == y_true[t]:
+                continue
+            row = ws.delta
+            for s in range(size):
+                weight = gram[t * size + s] + shift
+                row[y[t]] += weight
+                row[y_true[t]] -= weight
+                row += ld
+        return 0
+
+    cdef double _product_with(
+        self, const ChainScratch* ws, Py_ssize_t size, const int32_t* z,
+        const int32_t* y_true
+    ) noexcept nogil:
+        """Return the product of the change that is multiplied with a labeling."""
+        cdef Py_ssize_t ld = self.ld, t
+        cdef const double* row = ws.delta
+        cdef const double* cells = ws.change.cells
+        cdef double value = 0.0
+        for t in range(size):
+            if z[t] != y_true[t]:
+                value += row[z[t]] - row[y_true[t]]
+            # an edge differs where one of its ends does
+            if t and (z[t] != y_true[t] or z[t - 1] != y_true[t - 1]):
+                value += cells[z[t - 1] * ld + z[t]]
+                value -= cells[y_true[t - 1] * ld + y_true[t]]
+            row += ld
+        return value
+
     cdef void _add_triple_products(
         self, ChainScratch* ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n_labelings,
         const int32_t* labelings, double* out
@@ -776,17 +759,17 @@ cdef class BoundChain(BoundModel):
         """Add inner products of the triples of labelings, relative to the observed."""
         cdef const int32_t* y_true = &self._labels[self._starts[i]]
         cdef Py_ssize_t size = self._sizes[i], t, k
-        cdef const double* change = ws.edge_change + self._first_triple
+        cdef const double* change = ws.change.cells + self._first_triple
         cdef double observed
         for t in range(size - 2):
             k = self.triples.find(y + t)
             if k >= 0:
-                add_edge(ws, self._first_triple + k, 1.0)
+                add_cell(&ws.change, self._first_triple + k, 1.0)
             k = self.triples.find(y_true + t)
             if k >= 0:
-                add_edge(ws, self._first_triple + k, -1.0)
+                add_cell(&ws.change, self._first_triple + k, -1.0)
         # the change takes the place of weights
         observed = self.triples.score(size, y_true, change)
         for k in range(n_labelings):
             out[k] += self.triples.score(size, labelings + k * size, change) - observed
-        clear_edges(ws)
+        clear_cells(&ws.change)

@@ -20,9 +20,10 @@ from libc.string cimport memcpy, memset
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
-from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch, add_edge
+from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch
 from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._entropy_dual cimport EntropyDual
+from sksstruct.models.tables._change cimport add_cell
 from sksstruct.utils._simd cimport sks_add_table
 
 from sksstruct.utils._layout import aligned_zeros
@@ -229,18 +230,18 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef const double* change = self._change + nodes
         if not self._chain._table_step:
             return EntropyDual.add_change(self, workspace, i)
-        sks_add_table(nodes, 1.0, self._change, ws.node_change)
+        sks_add_table(nodes, 1.0, self._change, ws.change.d)
         for k in range(self._cells):
             # others would make lists of changed weights as long as the table
             if change[k] > TINY or change[k] < -TINY:
-                add_edge(ws, k, change[k])
+                add_cell(&ws.change, k, change[k])
         for k in range(self._n_read(i)):
             if change[self._cells + k] != 0.0:
-                add_edge(ws, self._cells + self._read[self._first_read[i] + k],
+                add_cell(&ws.change, self._cells + self._read[self._first_read[i] + k],
                          change[self._cells + k])
         change = self._change + self._rest(i)
         for k in range(self._chain.n_triples):
             if change[k] > TINY or change[k] < -TINY:
-                add_edge(ws, self._chain._first_triple + k, change[k])
-        ws.scanned = False
+                add_cell(&ws.change, self._chain._first_triple + k, change[k])
+        ws.change.scanned = False
         return 0

@@ -28,8 +28,9 @@ from libc.string cimport memcpy
 from sksstruct.inference.chains._sumproduct cimport (
     EdgeTable, exponentiate_cell, share_exponentials,
 )
-from sksstruct.models.chain._workspace cimport ChainScratch, add_edge, clear_edges
+from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._weights cimport LazyWeights
+from sksstruct.models.tables._change cimport add_cell, clear_cells
 
 from sksstruct.models.chain.pair_support import pair_rows
 
@@ -149,7 +150,7 @@ cdef class PairFeatures:
         for k in range(n_keys):
             edge = keys[k] - edges
             total += values[k] * ws.tables[edge]
-            add_edge(ws, edge % step, coef * values[k])
+            add_cell(&ws.change, edge % step, coef * values[k])
             self.add(ws, first + 1 + edge // step, edge % step, coef * values[k])
         return total
 
@@ -158,7 +159,7 @@ cdef class PairFeatures:
                            Py_ssize_t n_labelings, const int32_t* labelings,
                            double* out) noexcept nogil:
         """Add inner products of y and other labelings, all relative to y_true."""
-        cdef const double* change = ws.edge_change + self._step
+        cdef const double* change = ws.change.cells + self._step
         cdef const int32_t* z = labelings
         cdef Py_ssize_t ld = self._ld, k, t
         # the weights that y changes are written out
@@ -174,7 +175,7 @@ cdef class PairFeatures:
                     out[k] -= self.score(
                         first + t, y_true[t - 1] * ld + y_true[t], change)
             z += size
-        clear_edges(ws)
+        clear_cells(&ws.change)
 
     # ---- whole tables ----
 
@@ -269,7 +270,7 @@ cdef class PairFeatures:
         for entry in range(self._indptr[position], self._indptr[position + 1]):
             k = self._find(self._indices[entry], cell)
             if k >= 0:
-                add_edge(ws, self._step + k, change * self._values[entry])
+                add_cell(&ws.change, self._step + k, change * self._values[entry])
 
     cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
                         const double* edges, double tiny) noexcept nogil:
@@ -281,7 +282,7 @@ cdef class PairFeatures:
             for k in range(self._starts[feature], self._starts[feature + 1]):
                 change = edges[self._cells[k]]
                 if change > tiny or change < -tiny:
-                    add_edge(ws, self._step + k, change * self._values[entry])
+                    add_cell(&ws.change, self._step + k, change * self._values[entry])
 
     # ---- rows of weights ----
 

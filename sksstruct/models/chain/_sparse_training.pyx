@@ -380,7 +380,7 @@ loss_length, feature_scale : objects
         cdef double bias = 1.0 if self.fit_intercept else 0.0, total = 0.0, product
         cdef const double* gram
         self._keep_changed(ws)
-        self._grams.find(i, ws.spread, &gram)
+        self._changes.grams.find(0, i, ws.spread, &gram)
         # every pair of nodes: they are few, and two labelings share most of them
         for k in range(ws.n_changed_nodes):
             row, column = ws.changed_nodes[k] // ld, ws.changed_nodes[k] % ld
@@ -523,8 +523,8 @@ loss_length, feature_scale : objects
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef const double* gram
         # which makes it if it is kept
-        return self._grams.find(
-            i, (<SparseScratch*> workspace.scratch).spread, &gram)
+        return self._changes.grams.find(
+            0, i, (<SparseScratch*> workspace.scratch).spread, &gram)
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       Py_ssize_t n_labelings, const int32_t* labelings,
@@ -535,7 +535,7 @@ loss_length, feature_scale : objects
         cdef double bias = 1.0 if self.fit_intercept else 0.0, weight
         cdef const double* gram
         cdef double* row
-        self._grams.find(i, ws.spread, &gram)
+        self._changes.grams.find(0, i, ws.spread, &gram)
         # the change of nodes times the Gram matrix, and the change of edges: products
         # are look-ups then
         for t in range(size):

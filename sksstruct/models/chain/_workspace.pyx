@@ -28,10 +28,6 @@ cdef class ChainWorkspace(Workspace):
         The shapes of the weights.
     masked : bool
         Whether some transitions are forbidden.
-    training : bool
-        Whether changes of mean parameters will be prepared.
-    products : bool
-        Whether some of these changes are of sequences without a Gram matrix.
     paired : bool
         Whether every position has its own transitions.
     n_pair_weights : int
@@ -41,9 +37,8 @@ cdef class ChainWorkspace(Workspace):
     """
 
     def __cinit__(self, *, Py_ssize_t max_size, Py_ssize_t n_labels,
-                  Py_ssize_t n_features, Py_ssize_t ld, bint masked, bint training,
-                  bint products, bint paired, Py_ssize_t n_pair_weights,
-                  LabelTriples triples):
+                  Py_ssize_t n_features, Py_ssize_t ld, bint masked, bint paired,
+                  Py_ssize_t n_pair_weights, LabelTriples triples):
         cdef Py_ssize_t nodes = max_size * ld
         cdef ChainScratch* ws = &self._scratch
         self._n_features, self._n_labels, self._ld = n_features, n_labels, ld
@@ -54,25 +49,7 @@ cdef class ChainWorkspace(Workspace):
         # without constraints the table is read where it is in the weights
         ws.table = self.zeros(n_labels * ld if masked else 1)
         ws.tables = self.zeros((max_size - 1) * n_labels * ld if paired else 1)
-        # predictions change nothing, and do without what is as long as the weights
-        if training:
-            self._prepare_changes(max_size, products)
         self.scratch = ws
-
-    cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1:
-        """Make d and d_e, the lists of where they are not zero, and what norms need."""
-        cdef ChainScratch* ws = &self._scratch
-        cdef Py_ssize_t ld = self._ld
-        cdef Py_ssize_t cells = (
-            self._n_labels * ld + self._n_pair_weights + self._n_triples)
-        ws.node_change = self.zeros(max_size * ld)
-        ws.edge_change, ws.bias = self.zeros(cells), self.zeros(ld)
-        ws.spread = self.zeros(self._n_features + 1)
-        ws.product = self.zeros(self._n_features * ld if products else 1)
-        # a spare entry: it is written to before it is known whether the list grows
-        ws.changed_rows = self.integers(max_size + 1)
-        ws.changed_edges, ws.edge_changed = self.integers(cells), self.flags(cells)
-        return 0
 
     def read(self, w):
         cdef Py_ssize_t tail = self._n_features * self._ld

@@ -53,6 +53,7 @@ cdef class GraphKernel(Structure):
         self.edge_ld, self._n_edges = arrays.edge_ld, len(arrays.edges)
         self.potts, self.shared = arrays.potts, arrays.shared
         self.forest = arrays.forest
+        self.reads_shared = self.forest and self.shared
         self._ends = const_intps(arrays.edges)
         self._first_edge = const_intps(arrays.first_edge)
         if arrays.costs is not None:
@@ -140,19 +141,22 @@ cdef class GraphKernel(Structure):
         cdef FlatForest forest
         if not self.forest:
             return Structure.decode(self, at, own, i, y)
-        forest = self._forest(at.theta, i)
+        forest = self._forest(at, i)
         max_product_flat(&forest, at.memory, y)
         return 0
 
     @cython.final
-    cdef FlatForest _forest(self, const double* theta, Py_ssize_t i) noexcept nogil:
+    cdef FlatForest _forest(self, const Potentials* at, Py_ssize_t i) noexcept nogil:
         """Return the scores of a forest, and the order of messages."""
         cdef Py_ssize_t first = self._starts[i]
         cdef FlatForest forest
         forest.n_nodes, forest.n_labels, forest.ld = (
             self._sizes[i], self.n_labels, self.ld)
-        forest.theta, forest.tables = theta, theta + self._sizes[i] * self.ld
-        forest.step = 0 if self.shared else self.edge_ld
+        forest.theta, forest.tables = at.theta, at.shared
+        forest.step = 0
+        if not self.shared:
+            forest.tables = at.theta + self._sizes[i] * self.ld
+            forest.step = self.edge_ld
         forest.potts = self.potts
         forest.order, forest.parent = &self._order[first], &self._parent[first]
         forest.edge_up = &self._edge_up[first]
@@ -163,7 +167,7 @@ cdef class GraphKernel(Structure):
 
     cdef int expect(self, Potentials* at, Py_ssize_t i, double mu, double* means,
                     double* value) except -1 nogil:
-        cdef FlatForest forest = self._forest(at.theta, i)
+        cdef FlatForest forest = self._forest(at, i)
         memset(means, 0, at.size * sizeof(double))
         sum_product_forest(&forest, 1.0 / mu, at.memory, means,
                            means + self._sizes[i] * self.ld, value)
@@ -179,7 +183,7 @@ cdef class GraphKernel(Structure):
         if own.search is None:
             with gil:
                 own.search = SubtreeLists()
-        forest = self._forest(at.theta, i)
+        forest = self._forest(at, i)
         count = topk_flat(&forest, at.memory, <SubtreeLists> own.search, k)
         own.make_room(count, self._sizes[i])
         for rank in range(count):

@@ -44,7 +44,7 @@ cdef class Classes(Structure):
 
     def __init__(self, sizes, y_true, max_keys, n_labels, costs=None):
         self.n_labels, self.ld = n_labels, block_ld(n_labels)
-        self._uniform = costs is None
+        self._uniform, self.one_entry = costs is None, True
         # scaled scores of the exp oracle
         self.memory_size = self.ld
         if costs is not None:

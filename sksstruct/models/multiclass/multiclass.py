@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_array, check_X_y
@@ -16,12 +17,30 @@ from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss
 from sksstruct.models.structured import StructuredModel
-from sksstruct.models.tables._single_row import BoundSingleRow
-from sksstruct.models.tables._table import block_ld
+from sksstruct.models.tables._table import BoundTable, block_ld
 from sksstruct.utils._param_validation import Array, Constrained
 from sksstruct.utils.labels import shown
 from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import validate_rows
+
+# Mean squares of features that dual ascent can do with, times n alpha mu.
+MOST_STEEP = 200.0
+
+
+class BoundClasses(BoundTable):
+    """Classes with their data: one block, and a row for each example."""
+
+    def quick_ascent(self, alpha):
+        # Passes grow with the squares of the features against n alpha mu, those of
+        # L-BFGS much less; the limit is as measured on digits and letters.
+        X = self.features[0]
+        squares = X.multiply(X) if sparse.issparse(X) else X * X
+        square = squares.sum() / len(self.sizes) + self.has_bias[0]
+        room = MOST_STEEP * self.n_examples * alpha * self.surrogate.mu
+        return bool(square <= room)
+
+    def flatten_bounds(self, bounds):
+        raise ValueError("bounds are not available for a multiclass model")
 
 
 @dataclass(eq=False, repr=False)
@@ -147,7 +166,7 @@ class MulticlassModel(ClassesModel, Constrained, StructuredModel):
         sizes = np.ones(n_examples, dtype=np.intp)
         structure = Classes(sizes, labels, 1, n_classes, self.costs_)
         block = X, np.arange(n_examples + 1), n_classes, has_bias
-        return BoundSingleRow([block], structure, example_weights)
+        return BoundClasses([block], structure, example_weights)
 
     def _set_score(self, score_function):
         self._score_function = score_function

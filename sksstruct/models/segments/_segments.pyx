@@ -5,9 +5,9 @@ The tables of a sequence of T positions are, in this order and in rows of ld lab
     nodes           n_roles rows for each position: where segments begin, inside, where
                     they end, and segments of one position; or one row for all of these
     lengths         one row for each length, up to the size or the largest there is
-    transitions     one row for each label, then one for the first and one for the last;
-                    these are one row of a block, and padded as such
     spans           one row for each candidate span, if there are any at all
+    transitions     one row for each label, then one for the first and one for the last;
+                    these are one row of a block that all sequences share
 
 A labeling has the label at the first position of a segment, and -1 - label at the
 others.
@@ -67,8 +67,6 @@ cdef class SegmentSequences(Structure):
 
     oracles = ("max", "topk", "exp")
     cdef readonly Py_ssize_t n_labels, ld, n_roles, max_length
-    # numbers of the transitions, with their padding
-    cdef Py_ssize_t _pair_size
     cdef readonly bint by_segment, repeats
     # numbers of the masked copies of lengths and transitions
     cdef Py_ssize_t _masked
@@ -92,7 +90,7 @@ cdef class SegmentSequences(Structure):
         self._owned = arrays
         self.n_labels, self.ld = arrays.n_labels, arrays.ld
         self.n_roles = arrays.n_roles
-        self.max_length, self._pair_size = len(arrays.forbidden), arrays.pair_size
+        self.max_length, self.reads_shared = len(arrays.forbidden), True
         self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
         self._masked = (self.max_length + self.n_labels) * self.ld
         self._forbidden = const_doubles(arrays.forbidden)
@@ -122,6 +120,10 @@ cdef class SegmentSequences(Structure):
         """Return the number of rows of lengths of an example."""
         return min(self.max_length, self._sizes[i])
 
+    cdef inline Py_ssize_t _n_spans(self, Py_ssize_t i) noexcept nogil:
+        """Return the number of rows of spans of an example."""
+        return self._spans_of[i + 1] - self._spans_of[i] if self._has_spans else 0
+
     cdef Segments _empty(self, Py_ssize_t size) noexcept nogil:
         """Return potentials of so many positions, without addresses."""
         cdef Segments out
@@ -138,23 +140,23 @@ cdef class SegmentSequences(Structure):
         """Return the potentials of an example; what is forbidden is -inf."""
         cdef Segments out = self._empty(self._sizes[i])
         cdef const double* lengths = at.theta + out.size * out.node_step
-        cdef const double* pairs = lengths + out.max_length * self.ld
         cdef double* transitions = at.memory + out.max_length * self.ld
         cdef Py_ssize_t k
         if not self.labeled:
             self._forbid_others(at, i)
         for k in range(out.max_length * self.ld):
             at.memory[k] = lengths[k] + self._forbidden[k]
-        memcpy(transitions, pairs, self.n_labels * self.ld * sizeof(double))
+        out.nodes, out.lengths, out.transitions = at.theta, at.memory, at.shared
         if not self.repeats:
+            memcpy(transitions, at.shared, self.n_labels * self.ld * sizeof(double))
             for k in range(self.n_labels):
                 transitions[k * self.ld + k] = -INFINITY
-        out.nodes, out.lengths, out.transitions = at.theta, at.memory, transitions
-        out.first = pairs + self.n_labels * self.ld
+            out.transitions = transitions
+        out.first = at.shared + self.n_labels * self.ld
         out.last = out.first + self.ld
         # an example may have no span, and no address then
-        if self._has_spans and self._spans_of[i] < self._spans_of[i + 1]:
-            out.spans = pairs + self._pair_size
+        if self._n_spans(i):
+            out.spans = lengths + out.max_length * self.ld
             out.first_span = &self._first_span[self._starts[i] + i]
             out.span_start = &self._span_start[self._spans_of[i]]
         return out
@@ -199,8 +201,8 @@ cdef class SegmentSequences(Structure):
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t size = self._sizes[i], ld = self.ld, start = 0, count = 0, t
         cdef Py_ssize_t lengths = size * self.n_roles * ld, span
-        cdef Py_ssize_t transitions = lengths + self._n_lengths(i) * ld, before = -1
-        cdef Py_ssize_t stop
+        cdef Py_ssize_t spans = lengths + self._n_lengths(i) * ld, before = -1
+        cdef Py_ssize_t transitions = spans + self._n_spans(i) * ld, stop
         cdef Segment segment
         while start < size:
             segment = segment_at(y, start, size)
@@ -218,7 +220,7 @@ cdef class SegmentSequences(Structure):
                 for span in range(self._first_span[stop - 1], self._first_span[stop]):
                     if self._span_start[self._spans_of[i] + span] == start:
                         keys[count] = <int32_t> (
-                            transitions + self._pair_size + span * ld + segment.label)
+                            spans + span * ld + segment.label)
                         count += 1
             before, start = segment.label, segment.stop
         keys[count] = <int32_t> (transitions + (self.n_labels + 1) * ld + before)
@@ -238,7 +240,7 @@ cdef class SegmentSequences(Structure):
         cdef Py_ssize_t size = self._sizes[i], start = 0, t, length, label, span
         cdef double cost = scale * self._costs[i]
         cdef double* lengths = at.theta + size * self.n_roles * self.ld
-        cdef double* spans = lengths + self._n_lengths(i) * self.ld + self._pair_size
+        cdef double* spans = lengths + self._n_lengths(i) * self.ld
         cdef Segment segment
         if self.by_segment:
             # each segment that is not right costs, and right ones save twice as much
@@ -323,7 +325,7 @@ cdef class SegmentSequences(Structure):
         cdef Segments segments = self._read(at, i)
         cdef SegmentSums sums = load_sums(
             &segments, 1.0 / mu, at.memory + self._masked)
-        cdef SegmentMeans counts = self._means(&segments, means)
+        cdef SegmentMeans counts = self._means(&segments, i, means)
         memset(means, 0, at.size * sizeof(double))
         value[0] = at.constant + mu * sum_segmentations(&sums, 1.0, &counts)
         return 0
@@ -333,16 +335,16 @@ cdef class SegmentSequences(Structure):
         self._forbid_others(at, i)
         return self.expect(at, i, mu, means, value)
 
-    cdef SegmentMeans _means(self, const Segments* segments,
+    cdef SegmentMeans _means(self, const Segments* segments, Py_ssize_t i,
                              double* means) noexcept nogil:
         """Return where the means of the tables go."""
         cdef SegmentMeans out
         out.nodes = means
         out.lengths = means + segments.size * segments.node_step
-        out.transitions = out.lengths + segments.max_length * self.ld
+        out.spans = out.lengths + segments.max_length * self.ld
+        out.transitions = out.spans + self._n_spans(i) * self.ld
         out.first = out.transitions + self.n_labels * self.ld
         out.last = out.first + self.ld
-        out.spans = out.transitions + self._pair_size
         if segments.spans == NULL:
             out.spans = NULL
         return out
@@ -360,10 +362,12 @@ cdef class SegmentSequences(Structure):
         cdef object table = aligned_zeros(len(theta))
         cdef double* means = doubles(table)
         at.theta, at.memory = doubles(theta), doubles(memory)
+        at.shared = at.theta + self.ld * (
+            self._sizes[i] * self.n_roles + self._n_lengths(i) + self._n_spans(i))
         scores = self._read(&at, i)
         with nogil:
             sums = load_sums(&scores, 1.0, at.memory + self._masked)
-            counts = self._means(&scores, means)
+            counts = self._means(&scores, i, means)
             sum_segmentations(&sums, 1.0, &counts)
             for k in range(n):
                 values[k] = segment_probability(

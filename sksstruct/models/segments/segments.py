@@ -508,10 +508,11 @@ class SegmentModel(CompiledModel):
         blocks = [
             (self._rows(X), offsets, n_columns, self.fit_intercept),
             (self._length_rows(n_lengths), first_length, ld, False),
-            (np.ones((n, 1)), each, (n_labels + 2) * ld, False),
         ]
         if spans is not None:
             blocks.append((spans[0], spans[-1], ld, False))
+        # the same for all sequences
+        blocks.append((np.ones((n, 1)), each, (n_labels + 2) * ld, False))
         structure = segment_sequences(
             sizes,
             labels,
@@ -534,7 +535,7 @@ class SegmentModel(CompiledModel):
         def cut(array):
             return array.reshape(*array.shape[:-1], -1, ld)[..., :n]
 
-        (coef, bias), (lengths, _), (pairs, _) = blocks[:3]
+        (coef, bias), (lengths, _), *spans, (pairs, _) = blocks
         pairs = cut(pairs)[0]
         named = {
             "coef": cut(coef).transpose(1, 2, 0),
@@ -545,7 +546,7 @@ class SegmentModel(CompiledModel):
             "end": pairs[n + 1],
         }
         if self.n_span_features_:
-            named["span_coef"] = blocks[3][0][:, :n].T
+            named["span_coef"] = spans[0][0][:, :n].T
         return named
 
     def _marginals_of(self, structure, i, means):

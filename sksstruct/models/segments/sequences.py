@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from sksstruct.models.segments._segments import SegmentSequences
-from sksstruct.models.tables._table import block_ld
 from sksstruct.utils._layout import padded_length
 
 
@@ -71,7 +70,6 @@ def segment_sequences(
         n_labels=n_labels,
         ld=ld,
         n_roles=4 if with_roles else 1,
-        pair_size=block_ld((n_labels + 2) * ld),
         repeats=repeats,
         forbidden=forbidden,
         longest=longest,

@@ -8,6 +8,10 @@ are its table (rows x columns) and what a change d of all tables does to the wei
 Flat weights are the blocks in order, each of n_features rows, and one for the bias
 where there is one, of ld columns: one where the block has one column, else padded. The
 tables of an example follow each other, and a key is the place of an entry.
+
+The last block may be shared: one row of weights, which every example has once, with a
+feature that is a number. Its entries are cells. So are the weights beyond the blocks,
+which follow it.
 """
 
 from math import gcd
@@ -15,23 +19,26 @@ from math import gcd
 import numpy as np
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from sksstruct.models.protocols._weights cimport LazyWeights
-from sksstruct.models.tables._feature_rows cimport feature_at
-from sksstruct.utils._simd cimport (
-    sks_scatter_f64, sks_scores_f64, sks_spread_dot_f64,
-)
+from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries
 
-from sksstruct.models.tables._feature_rows import stored_arrays
 from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils.packed import PackedSequences
 
 
 def block_ld(n_columns):
     """Return the length of a row of weights."""
     # a single column would be padded to four, of which three are zeros
     return 1 if n_columns == 1 else padded_length(n_columns)
+
+
+def is_shared(rows, offsets, has_bias):
+    """Return whether every example has one row, of one feature, and no bias."""
+    return (isinstance(rows, np.ndarray) and rows.shape[1] == 1 and not has_bias
+            and len(rows) == len(offsets) - 1 and bool((np.diff(offsets) == 1).all()))
 
 
 @cython.final
@@ -41,20 +48,26 @@ cdef class WeightBlocks:
     Parameters
     ----------
     blocks : list of (rows, offsets, n_columns, has_bias)
-        Blocks of weights. `rows` are the features of all examples, an array or CSR of
-        shape (n_rows, n_features), float64; `offsets` is where those of each example
-        begin.
+        Blocks of weights. `rows` are the features of all examples, `PackedSequences` or
+        what these may hold; `offsets` is where those of each example begin.
     n_examples : int
         Number of examples.
     other_weights : int
-        Number of weights beyond those of the blocks; each is a separate row.
+        Number of weights beyond those of the blocks.
+    read_often : bool, default=False
+        Whether the features are read again and again, as in training.
+    scale : float, default=1.0
+        Factor of all features, but not of the bias.
 
     Attributes
     ----------
-    n_blocks, n_weights, n_rows : int
-        Numbers of blocks, of flat weights, and of their rows.
+    n_blocks, n_row_blocks, n_weights : int
+        Numbers of blocks, of those that are not shared, and of flat weights.
     n_other : int
         Number of weights beyond those of the blocks.
+    n_shared, first_cell, n_cells : int
+        Number of cells that are entries of the shared block, with its padding; the
+        first flat weight that is a cell, and the number of all cells.
     row_size : int
         A number of weights that divides the rows of all blocks.
     shapes : list
@@ -63,32 +76,38 @@ cdef class WeightBlocks:
         Numbers of entries of the tables of each example.
     """
 
-    def __cinit__(self, blocks, Py_ssize_t n_examples, Py_ssize_t other_weights):
+    def __cinit__(self, blocks, Py_ssize_t n_examples, Py_ssize_t other_weights,
+                  bint read_often=False, double scale=1.0):
         cdef const double[::1] zeros
         cdef Block* block
-        self.blocks = <Block*> calloc(len(blocks), sizeof(Block))
+        cdef Py_ssize_t number
+        self.blocks = <Block*> calloc(max(len(blocks), 1), sizeof(Block))
         if self.blocks == NULL:
             raise MemoryError()
-        self._owned, self.n_blocks = [], len(blocks)
-        self.shapes = []
+        self._owned, self.n_blocks, self.shapes = [], len(blocks), []
+        self.n_row_blocks = self.n_blocks
         self.table_sizes = np.zeros(n_examples, dtype=np.intp)
-        starts, lengths, widest = [], [], 1
+        widest = 1
         for number, (rows, offsets, n_columns, has_bias) in enumerate(blocks):
-            block = &self.blocks[<Py_ssize_t> number]
-            block.n_features, block.n_columns = rows.shape[1], n_columns
-            block.ld, block.has_bias = block_ld(n_columns), has_bias
-            self._bind_features(<Py_ssize_t> number, rows, offsets)
-            first, n_rows = self._append_rows(<Py_ssize_t> number)
+            block = &self.blocks[number]
+            block.n_columns, block.has_bias = n_columns, has_bias
+            block.ld = block_ld(n_columns)
+            offsets = np.ascontiguousarray(offsets, dtype=np.intp)
+            if (number and number + 1 == self.n_blocks
+                    and is_shared(rows, offsets, has_bias)):
+                self._bind_shared(block, rows)
+            if not isinstance(rows, PackedSequences):
+                rows = PackedSequences.of_stored(rows, rows.shape[1], offsets)
+            self._bind_rows(block, FeatureRows(rows, read_often, scale), offsets)
+            block.first_weight = self.n_weights
+            # every block begins on a cache line
+            n_rows = block.n_features + block.has_bias
+            self.n_weights += (n_rows * block.ld + 7) // 8 * 8
             self.table_sizes += np.diff(offsets) * block.ld
             widest = max(widest, block.ld)
-            starts.append(first + block.ld * np.arange(n_rows))
-            lengths.append(np.full(n_rows, block.ld))
-        starts.append(self.n_weights + np.arange(other_weights))
-        lengths.append(np.ones(other_weights))
-        self.row_start = np.concatenate(starts).astype(np.intp)
-        self.row_length = np.concatenate(lengths).astype(np.intp)
+        self.first_cell = self.n_weights - self.n_shared
         self.n_weights += other_weights
-        self.n_rows += other_weights
+        self.n_cells = self.n_shared + other_weights
         self.n_other, self.row_size = other_weights, self._common_row()
         # one row for all blocks without a bias
         zeros = aligned_zeros(widest)
@@ -109,35 +128,26 @@ cdef class WeightBlocks:
             size = gcd(size, block.first_weight)
         return max(size, 1)
 
-    def _append_rows(self, Py_ssize_t number):
-        """Append a block; return its first weight and its rows."""
-        cdef Block* block = &self.blocks[number]
-        cdef Py_ssize_t n_rows = block.n_features + block.has_bias
-        block.first_weight, block.first_row = self.n_weights, self.n_rows
-        self.n_rows += n_rows
-        # every block begins on a cache line
-        self.n_weights += (n_rows * block.ld + 7) // 8 * 8
-        return block.first_weight, n_rows
+    cdef int _bind_shared(self, Block* block, rows) except -1:
+        """Note that the last block is shared, and what its features are."""
+        cdef const double[::1] factors
+        self.n_row_blocks = self.n_blocks - 1
+        # with the padding of the block
+        self.n_shared = (block.ld + 7) // 8 * 8
+        factors = np.ascontiguousarray(rows[:, 0], dtype=np.float64)
+        if (rows != 1.0).any():
+            self.factors = &factors[0]
+            self._owned.append(factors)
+        return 0
 
-    def _bind_features(self, Py_ssize_t number, rows, offsets):
+    cdef int _bind_rows(self, Block* block, FeatureRows features, offsets) except -1:
         """Point a block to its rows of features, and keep them alive."""
-        cdef Block* block = &self.blocks[number]
-        cdef const double[::1] values
-        cdef const int32_t[::1] indices
-        cdef const int64_t[::1] indptr
-        cdef const Py_ssize_t[::1] starts
-        arrays = stored_arrays(rows)
-        values = arrays[0]
-        block.values = &values[0]
-        # calloc has left NULL, which stands for dense rows
-        if arrays[1] is not None:
-            indices, indptr = arrays[1], arrays[2]
-            block.indices, block.indptr = &indices[0], &indptr[0]
-        offsets = np.ascontiguousarray(offsets, dtype=np.intp)
-        starts = offsets
-        block.offsets = &starts[0]
-        self._owned += arrays
+        cdef const Py_ssize_t[::1] starts = offsets
+        block.offsets, block.rows = &starts[0], <void*> features
+        block.n_features = features.n_features
+        self._owned += [offsets, features]
         self.shapes += [offsets, block.n_columns]
+        return 0
 
     def views(self, w, Py_ssize_t number):
         """Return the weights of a block, (n_features, n_columns), and its bias."""
@@ -148,78 +158,100 @@ cdef class WeightBlocks:
         rows = rows[:, :block.n_columns]
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
-    cdef Py_ssize_t fill(self, Py_ssize_t i, const double* weights,
-                         double* table) noexcept nogil:
-        """table = A_i weights; returns the number of entries."""
-        cdef double* first = table
-        cdef Py_ssize_t number, row
+    cdef Py_ssize_t rows_end(self, Py_ssize_t i) noexcept nogil:
+        """Return where the tables of rows end: keys from here on are cells."""
+        cdef Py_ssize_t number, end = 0
+        for number in range(self.n_row_blocks):
+            end += self.blocks[number].ld * n_rows_of(&self.blocks[number], i)
+        return end
+
+    # ---- weights to tables ----
+
+    cdef Py_ssize_t fill_rows(self, Py_ssize_t i, const double* weights,
+                              double* table) noexcept nogil:
+        """table = A_i weights, for the blocks that are not shared; returns its end"""
+        cdef Py_ssize_t number
+        cdef const double* first = table
         cdef const double* coef
         cdef const double* bias
         cdef Block* block
-        cdef FeatureRow features
-        for number in range(self.n_blocks):
+        for number in range(self.n_row_blocks):
             block = &self.blocks[number]
-            coef = weights + block.first_weight
-            bias = self._zeros
+            coef, bias = weights + block.first_weight, self._zeros
             if block.has_bias:
                 bias = coef + block.n_features * block.ld
-            for row in range(block.offsets[i], block.offsets[i + 1]):
-                features = feature_row(block, row)
-                # a column's weights lie side by side, which the kernels for whole
-                # vectors of labels cannot make use of
-                if block.ld == 1:
-                    table[0] = bias[0] + sks_spread_dot_f64(
-                        features.count, features.index, features.values, coef)
-                else:
-                    sks_scores_f64(features.count, features.index, features.values,
-                                   1.0, coef, block.ld, bias, table)
-                table += block.ld
+            self.fill_block(number, i, coef, bias, table)
+            table += block.ld * n_rows_of(block, i)
         return table - first
 
-    cdef void add_row(self, const TableRow* row, const double* change,
-                      double* weights) noexcept nogil:
-        """Add what a change of one row of the tables does to the weights."""
-        cdef Py_ssize_t k, ld = row.block.ld
-        cdef const FeatureRow* features = &row.features
-        weights += row.block.first_weight
-        if ld == 1:
-            for k in range(features.count):
-                weights[feature_at(features.index, k)] += (
-                    change[0] * features.values[k])
-        else:
-            sks_scatter_f64(features.count, features.index, features.values, 1.0,
-                            change, ld, weights)
-        # the bias is a feature that is one in every row
-        if row.block.has_bias:
-            weights += row.block.n_features * ld
-            for k in range(ld):
-                weights[k] += change[k]
+    cdef void fill_block(self, Py_ssize_t number, Py_ssize_t i, const double* coef,
+                         const double* bias, double* table) noexcept nogil:
+        """table = the rows of an example times coef, and the bias"""
+        cdef Block* block = &self.blocks[number]
+        cdef Py_ssize_t first = block.offsets[i], row
+        # A column's weights lie side by side, which the kernels for whole vectors of
+        # labels cannot make use of.
+        if block.ld == 1:
+            for row in range(n_rows_of(block, i)):
+                table[row] = bias[0] + (<FeatureRows> block.rows).spread_dot(
+                    first + row, coef)
+            return
+        for row in range(n_rows_of(block, i)):
+            (<FeatureRows> block.rows).scores(
+                first + row, coef, block.ld, bias, table + row * block.ld)
+
+    cdef void fill_shared(self, Py_ssize_t i, const double* weights,
+                          double* table) noexcept nogil:
+        """table = the shared row of weights, times the feature of an example"""
+        cdef Py_ssize_t cell
+        cdef double factor
+        if self.n_row_blocks == self.n_blocks:
+            return
+        weights += self.first_cell
+        if self.factors == NULL:
+            memcpy(table, weights,
+                   self.blocks[self.n_row_blocks].ld * sizeof(double))
+            return
+        factor = self.factors[i]
+        for cell in range(self.blocks[self.n_row_blocks].ld):
+            table[cell] = factor * weights[cell]
+
+    # ---- weights that are changed lazily ----
 
     cdef void catch_up(self, LazyWeights weights, Py_ssize_t i) noexcept nogil:
         """Bring the weights that an example reads up to date, `row_size` at a time."""
-        cdef Py_ssize_t number, row, k
+        cdef Py_ssize_t number, row, size = self.row_size
         cdef Block* block
-        cdef FeatureRow features
-        for number in range(self.n_blocks):
+        cdef RowEntries entries
+        for number in range(self.n_row_blocks):
             block = &self.blocks[number]
             for row in range(block.offsets[i], block.offsets[i + 1]):
-                features = feature_row(block, row)
+                entries = (<FeatureRows> block.rows).row(row)
+                catch_up_entries(weights, size, block, &entries)
                 # a dense row has all features, and the others have no more
-                if features.index == NULL:
-                    catch_up_some(weights, self.row_size, block.first_weight,
-                                  block.n_features * block.ld)
+                if entries.index == NULL:
                     break
-                for k in range(features.count):
-                    catch_up_some(
-                        weights, self.row_size,
-                        block.first_weight + features.index[k] * block.ld, block.ld)
+            if n_rows_of(block, i):
+                entries = (<FeatureRows> block.rows).shared()
+                catch_up_entries(weights, size, block, &entries)
             if block.has_bias:
-                catch_up_some(weights, self.row_size,
-                              block.first_weight + block.n_features * block.ld,
-                              block.ld)
-        # which of the others an example reads is known to the model only
+                catch_up_some(weights, size, block.first_weight
+                              + block.n_features * block.ld, block.ld)
+        # which of the cells an example reads is known to the model only
+        catch_up_some(weights, size, self.first_cell, self.n_cells)
+
+
+cdef inline void catch_up_entries(LazyWeights weights, Py_ssize_t size,
+                                  const Block* block,
+                                  const RowEntries* entries) noexcept nogil:
+    """Bring the weights of the features of a row up to date."""
+    cdef Py_ssize_t k
+    if entries.index == NULL:
+        catch_up_some(weights, size, block.first_weight, entries.count * block.ld)
+        return
+    for k in range(entries.count):
         catch_up_some(
-            weights, self.row_size, self.n_weights - self.n_other, self.n_other)
+            weights, size, block.first_weight + entries.index[k] * block.ld, block.ld)
 
 
 cdef inline void catch_up_some(LazyWeights weights, Py_ssize_t size, Py_ssize_t first,

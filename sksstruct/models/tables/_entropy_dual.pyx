@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._entropy_dual cimport EntropyDual, inner
-from sksstruct.models.tables._blocks cimport tables_end
+from sksstruct.models.tables._blocks cimport Block, n_rows_of
 from sksstruct.models.tables._structure cimport Potentials
 from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
@@ -41,20 +41,23 @@ cdef class TableEntropyDual(EntropyDual):
 
     cdef Py_ssize_t n_nodes(self, Py_ssize_t i) noexcept nogil:
         # where the table of the first block ends: later ones may be shared
-        return tables_end(
-            self._table._blocks, min(self._table._layout.n_blocks, 1), i)
+        cdef Block* block = self._table._blocks
+        return block.ld * n_rows_of(block, i)
 
     cdef int read(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Potentials alone = ws.at
         cdef Py_ssize_t k
-        for k in range(self._size(i)):
+        for k in range(ws.at.rows):
             self._loaded[k] = ws.at.theta[k] / self.mu
+        for k in range(ws.at.rows, ws.at.size):
+            self._loaded[k] = ws.at.shared[k - ws.at.rows] / self.mu
         # the loss alone, whose expectation every trial asks for
         memset(&self._loss_table[0], 0, self._size(i) * sizeof(double))
         self._loss_constant = 0.0
         if not self._table.likelihood:
             alone.theta, alone.constant = &self._loss_table[0], 0.0
+            alone.shared = alone.theta + alone.rows
             self._table.structure.add_loss(&alone, i, 1.0)
             self._loss_constant = alone.constant
         return 0
@@ -65,7 +68,7 @@ cdef class TableEntropyDual(EntropyDual):
         cdef double log_partition
         # in the place of potentials, which were copied
         memcpy(ws.at.theta, natural, self._size(i) * sizeof(double))
-        ws.at.constant = 0.0
+        self._table.take_tables(workspace, i)
         self._table.expect(workspace, i, 1.0, means, &log_partition)
         return log_partition
 

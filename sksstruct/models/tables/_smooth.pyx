@@ -22,14 +22,13 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from scipy import sparse
 
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
-from sksstruct.models.tables._blocks cimport tables_end
+from sksstruct.models.tables._blocks cimport Block
 from sksstruct.models.tables._structure cimport Potentials
-from sksstruct.models.tables._table cimport Block, BoundTable, TableScratch
+from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
 from sksstruct.models.tables._columns import transposed
 from sksstruct.utils._layout import aligned_zeros
@@ -181,7 +180,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         """
         cdef Block* block
         cdef double[:, ::1] scores
-        if any(map(sparse.issparse, self.table.features)):
+        if not all(isinstance(rows, np.ndarray) for rows in self.table.features):
             return False
         owned = []
         for number, rows in enumerate(self.table.features):
@@ -233,8 +232,7 @@ cdef class TableSmoothLoss(SmoothLoss):
                     table[row * block.ld + k] += bias[k]
             table += n_rows * block.ld
         # what `potentials` does after the same
-        ws.at.size, ws.at.constant = table - ws.at.theta, 0.0
-        ws.at.others = workspace.w + self.table.n_weights - self.table.n_other
+        self.table.take_tables(workspace, i)
         if not self.table.likelihood:
             return self.table.structure.add_loss(&ws.at, i, workspace.loss_scale)
         return 0
@@ -243,8 +241,7 @@ cdef class TableSmoothLoss(SmoothLoss):
                             Py_ssize_t i, double mu) except? -1 nogil:
         """Write E mu_i - mu_i(y_i) at the loaded potentials; return f_i."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t end = tables_end(
-            self.table._blocks, self.table._layout.n_blocks, i)
+        cdef Py_ssize_t end = self.table.tables_end(i)
         cdef Py_ssize_t n_keys, k
         cdef double value, true_value
         if self._partial[i]:
@@ -266,8 +263,7 @@ cdef class TableSmoothLoss(SmoothLoss):
     ) except? -1 nogil:
         """Write and return the same where only a part of the labeling is known."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t end = tables_end(
-            self.table._blocks, self.table._layout.n_blocks, i)
+        cdef Py_ssize_t end = self.table.tables_end(i)
         cdef double value, observed
         cdef Py_ssize_t k
         self.table.expect(workspace, i, mu, scratch.means, &value)
@@ -280,8 +276,7 @@ cdef class TableSmoothLoss(SmoothLoss):
     cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,
                                Py_ssize_t i) except? -1 nogil:
         """Return E L_i, given the differences: the observed labeling costs nothing."""
-        cdef Py_ssize_t end = tables_end(
-            self.table._blocks, self.table._layout.n_blocks, i)
+        cdef Py_ssize_t end = self.table.tables_end(i)
         cdef Potentials alone = ws.at
         cdef Py_ssize_t k
         cdef double total = 0.0
@@ -289,6 +284,7 @@ cdef class TableSmoothLoss(SmoothLoss):
             return 0.0
         # the tables of the loss alone
         alone.theta, alone.constant = scratch.losses, 0.0
+        alone.shared = alone.theta + alone.rows
         memset(scratch.losses, 0, end * sizeof(double))
         self.table.structure.add_loss(&alone, i, 1.0)
         for k in range(end):

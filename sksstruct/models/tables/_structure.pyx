@@ -69,10 +69,15 @@ cdef class Structure:
         How many of them, side by side, the features of one key go with.
     most_other_keys : int
         Number of keys beyond the tables, of the example that has most.
+    one_entry : bool
+        Whether a labeling is one integer, the entry that it picks of the one row of its
+        example; there is one block then.
     labels : ndarray of int32
         Observed labelings, one after the other.
     labeled : bool
         Whether they are known.
+    reads_shared : bool
+        Whether all oracles, and the loss, read the shared table at `Potentials.shared`.
     partial : ndarray of shape (n_examples,), bool, or None
         Examples of whose labeling only a part was observed; `labels` has one that
         agrees with it. None: there are none.
@@ -84,7 +89,9 @@ cdef class Structure:
     -----
     Oracles read the struct `Potentials`: the tables `theta` (`size` entries) with the
     loss added, but for a `constant` part of it; the weights `others`; and floats for
-    scratch, `memory`.
+    scratch, `memory`. Where the last block of weights is shared, its table is at
+    `shared`: in `theta` as entry `rows` and the following ones, or, if the structure
+    sets `reads_shared`, in the weights themselves, where nothing may be written.
     """
 
     # Names of the oracles that are defined here: "max", "topk" and "exp"; "projection"

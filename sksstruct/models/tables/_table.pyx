@@ -3,14 +3,7 @@
 The potentials theta of an example i are the tables of `_blocks.pyx`, one after the
 other. A `Structure` says what labelings are, which entries of the tables they pick
 (their keys), and which is the best one; `BoundTable` forms the tables from features and
-weights, and gives changes of mean parameters back:
-
-    d           a change of mean parameters: one number for each key
-    g = A_i^T d the same change in the space of weights
-
-A change is collected in d, key by key, and then formed: g takes it over, and d is zero
-again. Of both a list says which entries, or which rows, are not zero, so that a visit
-costs what it touches.
+weights, and gives changes of mean parameters back, as `_change.pyx` says.
 """
 
 from hashlib import sha256
@@ -18,27 +11,21 @@ from hashlib import sha256
 import numpy as np
 
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from sksstruct.models.protocols._bound_model cimport TINY, BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
-from sksstruct.models.tables._blocks cimport (
-    Block, TableRow, WeightBlocks, table_row, tables_end,
+from sksstruct.models.tables._blocks cimport Block, WeightBlocks, n_rows_of
+from sksstruct.models.tables._change cimport (
+    Change, Changes, Extents, add_cell, add_key, list_cell, plus_cells, set_mean,
 )
-from sksstruct.models.tables._structure cimport Structure
+from sksstruct.models.tables._structure cimport Potentials, Structure
+from sksstruct.utils._simd cimport sks_add_table, sks_prefetch
 
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import aligned_zeros
-
-
-cdef inline void add_key(TableScratch* ws, int32_t key, double change) noexcept nogil:
-    """Add to d at a key, and note that it changed."""
-    ws.d[key] += change
-    if not ws.key_changed[key]:
-        ws.key_changed[key] = 1
-        ws.changed_keys[ws.n_changed_keys] = key
-        ws.n_changed_keys += 1
+from sksstruct.utils.packed import compact_rows
 
 
 cdef class TableWorkspace(Workspace):
@@ -52,24 +39,25 @@ cdef class TableWorkspace(Workspace):
 
     def __cinit__(self, BoundTable model, bint training=True):
         cdef double[::1] theta = aligned_zeros(model.table_size)
-        self.theta, self.own = np.asarray(theta), model.structure.own_memory()
-        self._scratch.at.theta, self._scratch.at.size = &theta[0], model.table_size
+        self._theta, self.own = np.asarray(theta), model.structure.own_memory()
+        self._scratch.at.theta = &theta[0]
         self._scratch.at.memory = self.zeros(model.structure.memory_size)
         self._scratch.keys = self.integers(model.max_keys)
         # predictions change nothing, and do without vectors as long as the weights
         if training:
-            self._prepare_changes(model)
+            self._scratch.products = self.zeros(model.table_size)
+            self._scratch.shared_products = self.zeros(model._layout.n_shared)
+            model._changes.prepare(self, &self._scratch.change, model.key_space)
         self.scratch = &self._scratch
 
-    cdef int _prepare_changes(self, BoundTable model) except -1:
-        """Make the vectors d and g, and the lists of where they are not zero."""
-        cdef TableScratch* ws = &self._scratch
-        cdef Py_ssize_t n_keys = model.key_space, n_rows = model.n_rows
-        ws.d, ws.g = self.zeros(n_keys), self.zeros(model.n_weights)
-        ws.products = self.zeros(model.table_size)
-        ws.changed_keys, ws.key_changed = self.integers(n_keys), self.flags(n_keys)
-        ws.changed_rows, ws.row_changed = self.integers(n_rows), self.flags(n_rows)
-        return 0
+    @property
+    def theta(self):
+        cdef Potentials* at = &self._scratch.at
+        # structures may read the shared table in the weights
+        if at.size > at.rows and at.shared != at.theta + at.rows:
+            memcpy(at.theta + at.rows, at.shared,
+                   (at.size - at.rows) * sizeof(double))
+        return self._theta
 
 
 def _first_block(blocks, others):
@@ -110,11 +98,15 @@ cdef class BoundTable(BoundModel):
             example_weights = np.full(n_examples, 1.0 / max(n_examples, 1))
         self.structure, self.n_other = structure, structure.n_others
         self.set_sizes(structure.sizes, example_weights)
-        self._bind_layout(WeightBlocks(blocks, n_examples, self.n_other))
+        self.max_keys = structure.max_keys
+        # what training reads again and again
+        if structure.labeled:
+            blocks = [(compact_rows(rows), *block) for rows, *block in blocks]
+        self._bind_layout(WeightBlocks(
+            blocks, n_examples, self.n_other, structure.labeled))
         self.features = [block[0] for block in blocks]
         self.has_bias = [bool(block[3]) for block in blocks]
         self._names = _first_block if names is None else names
-        self.max_keys = structure.max_keys
         self.key_space = self.table_size + structure.most_other_keys
         if self.key_space + self.max_keys > np.iinfo(np.int32).max:
             raise ValueError(
@@ -124,11 +116,14 @@ cdef class BoundTable(BoundModel):
     def _bind_layout(self, WeightBlocks layout):
         """Store the layout of the weights, and what follows from it."""
         self._layout, self._blocks = layout, layout.blocks
-        self.n_weights, self.n_rows = layout.n_weights, layout.n_rows
-        self._row_start = self._row_length = NULL
-        if layout.n_rows:
-            self._row_start = &layout.row_start[0]
-            self._row_length = &layout.row_length[0]
+        self.n_weights = layout.n_weights
+        # labelings pick entries of no more rows than they have keys
+        self._changes = Changes(layout, self.n_examples, self.max_keys)
+        self._shared_size = 0
+        if layout.n_row_blocks < layout.n_blocks:
+            self._shared_size = layout.blocks[layout.n_row_blocks].ld
+        self._one_entry = self.structure.one_entry
+        self._in_place = self.structure.reads_shared and layout.factors == NULL
         sizes = layout.table_sizes
         self.table_size = max(int(sizes.max(initial=1)), 1)
         self.visit_work = max(sizes.mean(), 1.0) if len(sizes) else 1.0
@@ -246,13 +241,11 @@ cdef class BoundTable(BoundModel):
     def joint_feature(self, TableWorkspace workspace, Py_ssize_t i,
                       const int32_t[::1] y):
         """Return A_i^T mu(y), flat."""
-        cdef TableScratch* ws = &workspace._scratch
         cdef double[::1] out = np.zeros(self.n_weights)
         with nogil:
             self.add_labeling(workspace, i, &y[0], 1.0)
-            self._form(ws, i)
-            memcpy(&out[0], ws.g, self.n_weights * sizeof(double))
-            self._clear_formed(ws)
+            self.scatter(workspace, i, 1.0, &out[0])
+            self.clear(workspace, i)
         return np.asarray(out)
 
     def expectation(self, TableWorkspace workspace, Py_ssize_t i, double mu=1.0,
@@ -270,30 +263,26 @@ cdef class BoundTable(BoundModel):
         load : bool, default=True
             Whether to load potentials with the loss; otherwise those loaded are used.
         """
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t size = self._layout.table_sizes[i] + self.n_other
         cdef double[::1] means = aligned_zeros(max(size, 1))
         cdef double value
-        # of tables that were written by others, too
-        ws.at.size = size - self.n_other
-        ws.at.others = workspace.w + self.n_weights - self.n_other
         with nogil:
             if load:
                 self.potentials(workspace, i)
+            else:
+                self.take_tables(workspace, i)
             self.expect(workspace, i, mu, &means[0], &value)
         return np.asarray(means)[:size], value
 
     def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k, bint load=True):
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef const int32_t* labelings
         cdef const double* values
         cdef Py_ssize_t count, size = self._sizes[i]
-        # of tables that were written by others, too
-        ws.at.size = self._layout.table_sizes[i]
-        ws.at.others = workspace.w + self.n_weights - self.n_other
         with nogil:
             if load:
                 self.potentials(workspace, i)
+            else:
+                self.take_tables(workspace, i)
             count = self._best_of_loaded(workspace, i, k, &labelings, &values)
         # views of nothing are not allowed
         if not count or not size:
@@ -302,34 +291,46 @@ cdef class BoundTable(BoundModel):
         return (np.array(<int32_t[:count, :size]> <int32_t*> labelings),
                 np.array(<double[:count]> <double*> values))
 
-    # ---- changes of means ----
-
-    # d += change for all tables, and g += change for the weights beyond the blocks, in
-    # the layout of `expect`.
-    cdef int add_means(self, Workspace workspace, Py_ssize_t i,
-                       const double* change) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
-        for k in range(end):
-            # others would make lists of what changed as long as the tables
-            if change[k] > TINY or change[k] < -TINY:
-                add_key(ws, <int32_t> k, change[k])
-        # these are in the space of weights already
-        for k in range(self.n_other):
-            ws.g[self.n_weights - self.n_other + k] += change[end + k]
-            self.touch_row(ws, self.n_rows - self.n_other + k)
-        return 0
-
     # ---- potentials and labelings ----
+
+    cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
+        # where there is one row for each example, what says where it is is at hand
+        if self._one_entry and not soon:
+            return
+        self._changes.prefetch(i, soon)
+        if not soon and self.structure.labeled:
+            sks_prefetch(&self.structure._y_true[0] + self._starts[i],
+                         self._sizes[i] * sizeof(int32_t))
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        ws.at.size = self._layout.fill(i, workspace.w, ws.at.theta)
-        ws.at.others = workspace.w + self.n_weights - self.n_other
-        ws.at.constant = 0.0
+        ws.at.rows = self._layout.fill_rows(i, workspace.w, ws.at.theta)
+        self._set_tables(workspace)
+        if self._in_place:
+            ws.at.shared = workspace.w + self._layout.first_cell
+        else:
+            self._layout.fill_shared(i, workspace.w, ws.at.theta + ws.at.rows)
         if self.structure.labeled and not self.likelihood:
             return self.structure.add_loss(&ws.at, i, workspace.loss_scale)
         return 0
+
+    cdef void take_tables(self, Workspace workspace, Py_ssize_t i) noexcept nogil:
+        """Take the tables that are in the workspace for those of an example."""
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        ws.at.rows = self._layout.rows_end(i)
+        self._set_tables(workspace)
+
+    cdef inline void _set_tables(self, Workspace workspace) noexcept nogil:
+        """Note where the tables are, given where those of rows end."""
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        ws.at.size = ws.at.rows + self._shared_size
+        ws.at.shared = ws.at.theta + ws.at.rows
+        ws.at.others = workspace.w + self.n_weights - self.n_other
+        ws.at.constant = 0.0
+
+    cdef Py_ssize_t tables_end(self, Py_ssize_t i) noexcept nogil:
+        """Return where the tables of an example end: keys from here on are others."""
+        return self._layout.rows_end(i) + self._shared_size
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
@@ -382,50 +383,57 @@ cdef class BoundTable(BoundModel):
         return self.structure.is_labeling(i, y)
 
     cdef int has_key(self, Py_ssize_t i, Py_ssize_t key) except -1 nogil:
-        cdef Py_ssize_t end = tables_end(self._blocks, self._layout.n_blocks, i)
-        cdef TableRow row
+        cdef Py_ssize_t end = self.tables_end(i), start = 0, stop, place
+        cdef Block* block = self._blocks
         if not 0 <= key < end:
             return end <= key < end + self.structure.other_keys(i)
-        row = table_row(self._blocks, i, key)
+        stop = block.ld * n_rows_of(block, i)
+        while key >= stop:
+            block, start = block + 1, stop
+            stop += block.ld * n_rows_of(block, i)
+        place = (key - start) % block.ld
         # the rest of the row is padding
-        return (key - row.first_key < row.block.n_columns
-                and self.structure.has_key(i, key))
+        return place < block.n_columns and self.structure.has_key(i, key)
 
-    cdef inline double _key_score(
-        self, Py_ssize_t i, Py_ssize_t key, Py_ssize_t end, const double* table,
-        const double* others
-    ) noexcept nogil:
+    cdef inline double _key_score(self, const Potentials* at, Py_ssize_t i,
+                                  Py_ssize_t key) noexcept nogil:
         """Return the score of a key: an entry of a table, or beyond them all."""
-        if key < end:
-            return table[key]
-        return self.structure.other_score(i, key - end, others)
+        if key < at.rows:
+            return at.theta[key]
+        if key < at.size:
+            return at.shared[key - at.rows]
+        return self.structure.other_score(i, key - at.size, at.others)
 
-    cdef double _total(self, Py_ssize_t i, Py_ssize_t n_keys, const int32_t* keys,
-                       const double* table, const double* others) noexcept nogil:
-        """Return the sum of the scores of keys at tables and other weights."""
-        cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
+    cdef double _total(self, const Potentials* at, Py_ssize_t i, Py_ssize_t n_keys,
+                       const int32_t* keys) noexcept nogil:
+        """Return the sum of the scores of keys."""
+        cdef Py_ssize_t k
         cdef double total = 0.0
         for k in range(n_keys):
-            total += self._key_score(i, keys[k], end, table, others)
+            total += self._key_score(at, i, keys[k])
         return total
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t n_keys = self.structure.indicator(i, y, ws.keys)
-        value[0] = ws.at.constant + self._total(
-            i, n_keys, ws.keys, ws.at.theta, ws.at.others)
+        cdef Py_ssize_t n_keys
+        # the call takes longer than the rest
+        if self._one_entry:
+            value[0] = ws.at.constant + ws.at.theta[y[0]]
+            return 0
+        n_keys = self.structure.indicator(i, y, ws.keys)
+        value[0] = ws.at.constant + self._total(&ws.at, i, n_keys, ws.keys)
         return 0
 
     cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
-        value[0] = ws.at.constant
+        cdef Py_ssize_t k
+        cdef double total = ws.at.constant
         for k in range(n_keys):
-            value[0] += values[k] * self._key_score(
-                i, keys[k], end, ws.at.theta, ws.at.others)
+            total += values[k] * self._key_score(&ws.at, i, keys[k])
+        value[0] = total
         return 0
 
     # ---- changes of mean parameters ----
@@ -433,135 +441,105 @@ cdef class BoundTable(BoundModel):
     cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t n_keys = self.structure.indicator(i, y, ws.keys), k
+        cdef Extents extents
+        cdef Py_ssize_t n_keys, k, end
+        # rows that were listed before may be zero now, and others not
+        ws.change.scanned = False
+        if self._one_entry:
+            ws.change.d[y[0]] += coef
+            return 0
+        extents = self._changes.extents(i)
+        n_keys = self.structure.indicator(i, y, ws.keys)
+        end = self.tables_end(i) if self.n_other else self.key_space
         for k in range(n_keys):
-            add_key(ws, ws.keys[k], coef)
+            if ws.keys[k] < end:
+                add_key(&ws.change, &extents, ws.keys[k], coef)
+            else:
+                self._add_others(&ws.change, i, ws.keys[k] - end, coef)
         return 0
 
     cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k
-        for k in range(n_keys):
-            add_key(ws, keys[k], coef * values[k])
-        if value == NULL:
+        cdef Change* change = &ws.change
+        cdef Extents extents
+        cdef Py_ssize_t end, k
+        if value != NULL:
+            self.evaluate_mean(workspace, i, n_keys, keys, values, value)
+        if self._one_entry:
+            change.scanned = False
+            for k in range(n_keys):
+                change.d[keys[k]] += coef * values[k]
             return 0
-        return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
-
-    cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil:
-        """Note that a row of g is no longer zero."""
-        if not ws.row_changed[row]:
-            ws.row_changed[row] = 1
-            ws.changed_rows[ws.n_changed_rows] = <int32_t> row
-            ws.n_changed_rows += 1
-
-    cdef int _form(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
-        """g = A_i^T d, d = 0"""
-        cdef Py_ssize_t k, key, end = tables_end(self._blocks, self._layout.n_blocks, i)
-        cdef double change
-        ws.formed = True
-        for k in range(ws.n_changed_keys):
-            key = ws.changed_keys[k]
-            ws.key_changed[key] = 0
-            change = ws.d[key]
-            # what cancels but for rounding error would make g look dense
-            if not (change > TINY or change < -TINY):
-                ws.d[key] = 0.0
-            elif key >= end:
-                ws.d[key] = 0.0
-                self._form_other(ws, i, key - end, change)
+        extents = self._changes.extents(i)
+        end = self.tables_end(i) if self.n_other else self.key_space
+        # nothing else is part of the change: no key is there twice
+        if (change.scanned and change.blocks[0].count + change.n_changed_cells == 0
+                and extents.dense == extents.rows and extents.factor == 1.0
+                and not self.n_other):
+            set_mean(change, self._blocks[0].ld, extents.rows, TINY, n_keys, keys,
+                     values, coef)
+            return 0
+        change.scanned = False
+        for k in range(n_keys):
+            if keys[k] < end:
+                add_key(change, &extents, keys[k], coef * values[k])
             else:
-                # all of its row at once; the row's other keys are found to be zero
-                self._form_row(ws, i, key)
-        ws.n_changed_keys = 0
+                self._add_others(change, i, keys[k] - end, coef * values[k])
         return 0
 
-    cdef void _form_row(self, TableScratch* ws, Py_ssize_t i,
-                        Py_ssize_t key) noexcept nogil:
-        """Add the row of the table that a key is in to g; it becomes zero."""
-        cdef TableRow row = table_row(self._blocks, i, key)
-        cdef Py_ssize_t first_row = row.block.first_row, count = row.features.count, k
-        cdef double* change = ws.d + row.first_key
-        self._layout.add_row(&row, change, ws.g)
-        memset(change, 0, row.block.ld * sizeof(double))
-        if row.features.index != NULL:
-            for k in range(count):
-                self.touch_row(ws, first_row + row.features.index[k])
-        elif count and not ws.row_changed[first_row]:
-            # dense rows touch all rows of the block, or have done so before
-            for k in range(count):
-                self.touch_row(ws, first_row + k)
-        if row.block.has_bias:
-            self.touch_row(ws, first_row + row.block.n_features)
-
-    cdef int _form_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
-                         double change) except -1 nogil:
-        """Add the features of a key beyond the tables to g."""
-        cdef Py_ssize_t first = self.n_rows - self.n_other, k
-        first += self.structure.add_other(
-            i, key, change, ws.g + self.n_weights - self.n_other)
+    cdef int _add_others(self, Change* change, Py_ssize_t i, Py_ssize_t key,
+                         double coef) except -1 nogil:
+        """Add the features of a key beyond the tables."""
+        cdef Py_ssize_t first = self._layout.n_shared, k
+        first += self.structure.add_other(i, key, coef, change.cells + first)
         for k in range(self.structure.others_of_key):
-            self.touch_row(ws, first + k)
+            list_cell(change, first + k)
         return 0
 
-    cdef void _clear_formed(self, TableScratch* ws) noexcept nogil:
-        """g = 0"""
-        cdef Py_ssize_t k, row
-        for k in range(ws.n_changed_rows):
-            row = ws.changed_rows[k]
-            memset(ws.g + self._row_start[row], 0,
-                   self._row_length[row] * sizeof(double))
-            ws.row_changed[row] = 0
-        ws.n_changed_rows = 0
-        ws.formed = False
+    # d += means for all tables, and for the weights beyond the blocks, in the layout
+    # of `expect`
+    cdef int add_means(self, Workspace workspace, Py_ssize_t i,
+                       const double* means) except -1 nogil:
+        cdef Change* change = &(<TableScratch*> workspace.scratch).change
+        cdef Extents extents = self._changes.extents(i)
+        cdef Py_ssize_t k, end = self.tables_end(i)
+        change.scanned = False
+        if self._blocks[0].ld > 1:
+            sks_add_table(extents.dense, 1.0, means, change.d)
+        else:
+            for k in range(extents.dense):
+                change.d[k] += means[k]
+        for k in range(extents.dense, end):
+            # others would make lists of what changed as long as the tables
+            if means[k] > TINY or means[k] < -TINY:
+                add_key(change, &extents, <int32_t> k, means[k])
+        # these are in the space of weights already
+        for k in range(self.n_other):
+            add_cell(change, self._layout.n_shared + k, means[end + k])
+        return 0
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
                          double* value) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k, entry, first
-        cdef double total = 0.0
-        # scatter reads g as well, and need not form it again
-        if not ws.formed:
-            self._form(ws, i)
-        for k in range(ws.n_changed_rows):
-            first = self._row_start[ws.changed_rows[k]]
-            for entry in range(first, first + self._row_length[ws.changed_rows[k]]):
-                total += ws.g[entry] * ws.g[entry]
-        value[0] = total
+        cdef Change* change = &(<TableScratch*> workspace.scratch).change
+        self._changes.norm_of_rows(change, i, value)
+        value[0] = plus_cells(change, value[0])
         return 0
 
     cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
                      double* out) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k, entry, first
-        # not every visit asks for the norm
-        if not ws.formed:
-            self._form(ws, i)
-        for k in range(ws.n_changed_rows):
-            first = self._row_start[ws.changed_rows[k]]
-            for entry in range(first, first + self._row_length[ws.changed_rows[k]]):
-                out[entry] += scale * ws.g[entry]
+        self._changes.scatter(
+            &(<TableScratch*> workspace.scratch).change, i, scale, out)
         return 0
 
     cdef int touch(self, Workspace workspace, Py_ssize_t i,
                    Weights weights) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k, row
-        for k in range(ws.n_changed_rows):
-            row = ws.changed_rows[k]
-            weights.touch(self._row_start[row], self._row_length[row])
+        self._changes.touch(&(<TableScratch*> workspace.scratch).change, i, weights)
         return 0
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k
-        # a change that was given up before it was formed is still in d
-        for k in range(ws.n_changed_keys):
-            ws.d[ws.changed_keys[k]] = 0.0
-            ws.key_changed[ws.changed_keys[k]] = 0
-        ws.n_changed_keys = 0
-        self._clear_formed(ws)
+        self._changes.clear(&(<TableScratch*> workspace.scratch).change, i)
         return 0
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
@@ -571,7 +549,7 @@ cdef class BoundTable(BoundModel):
     # ---- inner products of labelings ----
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
-        # no matrix is kept, but many products cost little more than one
+        # where no matrix is kept, many products cost little more than one
         return 1
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
@@ -579,20 +557,54 @@ cdef class BoundTable(BoundModel):
                       double* out) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef const int32_t* observed = &self.structure._y_true[self._starts[i]]
-        cdef const double* others = ws.g + self.n_weights - self.n_other
+        cdef Potentials products = ws.at
         cdef Py_ssize_t k, n_keys
         cdef double base
+        if self._one_entry:
+            return self._products_of_entries(
+                ws, i, y[0], observed[0], n_labelings, labelings, out)
         self.add_labeling(workspace, i, y, 1.0)
         self.add_labeling(workspace, i, observed, -1.0)
-        self._form(ws, i)
-        # with A_i^T (mu(y) - mu(y_i)) in the place of weights, inner products are the
-        # scores of labelings: one pass over the features for all of them
-        self._layout.fill(i, ws.g, ws.products)
+        # with A_i A_i^T (mu(y) - mu(y_i)) in the place of potentials, inner products
+        # are the scores of labelings
+        products.theta, products.rows = ws.products, self._layout.rows_end(i)
+        products.size = self.tables_end(i)
+        products.shared = ws.shared_products
+        products.others = ws.change.cells + self._layout.n_shared
+        self._changes.products(&ws.change, i, ws.products)
+        self._set_shared(ws, self._changes.extents(i).factor)
         n_keys = self.structure.indicator(i, observed, ws.keys)
-        base = self._total(i, n_keys, ws.keys, ws.products, others)
+        base = self._total(&products, i, n_keys, ws.keys)
         for k in range(n_labelings):
             n_keys = self.structure.indicator(
                 i, labelings + k * self._sizes[i], ws.keys)
-            out[k] = self._total(i, n_keys, ws.keys, ws.products, others) - base
-        self._clear_formed(ws)
+            out[k] = self._total(&products, i, n_keys, ws.keys) - base
+        self._set_shared(ws, 0.0)
+        self._changes.clear(&ws.change, i)
         return 0
+
+    cdef int _products_of_entries(
+        self, TableScratch* ws, Py_ssize_t i, int32_t entry, int32_t observed,
+        Py_ssize_t n_labelings, const int32_t* labelings, double* out
+    ) except -1 nogil:
+        """Write `gram_row` where labelings are single entries: K_i is a number."""
+        cdef const double* gram
+        cdef double square
+        cdef Py_ssize_t k
+        # one row is never too many for a matrix
+        self._changes.grams.find(0, i, ws.change.spread, &gram)
+        square = gram[0] + (1.0 if self._blocks.has_bias else 0.0)
+        # of indicators relative to that of the observed entry
+        for k in range(n_labelings):
+            out[k] = square * (
+                <double> (entry == labelings[k]) - (entry == observed)
+                - (labelings[k] == observed) + 1.0)
+        return 0
+
+    cdef void _set_shared(self, TableScratch* ws, double factor) noexcept nogil:
+        """Set the products of the shared table that a change has a part in."""
+        cdef Py_ssize_t k, cell
+        for k in range(ws.change.n_changed_cells):
+            cell = ws.change.changed_cells[k]
+            if cell < self._layout.n_shared:
+                ws.shared_products[cell] = factor * ws.change.cells[cell]

@@ -1,0 +1,165 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._weights cimport Weights
+from sksstruct.models.tables._blocks cimport Block, WeightBlocks, n_rows_of
+from sksstruct.models.tables._gram cimport GramMatrices
+
+
+cdef struct RowChange:
+    # the rows of a block in which d may not be zero, from the first of the example's
+    int32_t* rows
+    char* listed
+    Py_ssize_t count
+
+
+cdef struct Change:
+    # the change of the entries of the tables of rows
+    double* d
+    # keys that were written to since the last scan, each once, but for those of the
+    # first block where a scan looks at all of them
+    int32_t* keys
+    char* key_listed
+    Py_ssize_t n_keys
+    # of each block, once d was scanned
+    RowChange* blocks
+    bint scanned
+    # the change of the weights that are cells; those that were written to, each once
+    double* cells
+    int32_t* changed_cells
+    char* cell_listed
+    Py_ssize_t n_changed_cells
+    # for products with features: of a row, of a row of features, of a block of weights
+    double* bias
+    double* spread
+    double* product
+
+
+cdef struct Extents:
+    # where the keys end that are not listed, and those of the tables of rows
+    Py_ssize_t dense, rows
+    # what changes of cells are multiplied by
+    double factor
+
+
+cdef inline void list_cell(Change* change, Py_ssize_t cell) noexcept nogil:
+    """Note that a cell was written to."""
+    if not change.cell_listed[cell]:
+        change.cell_listed[cell] = 1
+        change.changed_cells[change.n_changed_cells] = <int32_t> cell
+        change.n_changed_cells += 1
+
+
+cdef inline void add_cell(Change* change, Py_ssize_t cell,
+                          double value) noexcept nogil:
+    """Add to the change of a weight that is a cell."""
+    change.cells[cell] += value
+    list_cell(change, cell)
+
+
+cdef inline void add_key(Change* change, const Extents* extents, int32_t key,
+                         double value) noexcept nogil:
+    """Add to the change of a mean parameter."""
+    if key >= extents.rows:
+        add_cell(change, key - extents.rows, extents.factor * value)
+        return
+    change.d[key] += value
+    if key >= extents.dense and not change.key_listed[key]:
+        change.key_listed[key] = 1
+        change.keys[change.n_keys] = key
+        change.n_keys += 1
+
+
+cdef inline void clear_cells(Change* change) noexcept nogil:
+    """Make the change of all cells zero."""
+    cdef Py_ssize_t k
+    for k in range(change.n_changed_cells):
+        change.cells[change.changed_cells[k]] = 0.0
+        change.cell_listed[change.changed_cells[k]] = 0
+    change.n_changed_cells = 0
+
+
+cdef inline double plus_cells(const Change* change, double total) noexcept nogil:
+    """Return a total and the squares of the change of all cells."""
+    cdef Py_ssize_t k
+    # each cell is listed once, so that its square counts once
+    for k in range(change.n_changed_cells):
+        total += change.cells[change.changed_cells[k]] ** 2
+    return total
+
+
+cdef inline double without_rounding(double change, double tiny) noexcept nogil:
+    """Return a change, or zero where it is smaller than tiny."""
+    # a product, and not a branch; what is no number stays that
+    cdef bint is_tiny = change * change < tiny * tiny
+    return change * (1 - is_tiny)
+
+
+cdef inline void set_mean(
+    Change* change, Py_ssize_t ld, Py_ssize_t rows_end, double tiny, Py_ssize_t n_keys,
+    const int32_t* keys, const double* values, double coef
+) noexcept nogil:
+    """Make an empty change coef times a mean, listing rows and cells on the way.
+
+    There is one block with rows, of which a scan would look at all keys. Keys ascend;
+    those from `rows_end` on are cells.
+    """
+    cdef double* d = change.d
+    cdef double* cells = change.cells - rows_end
+    cdef char* listed = change.cell_listed - rows_end
+    cdef int32_t* rows = change.blocks[0].rows
+    cdef int32_t* changed = change.changed_cells
+    cdef Py_ssize_t n_rows = 0, n_cells = 0, k = 0, row, last = -1
+    cdef double rows_of_key = 1.0 / ld, value
+    cdef bint changes
+    # No branches, which could not be foretold: what the list has no use for is written
+    # beyond its end.
+    while k < n_keys and keys[k] < rows_end:
+        value = without_rounding(coef * values[k], tiny)
+        changes = value != 0.0
+        d[keys[k]] = value
+        # a multiplication is faster than a division; the half keeps it exact
+        row = <Py_ssize_t> ((keys[k] + 0.5) * rows_of_key)
+        rows[n_rows] = <int32_t> row
+        n_rows += changes & (row != last)
+        last += changes * (row - last)
+        k += 1
+    for k in range(k, n_keys):
+        cells[keys[k]], listed[keys[k]] = coef * values[k], 1
+        changed[n_cells] = <int32_t> (keys[k] - rows_end)
+        n_cells += 1
+    change.blocks[0].count, change.n_changed_cells = n_rows, n_cells
+    change.scanned = True
+
+
+# final: nobody derives from it
+@cython.final
+cdef class Changes:
+    # `_change.pyx` states each
+    cdef WeightBlocks _layout
+    cdef readonly GramMatrices grams
+    cdef Py_ssize_t _max_rows, _n_examples
+    # whether every example has one row, of the only block with rows
+    cdef bint _one_row
+
+    cdef int prepare(self, Workspace workspace, Change* change,
+                     Py_ssize_t n_keys) except -1
+    cdef Extents extents(self, Py_ssize_t i) noexcept nogil
+    cdef void scan(self, Change* change, Py_ssize_t i) noexcept nogil
+    cdef int norm_of_rows(self, Change* change, Py_ssize_t i,
+                          double* value) except -1 nogil
+    cdef void scatter(self, Change* change, Py_ssize_t i, double scale,
+                      double* out) noexcept nogil
+    cdef void touch(self, const Change* change, Py_ssize_t i,
+                    Weights weights) noexcept nogil
+    cdef void clear(self, Change* change, Py_ssize_t i) noexcept nogil
+    cdef int products(self, Change* change, Py_ssize_t i,
+                      double* table) except -1 nogil
+    cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
+    # of one block
+    cdef void _list_rows(self, Change* change, Py_ssize_t i) noexcept nogil
+    cdef void _form(self, Change* change, Py_ssize_t number, Py_ssize_t i,
+                    const double* d) noexcept nogil
+    cdef double _clear_formed(self, Change* change, Py_ssize_t number,
+                              Py_ssize_t i) noexcept nogil

@@ -1,0 +1,21 @@
+cimport cython
+
+from sksstruct.models.tables._blocks cimport Block, WeightBlocks
+from sksstruct.utils._arena cimport Arena
+
+
+# final: nobody derives from it
+@cython.final
+cdef class GramMatrices:
+    cdef WeightBlocks _layout
+    cdef Py_ssize_t _n_examples, _max_rows
+    # for each block the matrices of all examples, NULL until asked for
+    cdef double*** _matrices
+    cdef Arena _arena
+
+    cdef bint fits(self, Py_ssize_t number, Py_ssize_t i) noexcept nogil
+    cdef int find(self, Py_ssize_t number, Py_ssize_t i, double* spread,
+                  const double** matrix) except -1 nogil
+    cdef double* _make(self, const Block* block, Py_ssize_t i,
+                       double* spread) except NULL nogil
+    cdef void prefetch(self, Py_ssize_t number, Py_ssize_t i, bint soon) noexcept nogil
