@@ -203,6 +203,7 @@ def _default_alpha(estimator, spec, data):
     # how large features are was of no interest before
     other = clone(estimator).set_params(alpha="auto")
     spec = other._model()
+    spec.check()
     spec._read(*data, other)
     return spec.default_alpha
 

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedChain
+from sksstruct.estimators._losses import loss_of
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.inference._checks import check_k
 from sksstruct.models.chain.constraints import check_forbidden
@@ -40,8 +41,8 @@ def _above(weights, threshold):
 def check_probabilistic(estimator, what, error):
     """Raise an error if there are no probabilities, that says what needs them."""
     # the fitted loss; the parameter may have changed since
-    loss = estimator._loss or estimator.loss
-    if loss != "log" and estimator._temperature is None:
+    if not loss_of(estimator).is_likelihood and estimator._temperature is None:
+        loss = estimator._loss or estimator.loss
         raise error(
             f"{what} loss='log', the likelihood; this "
             f"{type(estimator).__name__} has loss={loss!r}, whose scores say which "

@@ -63,7 +63,7 @@ class Trained(Constrained):
     def _further(self, problem, result):
         """Fitted attributes besides weights and certificate."""
         surrogate = problem.model.surrogate
-        if surrogate is not None and surrogate.smoothing == "l2":
+        if surrogate is not None and not surrogate.by_sums:
             return {"topk_exact_": result.exact}
         return {}
 

@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._carried import set_fitted
 from sksstruct.estimators._crfsuite_model import is_small
+from sksstruct.estimators._losses import loss_of
 from sksstruct.feature_extraction import (
     ColumnFeatures,
     SequenceHasher,
     SequenceVectorizer,
 )
+from sksstruct.losses import LOSSES
 from sksstruct.utils._files import cut, reading
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._param_validation import Interval, Options, validate_params
@@ -160,7 +162,7 @@ def _fitted_chain(crf, names):
         "labels": labels,
         **named,
         "n_features": crf.n_features_in_,
-        "loss": crf._loss if isinstance(crf._loss, str) else "smoothed_hinge",
+        "loss": loss_of(crf).name,
         "dtype": crf.coef_.dtype.name,
         "sparse": [
             name
@@ -507,7 +509,7 @@ def _read_chain(fitted, names, n_bytes):
         "end_": fitted.numbers("end", n),
         "transitions_": transitions,
         "forbidden_transitions_": _forbidden(fitted, set(labels)),
-        "_loss": fitted.one_of(("hinge", "log", "smoothed_hinge"), "loss"),
+        "_loss": fitted.one_of(LOSSES.makers, "loss"),
         "_stream": fitted.scalars(_STREAM, "stream"),
     }
     if "centers" in fitted.value:

@@ -1,36 +1,10 @@
 """What the parameter `loss` of a classifier means for a model."""
 
-from sklearn.base import clone
-
-from sksstruct.losses import SmoothedHinge
+from sksstruct.losses import resolve_loss
 from sksstruct.models import MODELS
 
-# The oracle that a smoothing needs, and what it is for.
-_ORACLES = {
-    "entropy": ("exp", "sums over all outputs"),
-    "l2": ("topk", "the k best outputs"),
-}
-
-
-def check_loss(loss, spec):
-    """Raise an error if a loss, or a parameter of the model with it, is not valid.
-
-    Parameters
-    ----------
-    loss : str or SmoothedHinge
-        Parameter of the estimator.
-    spec : StructuredModel
-        The model, before it sees data.
-    """
-    if loss == "log":
-        for name in spec._loss_parameters:
-            if getattr(spec, name) is not None:
-                raise ValueError(
-                    f"{name} of {type(spec).__name__} is the cost of an error, which "
-                    "loss='log' does not have; use sample_weight, or a hinge loss"
-                )
-    elif isinstance(loss, SmoothedHinge):
-        loss.check()
+# What the oracle that a smoothing needs is for.
+_ORACLES = {"exp": "sums over all outputs", "topk": "the k best outputs"}
 
 
 def set_loss(loss, spec, model):
@@ -38,7 +12,7 @@ def set_loss(loss, spec, model):
 
     Parameters
     ----------
-    loss : str or SmoothedHinge
+    loss : str or Surrogate
         Parameter of the estimator.
     spec : StructuredModel
         The model.
@@ -50,34 +24,30 @@ def set_loss(loss, spec, model):
     ValueError
         If the model lacks the oracle that the loss needs.
     """
-    if loss == "hinge":
-        return
     # with a score function, those of the model whose weights are the scores
     of_scores = model if spec._score_function is None else model.of_scores
-    offered = of_scores.oracles
-    if loss == "log":
-        # the likelihood is smoothed by the entropy, with mu = 1 and without costs
-        surrogate, model.likelihood = SmoothedHinge("entropy", 1.0, 1), True
-    elif loss == "smoothed_hinge":
-        by_sums = "exp" in offered or "topk" not in offered
-        surrogate = SmoothedHinge("entropy" if by_sums else "l2")
-    else:
-        surrogate = clone(loss)
-        surrogate.check()
-    oracle, what = _ORACLES[surrogate.smoothing]
-    if oracle not in offered:
+    offered, chosen = of_scores.oracles, resolve_loss(loss)
+    surrogate = chosen.for_oracles(offered)
+    if surrogate is None:
+        return
+    if surrogate.oracle not in offered:
         text = (
-            f"loss={loss!r} needs {what}, the oracle {oracle}; this "
-            f"{type(spec).__name__} has {', '.join(offered)}"
+            f"loss={loss!r} needs {_ORACLES[surrogate.oracle]}, the oracle "
+            f"{surrogate.oracle}; this {type(spec).__name__} has {', '.join(offered)}"
         )
         if of_scores.oracle_note is not None:
             text += f": {of_scores.oracle_note}"
-        elif loss == "smoothed_hinge" or oracle == "topk":
+        elif chosen.oracle == "topk":
             text += "; it needs a method loss_augmented_topk, or use loss='hinge'"
         else:
             text += "; use loss='hinge'"
         raise ValueError(text)
-    model.surrogate = surrogate
+    model.surrogate, model.likelihood = surrogate, chosen.is_likelihood
+
+
+def loss_of(estimator):
+    """The surrogate of the last fit, after which `loss` may have changed."""
+    return resolve_loss(estimator._loss or estimator.loss)
 
 
 def has_probabilities(flat, name=None):
@@ -108,12 +78,11 @@ def has_probabilities(flat, name=None):
             raise AttributeError(
                 f"{name} is not available for {what!r}, whatever the loss{hint}"
             )
-        # what was fitted; the parameters may have changed since
-        loss = estimator._loss or estimator.loss
-        if loss != "log":
+        if not loss_of(estimator).is_likelihood:
             raise AttributeError(
                 f"{name} needs loss='log', the likelihood; this "
-                f"{type(estimator).__name__} has loss={loss!r}"
+                f"{type(estimator).__name__} has "
+                f"loss={estimator._loss or estimator.loss!r}"
             )
 
     return check

@@ -4,7 +4,9 @@ import copy
 
 import numpy as np
 
+from sksstruct.estimators._losses import loss_of
 from sksstruct.estimators._train import checked_model, named_solver, replace_attributes
+from sksstruct.losses import resolve_loss
 from sksstruct.solvers.core.procedures import completed_once
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.validation import check_weight
@@ -80,13 +82,13 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
 def _check_parameters(tagger):
     """The solver and the model, or an error if they do not support mini-batches."""
     spec, solver = checked_model(tagger), named_solver(tagger)
-    if tagger.loss != "hinge":
+    if resolve_loss(tagger.loss).is_smooth:
         raise ValueError(
             f"loss={tagger.loss!r} cannot be trained on mini-batches; partial_fit "
             "minimizes the structured hinge, loss='hinge'"
         )
     # weights of another scale, and another meaning of alpha
-    if tagger._loss not in (None, "hinge"):
+    if loss_of(tagger).is_smooth:
         raise ValueError(f"partial_fit cannot go on from a fit with {tagger._loss!r}")
     if tagger.alpha == 0:
         raise ValueError("partial_fit needs alpha > 0")

@@ -5,6 +5,7 @@ from collections.abc import Set, Sized
 import numpy as np
 from scipy import sparse
 
+from sksstruct.estimators._losses import loss_of
 from sksstruct.estimators._train import checked_model, named_solver, replace_attributes
 from sksstruct.models.chain.chain import view_attributes
 from sksstruct.models.chain.data import TrainingData
@@ -140,7 +141,7 @@ def _check_parameters(tagger):
     if tagger.early_stopping:
         raise ValueError("early_stopping needs all sequences at once; use fit")
     # weights of another scale, and another meaning of alpha
-    if tagger._loss == "log" and tagger.loss != "log":
+    if loss_of(tagger).is_likelihood and not spec.is_likelihood:
         raise ValueError("partial_fit cannot continue from a fit with loss='log'")
     if tagger.score_function is not None:
         raise ValueError("score_function cannot be trained on mini-batches")

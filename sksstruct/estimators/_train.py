@@ -19,6 +19,7 @@ from sksstruct.estimators._advice import advice
 from sksstruct.estimators._callbacks import PassCallbacks
 from sksstruct.estimators._carried import FROM_ATTRIBUTES, weights_by_name
 from sksstruct.estimators._validation import Validation
+from sksstruct.losses import resolve_loss
 from sksstruct.models.spec import ModelSpec
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.procedures import procedure
@@ -81,7 +82,7 @@ def tolerance(estimator, spec=None):
     """
     if estimator.tol is not None:
         return estimator.tol
-    if estimator.loss != "hinge":
+    if resolve_loss(estimator.loss).is_smooth:
         return SMOOTH_TOL
     share = 1.0 if spec is None else spec.share_of_others_
     return HINGE_TOL * min(share / RARE, 1.0)

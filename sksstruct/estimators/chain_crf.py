@@ -10,11 +10,10 @@ from sklearn.base import BaseEstimator
 from sksstruct.estimators._chain_probabilities import ChainProbabilities
 from sksstruct.estimators._export import Exported
 from sksstruct.estimators._json import held_by_json
-from sksstruct.estimators._parameters import TEXTS, AnySolver
+from sksstruct.estimators._parameters import TEXTS, AnyLoss, AnySolver
 from sksstruct.estimators._stream import train_on_batch
 from sksstruct.estimators._train import named_solver, train
 from sksstruct.estimators._weights_by_name import WeightsByName
-from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
 from sksstruct.models.chain._chain import ORACLES
 from sksstruct.models.chain.chain import ChainModel
@@ -110,7 +109,7 @@ class ChainCRF(
         (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.
         A positive value makes many weights zero. Training is slow for values near 1.
         Only for ``loss="log"`` and hinges smoothed by the entropy.
-    loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
+    loss : str or Surrogate, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
     loss_normalization : {"mean", "sequence"} or None, default="mean"
@@ -346,7 +345,7 @@ class ChainCRF(
     alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
     l1_ratio: Share = 0.0
-    loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
+    loss: AnyLoss = "hinge"
     loss_normalization: Literal["mean", "sequence"] | None = "mean"
     score_function: ScoreFunction | None = None
     transition_features: str | Array | None = None

@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from sksstruct.estimators._fitted import TrainedSegments
-from sksstruct.estimators._losses import check_loss, has_probabilities
+from sksstruct.estimators._losses import has_probabilities
 from sksstruct.estimators._model_prediction import ModelPrediction
-from sksstruct.estimators._parameters import TEXTS, AnySolver
+from sksstruct.estimators._parameters import TEXTS, AnyLoss, AnySolver
 from sksstruct.estimators._segment_stream import train_on_batch
 from sksstruct.estimators._train import train
-from sksstruct.losses import SmoothedHinge
 from sksstruct.models import SegmentModel
 from sksstruct.models.segments.forms import labels_of_positions
 from sksstruct.solvers import SOLVERS
@@ -82,7 +81,7 @@ class SegmentCRF(
         Regularization strength, as of `ChainCRF`. "auto" is ``0.002 * m`` for the
         hinge losses and ``0.0015 * m / n`` for the likelihood. m is the sum of the
         variances of the features over all positions, and n the number of sequences.
-    loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
+    loss : str or Surrogate, default="hinge"
         Training loss. "hinge": the structured hinge. "log": the negative conditional
         log-likelihood, which gives probabilities. "smoothed_hinge":
         `sksstruct.losses.SmoothedHinge` with its defaults.
@@ -202,7 +201,7 @@ class SegmentCRF(
 
     alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
-    loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
+    loss: AnyLoss = "hinge"
     max_length: Count | dict | Literal["auto"] = "auto"
     min_length: Count | dict = 1
     length_features: Count | Literal["auto"] = "auto"
@@ -252,9 +251,8 @@ class SegmentCRF(
 
     def _model(self):
         model = SegmentModel(**taken(self, _OF_THE_MODEL))
-        model.is_likelihood = self.loss == "log"
+        model._take_loss(self.loss)
         model.follows_scale = self.alpha == "auto"
-        check_loss(self.loss, model)
         return model
 
     def partial_fit(

@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from sksstruct.estimators._losses import check_loss, has_probabilities
+from sksstruct.estimators._losses import has_probabilities
 from sksstruct.estimators._model_prediction import ModelPrediction
-from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnySolver
+from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, AnyLoss, AnySolver
 from sksstruct.estimators._train import train
-from sksstruct.losses import SmoothedHinge
 from sksstruct.models import MODELS, ScoreFunction, StructuredModel, resolve_model
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._available import available_if
@@ -77,7 +76,7 @@ class SSVMClassifier(
         "auto" is 1e-3.
         0 means no regularization, which only solvers that use gradients support. They
         stop when the gradient is small, and `dual_gap_` is ``inf``.
-    loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
+    loss : str or Surrogate, default="hinge"
         "hinge": the structured hinge. "log": the negative log-likelihood, which does
         not use the loss of the model. It needs a model that can sum over all outputs:
         multiclass models, trees and forests; see the user guide for others.
@@ -187,7 +186,7 @@ class SSVMClassifier(
     model: str | StructuredModel = "multiclass"
     _: KW_ONLY
     alpha: NonNegative | Literal["auto"] = "auto"
-    loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
+    loss: AnyLoss = "hinge"
     score_function: ScoreFunction | None = None
     solver: AnySolver = "auto"
     max_iter: Count = 1000
@@ -248,12 +247,11 @@ class SSVMClassifier(
                 f"{model._class_weight_note}"
             )
         model._class_weight = self.class_weight
-        check_loss(self.loss, model)
+        model._take_loss(self.loss)
         if self.score_function is not None:
             self.score_function.check()
             model._set_score(clone(self.score_function))
         # a score function may do anything with the scale of features
-        model.is_likelihood = self.loss == "log"
         model.follows_scale = self.alpha == "auto" and self.score_function is None
         return model
 

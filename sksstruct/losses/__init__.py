@@ -1,5 +1,60 @@
-"""Surrogate losses, which turn scores of labelings into an objective."""
+"""Losses: surrogates, which turn scores of labelings and a task loss into an objective.
 
+`LOSSES` and `COSTS` are the one place that knows the names of surrogates and of task
+losses: estimators and their documentation read them.
+"""
+
+from functools import partial
+
+from sksstruct.losses._base import (
+    NeighborLoss,
+    PositionLoss,
+    Surrogate,
+    TaskLoss,
+)
+from sksstruct.losses._boundaries import Boundaries
+from sksstruct.losses._hamming import Hamming
+from sksstruct.losses._hinge import Hinge
+from sksstruct.losses._likelihood import LogLikelihood
+from sksstruct.losses._registry import Registry
 from sksstruct.losses._smoothed import SmoothedHinge
+from sksstruct.losses._wrong_segments import WrongSegments
 
-__all__ = ["SmoothedHinge"]
+#: Makers of the task losses that the `cost` of a surrogate knows by name.
+COSTS = Registry(
+    {"hamming": Hamming, "boundaries": Boundaries, "segments": WrongSegments},
+    TaskLoss,
+    "cost",
+)
+#: Makers of the surrogates that estimators know by name.
+LOSSES = Registry(
+    {
+        "hinge": Hinge,
+        "log": LogLikelihood,
+        "smoothed_hinge": partial(SmoothedHinge, "auto"),
+    },
+    Surrogate,
+    "loss",
+)
+resolve_loss = LOSSES.resolve
+
+
+def task_loss_of(loss):
+    """The task loss that a surrogate names or has; None for that of the model."""
+    return None if loss.cost is None else COSTS.resolve(loss.cost)
+
+
+__all__ = [
+    "COSTS",
+    "LOSSES",
+    "Boundaries",
+    "Hamming",
+    "Hinge",
+    "LogLikelihood",
+    "NeighborLoss",
+    "PositionLoss",
+    "SmoothedHinge",
+    "Surrogate",
+    "TaskLoss",
+    "WrongSegments",
+]

@@ -1,20 +1,16 @@
 """The smoothed structured hinge loss."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Literal
 
-from sklearn.base import BaseEstimator
+from sklearn.base import clone
 
-from sksstruct.utils._param_validation import (
-    Interval,
-    StrOptions,
-    validate_params,
-)
+from sksstruct.losses._base import Surrogate, TaskLoss
+from sksstruct.utils._param_validation import Constrained, Count, Positive
 
 
 @dataclass(eq=False, repr=False)
-class SmoothedHinge(BaseEstimator):
+class SmoothedHinge(Constrained, Surrogate):
     """Structured hinge loss with a smoothed maximum.
 
     The maximum over labelings in ``max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
@@ -23,9 +19,10 @@ class SmoothedHinge(BaseEstimator):
 
     Parameters
     ----------
-    smoothing : {"entropy", "l2"}, default="entropy"
+    smoothing : {"entropy", "l2", "auto"}, default="entropy"
         omega: the negative entropy, by sum-product or another sum over all labelings,
-        or half the squared norm (minus 1/2), on the `k` best labelings.
+        or half the squared norm (minus 1/2), on the `k` best labelings. "auto": the
+        entropy, or l2 if the model has no such sums but finds the k best labelings.
     mu : float, default=0.1
         Strength of the smoothing. The loss is at most ``mu / 2`` above the hinge with
         l2, and ``mu`` times the logarithm of the number of labelings with entropy.
@@ -33,6 +30,8 @@ class SmoothedHinge(BaseEstimator):
         Number of labelings for l2. If no other labeling would get a positive weight,
         the smoothed loss is exact (Proposition 4). The attribute `topk_exact_` of the
         estimator is the fraction of sequences for which this holds.
+    cost : str or TaskLoss, default=None
+        L_i, the task loss, as of `Hinge`. None: the loss of the model.
 
     Notes
     -----
@@ -55,16 +54,26 @@ class SmoothedHinge(BaseEstimator):
     ['b', 'b']
     """
 
-    smoothing: Literal["entropy", "l2"] = "entropy"
-    mu: float = 0.1
-    k: int = 10
+    smoothing: Literal["entropy", "l2", "auto"] = "entropy"
+    mu: Positive = 0.1
+    k: Count = 10
+    cost: str | TaskLoss | None = None
 
-    _parameter_constraints = {
-        "smoothing": [StrOptions({"entropy", "l2"})],
-        "mu": [Interval(Real, 0, None, closed="neither")],
-        "k": [Interval(Integral, 1, None, closed="left")],
-    }
+    name = "smoothed_hinge"
 
-    def check(self) -> None:
-        """Raise an error if a parameter is not valid."""
-        validate_params(self)
+    @property
+    def by_sums(self) -> bool:
+        """Whether the maximum becomes a sum over all labelings."""
+        return self.smoothing == "entropy"
+
+    @property
+    def oracle(self) -> str:  # type: ignore[override]
+        """The oracle of a model that the smoothed maximum needs."""
+        return "exp" if self.by_sums else "topk"
+
+    def for_oracles(self, oracles: tuple[str, ...]) -> "SmoothedHinge":
+        own = clone(self)
+        if own.smoothing == "auto":
+            by_sums = "exp" in oracles or "topk" not in oracles
+            own.smoothing = "entropy" if by_sums else "l2"
+        return own

@@ -86,7 +86,7 @@ smooth_loss.register(BoundModel, TopKHinge)
 
 @smooth_loss.register(BoundTable)
 def _(model, smoothing, nonsmooth=False):
-    sums = smoothing.smoothing == "entropy" and "exp" in model.oracles
+    sums = smoothing.by_sums and "exp" in model.oracles
     return (TableSmoothLoss if sums else TopKHinge)(model, smoothing, nonsmooth)
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sksstruct.losses import Hamming, resolve_loss, task_loss_of
 from sksstruct.models.scale import centered
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
@@ -65,6 +66,62 @@ class ModelSpec:
         """Raise an error if a parameter is not valid."""
         if self._parameter_constraints:
             validate_params(self)
+
+    # Kinds of task losses that may take the place of the model's own.
+    _task_losses: ClassVar[tuple[type, ...]] = ()
+    # The one that does, or None.
+    _task_loss = None
+    # Parameters that only say what an error costs, None where it costs 1.
+    _loss_parameters: ClassVar[tuple[str, ...]] = ()
+
+    def _take_loss(self, loss):
+        """Learn which loss is minimized; return the surrogate.
+
+        Parameters
+        ----------
+        loss : str or Surrogate
+            Parameter of an estimator.
+
+        Raises
+        ------
+        ValueError
+            If the loss, or a parameter of the model with it, is not valid, or if the
+            model does not have what the task loss needs.
+        """
+        surrogate = resolve_loss(loss)
+        surrogate.check()
+        self.is_likelihood = surrogate.is_likelihood
+        self._task_loss = task_loss_of(surrogate)
+        given = [n for n in self._loss_parameters if getattr(self, n) is not None]
+        if given and self.is_likelihood:
+            raise ValueError(
+                f"{given[0]} of {type(self).__name__} is the cost of an error, which "
+                "loss='log' does not have; use sample_weight, or a hinge loss"
+            )
+        if self._task_loss is None:
+            return surrogate
+        self._task_loss.check()
+        if not isinstance(self._task_loss, self._task_losses):
+            raise ValueError(
+                f"cost={self._task_loss!r} needs {self._task_loss.needs}; "
+                f"{type(self).__name__} has {self._own_losses()}"
+            )
+        if given:
+            raise ValueError(
+                f"{given[0]} of {type(self).__name__} and cost={self._task_loss!r} "
+                "both say what an error costs: give one of them"
+            )
+        return surrogate
+
+    def _own_losses(self):
+        """What the model has, for the error that it does not take a task loss."""
+        kinds = " and ".join(each.needs for each in self._task_losses)
+        return kinds or "a loss of its own: leave out the cost"
+
+    def _label_costs(self, classes, counts):
+        """Cost of missing each label, from the task loss or `class_weight`."""
+        loss = self._task_loss or Hamming(self.class_weight)
+        return loss.label_costs(classes, counts)
 
     def _read(self, X, y, sample_weight, seen):
         """Check training data, and learn the attributes that describe them.

@@ -61,8 +61,6 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     # Whether X is one 2-D array with a row for each example, and y has one entry each.
     is_flat = False
-    # Parameters that only say what an error costs, None where it costs 1.
-    _loss_parameters: ClassVar[tuple[str, ...]] = ()
     # Tells those who ask for an oracle that is missing why it is.
     _oracle_note: ClassVar[str | None] = None
     # How what parts of the data teach is merged, as in `Facts`, where it need not be

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import clone
 
 from sksstruct.inference.chains._pair_index import PairIndex
-from sksstruct.losses import SmoothedHinge
-from sksstruct.models.chain._chain import BoundChain, chain_views
+from sksstruct.losses import NeighborLoss, PositionLoss, Surrogate
+from sksstruct.models.chain._chain import ORACLES, BoundChain, chain_views
 from sksstruct.models.chain._sparse_training import SparseBoundChain
 from sksstruct.models.chain.constraints import (
     SparseMask,
@@ -36,7 +36,7 @@ from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.validation import LabelEncoder, label_costs
+from sksstruct.utils.validation import LabelEncoder
 
 # Training with the hinge keeps transitions only where they have a weight from so many
 # labels on, unless the data have more than this share of all pairs, or too many are
@@ -88,7 +88,7 @@ all_possible_transitions, all_possible_triples, class_weight
     """
 
     _: KW_ONLY
-    loss: str | SmoothedHinge = "hinge"
+    loss: str | Surrogate = "hinge"
     loss_normalization: str | None = "mean"
     score_function: ScoreFunction | None = None
     transition_features: str | list | np.ndarray | None = None
@@ -102,6 +102,8 @@ all_possible_transitions, all_possible_triples, class_weight
     all_possible_triples: bool = False
     class_weight: dict | str | None = None
 
+    _task_losses = (PositionLoss, NeighborLoss)
+    _loss_parameters = ("class_weight",)
     # Whether transitions are a table of all pairs even of many labels.
     tables_only = False
     # What earlier mini-batches were centered by, in a tuple; None if there were none.
@@ -110,20 +112,8 @@ all_possible_transitions, all_possible_triples, class_weight
     _support = None
 
     def check(self):
-        self.surrogate_ = None
-        if self.loss == "log":
-            if self.class_weight is not None:
-                raise ValueError(
-                    "class_weight is the cost of an error, which loss='log' does not "
-                    "have; use sample_weight, or a hinge loss"
-                )
-            # The likelihood is smoothed by the entropy, with mu = 1.
-            self.surrogate_ = SmoothedHinge("entropy", 1.0, 1)
-        elif self.loss != "hinge":
-            loss = SmoothedHinge() if isinstance(self.loss, str) else clone(self.loss)
-            loss.check()
-            self.surrogate_ = loss
-        elif not self._every_weight:
+        self.surrogate_ = self._take_loss(self.loss).for_oracles(ORACLES)
+        if self.surrogate_ is None and not self._every_weight:
             raise ValueError(
                 "all_possible_states=False and all_possible_transitions=False need "
                 "loss='log' or 'smoothed_hinge'"
@@ -219,9 +209,8 @@ all_possible_transitions, all_possible_triples, class_weight
         self.classes_, self.n_features_ = classes, X.n_features
         self.feature_names_ = X.feature_names
         self._costs = np.zeros(len(classes))
-        if self.loss != "log":
-            counts = label_weights() if self.class_weight == "balanced" else None
-            self._costs = label_costs(self.class_weight, classes, counts)
+        if not self.is_likelihood:
+            self._costs = self._label_costs(classes, label_weights())
         index = {label: k for k, label in enumerate(classes.tolist())}
         self.forbidden_ = check_forbidden(forbidden, index)
         return index
@@ -274,7 +263,7 @@ all_possible_transitions, all_possible_triples, class_weight
 
     def _part(self, X, y, sample_weight):
         # the likelihood sums over unobserved labels, nothing else can do without
-        return TrainingData.read_part(X, y, sample_weight, self.loss == "log")
+        return TrainingData.read_part(X, y, sample_weight, self.is_likelihood)
 
     def _learn_facts(self, facts):
         classes = LabelEncoder.from_labels(facts.counts).classes_
@@ -344,7 +333,7 @@ all_possible_transitions, all_possible_triples, class_weight
         ld = padded_length(len(index))
         self.pair_index_ = None
         if (
-            self.loss == "hinge"
+            self.surrogate_ is None
             and not self.tables_only
             and self.score_function is None
             and self.transition_features is None
@@ -360,7 +349,7 @@ all_possible_transitions, all_possible_triples, class_weight
     @property
     def auto_alpha(self):
         # chosen by cross-validation, see the user guide
-        if self.loss == "log":
+        if self.is_likelihood:
             # the sum of the losses against a penalty that does not depend on n
             return 2.0 * LIKELIHOOD_C2 / self.n_seen_
         return HINGE_ALPHA
@@ -383,14 +372,14 @@ all_possible_transitions, all_possible_triples, class_weight
 
     def _bind(self, data):
         # the likelihood sums over unobserved labels, the hinge losses complete them
-        if data.known is not None and self.loss != "log":
+        if data.known is not None and not self.is_likelihood:
             supports = self.pairs_, self.triples_
             return IncompleteChain(data, self._bound, self.mask_, *supports)
         return self._bound(data)
 
     def _bind_part(self, data, first, last):
         if self.score_function is not None or (
-            data.known is not None and self.loss != "log"
+            data.known is not None and not self.is_likelihood
         ):
             raise self._cannot_be_cut()
         return self._bound(data.between(first, last))
@@ -422,7 +411,7 @@ all_possible_transitions, all_possible_triples, class_weight
             **chain,
         )
         model.surrogate, model.numbers = self.surrogate_, data.numbers
-        if self.loss == "log" and data.known is not None:
+        if self.is_likelihood and data.known is not None:
             model.unknown, model.choices = ~data.known, data.choices
         model.support = self._existing(model, data)
         return model

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sksstruct.inference.trees._tree import Tree
+from sksstruct.losses import PositionLoss
 from sksstruct.models._compiled import CompiledModel
 from sksstruct.models.graph.inputs import (
     Graph,
@@ -28,7 +29,7 @@ from sksstruct.models.normalization import TEXTS, divisor, size_alpha
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Examples
-from sksstruct.utils.validation import LabelEncoder, check_labels, label_costs
+from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
 @fill_doc(TEXTS)
@@ -117,6 +118,7 @@ class GraphModel(CompiledModel):
     normalize: bool | Literal["auto"] = "auto"
 
     _loss_parameters = ("class_weight",)
+    _task_losses = (PositionLoss,)
     _class_weight_note = "has its own: pass GraphModel(class_weight=...)"
     _from_parts = {
         "classes_": "labels",
@@ -248,7 +250,7 @@ class GraphModel(CompiledModel):
 
     def _costs(self):
         counts = np.array([self._counts_[label] for label in self.classes_.tolist()])
-        costs = label_costs(self.class_weight, self.classes_, counts)
+        costs = self._label_costs(self.classes_, counts)
         return np.ones(len(counts)) if costs is None else costs
 
     def _output(self, x, y, name):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from sksstruct.losses import PositionLoss, WrongSegments
 from sksstruct.models._compiled import CompiledModel
 from sksstruct.models.chain.data import check_classes
 from sksstruct.models.normalization import divisor
@@ -140,6 +141,7 @@ class SegmentModel(CompiledModel):
     loss_normalization: Literal["mean", "example"] | None = "mean"
     fit_intercept: bool = True
 
+    _task_losses = (PositionLoss, WrongSegments)
     # of what parts of the data teach, and `_settle` reads
     _from_parts = {
         "n_span_features_": "max",
@@ -337,6 +339,22 @@ class SegmentModel(CompiledModel):
         return len(self.longest_)
 
     @property
+    def _counts_segments(self):
+        """Whether the loss is of whole segments, and not of positions."""
+        if self._task_loss is None:
+            return self.loss_unit == "segment"
+        return isinstance(self._task_loss, WrongSegments)
+
+    def _take_loss(self, loss):
+        surrogate, cost = super()._take_loss(loss), self._task_loss
+        if isinstance(cost, PositionLoss) and not cost.is_uniform:
+            raise ValueError(
+                f"cost={cost!r} has costs by label, which {type(self).__name__} does "
+                "not have: its wrong positions all cost the same"
+            )
+        return surrogate
+
+    @property
     def _has_roles(self):
         return self.outside_ if self.roles == "auto" else self.roles
 
@@ -490,7 +508,7 @@ class SegmentModel(CompiledModel):
         n, n_labels, sizes = len(X), self._n_labels, X.packed.lengths
         ld, offsets, each = padded_length(n_labels), X.packed.offsets, np.arange(n + 1)
         labels = counted = costs = None
-        if self.loss_unit == "segment":
+        if self._counts_segments:
             counted = np.arange(n_labels) >= self.outside_
         if y_true is not None:
             labels = np.concatenate(y_true)
@@ -695,7 +713,7 @@ class SegmentModel(CompiledModel):
             ]
             for each in read
         )
-        if self.loss_unit == "segment":
+        if self._counts_segments:
             wrong = len(set(true) ^ set(found))
         else:
             places = [self._places(each, size) for each in (true, found)]

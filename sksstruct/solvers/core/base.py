@@ -429,7 +429,7 @@ class GradientSolver(Solver):
         smoothing = self.smoothing_of(model)[0]
         if smoothing is None:
             return self.required_oracles
-        return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
+        return (smoothing.oracle,)
 
     def adapt(self, model: BoundModel) -> None:
         # smooth by sums where the k best labelings are not found, or say too little

@@ -46,7 +46,7 @@ def procedure(solver, model, state=None):
     if "completion" in model.oracles:
         return CompletionRounds(solver)
     smooth = model.surrogate
-    if smooth is not None and smooth.smoothing == "l2" and "exp" in model.oracles:
+    if smooth is not None and not smooth.by_sums and "exp" in model.oracles:
         return solver if state is not None else FromEntropy(solver)
     return solver
 

@@ -151,7 +151,7 @@ class SDCA(GradientSolver):
     def suits(
         cls, model: BoundModel, l1: float = 0.0, alpha: float | None = None
     ) -> bool:
-        if model.surrogate.smoothing != "entropy" or not _observed(model):
+        if not model.surrogate.by_sums or not _observed(model):
             return False
         if model.entropy_dual_bytes is None:
             return False
@@ -165,7 +165,7 @@ class SDCA(GradientSolver):
 
     def check_model(self, model: BoundModel) -> None:
         super().check_model(model)
-        if model.surrogate.smoothing != "entropy":
+        if not model.surrogate.by_sums:
             raise ValueError(
                 "SDCA keeps distributions of labelings: it needs loss='log' or "
                 "smoothing='entropy'"

@@ -1,0 +1,74 @@
+"""A loss for chains in which the ends of segments cost more than what is inside."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sksstruct.losses._base import NeighborLoss
+from sksstruct.utils._param_validation import Constrained, NonNegative
+from sksstruct.utils._spans import OUTSIDE, SpanLabels
+
+
+@dataclass(eq=False, repr=False)
+class Boundaries(Constrained, NeighborLoss):
+    """Wrong positions, and boundaries of segments that are missed or made up.
+
+    A segment may end, and another may begin, between two neighboring positions. Each of
+    these two facts that a labeling has wrong costs `boundary`, in addition to the
+    Hamming loss. If all labels are of a scheme of spans (BIO, IOBES and so on), the
+    labels say where segments begin and end. Otherwise a segment is a run of equal
+    labels.
+
+    Parameters
+    ----------
+    boundary : float, default=0.5
+        Cost of a wrong boundary. A wrong position costs 1.
+    class_weight : dict or "balanced", default=None
+        Cost of missing each label, as of `Hamming`.
+
+    Notes
+    -----
+    The first position of a sequence and the last one have no neighbor on one side.
+    Their labels cost as in the Hamming loss. Between positions of which one has no
+    observed label, no boundary costs anything.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> from sksstruct.losses import Boundaries, Hinge
+    >>> X, y = [[[0.0], [1.0], [1.0]]], [["O", "B-X", "I-X"]]
+    >>> tagger = ChainCRF(alpha=0.1, loss=Hinge(cost=Boundaries(2.0))).fit(X, y)
+    >>> tagger.predict(X)[0].tolist()
+    ['O', 'B-X', 'I-X']
+    """
+
+    boundary: NonNegative = 0.5
+    class_weight: dict | Literal["balanced"] | None = None
+
+    def pair_costs(self, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ends, begins = boundaries_of(classes)
+        # the four combinations of an end and a beginning
+        groups = 2 * ends + begins
+        wrong = [(ends != (k >= 2)).astype(int) + (begins != k % 2) for k in range(4)]
+        return groups, self.boundary * np.array(wrong, dtype=np.float64)
+
+
+def boundaries_of(classes):
+    """Whether a segment ends, or begins, between each pair of neighboring labels.
+
+    Returns
+    -------
+    ends, begins : ndarray of shape (n_classes, n_classes), bool
+        Rows are labels on the left, columns those on the right.
+    """
+    try:
+        labels = SpanLabels(classes.tolist())
+    except ValueError:
+        # labels of no scheme: runs of equal ones
+        changes = ~np.eye(len(classes), dtype=bool)
+        return changes, changes
+    begins, inside = labels.begins(), labels.parts != OUTSIDE
+    # what is not outside goes on, or ends here
+    goes_on = inside & ~begins
+    return inside[:, None] & ~goes_on, begins

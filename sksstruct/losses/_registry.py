@@ -1,0 +1,51 @@
+"""Losses by name, and what is made of a name or an object."""
+
+
+class Registry:
+    """Names of losses of one kind; `sksstruct.losses` fills it, in one place.
+
+    Parameters
+    ----------
+    makers : dict
+        For each name a callable that makes the loss without arguments.
+    kind : type
+        Base class of the losses.
+    what : str
+        What messages call the parameter.
+    """
+
+    def __init__(self, makers, kind, what):
+        self.makers, self.kind, self.what = makers, kind, what
+
+    def names(self):
+        """The names, sorted."""
+        return sorted(self.makers)
+
+    def resolve(self, loss):
+        """The loss that a name stands for, or the object given.
+
+        Parameters
+        ----------
+        loss : str or object
+            A name, or an object of the kind, whose parameters are not checked.
+
+        Raises
+        ------
+        ValueError
+            If there is no loss of that name.
+        TypeError
+            If it is neither a name nor such an object.
+        """
+        if isinstance(loss, str):
+            if loss not in self.makers:
+                raise ValueError(
+                    f"The {self.what!r} parameter must be a name among {self.names()} "
+                    f"or an object of sksstruct.losses, got {loss!r:.80}"
+                )
+            return self.makers[loss]()
+        if not isinstance(loss, self.kind):
+            raise TypeError(
+                f"The {self.what!r} parameter must be a name among {self.names()} or a "
+                f"{self.kind.__name__} of sksstruct.losses, got {loss!r:.80}"
+            )
+        return loss
