@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from sksstruct.estimators._advice import columns
+from sksstruct.losses import LABEL_LOSSES, LabelSquaredHinge
 from sksstruct.models.multilabel._pairs import FEW_LABELS
 from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.models.multilabel.targets import LEARNED, Target, fill, label_scores
@@ -81,7 +82,9 @@ def choose(estimator, spec, examples):
         with, from those of the trials.
     """
     n, n_labels = examples[1].shape
-    factors = FACTORS.get(estimator.loss) if estimator.alpha == "auto" else None
+    factors = None
+    if estimator.alpha == "auto" and not spec.in_sets:
+        factors = FACTORS[spec.label_loss.name]
     # a single label is a classifier as others are, whose alpha follows a rule
     factors = factors if n_labels > 1 else None
     scalings = _scalings(estimator, spec, examples)
@@ -339,7 +342,7 @@ class Trials:
         model.binder = partial(spec.bind_part_scaled, examples, scaling)
         tol = max(estimator.tol, _coarse(estimator))
         earlier = self.states[number]
-        if spec.loss == "log" and earlier is not None and earlier[0] == 0.0 < scaling:
+        if spec.is_likelihood and earlier is not None and earlier[0] == 0.0 < scaling:
             # what is good enough without pairs would leave their weights at zero
             tol *= NEW_PAIRS
         solver = SOLVERS.resolve(
@@ -375,7 +378,8 @@ class Trials:
 
 def _coordinates(state, model):
     """Dual variables that stand for weights, where these are what is known."""
-    if "weights" not in state or getattr(model, "loss_name", None) != "squared_hinge":
+    loss = getattr(model, "label_loss", None)
+    if "weights" not in state or not isinstance(loss, LabelSquaredHinge):
         return None
     return {"coordinates": model.coordinates_at(state["weights"])}
 
@@ -424,7 +428,7 @@ def _parts(folds, examples, enough):
 
 def _coarse(estimator):
     """The tolerance of trials, unless the estimator's is larger."""
-    return LOG_TOL if estimator.loss == "log" else TOL
+    return LOG_TOL if LABEL_LOSSES.resolve(estimator.loss).is_likelihood else TOL
 
 
 def _quick_solver(estimator):

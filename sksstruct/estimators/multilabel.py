@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from sksstruct.estimators._held_out import choose
 from sksstruct.estimators._parameters import TEXTS, AnySolver
 from sksstruct.estimators._ranked_labels import RankedLabels
 from sksstruct.estimators._train import named_solver, train
+from sksstruct.losses import LABEL_LOSSES, Hinge, LabelLoss
 from sksstruct.models.multilabel.forms import (
     as_sets,
     check_columns,
@@ -54,7 +55,7 @@ FEW_LABELS = 12
 def _is_likelihood(estimator):
     """A check for `available_if`: whether there are probabilities."""
     loss = estimator._loss or estimator.loss
-    if loss != "log":
+    if not LABEL_LOSSES.resolve(loss).is_likelihood:
         raise AttributeError(f"predict_proba needs loss='log', got loss={loss!r}")
     return True
 
@@ -113,9 +114,9 @@ class MultilabelPairwise(
         and for fewer than ten samples (0.1 with ``loss="log"``). The feature of a bias
         that is regularized is then ``sqrt(0.1 * m)``, and columns with few zeros are
         centered in training: an offset or a factor of X changes no prediction.
-    loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
-            default="squared_hinge"
-        Loss of a label given the others. "structured_hinge" is for sets of labels: the
+    loss : str, LabelLoss or Hinge, default="squared_hinge"
+        Loss of a label given the others: "squared_hinge", "hinge", "log", or an object
+        of `sksstruct.losses`. "structured_hinge" is for sets of labels: the
         structured hinge with the Hamming loss, the number of wrong labels, as a
         structural support vector machine has it [4]_. Without pairs it equals "hinge".
     class_weight : dict, list of dict or "balanced", default=None
@@ -264,7 +265,7 @@ class MultilabelPairwise(
 
     alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
-    loss: Literal["squared_hinge", "hinge", "log", "structured_hinge"] = "squared_hinge"
+    loss: Annotated[str | LabelLoss | Hinge, object] = "squared_hinge"
     class_weight: dict | list[dict] | Literal["balanced"] | None = None
     pairs: Literal["auto", "all", "significant", "cooccurring"] | Array = "auto"
     interaction_scaling: NonNegative | Literal["auto"] = "auto"
@@ -322,21 +323,6 @@ class MultilabelPairwise(
         return train(self, X, y, sample_weight, "classifier")
 
     def _model(self):
-        if self.loss == "structured_hinge" and self.class_weight is not None:
-            raise ValueError(
-                "class_weight is for losses of labels; loss='structured_hinge' counts "
-                "each wrong label once"
-            )
-        if self.loss == "structured_hinge" and self.inference == "exact":
-            solver = named_solver(self)
-            relaxes = {"factors", "label_sets"} & set(solver.required_oracles)
-            # without pairs the relaxation is exact
-            if relaxes and np.size(self.pairs) and self.interaction_scaling != 0:
-                raise ValueError(
-                    f"{type(solver).__name__} trains the LP relaxation, whatever the "
-                    "inference: use solver='auto' or 'bcfw', which can enumerate sets "
-                    "of labels, or inference='lp'"
-                )
         model = MultilabelModel(
             loss=self.loss,
             class_weight=self.class_weight,
@@ -347,6 +333,16 @@ class MultilabelPairwise(
             enumerates=self._is_exact,
             choose=partial(choose, self),
         )
+        if model.in_sets and self.inference == "exact":
+            solver = named_solver(self)
+            relaxes = {"factors", "label_sets"} & set(solver.required_oracles)
+            # without pairs the relaxation is exact
+            if relaxes and np.size(self.pairs) and self.interaction_scaling != 0:
+                raise ValueError(
+                    f"{type(solver).__name__} trains the LP relaxation, whatever the "
+                    "inference: use solver='auto' or 'bcfw', which can enumerate sets "
+                    "of labels, or inference='lp'"
+                )
         model.follows_scale = self.alpha == "auto"
         return model
 

@@ -1,7 +1,7 @@
 """Losses: surrogates, which turn scores of labelings and a task loss into an objective.
 
-`LOSSES` and `COSTS` are the one place that knows the names of surrogates and of task
-losses: estimators and their documentation read them.
+`LOSSES`, `LABEL_LOSSES` and `COSTS` are the one place that knows the names of losses:
+estimators and their documentation read them.
 """
 
 from functools import partial
@@ -15,6 +15,12 @@ from sksstruct.losses._base import (
 from sksstruct.losses._boundaries import Boundaries
 from sksstruct.losses._hamming import Hamming
 from sksstruct.losses._hinge import Hinge
+from sksstruct.losses._labels import (
+    LabelHinge,
+    LabelLogistic,
+    LabelLoss,
+    LabelSquaredHinge,
+)
 from sksstruct.losses._likelihood import LogLikelihood
 from sksstruct.losses._registry import Registry
 from sksstruct.losses._smoothed import SmoothedHinge
@@ -23,7 +29,7 @@ from sksstruct.losses._wrong_segments import WrongSegments
 #: Makers of the task losses that the `cost` of a surrogate knows by name.
 COSTS = Registry(
     {"hamming": Hamming, "boundaries": Boundaries, "segments": WrongSegments},
-    TaskLoss,
+    (TaskLoss,),
     "cost",
 )
 #: Makers of the surrogates that estimators know by name.
@@ -33,10 +39,21 @@ LOSSES = Registry(
         "log": LogLikelihood,
         "smoothed_hinge": partial(SmoothedHinge, "auto"),
     },
-    Surrogate,
+    (Surrogate,),
     "loss",
 )
 resolve_loss = LOSSES.resolve
+#: The same for the losses of sets of labels.
+LABEL_LOSSES = Registry(
+    {
+        "hinge": LabelHinge,
+        "squared_hinge": LabelSquaredHinge,
+        "log": LabelLogistic,
+        "structured_hinge": Hinge,
+    },
+    (LabelLoss, Hinge),
+    "loss",
+)
 
 
 def task_loss_of(loss):
@@ -46,10 +63,15 @@ def task_loss_of(loss):
 
 __all__ = [
     "COSTS",
+    "LABEL_LOSSES",
     "LOSSES",
     "Boundaries",
     "Hamming",
     "Hinge",
+    "LabelHinge",
+    "LabelLogistic",
+    "LabelLoss",
+    "LabelSquaredHinge",
     "LogLikelihood",
     "NeighborLoss",
     "PositionLoss",

@@ -134,19 +134,8 @@ class NeighborLoss(TaskLoss):
         raise NotImplementedError(f"{type(self).__name__} must define pair_costs")
 
 
-class Surrogate(BaseEstimator):
-    """Base class of surrogates: how scores and a task loss become an objective.
-
-    See Also
-    --------
-    Hinge, LogLikelihood, SmoothedHinge : The surrogates.
-
-    Examples
-    --------
-    >>> from sksstruct.losses import Hinge, LogLikelihood
-    >>> [loss.is_likelihood for loss in (Hinge(), LogLikelihood())]
-    [False, True]
-    """
+class Loss(BaseEstimator):
+    """What the parameter `loss` of an estimator may be."""
 
     #: Name for files and messages, which stands for the default parameters.
     name: ClassVar[str]
@@ -164,6 +153,21 @@ class Surrogate(BaseEstimator):
         """Raise an error if a parameter is not valid."""
         if self._parameter_constraints:
             validate_params(self)
+
+
+class Surrogate(Loss):
+    """Base class of surrogates: how scores and a task loss become an objective.
+
+    See Also
+    --------
+    Hinge, LogLikelihood, SmoothedHinge : The surrogates.
+
+    Examples
+    --------
+    >>> from sksstruct.losses import Hinge, LogLikelihood
+    >>> [loss.is_likelihood for loss in (Hinge(), LogLikelihood())]
+    [False, True]
+    """
 
     def for_oracles(self, oracles: tuple[str, ...]) -> Any:
         """What solvers minimize, given the oracles of a model.

@@ -8,14 +8,14 @@ class Registry:
     ----------
     makers : dict
         For each name a callable that makes the loss without arguments.
-    kind : type
-        Base class of the losses.
+    kinds : tuple of type
+        Base classes of the losses.
     what : str
         What messages call the parameter.
     """
 
-    def __init__(self, makers, kind, what):
-        self.makers, self.kind, self.what = makers, kind, what
+    def __init__(self, makers, kinds, what):
+        self.makers, self.kinds, self.what = makers, kinds, what
 
     def names(self):
         """The names, sorted."""
@@ -43,9 +43,10 @@ class Registry:
                     f"or an object of sksstruct.losses, got {loss!r:.80}"
                 )
             return self.makers[loss]()
-        if not isinstance(loss, self.kind):
+        if not isinstance(loss, self.kinds):
+            kinds = " or ".join(each.__name__ for each in self.kinds)
             raise TypeError(
                 f"The {self.what!r} parameter must be a name among {self.names()} or a "
-                f"{self.kind.__name__} of sksstruct.losses, got {loss!r:.80}"
+                f"{kinds} of sksstruct.losses, got {loss!r:.80}"
             )
         return loss

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sksstruct.losses import Hamming, resolve_loss, task_loss_of
+from sksstruct.losses import LOSSES, Hamming, task_loss_of
 from sksstruct.models.scale import centered
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
@@ -67,6 +67,8 @@ class ModelSpec:
         if self._parameter_constraints:
             validate_params(self)
 
+    # The surrogates that estimators of the model know by name.
+    _losses = LOSSES
     # Kinds of task losses that may take the place of the model's own.
     _task_losses: ClassVar[tuple[type, ...]] = ()
     # The one that does, or None.
@@ -88,7 +90,7 @@ class ModelSpec:
             If the loss, or a parameter of the model with it, is not valid, or if the
             model does not have what the task loss needs.
         """
-        surrogate = resolve_loss(loss)
+        surrogate = self._losses.resolve(loss)
         surrogate.check()
         self.is_likelihood = surrogate.is_likelihood
         self._task_loss = task_loss_of(surrogate)

@@ -34,6 +34,12 @@ cdef class BoundChain(BoundModel):
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost
     cdef bint _labeled
+    # the loss of pairs of neighboring labels: the group of the observed pair that ends
+    # at each position, its factor, and what all pairs cost in each group
+    cdef bint _costs_pairs
+    cdef const int32_t[::1] _pair_group
+    cdef const double[::1] _pair_share
+    cdef const double[:, :, ::1] _pair_cost
     cdef FeatureRows _rows
     cdef ChainConstraints _constraints
     cdef WeightBlocks _layout

@@ -52,6 +52,7 @@ from sksstruct.utils._simd cimport sks_add_table, sks_axpy, sks_dot, sks_prefetc
 
 from sksstruct.models.chain._factors import position_costs
 from sksstruct.models.chain.constraints import parts_of_mask, without_missing
+from sksstruct.models.chain.pair_support import no_support
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
 
@@ -116,6 +117,9 @@ cdef class BoundChain(BoundModel):
         Weights of features on pairs of labels.
     triples : PairSupport or None
         Weights of triples of labels; the label two positions before is the feature.
+    neighbor_costs : NeighborCosts or None
+        Loss of pairs of neighboring labels, added to that of single labels. Positions
+        have tables of transitions of their own then.
     pair_index, n_forbidden, ends, n_slots : objects
         Only for a `SparseBoundChain`.
 
@@ -138,6 +142,9 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracles(self):
+        # sums and duals know the loss of single labels only
+        if self._costs_pairs:
+            return ORACLES[:2]
         if self.triple_support is not None:
             return ORACLES[:3]
         # factors share one table of transitions
@@ -147,6 +154,10 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracle_note(self):
+        if self._costs_pairs:
+            return (
+                "its cost is of pairs of neighboring labels, which only the best "
+                "labeling and the k best know; use cost=None")
         if self.triple_support is not None:
             return "its duals are made of labels and of pairs of labels; use order=1"
         if self.pair_features is not None:
@@ -158,7 +169,7 @@ cdef class BoundChain(BoundModel):
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
                   known=None, mask=None, forbidden_labels=None, loss_length=None,
                   double feature_scale=1.0, pairs=None, triples=None, pair_index=None,
-                  n_forbidden=0, ends=None, n_slots=None):
+                  n_forbidden=0, ends=None, n_slots=None, neighbor_costs=None):
         offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
@@ -173,6 +184,11 @@ cdef class BoundChain(BoundModel):
             self._table_step = n_labels * self.ld
             self.pair_support = pairs
             self.pair_features = PairFeatures(X, pairs, self.ld, feature_scale)
+        elif neighbor_costs is not None:
+            # the same tables, from features of which none has a weight
+            self._table_step = n_labels * self.ld
+            self.pair_features = PairFeatures(
+                X, no_support(self.n_features, n_labels), self.ld)
         self.triple_support = triples
         # no triple of labels may have been seen
         if triples is not None and triples.n_weights:
@@ -195,10 +211,12 @@ cdef class BoundChain(BoundModel):
         # Viterbi reads the table of transitions at every position; tables of positions
         # are formed before they are read
         self.visit_work = sizes.mean() * self.ld * n_labels * (
-            1.0 if pairs is None else 2.0) + 2 * self.n_triples
+            2.0 if self._table_step else 1.0) + 2 * self.n_triples
         self._labeled = labels is not None
         if self._labeled:
             self._bind_labels(labels, label_costs, known, loss_length)
+            if neighbor_costs is not None:
+                self._bind_pairs(neighbor_costs)
         self.mask = mask
         self._constraints = ChainConstraints(
             mask, forbidden_labels, n_positions=self.starts[len(sizes)],
@@ -221,6 +239,13 @@ cdef class BoundChain(BoundModel):
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
             label_costs, known, loss_length, file_zeros if self.on_disk else np.zeros)
+
+    def _bind_pairs(self, costs):
+        """Store what pairs of neighboring labels cost at each position."""
+        self._pair_group, self._pair_share = costs.of_positions(
+            self.labels, self.sizes, self.starts[:self.n_examples], self.known,
+            self.loss_length)
+        self._pair_cost, self._costs_pairs = costs.padded(self.ld), True
 
     @property
     def labels(self):
@@ -395,6 +420,11 @@ cdef class BoundChain(BoundModel):
             ws.shared = self._shared_transitions(ws)
             self.pair_features.form_tables(
                 first, size, ws.pair_weights, ws.shared, ws.tables)
+            for t in range(1, size if self._costs_pairs else 1):
+                sks_add_table(
+                    self._table_step, workspace.loss_scale * self._pair_share[first + t],
+                    &self._pair_cost[self._pair_group[first + t], 0, 0],
+                    ws.tables + (t - 1) * self._table_step)
         return 0
 
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil:
@@ -452,6 +482,9 @@ cdef class BoundChain(BoundModel):
         for t in range(self._sizes[i]):
             if y[t] != self._labels[first + t]:
                 total += self._cost[first + t]
+        for t in range(1, self._sizes[i] if self._costs_pairs else 1):
+            total += self._pair_share[first + t] * self._pair_cost[
+                self._pair_group[first + t], y[t - 1], y[t]]
         value[0] = total
         return 0
 

@@ -23,6 +23,7 @@ from sksstruct.models.chain.data import (
     seen_weights,
 )
 from sksstruct.models.chain.incomplete import IncompleteChain
+from sksstruct.models.chain.neighbor_costs import NeighborCosts
 from sksstruct.models.chain.pair_support import (
     PairSupport,
     all_triples,
@@ -112,7 +113,11 @@ all_possible_transitions, all_possible_triples, class_weight
     _support = None
 
     def check(self):
-        self.surrogate_ = self._take_loss(self.loss).for_oracles(ORACLES)
+        loss = self._take_loss(self.loss)
+        of_neighbors = isinstance(self._task_loss, NeighborLoss)
+        self.surrogate_ = loss.for_oracles(ORACLES[:2] if of_neighbors else ORACLES)
+        if of_neighbors:
+            self._check_neighbors()
         if self.surrogate_ is None and not self._every_weight:
             raise ValueError(
                 "all_possible_states=False and all_possible_transitions=False need "
@@ -139,6 +144,19 @@ all_possible_transitions, all_possible_triples, class_weight
                     "order=2 cannot be used with score_function: its training knows "
                     "labels and pairs of labels only"
                 )
+
+    def _check_neighbors(self):
+        """Raise an error if something needs a loss of single positions."""
+        if self.score_function is not None:
+            raise ValueError(
+                f"cost={self._task_loss!r} is of pairs of neighboring labels, and "
+                "cannot be used with score_function"
+            )
+        if self.surrogate_ is not None and self.surrogate_.by_sums:
+            raise ValueError(
+                f"loss={self.loss!r} needs sums over all labelings, which costs of "
+                "neighboring labels do not have; use Hinge, or smoothing='l2'"
+            )
 
     # ---- training data ----
 
@@ -208,7 +226,9 @@ all_possible_transitions, all_possible_triples, class_weight
         """
         self.classes_, self.n_features_ = classes, X.n_features
         self.feature_names_ = X.feature_names
-        self._costs = np.zeros(len(classes))
+        self._costs, self._neighbor_costs = np.zeros(len(classes)), None
+        if isinstance(self._task_loss, NeighborLoss):
+            self._neighbor_costs = NeighborCosts.of(self._task_loss, classes)
         if not self.is_likelihood:
             self._costs = self._label_costs(classes, label_weights())
         index = {label: k for k, label in enumerate(classes.tolist())}
@@ -334,6 +354,7 @@ all_possible_transitions, all_possible_triples, class_weight
         self.pair_index_ = None
         if (
             self.surrogate_ is None
+            and not isinstance(self._task_loss, NeighborLoss)
             and not self.tables_only
             and self.score_function is None
             and self.transition_features is None
@@ -390,6 +411,7 @@ all_possible_transitions, all_possible_triples, class_weight
             "labels": data.labels if labels is None else labels,
             "example_weights": data.weight,
             "label_costs": self._costs,
+            "neighbor_costs": self._neighbor_costs,
             "loss_length": self.loss_length_,
             "feature_scale": 1.0 / self.intercept_scaling_,
             "boundary": self.boundary and boundary,

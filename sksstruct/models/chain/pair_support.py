@@ -90,6 +90,11 @@ class PairSupport:
         return columns, np.append(starts, self.n_weights), before * ld + after
 
 
+def no_support(n_features, n_labels):
+    """A support without any weight."""
+    return PairSupport(np.zeros(0, dtype=np.int64), n_features, n_labels)
+
+
 def seen_triples(data):
     """The triples of consecutive labels in training data, as a `PairSupport`.
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.inference.trees._arrays import starts_of
+from sksstruct.losses import LABEL_LOSSES
 from sksstruct.models.multilabel._conditional import ConditionalKernel
 from sksstruct.models.protocols.duals import CoordinateDual
 from sksstruct.models.protocols.trainable import Trainable
@@ -107,13 +108,16 @@ class ConditionalModel(Trainable):
     def __init__(
         self, X, Y, pairs, costs, example_weights, scaling, loss, *, free_bias=False
     ):
-        self.rows = ConditionalRows(X, Y, pairs, costs, example_weights, scaling, loss)
+        self.label_loss = loss = LABEL_LOSSES.resolve(loss)
+        self.rows = ConditionalRows(
+            X, Y, pairs, costs, example_weights, scaling, loss.name
+        )
         self.example_weights = example_weights
         self.features = X
-        self.labels, self.costs, self.loss_name = Y, np.asarray(costs), loss
+        self.labels, self.costs = Y, np.asarray(costs)
         self.pairs, self.scaling = pairs, scaling
         # the hinge has no slopes
-        smooth = ("curvature", "slopes") if loss != "hinge" else ()
+        smooth = ("curvature", "slopes") if loss.is_smooth else ()
         self.oracles = ("coordinates", *smooth)
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
@@ -145,14 +149,14 @@ class ConditionalModel(Trainable):
         of others. With pairs, scores of all labels are in memory several times.
         """
         if self.rows.n_pairs:
-            return self.loss_name == "log" and self.labels.size <= FEW_SCORES
+            return self.label_loss.is_likelihood and self.labels.size <= FEW_SCORES
         many = self.labels.size > MANY_DUALS
-        return many or self.loss_name == "log" or is_dense(self.features)
+        return many or self.label_loss.is_likelihood or is_dense(self.features)
 
     @property
     def preferred_solver(self):
         """The likelihood of many labels with pairs has no other solver that is fast."""
-        slow = self.loss_name == "log" and not self.prefers_curvature
+        slow = self.label_loss.is_likelihood and not self.prefers_curvature
         return "lbfgs" if slow else None
 
     def coordinates_at(self, w):

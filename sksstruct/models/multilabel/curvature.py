@@ -113,7 +113,7 @@ class LabelGroup:
     def __init__(self, problem, labels, weights):
         self.problem, self.alpha = problem, problem.alpha
         model = problem.model
-        self.logistic = model.loss_name == "log"
+        self.logistic = model.label_loss.is_likelihood
         self.free = problem.free[labels]
         on = np.ascontiguousarray(model.labels[:, labels]).astype(bool)
         self.signs = np.where(on, 1.0, -1.0)

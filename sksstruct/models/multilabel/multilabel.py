@@ -9,6 +9,7 @@ from scipy import sparse
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.map import resolve_map_solver
+from sksstruct.losses import LABEL_LOSSES, LabelLoss
 from sksstruct.models.facts import Facts
 from sksstruct.models.multilabel._multilabel import LabelSets, count_words
 from sksstruct.models.multilabel._pairs import (
@@ -60,6 +61,7 @@ class MultilabelModel(RowsModel):
     """
 
     _options = {**ROWS, "multi_output": True}
+    _losses = LABEL_LOSSES
 
     def __init__(
         self,
@@ -74,10 +76,23 @@ class MultilabelModel(RowsModel):
         choose,
     ):
         self.loss, self.class_weight = loss, class_weight
+        self._take_loss(loss)
         self.pairs, self.interaction_scaling = pairs, interaction_scaling
         self.fit_intercept, self.enumerates = fit_intercept, enumerates
         self.asked_target, self.choose = target, choose
-        self.factor = ROW_LOG_ALPHA if loss == "log" else ROW_ALPHA
+        self.factor = ROW_LOG_ALPHA if self.is_likelihood else ROW_ALPHA
+
+    def _take_loss(self, loss):
+        surrogate = super()._take_loss(loss)
+        # sets of labels are what is trained, or labels given the others
+        self.in_sets = not isinstance(surrogate, LabelLoss)
+        self.label_loss = surrogate
+        if self.in_sets and self.class_weight is not None:
+            raise ValueError(
+                "class_weight is for losses of labels; loss='structured_hinge' counts "
+                "each wrong label once"
+            )
+        return surrogate
 
     def _read(self, X, y, sample_weight, seen):
         y, self._names, self._in_sets = read_labels(y)
@@ -101,7 +116,7 @@ class MultilabelModel(RowsModel):
         self.target = self.asked_target
         if self.target == "auto":
             # sets are what is trained, or there is only one label
-            whole = self.loss == "structured_hinge" or n_labels == 1
+            whole = self.in_sets or n_labels == 1
             self.target = "subset" if whole else "micro"
         return Y
 
@@ -132,7 +147,7 @@ class MultilabelModel(RowsModel):
         return X, Y, weight
 
     def _facts(self, X, y, sample_weight, number):
-        if self.loss != "structured_hinge":
+        if not self.in_sets:
             raise ValueError(
                 f"loss={self.loss!r} is trained by coordinates, which see all data at "
                 "once: with parts use loss='structured_hinge'"
@@ -215,7 +230,7 @@ class MultilabelModel(RowsModel):
         """The model bound to examples, with a given scaling of the pairs."""
         X, Y, weight = examples
         pairs = self.label_pairs_ if scaling > 0.0 else self.label_pairs_[:0]
-        if self.loss == "structured_hinge":
+        if self.in_sets:
             if self.fit_intercept:
                 X = with_ones(X)
             model = bind_label_sets(
@@ -231,9 +246,9 @@ class MultilabelModel(RowsModel):
             self._costs,
             weight,
             scaling,
-            self.loss,
+            self.label_loss,
             # as in LogisticRegression; LinearSVC penalizes its intercept
-            free_bias=self.fit_intercept and self.loss == "log",
+            free_bias=self.fit_intercept and self.is_likelihood,
         )
 
     def _attributes(self, weights, views=None):
