@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import sksstruct
 from sksstruct import ChainCRF, LPMAPPredictor, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.losses import SmoothedHinge
+from sksstruct.losses import Hinge, SmoothedHinge
 from sksstruct.models import check_model
 from sksstruct.solvers import SOLVERS
 
@@ -155,6 +156,22 @@ def test_solver(build):
     model = build("interval").IntervalModel()
     other = SSVMClassifier(model, alpha=1.0, solver=solver).fit(*intervals(30))
     assert other.dual_gap_ <= 0.02 * other.history_["primal"][0]
+
+
+def test_loss():
+    rare = runpy.run_path(str(PAGES / "afternoon" / "rare.py"))["RareLabels"]
+    data = make_chain(n_sequences=30, random_state=0)
+    tagger = ChainCRF(1.0, loss=Hinge(rare()), random_state=0)
+    tagger.set_params(loss__cost__power=0.7).fit(data.X, data.y)
+    labels, counts = np.unique(np.concatenate(list(data.y)), return_counts=True)
+    costs = rare(0.7).label_costs(labels, counts)
+    assert counts @ costs == pytest.approx(counts.sum())
+    weights = dict(zip(labels.tolist(), costs.tolist(), strict=True))
+    same = ChainCRF(1.0, class_weight=weights, random_state=0).fit(data.X, data.y)
+    assert tagger.objective_ == pytest.approx(same.objective_, rel=1e-9)
+    # structures that do not have what it needs say so
+    with pytest.raises(ValueError, match="needs one label for each position"):
+        SSVMClassifier("matching", loss=Hinge(rare())).fit(data.X, data.y)
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     def __init__(self, BoundChain chain, smoothing, unknown=None, choices=None,
                  numbers=None, bint nonsmooth=False, support=None):
         self.model = self.chain = chain
-        self._entropy = smoothing.smoothing == "entropy"
+        self._entropy = smoothing.by_sums
         self.mu, self._n_best = smoothing.mu, most_labelings(chain, smoothing.k)
         self.nonsmooth, self.support, self.row_size = nonsmooth, support, chain.ld
         self._numbers = numbers

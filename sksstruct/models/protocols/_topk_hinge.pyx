@@ -59,7 +59,7 @@ cdef class TopKHinge(SmoothLoss):
     cdef unsigned char[::1] _exact
 
     def __init__(self, BoundModel model, smoothing, bint nonsmooth=True):
-        if smoothing.smoothing != "l2":
+        if smoothing.by_sums:
             raise ValueError(
                 "the hinge of this model is smoothed by its k best labelings: it needs "
                 f"smoothing='l2', not {smoothing.smoothing!r}")
