@@ -22,7 +22,7 @@ SETS = {
     "BTC": ("btc", "ner"),
     "NCBI disease": ("ncbi_disease_iobes", "bio"),
 }
-# Costs, and what the default alpha is multiplied by: larger losses at the same alpha are
+# Costs, and what the default alpha is multiplied by: a larger loss at the same alpha is
 # less regularization, which is not what is compared.
 CASES = [
     *((Hamming(), factor) for factor in (1.0, 0.25, 4.0)),

@@ -110,10 +110,12 @@ class ChainCRF(
         A positive value makes many weights zero. Training is slow for values near 1.
         Only for ``loss="log"`` and hinges smoothed by the entropy.
     loss : str or Surrogate, default="hinge"
-        Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
-        defaults.
+        Training loss: the structured hinge "hinge", the negative log-likelihood "log",
+        or "smoothed_hinge", which is `sksstruct.losses.SmoothedHinge` with its
+        defaults. An object of `sksstruct.losses` has the task loss as its `cost`:
+        ``Hinge(cost="boundaries")`` lets wrong boundaries of entities cost more.
     loss_normalization : {"mean", "sequence"} or None, default="mean"
-        Divisor of the Hamming loss, which is the number of wrong positions of a
+        Divisor of the task loss, by default the number of wrong positions of a
         sequence. "mean": the mean length of the training sequences, so that a wrong
         position costs the same in all sequences. This suits sequences of very different
         lengths. "sequence": the length of the sequence, as in papers. None: no

@@ -84,7 +84,8 @@ class SegmentCRF(
     loss : str or Surrogate, default="hinge"
         Training loss. "hinge": the structured hinge. "log": the negative conditional
         log-likelihood, which gives probabilities. "smoothed_hinge":
-        `sksstruct.losses.SmoothedHinge` with its defaults.
+        `sksstruct.losses.SmoothedHinge` with its defaults. The `cost` of an object,
+        ``Hinge(cost="segments")`` or "hamming", takes the place of `loss_unit`.
     %(model_parameters)s
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its

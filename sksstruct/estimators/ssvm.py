@@ -82,7 +82,9 @@ class SSVMClassifier(
         multiclass models, trees and forests; see the user guide for others.
         "smoothed_hinge": the hinge with a smoothed maximum. It is smoothed by these
         sums, or by the k best outputs if the model has no sums. Pass a
-        `sksstruct.losses.SmoothedHinge` to set its parameters.
+        `sksstruct.losses.SmoothedHinge` to set its parameters. The `cost` of such an
+        object takes the place of the loss of the model, where that has labels of nodes
+        or segments.
     score_function : ScoreFunction or None, default=None
         Nonlinear scores that replace ``coef_`` and ``intercept_``, for example
         `sksstruct.models.ELUScore`. The function maps rows of features (samples, nodes

@@ -23,8 +23,8 @@ class Hinge(Constrained, Surrogate):
     >>> from sksstruct.losses import Hinge
     >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
     >>> tagger = ChainCRF(alpha=0.1, loss=Hinge(cost="boundaries")).fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    >>> tagger.predict([[[0.0], [1.0]]])[0].tolist()
+    ['a', 'b']
     """
 
     cost: str | TaskLoss | None = None
