@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from sksstruct import ChainCRF, MultilabelPairwise, SegmentCRF, SSVMClassifier
+from sksstruct.losses import Hamming, Hinge
 from sksstruct.models import (
     CandidatesModel,
     GraphModel,
@@ -53,6 +54,8 @@ def sequences():
         {"transition_features": [0, 2]},
         {"loss": "log", "all_possible_states": False, "transition_features": [1]},
         {"loss": "log", "all_possible_transitions": False, "boundary": False},
+        {"loss": Hinge(cost="boundaries")},
+        {"loss": Hinge(Hamming("balanced"))},
     ],
 )
 def test_weights_that_exist(client, options):
