@@ -2,13 +2,12 @@
 
 from typing import Annotated
 
-from sksstruct.losses import Surrogate
+from sksstruct.losses import LossName, Surrogate
 from sksstruct.solvers.core.base import Solver
 
 # The registry of solvers tells what else is none.
 AnySolver = Annotated[str | Solver, object]
-# The registry of losses does, too.
-AnyLoss = Annotated[str | Surrogate, object]
+AnyLoss = LossName | Surrogate
 
 # What alpha="auto" is where X is one matrix, given its factors.
 AUTO_ROWS = """

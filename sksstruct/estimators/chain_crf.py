@@ -109,7 +109,7 @@ class ChainCRF(
         (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.
         A positive value makes many weights zero. Training is slow for values near 1.
         Only for ``loss="log"`` and hinges smoothed by the entropy.
-    loss : str or Surrogate, default="hinge"
+    loss : {"hinge", "log", "smoothed_hinge"} or Surrogate, default="hinge"
         Training loss: the structured hinge "hinge", the negative log-likelihood "log",
         or "smoothed_hinge", which is `sksstruct.losses.SmoothedHinge` with its
         defaults. An object of `sksstruct.losses` has the task loss as its `cost`:

@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from sksstruct.estimators._held_out import choose
 from sksstruct.estimators._parameters import TEXTS, AnySolver
 from sksstruct.estimators._ranked_labels import RankedLabels
 from sksstruct.estimators._train import named_solver, train
-from sksstruct.losses import LABEL_LOSSES, Hinge, LabelLoss
+from sksstruct.losses import LABEL_LOSSES, Hinge, LabelLoss, LabelLossName
 from sksstruct.models.multilabel.forms import (
     as_sets,
     check_columns,
@@ -114,11 +114,12 @@ class MultilabelPairwise(
         and for fewer than ten samples (0.1 with ``loss="log"``). The feature of a bias
         that is regularized is then ``sqrt(0.1 * m)``, and columns with few zeros are
         centered in training: an offset or a factor of X changes no prediction.
-    loss : str, LabelLoss or Hinge, default="squared_hinge"
-        Loss of a label given the others: "squared_hinge", "hinge", "log", or an object
-        of `sksstruct.losses`. "structured_hinge" is for sets of labels: the
-        structured hinge with the Hamming loss, the number of wrong labels, as a
-        structural support vector machine has it [4]_. Without pairs it equals "hinge".
+    loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, LabelLoss or Hinge, \
+            default="squared_hinge"
+        Loss of a label given the others, or an object of `sksstruct.losses`.
+        "structured_hinge", or ``Hinge()``, is for sets of labels: the structured hinge
+        with the Hamming loss, the number of wrong labels, as a structural support
+        vector machine has it [4]_. Without pairs it equals "hinge".
     class_weight : dict, list of dict or "balanced", default=None
         Weights of the loss of a label if the label is off (key 0) and if it is on (key
         1). Pass one dict for all labels, or a list with a dict for each label, in the
@@ -265,7 +266,7 @@ class MultilabelPairwise(
 
     alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
-    loss: Annotated[str | LabelLoss | Hinge, object] = "squared_hinge"
+    loss: LabelLossName | LabelLoss | Hinge = "squared_hinge"
     class_weight: dict | list[dict] | Literal["balanced"] | None = None
     pairs: Literal["auto", "all", "significant", "cooccurring"] | Array = "auto"
     interaction_scaling: NonNegative | Literal["auto"] = "auto"

@@ -81,7 +81,7 @@ class SegmentCRF(
         Regularization strength, as of `ChainCRF`. "auto" is ``0.002 * m`` for the
         hinge losses and ``0.0015 * m / n`` for the likelihood. m is the sum of the
         variances of the features over all positions, and n the number of sequences.
-    loss : str or Surrogate, default="hinge"
+    loss : {"hinge", "log", "smoothed_hinge"} or Surrogate, default="hinge"
         Training loss. "hinge": the structured hinge. "log": the negative conditional
         log-likelihood, which gives probabilities. "smoothed_hinge":
         `sksstruct.losses.SmoothedHinge` with its defaults. The `cost` of an object,

@@ -76,7 +76,7 @@ class SSVMClassifier(
         "auto" is 1e-3.
         0 means no regularization, which only solvers that use gradients support. They
         stop when the gradient is small, and `dual_gap_` is ``inf``.
-    loss : str or Surrogate, default="hinge"
+    loss : {"hinge", "log", "smoothed_hinge"} or Surrogate, default="hinge"
         "hinge": the structured hinge. "log": the negative log-likelihood, which does
         not use the loss of the model. It needs a model that can sum over all outputs:
         multiclass models, trees and forests; see the user guide for others.

@@ -1,10 +1,11 @@
 """Losses: surrogates, which turn scores of labelings and a task loss into an objective.
 
-`LOSSES`, `LABEL_LOSSES` and `COSTS` are the one place that knows the names of losses:
-estimators and their documentation read them.
+This is the one place that knows the names of losses: estimators read the registries,
+and `LossName` and `LabelLossName` for their annotations.
 """
 
 from functools import partial
+from typing import Literal
 
 from sksstruct.losses._base import (
     NeighborLoss,
@@ -26,6 +27,8 @@ from sksstruct.losses._registry import Registry
 from sksstruct.losses._smoothed import SmoothedHinge
 from sksstruct.losses._wrong_segments import WrongSegments
 
+LossName = Literal["hinge", "log", "smoothed_hinge"]
+LabelLossName = Literal["squared_hinge", "hinge", "log", "structured_hinge"]
 #: Makers of the task losses that the `cost` of a surrogate knows by name.
 COSTS = Registry(
     {"hamming": Hamming, "boundaries": Boundaries, "segments": WrongSegments},

@@ -67,7 +67,7 @@ class SmoothedHinge(Constrained, Surrogate):
         return self.smoothing == "entropy"
 
     @property
-    def oracle(self) -> str:  # type: ignore[override]
+    def oracle(self) -> str:
         """The oracle of a model that the smoothed maximum needs."""
         return "exp" if self.by_sums else "topk"
 

@@ -1,6 +1,7 @@
 """Surrogates and task losses as parameters: names, objects, and what does not fit."""
 
 import pickle
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from sksstruct.losses import (
     Hinge,
     LabelHinge,
     LabelLogistic,
+    LabelLossName,
     LabelSquaredHinge,
     LogLikelihood,
+    LossName,
     SmoothedHinge,
     WrongSegments,
 )
@@ -85,6 +88,8 @@ def test_losses_of_labels(name, loss):
 
 
 def test_registries():
+    assert set(get_args(LossName)) == set(LOSSES.makers)
+    assert set(get_args(LabelLossName)) == set(LABEL_LOSSES.makers)
     assert LOSSES.names() == ["hinge", "log", "smoothed_hinge"]
     assert COSTS.names() == ["boundaries", "hamming", "segments"]
     for registry in (LOSSES, COSTS):
@@ -167,7 +172,7 @@ def test_what_structures_take(model, cost, message):
 def test_labels_in_sets_have_their_own_loss():
     with pytest.raises(ValueError, match="MultilabelModel has a loss of its own"):
         MultilabelPairwise(loss=Hinge("hamming")).fit(FLAT, SETS)
-    with pytest.raises(TypeError, match=r"LabelLoss or Hinge.*LogLikelihood"):
+    with pytest.raises(TypeError, match=r"'loss' parameter.*LabelLoss.*LogLikelihood"):
         MultilabelPairwise(loss=LogLikelihood()).fit(FLAT, SETS)
 
 
