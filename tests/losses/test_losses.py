@@ -1,6 +1,8 @@
 """Surrogates and task losses as parameters: names, objects, and what does not fit."""
 
 import pickle
+import re
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
+import sksstruct
 from sksstruct import ChainCRF, MultilabelPairwise, SegmentCRF, SSVMClassifier
 from sksstruct.losses import (
     COSTS,
@@ -85,6 +88,18 @@ def test_losses_of_labels(name, loss):
     assert np.array_equal(named.coef_, other.coef_)
     assert named.alpha_ == other.alpha_
     assert hasattr(other, "predict_proba") == (name == "log")
+
+
+# What may do so: the registry's own file, and the option of the command line.
+COMPARED = re.compile(r"\bloss(?:_name)? [!=]= [\"']|\.smoothing [!=]= [\"']")
+
+
+def test_no_loss_is_compared_with_a_string():
+    assert COMPARED.search('if self.loss == "log":')
+    root = Path(sksstruct.__file__).parent
+    sources = [p for kind in ("py", "pyx") for p in root.rglob(f"*.{kind}")]
+    found = [p.name for p in sources if COMPARED.search(p.read_text())]
+    assert set(found) <= {"_smoothed.py", "tagging.py"}
 
 
 def test_registries():
