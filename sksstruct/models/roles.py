@@ -92,8 +92,6 @@ def _(model, smoothing, nonsmooth=False):
 
 @smooth_loss.register(BoundChain)
 def _(model, smoothing, nonsmooth=False):
-    if "exp" not in model.oracles:
-        return TopKHinge(model, smoothing, nonsmooth)
     return ChainSmoothLoss(
         model,
         smoothing,

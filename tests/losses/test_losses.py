@@ -135,7 +135,6 @@ WRONG = {
         ValueError,
         "does not have",
     ),
-    "sums": ({"loss": SmoothedHinge(cost="boundaries")}, ValueError, "smoothing='l2'"),
     "scores": (
         {"loss": Hinge("boundaries"), "score_function": ELUScore(2)},
         ValueError,
@@ -156,7 +155,7 @@ def test_the_likelihood_has_no_task_loss():
         LogLikelihood(cost="hamming")
 
 
-@pytest.mark.parametrize("solver", ["pragam", "gdmm", "soft_bcfw", "lbfgs"])
+@pytest.mark.parametrize("solver", ["pragam", "gdmm", "soft_bcfw", "lbfgs", "sdca"])
 def test_solvers_that_know_costs_of_single_labels_only(solver):
     tagger = ChainCRF(alpha=0.1, loss=Hinge("boundaries"), solver=solver)
     with pytest.raises(ValueError, match=r"pairs of neighboring labels|hinge"):

@@ -45,6 +45,7 @@ cdef class BoundChain(BoundModel):
     cdef WeightBlocks _layout
     cdef Changes _changes
 
+    cdef double _expected_pairs(self, Py_ssize_t i, const double* edges) noexcept nogil
     cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil
     cdef Py_ssize_t _best_labelings(

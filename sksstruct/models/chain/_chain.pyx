@@ -142,10 +142,8 @@ cdef class BoundChain(BoundModel):
 
     @property
     def oracles(self):
-        # sums and duals know the loss of single labels only
-        if self._costs_pairs:
-            return ORACLES[:2]
-        if self.triple_support is not None:
+        # duals know the loss of single labels only
+        if self.triple_support is not None or self._costs_pairs:
             return ORACLES[:3]
         # factors share one table of transitions
         if self.pair_features is None:
@@ -156,8 +154,8 @@ cdef class BoundChain(BoundModel):
     def oracle_note(self):
         if self._costs_pairs:
             return (
-                "its cost is of pairs of neighboring labels, which only the best "
-                "labeling and the k best know; use cost=None")
+                "its cost is of pairs of neighboring labels, and its duals know the "
+                "cost of single labels; use cost=None")
         if self.triple_support is not None:
             return "its duals are made of labels and of pairs of labels; use order=1"
         if self.pair_features is not None:
@@ -267,6 +265,8 @@ cdef class BoundChain(BoundModel):
     @property
     def entropy_dual_bytes(self):
         """The bytes that `entropy_dual` takes, and its lists of weights on pairs."""
+        if self._costs_pairs:
+            return None
         n_read = 0
         if self.pair_features is not None:
             n_read = len(self.pair_features.of_sequences(self.starts)[1])
@@ -487,6 +487,19 @@ cdef class BoundChain(BoundModel):
                 self._pair_group[first + t], y[t - 1], y[t]]
         value[0] = total
         return 0
+
+    cdef double _expected_pairs(self, Py_ssize_t i, const double* edges) noexcept nogil:
+        """Return the loss of pairs of neighboring labels, for edge means."""
+        cdef Py_ssize_t ld = self.ld, t, a
+        cdef double total = 0.0, row
+        for t in range(self._starts[i] + 1,
+                       self._starts[i + 1] if self._costs_pairs else 0):
+            row = 0.0
+            for a in range(self.n_labels):
+                row += sks_dot(ld, &self._pair_cost[self._pair_group[t], a, 0], edges)
+                edges += ld
+            total += self._pair_share[t] * row
+        return total
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:

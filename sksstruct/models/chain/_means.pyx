@@ -123,7 +123,10 @@ cdef class ChainMeans:
             exponentiate_table(n_labels, ld, &self._shared)
         for t in range(size - 1):
             self.tables[t].scores = ws.tables + t * self._step
-            if exponentials:
+            # costs are of all pairs: nothing is left of the shared table
+            if exponentials and self._chain._costs_pairs:
+                exponentiate_table(n_labels, ld, &self.tables[t])
+            elif exponentials:
                 self._features.exponentiate(
                     second + t, n_labels, ld, &self._shared, &self.tables[t])
         return self.tables

@@ -314,6 +314,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             node[t * ld + y[t]] -= 1.0
         if step:
             edges, weight = means.edges, 1.0
+            expected += self.chain._expected_pairs(i, edges)
             triples = edges + self.chain._edge_cells(size)
         for t in range(size - 1):
             edges[t * step + y[t] * ld + y[t + 1]] -= weight

@@ -115,9 +115,12 @@ all_possible_transitions, all_possible_triples, class_weight
     def check(self):
         loss = self._take_loss(self.loss)
         of_neighbors = isinstance(self._task_loss, NeighborLoss)
-        self.surrogate_ = loss.for_oracles(ORACLES[:2] if of_neighbors else ORACLES)
-        if of_neighbors:
-            self._check_neighbors()
+        self.surrogate_ = loss.for_oracles(ORACLES)
+        if of_neighbors and self.score_function is not None:
+            raise ValueError(
+                f"cost={self._task_loss!r} is of pairs of neighboring labels, and "
+                "cannot be used with score_function"
+            )
         if self.surrogate_ is None and not self._every_weight:
             raise ValueError(
                 "all_possible_states=False and all_possible_transitions=False need "
@@ -144,19 +147,6 @@ all_possible_transitions, all_possible_triples, class_weight
                     "order=2 cannot be used with score_function: its training knows "
                     "labels and pairs of labels only"
                 )
-
-    def _check_neighbors(self):
-        """Raise an error if something needs a loss of single positions."""
-        if self.score_function is not None:
-            raise ValueError(
-                f"cost={self._task_loss!r} is of pairs of neighboring labels, and "
-                "cannot be used with score_function"
-            )
-        if self.surrogate_ is not None and self.surrogate_.by_sums:
-            raise ValueError(
-                f"loss={self.loss!r} needs sums over all labelings, which costs of "
-                "neighboring labels do not have; use Hinge, or smoothing='l2'"
-            )
 
     # ---- training data ----
 
