@@ -421,8 +421,9 @@ cdef class BoundChain(BoundModel):
             self.pair_features.form_tables(
                 first, size, ws.pair_weights, ws.shared, ws.tables)
             for t in range(1, size if self._costs_pairs else 1):
+                cost = workspace.loss_scale * self._pair_share[first + t]
                 sks_add_table(
-                    self._table_step, workspace.loss_scale * self._pair_share[first + t],
+                    self._table_step, cost,
                     &self._pair_cost[self._pair_group[first + t], 0, 0],
                     ws.tables + (t - 1) * self._table_step)
         return 0
