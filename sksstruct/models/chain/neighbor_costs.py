@@ -62,15 +62,13 @@ class NeighborCosts:
     def of_positions(self, labels, sizes, starts, known, loss_length):
         """The group of the pair that ends at each position, and its factor.
 
-        The factor is 0 at first positions, and where one of the labels was not
-        observed.
+        The factor is 0 where one of the labels was not observed. At first positions,
+        which end no pair, neither means anything.
         """
         share = position_costs(
             labels, sizes, starts, len(self.groups), None, known, loss_length
         )
         before = np.concatenate([labels[:1], labels[:-1]])
-        share = np.array(share)
-        share[starts] = 0.0
         if known is not None:
             share[1:] *= known[:-1]
         return np.ascontiguousarray(self.groups[before, labels]), share
