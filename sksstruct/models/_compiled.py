@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from sksstruct.models.protocols.decoding import best_labelings
 from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss, identity_rows, join_weights
 from sksstruct.models.structured import StructuredModel, as_list
+from sksstruct.models.tables.completion import TableCompletion, agreeing, known_of
 from sksstruct.utils._param_validation import Constrained
 from sksstruct.utils._ragged import frame_values
 from sksstruct.utils.parallel import run_in_chunks
@@ -149,11 +151,14 @@ class CompiledModel(Constrained, StructuredModel):
         return [self._input(x, f"X[{i}]") for i, x in enumerate(as_list("X", X))]
 
     def _bind(self, examples):
-        if self._score_function is None:
-            model = self._bound(*examples)
-            model.feature_scale = 1.0 / self.intercept_scaling_
-            return model
         X, y, weight = examples
+        known = known_of(y)
+        if known is not None and self._score_function is not None:
+            raise ValueError("score_function needs every label of y to be known")
+        if self._score_function is None:
+            if known is not None:
+                return self._bind_partial(X, y, weight, known)
+            return self._at_feature_scale(self._bound(X, y, weight))
 
         def bind(numbers, rows, example_weights):
             X_part, y_part = self._chosen(X, numbers), self._chosen(y, numbers)
@@ -168,6 +173,43 @@ class CompiledModel(Constrained, StructuredModel):
             bind,
             None,
         )
+
+    def _at_feature_scale(self, model):
+        model.feature_scale = 1.0 / self.intercept_scaling_
+        return model
+
+    # ---- outputs of which only a part was observed, each a `Partial` ----
+
+    # Models without sums define ``_known_parts(X, y, weight)``: what is known for
+    # certain, as examples of their own.
+
+    # Why no labeling may agree with an output.
+    _disagreement = "no labeling agrees with what is known of it"
+
+    def _bind_partial(self, X, y, weight, known):
+        """The model bound to examples of some of whose labelings only a part is known.
+
+        The hinge losses complete them, and the likelihood sums over all that agree.
+        """
+        free = self._bound(X, None, None, known=known)
+        labelings = agreeing(free, y, self._disagreement)
+
+        def bind(flat):
+            rows = np.split(flat, free.starts[1:-1])
+            return self._at_feature_scale(self._bound(X, rows, weight))
+
+        def bind_parts():
+            bound = self._bound(X, labelings, weight, known=known)
+            return self._at_feature_scale(bound)
+
+        def bind_first():
+            if "exp" in model.oracles:
+                return bind_parts()
+            return self._at_feature_scale(self._bound(*self._known_parts(X, y, weight)))
+
+        model = bind_parts()
+        model.completion = TableCompletion(model, free, bind, bind_first)
+        return model
 
     # The number of scores of a row; None: nothing else can score rows of features.
     _n_columns: Any = None
@@ -197,16 +239,8 @@ class CompiledModel(Constrained, StructuredModel):
 
     def _predict(self, X, weights, n_jobs=None, **constraints):
         model, weights = self._ready(X, weights, **constraints)
-        # a spare entry: labelings may be empty
-        labelings = np.empty(model.starts[-1] + 1, dtype=np.int32)
-        scores = np.empty(len(X))
-
-        def decode(first, last):
-            workspace = model.workspace(weights, training=False)
-            model.predict(workspace, first, last, labelings, scores)
-
-        run_in_chunks(decode, len(X), n_jobs)
-        return self._shown_all(X, labelings[:-1], model.starts), scores
+        labelings, scores = best_labelings(model, weights, model.starts, n_jobs)
+        return self._shown_all(X, labelings, model.starts), scores
 
     def _shown_all(self, X, labelings, offsets):
         """Outputs of labelings, which follow each other."""

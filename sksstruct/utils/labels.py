@@ -237,8 +237,10 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
     if kinds_of_sets:
         places = [k for k, label in enumerate(flat) if type(label) in kinds_of_sets]
         owners = np.repeat(np.arange(len(lengths)), lengths)[places].tolist()
+        starts = (np.cumsum(lengths) - lengths).tolist()
         for k, i in zip(places, owners, strict=True):
-            flat[k] = _checked_set(flat[k], f"{name}[{i}]", sets)
+            where = f"at {_PLACES[what][:-1]} {k - starts[i]}"
+            flat[k] = _checked_set(flat[k], f"{name}[{i}]", where, sets)
     # Checks the distinct labels; looks for the sequence only if one is bad.
     try:
         distinct = set(flat)
@@ -246,7 +248,7 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
         bad = next(k for k, v in enumerate(flat) if not isinstance(v, Hashable))
         raise TypeError(
             f"{name}[{_sequence_of(bad, lengths)}] has a label that is not hashable: "
-            f"{flat[bad]!r:.80}"
+            f"{flat[bad]!r:.80}, at {_place(bad, lengths, what)}"
         ) from None
     if unknown:
         distinct.discard(None)
@@ -257,7 +259,7 @@ def check_labels(y, lengths, *, name="y", unknown=False, sets=False, what="seque
                 bad = next(k for k, v in enumerate(flat) if v is entry)
                 raise ValueError(
                     f"{name}[{_sequence_of(bad, lengths)}] has a missing label: "
-                    f"{label!r}"
+                    f"{label!r}, at {_place(bad, lengths, what)}"
                 )
     return flat
 
@@ -268,16 +270,17 @@ def _plain(label):
     return label if is_plain else label.item()
 
 
-def _checked_set(labels, where, allowed):
+def _checked_set(labels, name, where, allowed):
     """The labels of a set as a frozenset, or its only label."""
     if not allowed or any(isinstance(label, Set) for label in labels):
         raise TypeError(
-            f"{where} has the set {set(labels)!r:.80} in the place of a single label"
+            f"{name} has the set {set(labels)!r:.80} in the place of a single label, "
+            f"{where}"
         )
     if not labels or None in labels:
         raise ValueError(
-            f"{where} has the set {set(labels)!r:.80}: a set must have labels, of "
-            "which one was observed; use None where all are possible"
+            f"{name} has the set {set(labels)!r:.80} {where}: a set must have labels, "
+            "of which one was observed; use None where all are possible"
         )
     found = frozenset(map(_plain, labels))
     return found if len(found) > 1 else next(iter(found))
@@ -295,17 +298,17 @@ def count_known(known, lengths):
     return total[ends] - total[ends - lengths]
 
 
-def check_known(known, lengths):
+def check_known(known, lengths, what="sequence"):
     """Raise an error if no label of a sequence is known; empty ones have none."""
     blank = np.flatnonzero((count_known(known, lengths) == 0) & np.greater(lengths, 0))
     if len(blank):
         raise ValueError(
-            f"y[{blank[0]}] has a missing label: None, at every position. At least "
-            "one label must be known"
+            f"y[{blank[0]}] has a missing label: None, at every {_PLACES[what][:-1]}. "
+            "At least one label must be known"
         )
 
 
-def encode_choices(y, lengths, *, blank=False):
+def encode_choices(y, lengths, *, blank=False, what="sequence"):
     """Distinct labels of many sequences, and their numbers.
 
     Parameters
@@ -317,6 +320,8 @@ def encode_choices(y, lengths, *, blank=False):
         Number of positions of each sequence.
     blank : bool, default=False
         Whether a sequence may have no known label.
+    what : {"sequence", "graph"}, default="sequence"
+        What an example is called in errors.
 
     Returns
     -------
@@ -336,7 +341,7 @@ def encode_choices(y, lengths, *, blank=False):
     """
     if isinstance(y, PackedLabels):
         return *_encode_packed(y, lengths, blank), None
-    flat = check_labels(y, lengths, unknown=True, sets=True)
+    flat = check_labels(y, lengths, unknown=True, sets=True, what=what)
     entries = dict.fromkeys(flat)
     sets = {x: None for x in entries if isinstance(x, frozenset)}
     single = (x for x in entries if x is not None and x not in sets)
@@ -345,7 +350,7 @@ def encode_choices(y, lengths, *, blank=False):
     if sets or None in entries:
         known = np.array([label is not None for label in flat])
         if not blank:
-            check_known(known, lengths)
+            check_known(known, lengths, what)
     codes = encoder.encode(flat, default=0)
     if sets:
         rows, columns = [], []
@@ -359,7 +364,7 @@ def encode_choices(y, lengths, *, blank=False):
         ones = np.ones(len(rows), np.int8)
         choices = sparse.csr_array((ones, (rows, columns)), shape)
         choices.sort_indices()
-    _refuse_padding(encoder.classes_, codes, known, lengths)
+    _refuse_padding(encoder.classes_, codes, known, lengths, what)
     return encoder.classes_, codes, known, choices
 
 
@@ -386,7 +391,7 @@ def _encode_packed(y, lengths, blank):
     return encoder.classes_, codes, known
 
 
-def _refuse_padding(classes, codes, known, lengths):
+def _refuse_padding(classes, codes, known, lengths, what="sequence"):
     """Raise an error for -100, which other frameworks ignore, beside 0, 1, ..."""
     if len(classes) < 2 or classes.dtype.kind not in "if":
         return
@@ -398,7 +403,7 @@ def _refuse_padding(classes, codes, known, lengths):
     k = int(np.argmax(is_padding))
     i = _sequence_of(k, lengths)
     raise ValueError(
-        f"y[{i}] has the label {PADDING} at position {k - int(np.sum(lengths[:i]))}, "
+        f"y[{i}] has the label {PADDING} at {_place(k, lengths, what)}, "
         "which other frameworks ignore and which would be a label here: use None for "
         "missing labels, or cut the padding off"
     )
@@ -487,6 +492,12 @@ def shown(value):
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(map(shown, value))
     return value
+
+
+def _place(k, lengths, what):
+    """What errors call the place of the k-th of all labels in its example."""
+    before = int(np.sum(lengths[: _sequence_of(k, lengths)]))
+    return f"{_PLACES[what][:-1]} {k - before}"
 
 
 def _sequence_of(position, lengths):

@@ -115,6 +115,18 @@ def test_gradient(form):
         assert slope == pytest.approx(gradient[k], rel=1e-5, abs=1e-8)
 
 
+def test_what_was_observed_as_a_whole_is_not_completed():
+    X, y = sentences(12)
+    y = tags_of(X, y)
+    y[1::2] = vague(y)[1::2]
+    model = SegmentModel(max_length=3)
+    bound = model._bind(model._read(X, y, None, None))
+    w = np.random.RandomState(0).normal(size=bound.n_weights)
+    completed = model._shown_all(None, bound.completion.complete(w), bound.starts)
+    for known, row in zip(y, completed, strict=True):
+        assert all(map(allows, known, row))
+
+
 LOSSES = ["hinge", "log", "smoothed_hinge"]
 
 
@@ -169,7 +181,8 @@ def test_hinge_agrees_with_what_is_known():
     fitted = SegmentCRF(1e-4, max_length=3, random_state=0).fit(X, rows)
     found = fitted.predict(X)
     agree = [all(map(allows, row, tags)) for row, tags in zip(rows, found, strict=True)]
-    assert np.mean(agree) > 0.8
+    # two in three where all tags are known
+    assert np.mean(agree) > 0.7
     assert fitted.dual_gap_ == np.inf
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.constraints import SparseMask
 from sksstruct.models.chain.data import rows_of
+from sksstruct.models.protocols.decoding import best_labelings
 from sksstruct.models.protocols.trainable import Trainable
 from sksstruct.models.roles import factor_model
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.parallel import run_in_chunks
 
 
 class IncompleteChain(Trainable):
@@ -110,8 +110,6 @@ class IncompleteChain(Trainable):
             listed = data.choices.tocoo()
             forbidden[np.unique(listed.row)] = 1
             forbidden[listed.row, listed.col] = 0
-        labels = np.empty_like(data.labels)
-        scores = np.empty(len(data.packed))
         if isinstance(layout, RoundFactors):
             chain = layout.prediction(data.packed, weights, forbidden)
         elif isinstance(self.mask, SparseMask):
@@ -128,12 +126,8 @@ class IncompleteChain(Trainable):
                 forbidden_labels=forbidden,
                 feature_scale=self.segments.feature_scale,
             )
-
-        def decode(start, stop):
-            workspace = chain.workspace(weights, training=False)
-            chain.predict(workspace, start, stop, labels, scores)
-
-        run_in_chunks(decode, len(data.packed), n_jobs)
+        offsets = data.packed.offsets
+        labels, scores = best_labelings(chain, weights, offsets, n_jobs)
         if not (scores > -np.inf).all():
             i = data.numbers[np.flatnonzero(scores == -np.inf)[0]]
             raise ValueError(

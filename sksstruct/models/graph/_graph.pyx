@@ -139,6 +139,8 @@ cdef class GraphKernel(Structure):
     cdef int decode(self, Potentials* at, OracleMemory own, Py_ssize_t i,
                     int32_t* y) except -1 nogil:
         cdef FlatForest forest
+        if not self.labeled:
+            self.forbid_others(at, i)
         if not self.forest:
             return Structure.decode(self, at, own, i, y)
         forest = self._forest(at, i)

@@ -24,6 +24,13 @@ from sksstruct.models.graph.inputs import (
     total_weight,
     with_nodes,
 )
+from sksstruct.models.graph.partial import (
+    NodeLabels,
+    compared,
+    known_parts,
+    observed_graphs,
+    scored,
+)
 from sksstruct.models.graph.structure import Graphs, edge_columns
 from sksstruct.models.normalization import TEXTS, divisor, size_alpha
 from sksstruct.models.tables._table import BoundTable
@@ -42,6 +49,12 @@ class GraphModel(CompiledModel):
     (n_edges, n_edge_features); features may be CSR. A `Graph` may also have weights of
     its nodes, and a shape. An output is the list of the labels of the nodes, or, if
     the graph has a shape, an array of this shape.
+
+    In training, a label may be None where it is not known, or a set of labels of which
+    one is right; every graph needs at least one that is not None. With ``loss="log"``,
+    training maximizes the likelihood of what is known. The hinge losses complete the
+    labels with the best ones that agree, and train again. Nodes with None or a set have
+    no loss. Neither problem is convex, so ``dual_gap_`` is infinite.
 
     Parameters
     ----------
@@ -185,22 +198,30 @@ class GraphModel(CompiledModel):
                     f"X has graphs of {sorted(sizes, key=str)} {name} features"
                 )
         sizes = np.array([x.node_features.shape[0] for x in X])
-        if len(y) == len(X):
-            pairs = enumerate(zip(X, y, strict=True))
-            y = [labels_of(x, z, f"y[{i}]") for i, (x, z) in pairs]
-        flat = check_labels(y, sizes, what="graph")
-        encoder = LabelEncoder.from_labels(flat)
-        self.classes_ = encoder.classes_
-        labels = encoder.encode(flat)
+        labels = NodeLabels.read(X, y)
+        self.classes_ = labels.classes
         self.n_features_ = X[0].node_features.shape[1]
         self.n_edges_ = edge_sizes.pop()
+        y = labels.by_graph()
+        X = observed_graphs(X, y)
         weights = np.repeat(weight, sizes) * _node_weights(X)
-        counts = np.bincount(labels, weights=weights)
+        counts = np.bincount(labels.codes, weights, len(self.classes_))
         self._counts_ = dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
         self._cycles_ = self._find_cycle(X)
-        self.mean_size_ = float(np.average(list(map(total_weight, X)), weights=weight))
+        mean_size = float(np.average(list(map(total_weight, X)), weights=weight))
+        # of sets alone nothing has a weight
+        self.mean_size_ = mean_size or 1.0
         self.mean_nodes_ = float(np.average(sizes, weights=weight))
-        return np.split(labels, np.cumsum(sizes)[:-1])
+        return y
+
+    def _outputs(self, X, y):
+        return NodeLabels.read(X, y).with_classes(self.classes_).by_graph()
+
+    def _bind_partial(self, X, y, weight, known):
+        return super()._bind_partial(observed_graphs(X, y), y, weight, known)
+
+    def _known_parts(self, X, y, weight):
+        return known_parts(X, y, weight)
 
     def _learn_from(self, X, y, weight):
         X, y = super()._learn_from(X, y, weight)
@@ -289,7 +310,7 @@ class GraphModel(CompiledModel):
             self, self.mean_nodes_, self.normalize_, self.loss_normalization is None
         )
 
-    def _bound(self, X, y_true, example_weights, nodes=None):
+    def _bound(self, X, y_true, example_weights, nodes=None, known=None):
         offsets = self._offsets(X)
         sizes = np.diff(offsets)
         first = np.concatenate([[0], np.cumsum([len(x.edges) for x in X])])
@@ -297,6 +318,8 @@ class GraphModel(CompiledModel):
         if y_true is not None:
             y_true = np.concatenate(y_true).astype(np.int32)
             total = np.array(list(map(total_weight, X)))
+            # graphs without a known label have no loss, whatever it is divided by
+            total[total == 0.0] = 1.0
             costs = (
                 self.costs_[y_true]
                 * _node_weights(X)
@@ -323,6 +346,7 @@ class GraphModel(CompiledModel):
             potts=self.pairwise == "potts",
             shared=rows is None,
             forest=self.inference_ == "tree",
+            known=known,
         )
         model = BoundTable(blocks, structure, example_weights, names)
         model.oracle_bounds = self.bounds()
@@ -378,7 +402,8 @@ class GraphModel(CompiledModel):
         Parameters
         ----------
         y, y_hat : list or array
-            Labels.
+            Labels. Those of y may be None, or sets, as in training: what is not known
+            has no loss.
         node_weights : array-like of shape (n_nodes,), default=None
             Those of the graph; None: 1.
 
@@ -387,14 +412,13 @@ class GraphModel(CompiledModel):
         loss : float
             Not negative.
         """
-        y, y_hat = in_a_row(y), in_a_row(y_hat)
-        if len(y) != len(y_hat):
-            raise ValueError(f"expected {len(y)} labels, got {len(y_hat)}")
+        y_hat = in_a_row(y_hat)
+        y, node_weights = compared(in_a_row(y), y_hat, node_weights)
         cost = dict(zip(self.classes_.tolist(), self.costs_.tolist(), strict=True))
         weights, size = itertools.repeat(1.0, len(y)), len(y)
         if node_weights is not None:
             weights = np.asarray(node_weights, dtype=np.float64).tolist()
-            size = sum(weights)
+            size = sum(weights) or 1.0
         missed = [
             cost.get(plain(a), 1.0) * weight
             for a, b, weight in zip(y, y_hat, weights, strict=True)
@@ -404,6 +428,10 @@ class GraphModel(CompiledModel):
 
     def _loss_at(self, x, y, y_hat):
         return self.loss(y, y_hat, Graph(*x).node_weights)
+
+    def _score(self, X, y, predicted, sample_weight=None):
+        y, sample_weight = scored(y, sample_weight)
+        return super()._score(X, y, predicted, sample_weight)
 
     def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")

@@ -121,7 +121,8 @@ class BoundRelaxedGraph(BoundPython):
 
     @property
     def oracles(self):
-        return (*super().oracles, "factors")
+        own = (*super().oracles, "factors")
+        return own if self.completion is None else ("completion", *own)
 
 
 def relaxed_factors(model):

@@ -18,20 +18,26 @@ from sksstruct.models.graph.inputs import (
     Graph,
     check_graph,
     in_a_row,
-    labels_of,
     plain,
     shaped,
     total_weight,
     with_nodes,
 )
 from sksstruct.models.graph.labeled import BoundRelaxedGraph
+from sksstruct.models.graph.partial import (
+    NodeLabels,
+    compared,
+    observed_graphs,
+    scored,
+)
+from sksstruct.models.graph.relaxed_completion import RelaxedCompletion
 from sksstruct.models.normalization import TEXTS, divisor, size_alpha
 from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.structured import StructuredModel
+from sksstruct.models.tables.completion import known_of
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Constrained
 from sksstruct.utils.progress import Status
-from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
 @fill_doc(TEXTS)
@@ -49,6 +55,9 @@ class RelaxedGraphModel(Constrained, StructuredModel):
     over a whole graph. The oracle of the other solvers is a Python function that solves
     a linear program if message passing does not find the maximum. For trees, and for
     two labels that attract each other, use `GraphModel`.
+
+    As with `GraphModel`, labels of y may be None, or sets. They are completed by
+    predictions, which `solver` finds. Every graph needs a node with a single label.
 
     Parameters
     ----------
@@ -149,12 +158,10 @@ class RelaxedGraphModel(Constrained, StructuredModel):
                     f"X[{i}] has cliques of the orders {some}, X[0] of {orders[0]}; "
                     "arrays may be empty"
                 )
-        self.mean_size_ = float(np.mean(list(map(total_weight, parts))))
-        pairs = enumerate(zip(parts, Y, strict=True))
-        rows = [labels_of(part, y, f"y[{i}]") for i, (part, y) in pairs]
-        sizes = [len(part.node_features) for part in parts]
-        flat = check_labels(rows, sizes, what="graph")
-        self.classes_ = LabelEncoder.from_labels(flat).classes_
+        labels = NodeLabels.read(parts, Y)
+        self.classes_ = labels.classes
+        weighed = observed_graphs(parts, labels.by_graph())
+        self.mean_size_ = float(np.mean(list(map(total_weight, weighed))))
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has 1 label, {self.classes_.tolist()[0]!r:.80}: training needs 2"
@@ -175,9 +182,14 @@ class RelaxedGraphModel(Constrained, StructuredModel):
 
     def _learn_from(self, X, y, weight):
         self.prepare(X, y)
-        sizes = [total_weight(self._parts(x)) for x in X]
+        parts = [self._parts(x) for x in X]
+        weighed = observed_graphs(parts, NodeLabels.read(parts, y).by_graph())
+        sizes = list(map(total_weight, weighed))
         self.mean_size_ = float(np.average(sizes, weights=weight))
-        graphs = [Graph(*x)._replace(node_features=self._parts(x)[0]) for x in X]
+        graphs = [
+            Graph(*x)._replace(node_features=part.node_features)
+            for x, part in zip(X, parts, strict=True)
+        ]
         n_nodes = [len(x.node_features) for x in graphs]
         self.mean_nodes_ = float(np.average(n_nodes, weights=weight))
         if not self.follows_scale:
@@ -201,7 +213,15 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         return weights
 
     def _bind(self, examples):
-        return BoundRelaxedGraph(self, *examples)
+        X, y, weight = examples
+        parts = [self._parts(x) for x in X]
+        labels = NodeLabels.read(parts, y).with_classes(self.classes_).by_graph()
+        if known_of(labels) is None:
+            return BoundRelaxedGraph(self, X, y, weight)
+        completion = RelaxedCompletion(self, parts, labels, weight)
+        model = completion.model
+        model.completion = completion
+        return model
 
     def _blocks(self, w):
         """Views of the weights of nodes, biases or None, and weights of edges."""
@@ -335,7 +355,8 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         Parameters
         ----------
         y, y_hat : list, array or dict
-            Labels, or marginals of fractional ones.
+            Labels, or marginals of fractional ones. Labels of y may be None, or sets,
+            as in training: what is not known has no loss.
         node_weights : array-like of shape (n_nodes,), default=None
             Those of the graph; None: 1.
 
@@ -344,6 +365,9 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         loss : float
             Not negative.
         """
+        if not isinstance(y, dict) and not isinstance(y_hat, dict):
+            y_hat = in_a_row(y_hat)
+            y, node_weights = compared(in_a_row(y), y_hat, node_weights)
         y_true, found = self._marginals(y), self._marginals(y_hat)
         if len(y_true) != len(found):
             raise ValueError(f"expected {len(y_true)} labels, got {len(found)}")
@@ -354,12 +378,16 @@ class RelaxedGraphModel(Constrained, StructuredModel):
     def _loss_at(self, x, y, y_hat):
         return self.loss(y, y_hat, Graph(*x).node_weights)
 
+    def _score(self, X, y, predicted, sample_weight=None):
+        y, sample_weight = scored(y, sample_weight)
+        return super()._score(X, y, predicted, sample_weight)
+
     def _weights(self, n_nodes, node_weights):
         """Weights of the nodes, and what their sum is divided by."""
         if node_weights is None:
             node_weights = np.ones(n_nodes)
         weights = np.asarray(node_weights, dtype=np.float64)
-        size = weights.sum()
+        size = weights.sum() or 1.0
         return weights, divisor(self.loss_normalization, size, self.mean_size_)
 
     def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
@@ -388,9 +416,13 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         return {**answer, "cliques": counts}
 
     def decode(self, x: Any, w: np.ndarray) -> Any:
+        return self._answer(x, self._best(x, w))
+
+    def _best(self, x, w, allowed=True):
+        """Numbers of the best labels, of those that nodes may have."""
         solver = resolve_map_solver(self.solver)
-        result = solver.solve(self._graph(x, w), random_state=0)
-        return self._answer(x, result.labeling)
+        extra = np.where(allowed, 0.0, -np.inf)
+        return solver.solve(self._graph(x, w, extra), random_state=0).labeling
 
     def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
         """The k outputs with the highest scores.

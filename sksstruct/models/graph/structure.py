@@ -34,6 +34,8 @@ class Graphs(GraphKernel):
     potts, shared, forest : bool
         Whether scores of pairs depend on agreement only; whether the edges of a graph
         share one row of scores; whether all graphs are forests.
+    known : list of ndarray of shape (n_nodes, ld), uint8, or None, default=None
+        Labels that the nodes of each graph may have, as of `set_known`.
 
     Attributes
     ----------
@@ -53,6 +55,7 @@ class Graphs(GraphKernel):
         potts,
         shared,
         forest,
+        known=None,
     ):
         self.edges = np.ascontiguousarray(edges, dtype=np.intp).reshape(-1, 2)
         self.first_edge = np.ascontiguousarray(first_edge, dtype=np.intp)
@@ -70,6 +73,7 @@ class Graphs(GraphKernel):
             orders=np.empty((3, self.starts[-1]), dtype=np.intp) if forest else None,
         )
         super().__init__(arrays)
+        self.set_known(known, self.ld)
         # what labelings mean: exported duals are those of the same graphs
         self.meaning.extend([self.edges, self.first_edge, potts, shared])
         if forest:

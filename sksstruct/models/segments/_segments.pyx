@@ -16,7 +16,7 @@ others.
 cimport cython
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int8_t, int32_t, uint8_t
+from libc.stdint cimport int8_t, int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.segments._segments cimport (
@@ -30,7 +30,7 @@ from sksstruct.inference.segments._topk cimport best_segmentations, topk_scratch
 from sksstruct.models.tables._structure cimport OracleMemory, Potentials, Structure
 from sksstruct.utils._memory cimport reserve
 from sksstruct.utils._pointers cimport (
-    const_doubles, const_int8s, const_int32s, const_intps, const_uint8s, doubles,
+    const_doubles, const_int8s, const_int32s, const_intps, doubles,
 )
 
 from sksstruct.utils._layout import aligned_zeros
@@ -80,9 +80,6 @@ cdef class SegmentSequences(Structure):
     cdef const int32_t* _first_span
     cdef const int32_t* _span_start
     cdef const Py_ssize_t* _spans_of
-    # where what is known of an example begins; -1: nothing is
-    cdef const Py_ssize_t* _known_at
-    cdef const uint8_t* _known
 
     def __init__(self, sizes, y_true, max_keys, arrays):
         cdef Segments one
@@ -105,9 +102,7 @@ cdef class SegmentSequences(Structure):
             self._first_span = const_int32s(first_span)
             self._span_start = const_int32s(span_start)
             self._spans_of = const_intps(spans_of)
-        self._known_at, self._known = (
-            const_intps(arrays.known_at), const_uint8s(arrays.known))
-        self.partial, self.meaning = arrays.partial, arrays.meaning
+        self.meaning = arrays.meaning
         # after the masked copies the memory of any sequence: the longest one need not
         # be the one for which most is kept
         for size in arrays.lengths:
@@ -143,7 +138,7 @@ cdef class SegmentSequences(Structure):
         cdef double* transitions = at.memory + out.max_length * self.ld
         cdef Py_ssize_t k
         if not self.labeled:
-            self._forbid_others(at, i)
+            self.forbid_others(at, i)
         for k in range(out.max_length * self.ld):
             at.memory[k] = lengths[k] + self._forbidden[k]
         out.nodes, out.lengths, out.transitions = at.theta, at.memory, at.shared
@@ -160,15 +155,6 @@ cdef class SegmentSequences(Structure):
             out.first_span = &self._first_span[self._starts[i] + i]
             out.span_start = &self._span_start[self._spans_of[i]]
         return out
-
-    cdef void _forbid_others(self, Potentials* at, Py_ssize_t i) noexcept nogil:
-        """Forbid what does not agree with what is known of an example."""
-        cdef Py_ssize_t step = self.n_roles * self.ld, first = self._known_at[i], t, k
-        # in place: potentials are formed again for each call
-        for t in range(self._sizes[i] if first >= 0 else 0):
-            for k in range(step):
-                if not self._known[(first + t) * step + k]:
-                    at.theta[t * step + k] = -INFINITY
 
     # ---- labelings ----
 
@@ -329,11 +315,6 @@ cdef class SegmentSequences(Structure):
         memset(means, 0, at.size * sizeof(double))
         value[0] = at.constant + mu * sum_segmentations(&sums, 1.0, &counts)
         return 0
-
-    cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
-                             double* means, double* value) except -1 nogil:
-        self._forbid_others(at, i)
-        return self.expect(at, i, mu, means, value)
 
     cdef SegmentMeans _means(self, const Segments* segments, Py_ssize_t i,
                              double* means) noexcept nogil:

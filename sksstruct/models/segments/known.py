@@ -6,7 +6,6 @@ is known may be in any segment, also in one that is known elsewhere.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from sksstruct.models.segments.forms import (
     SINGLE,
     ordered,
 )
+from sksstruct.models.tables.completion import Partial
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._spans import SpanLabels
 from sksstruct.utils.labels import is_list
@@ -65,22 +65,6 @@ def allowed_nodes(model, X, known):
                     rows[t] = _row_of(model, label, name)
         out.append(rows.reshape(size, -1))
     return out
-
-
-@dataclass
-class Partial:
-    """A labeling of which only a part was observed.
-
-    Parameters
-    ----------
-    number : int
-        Number of the sequence in errors.
-    allowed : ndarray of shape (n_positions, n_roles * ld), uint8
-        Roles and labels that positions may have.
-    """
-
-    number: int
-    allowed: np.ndarray
 
 
 def partial_labelings(model, outputs):

@@ -25,12 +25,11 @@ from sksstruct.models.segments.forms import (
     scheme_of,
 )
 from sksstruct.models.segments.inputs import SegmentInputs
-from sksstruct.models.segments.known import Partial, allowed_nodes, partial_labelings
+from sksstruct.models.segments.known import allowed_nodes, partial_labelings
 from sksstruct.models.segments.sequences import segment_sequences
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2
 from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
-from sksstruct.models.tables.completion import TableCompletion
 from sksstruct.utils._files import cut
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Count
@@ -482,25 +481,10 @@ class SegmentModel(CompiledModel):
         shape = n_rows, int(place(self.longest_.max()))
         return sparse.csr_array((np.ones(n_rows), places, np.arange(n_rows + 1)), shape)
 
-    def _bind(self, examples):
-        X, y, weight = examples
-        known = [each.allowed if isinstance(each, Partial) else None for each in y]
-        if all(each is None for each in known):
-            return super()._bind(examples)
-        if self._score_function is not None:
-            raise ValueError("score_function needs every label of y to be known")
-        free = self._bound(X, None, None, known=known)
-        labelings = _agreeing(free, y)
-
-        def bind(flat):
-            return self._bound(X, np.split(flat, free.starts[1:-1]), weight)
-
-        def bind_parts():
-            return self._bound(X, labelings, weight, known=known)
-
-        model = bind_parts()
-        model.completion = TableCompletion(model, free, bind, bind_parts)
-        return model
+    _disagreement = (
+        "no segmentation agrees with what is known of it and with the lengths that "
+        "labels may have, min_length and max_length"
+    )
 
     def _bound(self, X, y_true, example_weights, rows=None, known=None):
         # one input, as methods of any model take it
@@ -750,23 +734,6 @@ class SegmentModel(CompiledModel):
 
     def _smallest(self):
         return SegmentInputs.read([np.zeros((1, self.n_features_))])
-
-
-def _agreeing(free, y):
-    """A labeling that agrees with each output; an error where there is none."""
-    workspace, out = free.workspace(np.zeros(free.n_weights), training=False), []
-    for i, each in enumerate(y):
-        if not isinstance(each, Partial):
-            out.append(each)
-            continue
-        try:
-            out.append(free.labeling(workspace, i)[0])
-        except ValueError:
-            raise ValueError(
-                f"y[{each.number}]: no segmentation agrees with what is known of it "
-                "and with the lengths that labels may have, min_length and max_length"
-            ) from None
-    return out
 
 
 def _at(numbers, values, blank):

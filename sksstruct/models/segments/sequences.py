@@ -62,10 +62,6 @@ def segment_sequences(
     longest = np.zeros(ld, dtype=np.int32)
     lengths = np.arange(1, len(allowed) + 1)[:, None]
     longest[:n_labels] = (allowed * lengths).max(axis=0)
-    known = [None] * len(sizes) if known is None else known
-    n_known = np.array(
-        [0 if rows is None else len(rows) for rows in known], dtype=np.intp
-    )
     arrays = SimpleNamespace(
         n_labels=n_labels,
         ld=ld,
@@ -78,13 +74,8 @@ def segment_sequences(
         spans=spans,
         most_spans=0 if spans is None else int(np.diff(spans[2]).max()),
         lengths=np.unique(sizes).tolist(),
-        # what is known of some examples, in one array
-        known_at=np.where(n_known > 0, np.cumsum(n_known) - n_known, -1),
-        known=np.concatenate(
-            [rows.ravel() for rows in known if rows is not None]
-            or [np.empty(0, dtype=np.uint8)]
-        ),
-        partial=n_known > 0 if n_known.any() and y_true is not None else None,
         meaning=[allowed, with_roles, repeats, *(() if spans is None else spans)],
     )
-    return SegmentSequences(sizes, y_true, max_keys, arrays)
+    structure = SegmentSequences(sizes, y_true, max_keys, arrays)
+    structure.set_known(known, arrays.n_roles * ld)
+    return structure

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
 
 cdef struct Potentials:
@@ -36,6 +36,12 @@ cdef class Structure:
     # the same arrays, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const int32_t[::1] _y_true
+    # What is known of labelings: entries that a row of the tables may have, `_known_step`
+    # for each part of a labeling. Where those of an example begin, or -1; NULL: nothing.
+    cdef object _known_arrays
+    cdef const Py_ssize_t* _known_at
+    cdef const uint8_t* _known
+    cdef Py_ssize_t _known_step
 
     # labelings
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil
@@ -55,6 +61,7 @@ cdef class Structure:
                     double* value) except -1 nogil
     cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
                              double* means, double* value) except -1 nogil
+    cdef void forbid_others(self, Potentials* at, Py_ssize_t i) noexcept nogil
     # weights that are potentials themselves
     cdef Py_ssize_t other_keys(self, Py_ssize_t i) noexcept nogil
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,

@@ -16,11 +16,13 @@ tables, and a few weights of their own, `others`, which are the same for all exa
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._pointers cimport const_intps, const_uint8s
 
 
 cdef array_of(Py_ssize_t size, double* values):
@@ -209,7 +211,47 @@ cdef class Structure:
     # examples that are `partial`; the tables may be changed.
     cdef int expect_observed(self, Potentials* at, Py_ssize_t i, double mu,
                              double* means, double* value) except -1 nogil:
-        raise NotImplementedError
+        self.forbid_others(at, i)
+        return self.expect(at, i, mu, means, value)
+
+    # ---- what is known of labelings ----
+
+    def set_known(self, known, Py_ssize_t step):
+        """Set what is known of labelings, whose parts have the first rows of the tables.
+
+        In prediction `decode` finds no other labelings. In training it is what was
+        observed of an example that is `partial`.
+
+        Parameters
+        ----------
+        known : list of ndarray of shape (size, step), uint8, or None
+            Whether each part of a labeling may have an entry of its row; None in the
+            list, or for it: all.
+        step : int
+            Number of entries of a row.
+        """
+        known = [None] * self.n_examples if known is None else known
+        counts = np.array([0 if rows is None else len(rows) for rows in known])
+        if not counts.any():
+            return
+        at = np.where(counts > 0, np.cumsum(counts) - counts, -1).astype(np.intp)
+        rows = np.concatenate([rows.ravel() for rows in known if rows is not None])
+        self._known_arrays, self._known_step = (at, rows), step
+        self._known_at, self._known = const_intps(at), const_uint8s(rows)
+        if self.labeled:
+            self.partial = counts > 0
+
+    cdef void forbid_others(self, Potentials* at, Py_ssize_t i) noexcept nogil:
+        """Forbid what does not agree with what is known of an example."""
+        cdef const uint8_t* known
+        cdef Py_ssize_t k
+        if self._known_at == NULL or self._known_at[i] < 0:
+            return
+        known = self._known + self._known_at[i] * self._known_step
+        # in place: potentials are formed again for each call
+        for k in range(self._sizes[i] * self._known_step):
+            if not known[k]:
+                at.theta[k] = -INFINITY
 
     # ---- weights that are potentials themselves ----
 

@@ -1,0 +1,200 @@
+"""Graphs some of whose labels were not observed: None, or a set of labels, at a node.
+
+Nodes without a single label have no loss, as if they had no weight.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.models.graph.inputs import in_a_row, labels_of
+from sksstruct.models.structured import as_list
+from sksstruct.models.tables.completion import Partial
+from sksstruct.utils._layout import padded_length
+from sksstruct.utils.observed import check_any_known, observed
+from sksstruct.utils.validation import (
+    LabelEncoder,
+    check_labels,
+    check_weight,
+    encode_choices,
+)
+
+
+@dataclass
+class NodeLabels:
+    """Labels of the nodes of many graphs, one after the other.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_graphs,)
+        Numbers of nodes.
+    classes, codes, known, choices : objects
+        As of `encode_choices`.
+    """
+
+    sizes: np.ndarray
+    classes: np.ndarray
+    codes: np.ndarray
+    known: np.ndarray | None
+    choices: Any
+
+    @classmethod
+    def read(cls, X, y):
+        """Check the labels of checked graphs."""
+        sizes = np.array([x.node_features.shape[0] for x in X])
+        if len(y) == len(X):
+            pairs = enumerate(zip(X, y, strict=True))
+            y = [labels_of(x, z, f"y[{i}]") for i, (x, z) in pairs]
+        return cls(sizes, *encode_choices(y, sizes, what="graph"))
+
+    def with_classes(self, classes):
+        """The same labels as numbers of other classes, of which these are some."""
+        numbers = LabelEncoder(classes).encode(self.classes.tolist())
+        choices = self.choices
+        if choices is not None:
+            parts = choices.data, numbers[choices.indices], choices.indptr
+            choices = sparse.csr_array(parts, (len(self.codes), len(classes)))
+        codes = numbers[self.codes]
+        return replace(self, classes=classes, codes=codes, choices=choices)
+
+    def by_graph(self):
+        """Numbers of the labels of each graph, or a `Partial`."""
+        ends = np.cumsum(self.sizes)[:-1]
+        rows = np.split(self.codes, ends)
+        if self.known is None:
+            return rows
+        n_labels = len(self.classes)
+        shape = len(self.codes), padded_length(n_labels)
+        allowed = np.zeros(shape, dtype=np.uint8)
+        allowed[:, :n_labels] = 1
+        certain = np.flatnonzero(self.known)
+        allowed[certain] = 0
+        allowed[certain, self.codes[certain]] = 1
+        if self.choices is not None:
+            listed = self.choices.tocoo()
+            allowed[np.unique(listed.row)] = 0
+            allowed[listed.row, listed.col] = 1
+        parts, known = np.split(allowed, ends), np.split(self.known, ends)
+        return [
+            row if some.all() else Partial(i, part)
+            for i, (row, part, some) in enumerate(zip(rows, parts, known, strict=True))
+        ]
+
+
+def is_certain(partial):
+    """Whether nodes have a single label."""
+    return partial.allowed.sum(axis=1) == 1
+
+
+def observed_graphs(X, y):
+    """Graphs whose nodes have no weight where their label was not observed."""
+    out = list(X)
+    for i, each in enumerate(y):
+        if isinstance(each, Partial):
+            weights = is_certain(each).astype(np.float64)
+            if X[i].node_weights is not None:
+                weights *= X[i].node_weights
+            out[i] = X[i]._replace(node_weights=weights)
+    return out
+
+
+def known_parts(X, y, weight):
+    """The parts of graphs whose labels were observed, as graphs of their own.
+
+    Parameters
+    ----------
+    X : list of Graph
+        Checked graphs.
+    y : list of ndarray or Partial
+        Their labels.
+    weight : ndarray of shape (n_graphs,)
+        The p_i.
+
+    Returns
+    -------
+    X, y, weight : objects
+        Of the graphs in which a label was observed.
+
+    Raises
+    ------
+    ValueError
+        If none was.
+    """
+    parts, labels, kept = [], [], []
+    for i, (x, each) in enumerate(zip(X, y, strict=True)):
+        if isinstance(each, Partial):
+            nodes = np.flatnonzero(is_certain(each))
+            if not len(nodes):
+                continue
+            x, each = induced(x, nodes), each.allowed[nodes].argmax(axis=1)
+        parts.append(x)
+        labels.append(each)
+        kept.append(i)
+    if not kept:
+        raise ValueError(
+            "y has no node with a single label: the hinge losses need some to begin "
+            "with, except on trees and forests"
+        )
+    return parts, labels, weight[kept] / weight[kept].sum()
+
+
+def induced(x, nodes):
+    """The graph of some nodes of a checked graph, with what joins only these."""
+    places = np.full(x.node_features.shape[0], -1, dtype=np.intp)
+    places[nodes] = np.arange(len(nodes))
+    edges = places[x.edges]
+    inside = (edges >= 0).all(axis=1)
+    cliques = x.cliques
+    if cliques is not None:
+        rows = [places[each] for each in cliques]
+        cliques = [each[(each >= 0).all(axis=1)] for each in rows]
+    return x._replace(
+        node_features=x.node_features[nodes],
+        edges=edges[inside],
+        edge_features=None if x.edge_features is None else x.edge_features[inside],
+        node_weights=None if x.node_weights is None else x.node_weights[nodes],
+        shape=None,
+        cliques=cliques,
+    )
+
+
+# ---- scores of what was observed in part ----
+
+
+def compared(y, y_hat, node_weights):
+    """Labels to compare predictions with, and weights that leave out what is not known.
+
+    Parameters
+    ----------
+    y, y_hat : list
+        Observed and predicted labels.
+    node_weights : array-like of shape (n_nodes,) or None
+        Weights of the nodes.
+
+    Returns
+    -------
+    y : list
+        Labels, as of `observed`.
+    node_weights : array-like of shape (n_nodes,) or None
+        Zero where a label is None.
+    """
+    if len(y) != len(y_hat):
+        raise ValueError(f"expected {len(y)} labels, got {len(y_hat)}")
+    flat = check_labels([y], [len(y)], unknown=True, sets=True, what="graph")
+    y, known = observed(flat, y_hat)
+    if not known.all():
+        weights = np.ones(len(y)) if node_weights is None else np.asarray(node_weights)
+        node_weights = weights * known
+    return y, node_weights
+
+
+def scored(y, sample_weight):
+    """Outputs in a list, and weights that leave out those of which nothing is known."""
+    y = as_list("y", y)
+    said = [any(label is not None for label in in_a_row(each)) for each in y]
+    if all(said):
+        return y, sample_weight
+    check_any_known(said, "y")
+    return y, check_weight(sample_weight, len(y)) * said
