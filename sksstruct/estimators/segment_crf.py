@@ -40,6 +40,7 @@ _OF_THE_MODEL = (
     "length_features",
     "roles",
     "loss_unit",
+    "class_weight",
     "loss_normalization",
     "fit_intercept",
 )
@@ -174,8 +175,8 @@ class SegmentCRF(
     likelihood. Neither is convex, and `dual_gap_` is infinite. Lists of segments have
     no missing labels.
 
-    ``loss="log"`` has no cost of errors: `loss_unit` and
-    `loss_normalization` have no effect.
+    ``loss="log"`` has no cost of errors: `loss_unit` and `loss_normalization` have no
+    effect, and `class_weight` is an error.
 
     Labels of positions are the same for more than one labeling if `max_length` is a
     number, as a run may be cut in several ways; `predict_topk` has each of them.
@@ -208,6 +209,7 @@ class SegmentCRF(
     length_features: Count | Literal["auto"] = "auto"
     roles: bool | Literal["auto"] = "auto"
     loss_unit: Literal["position", "segment"] = "position"
+    class_weight: dict | Literal["balanced"] | None = None
     loss_normalization: Literal["mean", "example"] | None = "mean"
     fit_intercept: bool = True
     solver: AnySolver = "auto"

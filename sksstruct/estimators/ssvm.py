@@ -114,8 +114,8 @@ class SSVMClassifier(
     %(max_seconds)s
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn. Only for multiclass
-        models; `sksstruct.models.GraphModel` has a parameter of this name, and the
-        nodes of a `sksstruct.models.Graph` have weights.
+        models; models of graphs and `sksstruct.models.SegmentModel` have a parameter of
+        this name, and the nodes of a `sksstruct.models.Graph` have weights.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit. It starts from the dual
         variables if the solver supports this and the data have the same number of

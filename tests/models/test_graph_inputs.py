@@ -406,7 +406,7 @@ def test_class_weight_leads_to_what_models_of_graphs_have():
     X, y = [(np.eye(2), [(0, 1)])], [["a", "b"]]
     for model, match in (
         (GraphModel(), r"GraphModel\(class_weight=...\)"),
-        (RelaxedGraphModel(), r"Graph\(..., node_weights=...\)"),
+        (RelaxedGraphModel(), r"RelaxedGraphModel\(class_weight=...\)"),
     ):
         with pytest.raises(ValueError, match=match):
             SSVMClassifier(model, class_weight="balanced").fit(X, y)

@@ -22,6 +22,7 @@ from sksstruct.models.graph.inputs import (
     shaped,
     stack,
     total_weight,
+    weights_of_nodes,
     with_nodes,
 )
 from sksstruct.models.graph.partial import (
@@ -204,8 +205,7 @@ class GraphModel(CompiledModel):
         self.n_edges_ = edge_sizes.pop()
         y = labels.by_graph()
         X = observed_graphs(X, y)
-        weights = np.repeat(weight, sizes) * _node_weights(X)
-        counts = np.bincount(labels.codes, weights, len(self.classes_))
+        counts = labels.counts(X, weight)
         self._counts_ = dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
         self._cycles_ = self._find_cycle(X)
         mean_size = float(np.average(list(map(total_weight, X)), weights=weight))
@@ -322,7 +322,7 @@ class GraphModel(CompiledModel):
             total[total == 0.0] = 1.0
             costs = (
                 self.costs_[y_true]
-                * _node_weights(X)
+                * weights_of_nodes(X)
                 / divisor(
                     self.loss_normalization, np.repeat(total, sizes), self.mean_size_
                 )
@@ -443,15 +443,3 @@ class GraphModel(CompiledModel):
         nodes, edges = np.zeros((1, self.n_features_)), np.zeros((0, 2), dtype=np.intp)
         rows = None if self.n_edges_ is None else np.zeros((0, self.n_edges_))
         return Graph(nodes, edges, rows)
-
-
-def _node_weights(X):
-    """Weights of the nodes of all graphs, in a row."""
-    return np.concatenate(
-        [
-            np.ones(x.node_features.shape[0])
-            if x.node_weights is None
-            else x.node_weights
-            for x in X
-        ]
-    )

@@ -214,6 +214,18 @@ def total_weight(graph):
     return float(graph.node_weights.sum())
 
 
+def weights_of_nodes(graphs):
+    """Weights of the nodes of all graphs, in a row."""
+    return np.concatenate(
+        [
+            np.ones(x.node_features.shape[0])
+            if x.node_weights is None
+            else x.node_weights
+            for x in graphs
+        ]
+    )
+
+
 # ---- labels ----
 
 

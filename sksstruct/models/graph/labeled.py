@@ -157,15 +157,17 @@ def labeled_graphs(spec, X, Y, example_weights):
     for graph, size in zip(graphs, sizes, strict=True):
         weights, divided_by = spec._weights(size, graph.node_weights)
         costs.append(weights / divided_by)
-    labels = [spec._codes[plain(label)] for y in Y for label in in_a_row(y)]
+    labels = np.array(
+        [spec._codes[plain(label)] for y in Y for label in in_a_row(y)], dtype=np.int32
+    )
     return LabeledGraphs(
         nodes=nodes,
         edge_rows=rows,
         first_node=first_node,
         first_edge=first_edge,
         edges=edges + np.repeat(first_node[:-1], n_edges)[:, None],
-        y_true=np.array(labels, dtype=np.int32),
-        costs=np.concatenate(costs),
+        y_true=labels,
+        costs=np.concatenate(costs) * spec.costs_[labels],
         example_weights=example_weights,
         n_labels=len(spec.classes_),
         n_weights=spec.n_weights_,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sksstruct.models.graph.inputs import in_a_row, labels_of
+from sksstruct.models.graph.inputs import in_a_row, labels_of, weights_of_nodes
 from sksstruct.models.structured import as_list
 from sksstruct.models.tables.completion import Partial
 from sksstruct.utils._layout import padded_length
@@ -48,6 +48,11 @@ class NodeLabels:
             pairs = enumerate(zip(X, y, strict=True))
             y = [labels_of(x, z, f"y[{i}]") for i, (x, z) in pairs]
         return cls(sizes, *encode_choices(y, sizes, what="graph"))
+
+    def counts(self, X, weight):
+        """Weight of each label that is known, by those of graphs and of their nodes."""
+        weights = np.repeat(weight, self.sizes) * weights_of_nodes(X)
+        return np.bincount(self.codes, weights, len(self.classes))
 
     def with_classes(self, classes):
         """The same labels as numbers of other classes, of which these are some."""

@@ -65,6 +65,8 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         As in `GraphModel`.
     solver : str or MAPSolver, default="auto"
         Solver for predictions; see `sksstruct.LPMAPPredictor`.
+    class_weight : dict or "balanced", default=None
+        Cost of a wrong prediction for each true label, as in `GraphModel`.
     %(loss_normalization)s
         The size of a graph is the sum of its node weights, or the number of its nodes
         if it has none.
@@ -78,6 +80,8 @@ class RelaxedGraphModel(Constrained, StructuredModel):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    costs_ : ndarray of shape (n_classes,)
+        Cost of missing each label.
     mean_size_ : float
         Mean size of the graphs of the training data: number, or weight, of the nodes.
 
@@ -104,6 +108,7 @@ class RelaxedGraphModel(Constrained, StructuredModel):
     pairwise: Literal["full", "potts"] = "full"
     _: KW_ONLY
     solver: str | MAPSolver = "auto"
+    class_weight: dict | Literal["balanced"] | None = None
     loss_normalization: Literal["mean", "example"] | None = "example"
     fit_intercept: bool = True
     normalize: bool = False
@@ -113,10 +118,8 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         "or GraphModel for trees and forests"
     )
 
-    _class_weight_note = (
-        "has none: pass Graph(..., node_weights=...), the cost of a wrong label of "
-        "each node, such as the weight of its class"
-    )
+    _loss_parameters = ("class_weight",)
+    _class_weight_note = "has its own: pass RelaxedGraphModel(class_weight=...)"
 
     # what is known of the training data, once there are any
     n_features_ = n_edges_ = orders_ = mean_size_ = mean_nodes_ = cast(Any, None)
@@ -158,10 +161,7 @@ class RelaxedGraphModel(Constrained, StructuredModel):
                     f"X[{i}] has cliques of the orders {some}, X[0] of {orders[0]}; "
                     "arrays may be empty"
                 )
-        labels = NodeLabels.read(parts, Y)
-        self.classes_ = labels.classes
-        weighed = observed_graphs(parts, labels.by_graph())
-        self.mean_size_ = float(np.mean(list(map(total_weight, weighed))))
+        self._learn_labels(parts, Y, np.ones(len(parts)))
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has 1 label, {self.classes_.tolist()[0]!r:.80}: training needs 2"
@@ -177,15 +177,25 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         )
         self.n_weights_ = self._first_clique + sum(K**order for order in self.orders_)
 
+    def _learn_labels(self, parts, y, weight):
+        """Learn labels, their costs, and the mean size."""
+        labels = NodeLabels.read(parts, y)
+        self.classes_ = labels.classes
+        parts = observed_graphs(parts, labels.by_graph())
+        self.mean_size_ = float(
+            np.average(list(map(total_weight, parts)), weights=weight)
+        )
+        counts = labels.counts(parts, weight)
+        costs = self._label_costs(self.classes_, counts)
+        self.costs_ = np.ones(len(counts)) if costs is None else costs
+
     # labels and kinds of cliques decide where weights are
     _from_parts = None
 
     def _learn_from(self, X, y, weight):
         self.prepare(X, y)
         parts = [self._parts(x) for x in X]
-        weighed = observed_graphs(parts, NodeLabels.read(parts, y).by_graph())
-        sizes = list(map(total_weight, weighed))
-        self.mean_size_ = float(np.average(sizes, weights=weight))
+        self._learn_labels(parts, y, weight)
         graphs = [
             Graph(*x)._replace(node_features=part.node_features)
             for x, part in zip(X, parts, strict=True)
@@ -372,6 +382,7 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         if len(y_true) != len(found):
             raise ValueError(f"expected {len(y_true)} labels, got {len(found)}")
         weights, divided_by = self._weights(len(y_true), node_weights)
+        weights = weights * self._costs_of(y_true)
         right = (weights[:, None] * (y_true * found)).sum()
         return float(weights.sum() - right) / divided_by
 
@@ -390,9 +401,14 @@ class RelaxedGraphModel(Constrained, StructuredModel):
         size = weights.sum() or 1.0
         return weights, divisor(self.loss_normalization, size, self.mean_size_)
 
+    def _costs_of(self, y_true):
+        """Costs of missing labels; 1 for those that training has not seen."""
+        return 1.0 - y_true.sum(axis=1) + y_true @ self.costs_
+
     def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
         y_true = self._marginals(y)
         weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
+        weights = weights * self._costs_of(y_true)
         graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
         # message passing shows where the relaxation is tight
         name = "mplp" if graph.n_factors else "trws"

@@ -75,7 +75,9 @@ cdef class SegmentSequences(Structure):
     cdef const double* _forbidden
     cdef const int32_t* _longest
     cdef const int8_t* _counted
+    # of each example, and of missing each label at a position
     cdef const double* _costs
+    cdef const double* _label_costs
     cdef bint _has_spans
     cdef const int32_t* _first_span
     cdef const int32_t* _span_start
@@ -96,6 +98,7 @@ cdef class SegmentSequences(Structure):
             self._counted = const_int8s(arrays.counted)
         if arrays.costs is not None:
             self._costs = const_doubles(arrays.costs)
+        self._label_costs = const_doubles(arrays.label_costs)
         self._has_spans = arrays.spans is not None
         if self._has_spans:
             first_span, span_start, spans_of = arrays.spans
@@ -224,7 +227,7 @@ cdef class SegmentSequences(Structure):
                       double scale) except -1 nogil:
         cdef const int32_t* observed = &self._y_true[self._starts[i]]
         cdef Py_ssize_t size = self._sizes[i], start = 0, t, length, label, span
-        cdef double cost = scale * self._costs[i]
+        cdef double cost = scale * self._costs[i], missed
         cdef double* lengths = at.theta + size * self.n_roles * self.ld
         cdef double* spans = lengths + self._n_lengths(i) * self.ld
         cdef Segment segment
@@ -238,9 +241,10 @@ cdef class SegmentSequences(Structure):
             segment = segment_at(observed, start, size)
             if not self.by_segment:
                 # all labelings gain the same but for what is right
+                missed = cost * self._label_costs[segment.label]
                 for t in range(start, segment.stop):
-                    at.theta[self._node_key(&segment, t)] -= cost
-                    at.constant += cost
+                    at.theta[self._node_key(&segment, t)] -= missed
+                    at.constant += missed
             elif self._counted[segment.label]:
                 at.constant += cost
                 span = self._span_of(i, &segment)
@@ -262,7 +266,8 @@ cdef class SegmentSequences(Structure):
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         cdef const int32_t* observed = &self._y_true[self._starts[i]]
-        cdef Py_ssize_t size = self._sizes[i], t, wrong = 0
+        cdef Py_ssize_t size = self._sizes[i], t
+        cdef double wrong = 0.0
         cdef Segment mine, other
         mine.stop = other.stop = 0
         for t in range(size):
@@ -271,7 +276,8 @@ cdef class SegmentSequences(Structure):
             if t == other.stop:
                 other = segment_at(observed, t, size)
             if not self.by_segment:
-                wrong += self._node_key(&mine, t) != self._node_key(&other, t)
+                if self._node_key(&mine, t) != self._node_key(&other, t):
+                    wrong += self._label_costs[other.label]
             elif (mine.start != other.start or mine.stop != other.stop
                     or mine.label != other.label):
                 # each of them once, where it starts

@@ -122,6 +122,33 @@ class Outputs:
         entries = self.classes[np.unique(self.choices.indices)].tolist()
         return entries if form == "labels" else SpanLabels(entries).names
 
+    def counts(self, form, weight):
+        """Weight of the positions of each label, and of None, the outside, where known.
+
+        Parameters
+        ----------
+        form : str
+            As of `form_of`.
+        weight : ndarray of shape (n_sequences,)
+            Weights of the sequences.
+        """
+        if self.listed is not None:
+            starts, sizes = self.listed.starts, self.listed.stops - self.listed.starts
+            which = np.searchsorted(self.offsets, starts, "right") - 1
+            names, numbers = self.listed.labels, self.listed.numbers
+            found = np.bincount(numbers, weight[which] * sizes, len(names)).tolist()
+            outside = float(weight @ self.lengths) - sum(found)
+            return {**dict(zip(names, found, strict=True)), None: outside}
+        known = slice(None) if self.known is None else self.known
+        each = np.repeat(weight, self.lengths)[known]
+        found = np.bincount(self.codes[known], each, len(self.classes)).tolist()
+        counts = {}
+        for label, count in zip(self.classes.tolist(), found, strict=True):
+            if form == "tags":
+                label = None if label == "O" else SpanLabels([label]).names[0]
+            counts[label] = counts.get(label, 0.0) + count
+        return counts
+
     @property
     def partial(self):
         """Whether some of a sequence is not known, for each."""

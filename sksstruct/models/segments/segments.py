@@ -31,7 +31,7 @@ from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2
 from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._files import cut
-from sksstruct.utils._layout import padded_length
+from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.observed import check_any_known, observed
 from sksstruct.utils.packed import PackedSequences
@@ -86,6 +86,11 @@ class SegmentModel(CompiledModel):
         What an error is. "position": a position with a wrong label, or with `roles` a
         wrong place in its segment. "segment": a segment that is not observed, and an
         observed one that is missed.
+    class_weight : dict or "balanced", default=None
+        Cost of a wrong position, by its true label; 1 for labels that are not in the
+        dict. "O" stands for what is outside. "balanced" gives every label the same
+        total cost in the training data. Only with ``loss_unit="position"``, and not
+        with ``loss="log"``, which has no cost of errors.
     loss_normalization : {"mean", "example"} or None, default="mean"
         Divisor of the loss of an example. "mean": the mean number of positions in the
         training data. "example": the number of the example. None: no division.
@@ -100,6 +105,8 @@ class SegmentModel(CompiledModel):
         Whether there is an outside.
     longest_, shortest_ : ndarray of shape (n_labels,)
         Largest and smallest length of each label; the outside is the first label.
+    costs_ : ndarray of shape (n_labels,)
+        Cost of missing each label at a position; the outside is the first label.
 
     Notes
     -----
@@ -137,10 +144,13 @@ class SegmentModel(CompiledModel):
     length_features: Count | Literal["auto"] = "auto"
     roles: bool | Literal["auto"] = "auto"
     loss_unit: Literal["position", "segment"] = "position"
+    class_weight: dict | Literal["balanced"] | None = None
     loss_normalization: Literal["mean", "example"] | None = "mean"
     fit_intercept: bool = True
 
     _task_losses = (PositionLoss, WrongSegments)
+    _loss_parameters = ("class_weight",)
+    _class_weight_note = "has its own: pass SegmentModel(class_weight=...)"
     # of what parts of the data teach, and `_settle` reads
     _from_parts = {
         "n_span_features_": "max",
@@ -148,9 +158,18 @@ class SegmentModel(CompiledModel):
         "lengths_": "max",
         "mean_size_": "mean",
         "mean_inside_": "mean",
+        "counts_": "sum",
     }
     mean_size_ = mean_inside_ = None
     n_span_features_ = None
+
+    def check(self) -> None:
+        super().check()
+        if self.class_weight is not None and self.loss_unit != "position":
+            raise ValueError(
+                "class_weight is the cost of a wrong position: it needs "
+                "loss_unit='position'"
+            )
 
     # ---- examples ----
 
@@ -226,6 +245,10 @@ class SegmentModel(CompiledModel):
         """Learn from the first of many batches, and from what is said of the others."""
         if classes is None:
             raise ValueError("classes must be given on the first partial_fit")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all labels at once; pass a dict"
+            )
         limits = self.max_length
         if limits == "auto" or (
             isinstance(limits, dict) and not set(classes) <= set(limits)
@@ -264,6 +287,7 @@ class SegmentModel(CompiledModel):
         which = np.searchsorted(X.packed.offsets, segments.starts, "right") - 1
         inside = (weight[which] * (segments.stops - segments.starts)).sum()
         self.mean_inside_ = float(inside / np.sum(weight))
+        self.counts_ = y.counts(form, weight)
         self._learn_moments(X, weight)
 
     def _settle(self):
@@ -291,6 +315,14 @@ class SegmentModel(CompiledModel):
                 f"{self.longest_[k]} positions, and min_length is {self.shortest_[k]}: "
                 "max_length must not be less"
             )
+        counts = vars(self).pop("counts_")
+        names = [None] * self.outside_ + labels
+        counts = np.array([counts.get(name, 0.0) for name in names])
+        names = object_array(["O"] * self.outside_ + labels)
+        costs = None
+        if not self._counts_segments:
+            costs = self._label_costs(names, counts)
+        self.costs_ = np.ones(len(names)) if costs is None else costs
         super()._settle()
 
     def _limits(self, name, default):
@@ -343,15 +375,6 @@ class SegmentModel(CompiledModel):
         if self._task_loss is None:
             return self.loss_unit == "segment"
         return isinstance(self._task_loss, WrongSegments)
-
-    def _take_loss(self, loss):
-        surrogate, cost = super()._take_loss(loss), self._task_loss
-        if isinstance(cost, PositionLoss) and not cost.is_uniform:
-            raise ValueError(
-                f"cost={cost!r} has costs by label, which {type(self).__name__} does "
-                "not have: its wrong positions all cost the same"
-            )
-        return surrogate
 
     @property
     def _has_roles(self):
@@ -525,6 +548,7 @@ class SegmentModel(CompiledModel):
             self._repeats,
             counted,
             costs,
+            self.costs_,
             None if spans is None else spans[1:],
             known,
         )
@@ -701,7 +725,8 @@ class SegmentModel(CompiledModel):
             wrong = len(set(true) ^ set(found))
         else:
             places = [self._places(each, size) for each in (true, found)]
-            wrong = np.sum([a != b for a, b in zip(*places, strict=True)] & known)
+            wrong = np.array([a != b for a, b in zip(*places, strict=True)]) & known
+            wrong = (wrong * self._costs_of(places[0])).sum()
         n_known = max(int(known.sum()), 1)
         return float(wrong / divisor(self.loss_normalization, n_known, self.mean_size_))
 
@@ -722,6 +747,12 @@ class SegmentModel(CompiledModel):
                 place = (t == start, t == stop - 1) if self._has_roles else None
                 out[t] = label, place
         return out
+
+    def _costs_of(self, places):
+        """Costs of missing what positions have, as of `_places`."""
+        names = [None] * self.outside_ + self.classes_.tolist()
+        costs = dict(zip(names, self.costs_.tolist(), strict=True))
+        return [costs.get(place and place[0], 1.0) for place in places]
 
     def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")

@@ -18,6 +18,7 @@ def segment_sequences(
     repeats,
     counted,
     costs,
+    label_costs,
     spans,
     known=None,
 ):
@@ -41,6 +42,8 @@ def segment_sequences(
         number of wrong positions.
     costs : ndarray of shape (n_examples,) or None
         What an error costs; None for prediction.
+    label_costs : ndarray of shape (n_labels,)
+        What a wrong position costs by its observed label, times that.
     spans : tuple of (first_span, span_start, first_of_example), or None
         Candidate spans: for each example, one after the other, where those that stop
         after a position begin, (T + 1,), int32; the start of each span, int32; and
@@ -71,6 +74,7 @@ def segment_sequences(
         longest=longest,
         counted=None if counted is None else np.ascontiguousarray(counted, np.int8),
         costs=costs,
+        label_costs=label_costs,
         spans=spans,
         most_spans=0 if spans is None else int(np.diff(spans[2]).max()),
         lengths=np.unique(sizes).tolist(),

@@ -36,8 +36,8 @@ cdef class Structure:
     # the same arrays, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const int32_t[::1] _y_true
-    # What is known of labelings: entries that a row of the tables may have, `_known_step`
-    # for each part of a labeling. Where those of an example begin, or -1; NULL: nothing.
+    # What is known of labelings: entries that rows of the tables may have, in rows of
+    # `_known_step`, and the row where those of an example begin, or -1; NULL: nothing.
     cdef object _known_arrays
     cdef const Py_ssize_t* _known_at
     cdef const uint8_t* _known

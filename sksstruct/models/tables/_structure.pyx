@@ -217,7 +217,7 @@ cdef class Structure:
     # ---- what is known of labelings ----
 
     def set_known(self, known, Py_ssize_t step):
-        """Set what is known of labelings, whose parts have the first rows of the tables.
+        """Set what is known of labelings, whose parts have the tables' first rows.
 
         In prediction `decode` finds no other labelings. In training it is what was
         observed of an example that is `partial`.
