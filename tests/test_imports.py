@@ -194,7 +194,7 @@ WITH_NUMPY = {
     "inference/search": "_best_first",
     "models/binary": "_binary _coordinates",
     "models/chain": (
-        "_chain _entropy_dual _factors _means _pair_features _single _smooth "
+        "_chain _entropy_dual _factors _means _pair_features _smooth "
         "_sparse _sparse_training"
     ),
     "models/matching": "_matching",

@@ -1,19 +1,31 @@
+from libc.stdint cimport int32_t
+
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
-cdef class GivenChain:
+cdef class WeightedChain:
     cdef readonly Py_ssize_t n_labels, ld
     cdef readonly bint is_constrained
     cdef FeatureRows _rows
-    cdef const double[:, ::1] _emission
-    # rows of ld weights: bias, start, end and, unless they are sparse, transitions
-    cdef double* _tail
-    cdef double* _memory
     cdef ChainConstraints _constraints
     cdef const Py_ssize_t[::1] _offsets
+    # keeps the emission rows; these, and the bytes of a number
+    cdef object _owned
+    cdef const char* _weights
+    cdef Py_ssize_t _itemsize
+    # rows of ld weights beside the emission rows
+    cdef void* _memory
+    cdef void* _further
 
+    cdef int _set_weights(self, const double[:] bias, const double[:] start,
+                          const double[:] end, const double[:, :] pairs) except -1
+    cdef int _set_memory(self, Py_ssize_t n_rows) except -1
     cdef Py_ssize_t _longest(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
     cdef void _prefetch_weights(self, Py_ssize_t position,
                                 Py_ssize_t last) noexcept nogil
+    cdef double _decode(self, Py_ssize_t i, void* memory, int32_t* y) noexcept nogil
+
+
+cdef class GivenChain(WeightedChain):
     cdef void _unary_scores(self, Py_ssize_t i, double* theta) noexcept nogil

@@ -34,6 +34,8 @@ cdef class SparseChain(GivenChain):
 
     def __init__(self, X, emission, intercept, start, end, transitions=None, mask=None,
                  forbidden_labels=None, feature_scale=1.0, *, pairs):
+        super().__init__(X, emission, intercept, start, end, None, mask,
+                         forbidden_labels, feature_scale)
         self._transitions = SparseTransitions.of_table(pairs)
         # a score of -inf is an error where nothing is forbidden
         self.is_constrained = (

@@ -3,14 +3,13 @@
 import numpy as np
 
 from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._given import GivenChain, entries_before
+from sksstruct.models.chain._given import GivenChain, SingleChain, entries_before
 from sksstruct.models.chain._posterior import (
     write_likely_labels,
     write_log_proba,
     write_marginals,
     write_spans,
 )
-from sksstruct.models.chain._single import SingleChain
 from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import (
     forbidden_labels,
@@ -123,11 +122,10 @@ class FittedChain:
         if is_sparse(transitions):
             transitions = transitions.toarray()
         mask = transition_mask(forbidden, index, ld)
-        if rows.dtype == np.float32:
-            return SingleChain(bound, rows, *vectors, transitions, mask, entries)
         transitions = np.asarray(transitions, dtype=np.float64)
         if not dense:
-            return GivenChain(bound, rows, *vectors, transitions, mask, entries)
+            chain = SingleChain if rows.dtype == np.float32 else GivenChain
+            return chain(bound, rows, *vectors, transitions, mask, entries)
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         self._tail[:, :n_classes] = np.vstack([*vectors, transitions])
