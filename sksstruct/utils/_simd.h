@@ -62,6 +62,9 @@
       (ptrdiff_t n, const real *value, const double *weights))                         \
     X(void, sks_dense_axpy_##suffix,                                                   \
       (ptrdiff_t n, double scale, const real *value, double *weights))                 \
+    X(void, sks_scatter_rows_##suffix,                                                 \
+      (ptrdiff_t count, const int32_t *rows, ptrdiff_t n, const real *value,           \
+       double scale, const double *change, ptrdiff_t ld, double *weights))             \
     X(void, sks_product_##suffix,                                                      \
       (ptrdiff_t rows, ptrdiff_t n, const real *value, const double *weights,          \
        ptrdiff_t ld, ptrdiff_t size, const double *init, double *out))                 \

@@ -98,6 +98,12 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     Py_ssize_t sks_reaching "sks_table.sks_reaching"(
         Py_ssize_t n, const double* x, const double* y, double least,
         int32_t* out) noexcept
+    void sks_scatter_rows_f32 "sks_table.sks_scatter_rows_f32"(
+        Py_ssize_t count, const int32_t* rows, Py_ssize_t n, const float* value,
+        double scale, const double* change, Py_ssize_t ld, double* weights) noexcept
+    void sks_scatter_rows_f64 "sks_table.sks_scatter_rows_f64"(
+        Py_ssize_t count, const int32_t* rows, Py_ssize_t n, const double* value,
+        double scale, const double* change, Py_ssize_t ld, double* weights) noexcept
     void sks_product_f32 "sks_table.sks_product_f32"(
         Py_ssize_t rows, Py_ssize_t n, const float* value, const double* weights,
         Py_ssize_t ld, Py_ssize_t size, const double* init, double* out) noexcept

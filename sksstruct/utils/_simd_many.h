@@ -104,32 +104,76 @@ static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
 
 /* ---- features ---- */
 
-/* Dense feature rows, `rows` of them one after the other, against the weights of all
-   labels: out (rows x ld) = init + the rows times the weights (n x ld). Sixteen labels
-   of four rows at a time stay in registers, and the weights of a block of labels in the
-   cache while all rows pass. */
+/* So many features of a few rows are converted to double before they are read, and so
+   many rows are scattered at once. */
+#define SKS_TILE 64
+#define SKS_GROUP 16
+
+/* Labels of a block, and how many rows of them stay in registers. */
+#define SKS_WIDTH(left) ((left) >= 16 ? 16 : (left) >= 12 ? 12 : (left) >= 8 ? 8 : 4)
+#if defined(SKS_VECTORS) && SKS_LANES == 8
+#define SKS_ROWS(width) 4
+#else
+#define SKS_ROWS(width) ((width) == 16 ? 2 : 4)
+#endif
+
+/* BODY(width) of a width of SKS_WIDTH: constants, so that sums stay in registers */
+#define SKS_FOR_WIDTH(width, BODY)    \
+    switch (width) {          \
+    case 16: BODY(16); break;         \
+    case 12: BODY(12); break;         \
+    case 8: BODY(8); break;           \
+    default: BODY(4); break;          \
+    }
+
+/* to[:width] = from[:width], in the registers that `sks_fma` adds to */
+SKS_INLINE void sks_copy(const int width, const double *from, double *to)
+{
+#ifdef SKS_VECTORS
+    if (width % SKS_LANES == 0) {
+        for (int j = 0; j < width / SKS_LANES; j++)
+            ((sks_lanes *)to)[j] = ((const sks_lanes *)from)[j];
+        return;
+    }
+#endif
+    for (int j = 0; j < width; j++) to[j] = from[j];
+}
+
+/* Dense feature rows, `rows` of them one after the other, against the weights of `size`
+   labels: out (rows x ld) = init + the rows times the weights (n x ld). Sums of a few
+   rows stay in registers, and the weights of a block of labels in the cache while all
+   rows pass. */
 #define SKS_PRODUCT(suffix, real)                                                      \
     SKS_INLINE void sks_product_block_##suffix(                                        \
         const int rows, const int width, ptrdiff_t n, const real *value,               \
         const double *weights, ptrdiff_t ld, const double *init, double *out)          \
     {                                                                                  \
-        double acc[4][16];                                                             \
-        for (int r = 0; r < rows; r++)                                                 \
-            for (int j = 0; j < width; j++) acc[r][j] = init[j];                       \
-        for (ptrdiff_t p = 0; p < n; p++)                                              \
-            for (int r = 0; r < rows; r++)                                             \
-                sks_fma(width, value[r * n + p], weights + p * ld, acc[r]);            \
-        for (int r = 0; r < rows; r++)                                                 \
-            for (int j = 0; j < width; j++) out[r * ld + j] = acc[r][j];               \
+        double acc[4][16], tile[4][SKS_TILE];                                          \
+        for (int r = 0; r < rows; r++) sks_copy(width, init, acc[r]);                  \
+        for (ptrdiff_t first = 0; first < n; first += SKS_TILE) {                      \
+            const ptrdiff_t count = n - first < SKS_TILE ? n - first : SKS_TILE;       \
+            /* what is double already is read where it is */                           \
+            for (int r = 0; r < rows && sizeof(real) < sizeof(double); r++)            \
+                for (ptrdiff_t p = 0; p < count; p++)                                  \
+                    tile[r][p] = value[r * n + first + p];                             \
+            for (ptrdiff_t p = 0; p < count; p++)                                      \
+                for (int r = 0; r < rows; r++)                                         \
+                    sks_fma(width,                                                     \
+                            sizeof(real) < sizeof(double) ? tile[r][p]                 \
+                                                          : value[r * n + first + p],  \
+                            weights + (first + p) * ld, acc[r]);                       \
+        }                                                                              \
+        for (int r = 0; r < rows; r++) sks_copy(width, acc[r], out + r * ld);          \
     }                                                                                  \
     SKS_INLINE void sks_product_columns_##suffix(                                      \
         const int width, ptrdiff_t rows, ptrdiff_t n, const real *value,               \
         const double *weights, ptrdiff_t ld, const double *init, double *out)          \
     {                                                                                  \
+        const int most = SKS_ROWS(width);                                              \
         ptrdiff_t r = 0;                                                               \
-        for (; r + 4 <= rows; r += 4)                                                  \
-            sks_product_block_##suffix(4, width, n, value + r * n, weights, ld, init,  \
-                                       out + r * ld);                                  \
+        for (; r + most <= rows; r += most)                                            \
+            sks_product_block_##suffix(most, width, n, value + r * n, weights, ld,     \
+                                       init, out + r * ld);                            \
         /* a row alone would take as long as four */                                   \
         if (rows - r == 3)                                                             \
             sks_product_block_##suffix(3, width, n, value + r * n, weights, ld, init,  \
@@ -145,20 +189,91 @@ static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
         ptrdiff_t rows, ptrdiff_t n, const real *value, const double *weights,         \
         ptrdiff_t ld, ptrdiff_t size, const double *init, double *out)                 \
     {                                                                                  \
-        ptrdiff_t b = 0;                                                               \
-        for (; b + 16 <= size; b += 16)                                                \
-            sks_product_columns_##suffix(16, rows, n, value, weights + b, ld,          \
-                                         init + b, out + b);                           \
-        if (b + 8 <= size) {                                                           \
-            sks_product_columns_##suffix(8, rows, n, value, weights + b, ld, init + b, \
-                                         out + b);                                     \
-            b += 8;                                                                    \
+        int width;                                                                     \
+        for (ptrdiff_t b = 0; b < size; b += width) {                                  \
+            width = SKS_WIDTH(size - b);                                               \
+            SKS_FOR_WIDTH(width, SKS_COLUMNS_##suffix)                                 \
         }                                                                              \
-        if (b < size)                                                                  \
-            sks_product_columns_##suffix(4, rows, n, value, weights + b, ld, init + b, \
-                                         out + b);                                     \
     }
+#define SKS_COLUMNS_f32(width)                                                     \
+    sks_product_columns_f32(width, rows, n, value, weights + b, ld, init + b, out + b)
+#define SKS_COLUMNS_f64(width)                                                     \
+    sks_product_columns_f64(width, rows, n, value, weights + b, ld, init + b, out + b)
 SKS_PRODUCT(f32, float)
 SKS_PRODUCT(f64, double)
+
+/* weights[p, :width] += sum_k tile[k][p] change[k][:width], p < n, k < count */
+SKS_INLINE void sks_scatter_tile(const int width, ptrdiff_t count, ptrdiff_t n,
+                                 const double (*tile)[SKS_TILE],
+                                 const double (*change)[8], ptrdiff_t ld,
+                                 double *weights)
+{
+    ptrdiff_t p = 0;
+    for (; p + 4 <= n; p += 4) {
+        double acc[4][8];
+        for (int q = 0; q < 4; q++) sks_copy(width, weights + (p + q) * ld, acc[q]);
+        for (ptrdiff_t k = 0; k < count; k++)
+            for (int q = 0; q < 4; q++) sks_fma(width, tile[k][p + q], change[k], acc[q]);
+        for (int q = 0; q < 4; q++) sks_copy(width, acc[q], weights + (p + q) * ld);
+    }
+    for (; p < n; p++)
+        for (ptrdiff_t k = 0; k < count; k++)
+            sks_fma(width, tile[k][p], change[k], weights + p * ld);
+}
+
+/* Write scale times `width` entries of some rows; return whether one is not zero. */
+SKS_INLINE int sks_scaled_rows(ptrdiff_t count, const int32_t *rows, double scale,
+                               const double *change, ptrdiff_t ld, const int width,
+                               double (*out)[8])
+{
+    uint64_t any = 0, bits[8];
+    for (ptrdiff_t k = 0; k < count; k++) {
+        const double *row = change + rows[k] * ld;
+        memcpy(bits, row, width * sizeof *bits);
+        for (int j = 0; j < width; j++) any |= bits[j];
+        for (int j = 0; j < width; j++) out[k][j] = scale * row[j];
+    }
+    return any != 0;
+}
+
+/* What `sks_scatter` does for dense rows, `count` of them by their numbers, as are the
+   rows of the change (ld): sums of an entry are in the same order. */
+#define SKS_SCATTER_ROWS(suffix, real)                                                 \
+    SKS_INLINE void sks_scatter_group_##suffix(                                        \
+        ptrdiff_t count, const int32_t *rows, ptrdiff_t n, const real *value,          \
+        double scale, const double *change, ptrdiff_t ld, double *weights)             \
+    {                                                                                  \
+        double tile[SKS_GROUP][SKS_TILE], scaled[SKS_GROUP][8];                       \
+        for (ptrdiff_t first = 0; first < n; first += SKS_TILE) {                      \
+            const ptrdiff_t m = n - first < SKS_TILE ? n - first : SKS_TILE;           \
+            for (ptrdiff_t k = 0; k < count; k++)                                      \
+                for (ptrdiff_t p = 0; p < m; p++)                                      \
+                    tile[k][p] = value[rows[k] * n + first + p];                       \
+            for (ptrdiff_t b = 0; b < ld; b += 8) {                                    \
+                double *row = weights + first * ld + b;                                \
+                if (!sks_scaled_rows(count, rows, scale, change + b, ld,               \
+                                     ld == 4 ? 4 : 8, scaled))                         \
+                    continue;                                                          \
+                if (ld == 4)                                                           \
+                    sks_scatter_tile(4, count, m, tile, scaled, ld, row);              \
+                else                                                                   \
+                    sks_scatter_tile(8, count, m, tile, scaled, ld, row);              \
+            }                                                                          \
+        }                                                                              \
+    }                                                                                  \
+    static void sks_scatter_rows_##suffix(                                             \
+        ptrdiff_t count, const int32_t *rows, ptrdiff_t n, const real *value,          \
+        double scale, const double *change, ptrdiff_t ld, double *weights)             \
+    {                                                                                  \
+        /* groups of nearly the same size: small ones write to weights in vain */      \
+        for (ptrdiff_t left = count, some; left > 0; left -= some, rows += some) {     \
+            const ptrdiff_t groups = (left + SKS_GROUP - 1) / SKS_GROUP;               \
+            some = (left + groups - 1) / groups;                                       \
+            sks_scatter_group_##suffix(some, rows, n, value, scale, change, ld,        \
+                                       weights);                                       \
+        }                                                                              \
+    }
+SKS_SCATTER_ROWS(f32, float)
+SKS_SCATTER_ROWS(f64, double)
 
 #endif

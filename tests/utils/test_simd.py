@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, FactorGraph, LPMAPPredictor
+from sksstruct.estimators._train import prepare
 from sksstruct.inference import forward_backward, viterbi
+from sksstruct.solvers import BCFW, SDCA
 from sksstruct.utils import _simd
 
 # rows of four, of less and more than a vector, and of more than a block
@@ -87,6 +91,41 @@ def test_features(level, n_labels, dtype, sparse):
     assert plain.objective_ - model.objective_ <= plain.dual_gap_
     plain = ChainCRF(0.1, loss="log", tol=1e-8).fit(X, y)
     np.testing.assert_allclose(smooth.coef_, plain.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_labels", [*N_LABELS, 23])
+def test_dense_rows_together(level, n_labels, dtype):
+    """Several dense rows at once give what each row gives, read as a sparse one."""
+    rng = np.random.default_rng(n_labels)
+    # more features and positions than are taken at once, and rests of both
+    lengths = [1, 2, 3, 5, 16, 17, 41]
+    X = [rng.normal(size=(n, 67)).astype(dtype) for n in lengths]
+    y = [rng.integers(n_labels, size=n) for n in lengths]
+    y[-1][:n_labels] = np.arange(n_labels)[:41]
+    for loss, solver in (
+        ("hinge", BCFW.as_published(max_iter=4, tol=0.0)),
+        ("log", SDCA(max_iter=3, tol=0.0)),
+    ):
+        tagger = ChainCRF(
+            0.1, loss=loss, solver=solver, intercept_scaling=2.0, random_state=0
+        )
+        with pytest.warns(ConvergenceWarning):
+            together = tagger.fit(X, y).coef_
+        with pytest.warns(ConvergenceWarning):
+            alone = clone(tagger).fit([csr_array(x) for x in X], y).coef_
+        np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-11)
+
+
+def test_dense_rows_make_visits_of_known_labelings_cost_as_much_as_the_oracle():
+    def cost(X):
+        return prepare(ChainCRF(0.1), X, [[0, 1, 2, 1]]).model.oracle_cost
+
+    X = np.random.default_rng(0).normal(size=(4, 400))
+    assert 1.0 < cost([X]) < 1.02
+    assert cost([csr_array(X)]) == 2.0
+    assert cost([X[:, :4]]) == 1.75
+    assert cost([X[:, :1]]) == 2.0
 
 
 @pytest.mark.parametrize("n_labels", N_LABELS)

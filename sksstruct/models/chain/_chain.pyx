@@ -274,6 +274,18 @@ cdef class BoundChain(BoundModel):
         n_read += self.n_examples * self.n_triples
         return 16 * self.ld * n_rows + 20 * n_read
 
+    @property
+    def oracle_cost(self):
+        """What a call of the oracle costs, in visits of known labelings.
+
+        Both read the features. Where these are dense, little else counts.
+        """
+        cdef Py_ssize_t n_positions = self._starts[self.n_examples]
+        if self._rows.sparse or not self.n_features:
+            return 2.0
+        return 1.0 + min(self.visit_work * self.n_examples / (
+            float(n_positions) * self.n_features * self.ld), 1.0)
+
     def forbidden(self):
         """Return forbidden pairs of labels, and scores of first and last labels."""
         return parts_of_mask(self.mask)
@@ -398,9 +410,9 @@ cdef class BoundChain(BoundModel):
         cdef Py_ssize_t ld = self.ld
         cdef double constant = 0.0, cost
         # the bias is what the scores begin with: zero where there is none
-        for t in range(size):
-            self._rows.scores(
-                first + t, ws.emission, ld, ws.tail + BIAS * ld, ws.theta + t * ld)
+        self._rows.scores_of_rows(
+            first, size, ws.emission, ld, (self.n_labels + 3) // 4 * 4,
+            ws.tail + BIAS * ld, ws.theta)
         if self.boundary:
             sks_axpy(ld, 1.0, ws.tail + START * ld, ws.theta)
             sks_axpy(ld, 1.0, ws.tail + END * ld, ws.theta + (size - 1) * ld)

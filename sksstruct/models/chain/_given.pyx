@@ -185,7 +185,7 @@ cdef class GivenChain(WeightedChain):
         else:
             # dense rows share what is read of the weights
             self._rows.scores_of_rows(
-                first, last - first, weights, ld, tail + BIAS * ld, theta)
+                first, last - first, weights, ld, ld, tail + BIAS * ld, theta)
         # a sequence of one position has both
         sks_axpy(ld, 1.0, tail + START * ld, theta)
         sks_axpy(ld, 1.0, tail + END * ld, theta + (last - first - 1) * ld)

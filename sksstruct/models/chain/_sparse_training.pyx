@@ -280,7 +280,8 @@ loss_length, feature_scale : objects
         cdef Py_ssize_t ld = self.ld, size = self._sizes[i], first = self._starts[i], t
         cdef const double* tail = own.w + self.n_features * ld
         # of all labels at once, whatever is known of some: a product of matrices
-        self._rows.scores_of_rows(first, size, own.w, ld, tail + BIAS * ld, ws.theta)
+        self._rows.scores_of_rows(
+            first, size, own.w, ld, ld, tail + BIAS * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + START * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + END * ld, ws.theta + (size - 1) * ld)
         # every label gains the cost but the observed one, as in `_chain.pyx`

@@ -11,6 +11,7 @@ from sksstruct.factor_graphs import FactorGraph, Potts
 from sksstruct.inference import max_product_topk
 from sksstruct.inference._checks import check_k
 from sksstruct.inference.map import MAPSolver, resolve_map_solver
+from sksstruct.losses import PositionLoss
 from sksstruct.inference.map.highs import solve_relaxation
 from sksstruct.inference.search._partition import topk_by_partition
 from sksstruct.inference.trees._tree import Tree
@@ -120,6 +121,7 @@ class RelaxedGraphModel(Constrained, StructuredModel):
 
     _loss_parameters = ("class_weight",)
     _class_weight_note = "has its own: pass RelaxedGraphModel(class_weight=...)"
+    _task_losses = (PositionLoss,)
 
     # what is known of the training data, once there are any
     n_features_ = n_edges_ = orders_ = mean_size_ = mean_nodes_ = cast(Any, None)

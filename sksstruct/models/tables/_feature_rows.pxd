@@ -54,8 +54,8 @@ cdef class FeatureRows:
     cdef void scores(self, Py_ssize_t position, const double* weights, Py_ssize_t ld,
                      const double* init, double* out) noexcept nogil
     cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
-                             const double* weights, Py_ssize_t ld, const double* init,
-                             double* out) noexcept nogil
+                             const double* weights, Py_ssize_t ld, Py_ssize_t size,
+                             const double* init, double* out) noexcept nogil
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
                              double* out) noexcept nogil
@@ -64,6 +64,9 @@ cdef class FeatureRows:
                             float* out) noexcept nogil
     cdef void scatter(self, Py_ssize_t position, double step, const double* change,
                       Py_ssize_t ld, double* weights) noexcept nogil
+    cdef void scatter_rows(self, Py_ssize_t first, Py_ssize_t count,
+                           const int32_t* rows, double step, const double* change,
+                           Py_ssize_t ld, double* weights) noexcept nogil
     # against the weights of one label
     cdef double column_score(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t step) noexcept nogil

@@ -24,6 +24,8 @@ from sksstruct.utils._simd cimport (
     sks_product_f64,
     sks_scatter_f32,
     sks_scatter_f64,
+    sks_scatter_rows_f32,
+    sks_scatter_rows_f64,
     sks_scores_f32,
     sks_scores_f64,
     sks_scores_part_f32,
@@ -232,12 +234,15 @@ cdef class FeatureRows:
             self.beside.scores(position, weights, ld, out, out)
 
     cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
-                             const double* weights, Py_ssize_t ld, const double* init,
-                             double* out) noexcept nogil:
-        """out = init + the rows times the weights, for `count` positions"""
+                             const double* weights, Py_ssize_t ld, Py_ssize_t size,
+                             const double* init, double* out) noexcept nogil:
+        """out = init + the rows times the weights, for `count` positions
+
+        What is written are `size` labels at least, a multiple of four.
+        """
         cdef RowEntries row = self.row(first)
         cdef double* last
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, t
         # dense rows share what is read of the weights
         if self.sparse:
             for k in range(count):
@@ -247,18 +252,19 @@ cdef class FeatureRows:
             # The kernel knows of no scale, of what it returns or begins with. This is
             # the last row, which is written after every other one has begun.
             last = out + (count - 1) * ld
-            for k in range(ld):
+            for k in range(size):
                 last[k] = init[k] / self.scale
             init = last
         if self.single:
             sks_product_f32(count, row.count, self.floats(row), weights, ld,
-                            ld, init, out)
+                            size, init, out)
         else:
             sks_product_f64(count, row.count, self.doubles(row), weights, ld,
-                            ld, init, out)
+                            size, init, out)
         if self.scale != 1.0:
-            for k in range(count * ld):
-                out[k] *= self.scale
+            for t in range(count):
+                for k in range(size):
+                    out[t * ld + k] *= self.scale
 
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
@@ -307,6 +313,23 @@ cdef class FeatureRows:
                             change, ld, weights)
         if self.mixed:
             self.beside.scatter(position, step, change, ld, weights)
+
+    cdef void scatter_rows(self, Py_ssize_t first, Py_ssize_t count,
+                           const int32_t* rows, double step, const double* change,
+                           Py_ssize_t ld, double* weights) noexcept nogil:
+        """Scatter some rows of a change, by their numbers from position `first` on"""
+        cdef RowEntries row = self.row(first)
+        cdef Py_ssize_t k
+        # dense rows share what is read of the weights, and written to them
+        if self.sparse:
+            for k in range(count):
+                self.scatter(first + rows[k], step, change + rows[k] * ld, ld, weights)
+        elif self.single:
+            sks_scatter_rows_f32(count, rows, row.count, self.floats(row),
+                                 step * self.scale, change, ld, weights)
+        else:
+            sks_scatter_rows_f64(count, rows, row.count, self.doubles(row),
+                                 step * self.scale, change, ld, weights)
 
     # ---- against the weights of one label, step apart ----
 
