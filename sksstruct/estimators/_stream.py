@@ -165,25 +165,31 @@ def _check_parameters(tagger):
 
 def _read(tagger, X, y, classes, sample_weight):
     """The mini-batch with the labels of the whole stream."""
-    fresh = "classes_" not in vars(tagger)
-    packed = check_sequences(X, n_features=None if fresh else tagger.n_features_in_)
+    is_first = "classes_" not in vars(tagger)
+    packed = check_sequences(X, n_features=None if is_first else tagger.n_features_in_)
+    # labels are numbered among those of the mini-batch at first
     distinct, labels, known, choices = encode_choices(y, packed.lengths)
     weight = check_sequence_weight(sample_weight, len(packed))
+    # then among those of the stream
     encoder = _encoder(tagger, classes)
     numbers = encoder.encode(distinct.tolist(), default=-1)
     if (numbers < 0).any():
-        label = distinct.tolist()[np.argmin(numbers)]
-        i = next(i for i, row in enumerate(y) if any(_has(each, label) for each in row))
-        raise ValueError(f"y[{i}] has the label {label!r:.80}, which is not in classes")
-    if not fresh:
+        raise _unknown_label(y, distinct.tolist()[np.argmin(numbers)])
+    if not is_first:
         tagger._check_feature_names(packed)
     data = TrainingData.of_labels(packed, labels, known, weight, distinct, choices)
     return data.with_classes(numbers, encoder.classes_)
 
 
-def _has(entry, label):
-    """Whether an entry of y is this label, or a set that has it."""
-    return label in entry if isinstance(entry, Set) else entry == label
+def _unknown_label(y, label):
+    """The error for a label that is not among the classes of the stream."""
+
+    def is_in(entry):
+        return label in entry if isinstance(entry, Set) else entry == label
+
+    i = next(i for i, row in enumerate(y) if any(map(is_in, row)))
+    text = f"y[{i}] has the label {label!r:.80}, which is not in classes"
+    return ValueError(text)
 
 
 def _encoder(tagger, classes):

@@ -504,12 +504,15 @@ class BinaryGDMMRun(GDMMRun):
         return {}
 
     def make_state(self):
-        solver, model = self.solver, self.model
-        self.n_parts = 1
-        if solver.oracle != "scan" and solver.partitions != "auto":
-            self.n_parts = solver.partitions
+        """Choose how passes search for pairs; return distributions and multipliers."""
+        solver = self.solver
+        # a scan looks at all pairs of an example; the ordered search at a part of them
+        is_divided = solver.oracle != "scan" and solver.partitions != "auto"
+        self.n_parts = solver.partitions if is_divided else 1
+        # labels alone at first, and pairs in the last pass at least
         self.n_alone = min(_PASSES_ALONE, solver.max_iter - 1)
-        state = BinaryGDMMState(model, self.alpha, self.first_rho)
+        state = BinaryGDMMState(self.model, self.alpha, self.first_rho)
+        # until the first evaluation says how large the gap is
         state.ignore = _IGNORE * solver.tol
         return state
 

@@ -7,11 +7,9 @@ other, each exactly.
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from sklearn.utils import check_random_state
-
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.roles import coordinate_dual, fits_coordinate_dual
-from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.base import Solver, SolverRun
 from sksstruct.solvers.core.loop import Loop, later_check
 from sksstruct.utils._param_validation import Count
 
@@ -66,32 +64,57 @@ class DCD(Solver):
         return state is not None and fits_coordinate_dual(model, state)
 
     def _solve(self, model, alpha, options):
-        rng = check_random_state(options.random_state)
+        return Descent(self, model, alpha, options).run()
+
+
+class Descent(SolverRun):
+    """A run of `DCD`: passes over the examples, and certificates.
+
+    Examples whose variable stays at a bound may be left out of passes. The gap that a
+    pass estimates is that of the examples it visits, so it says little while some are
+    left out.
+    """
+
+    def __init__(self, solver, model, alpha, options):
+        super().__init__(solver, model, alpha, options)
         start = options.dual_state and options.dual_state["coordinates"]
-        dual = coordinate_dual(model, alpha, start)
-        loop = Loop(self, alpha, options)
-        next_check = 0
+        self.dual = coordinate_dual(model, alpha, start)
+        self.loop = Loop(solver, alpha, options)
+        self.next_check = 0
 
-        def look():
-            nonlocal next_check
-            loop.report(dual.primal(options.n_jobs), dual.w, dual.value())
-            next_check = later_check(loop, self.check_every)
+    def run(self):
+        """Take passes until the gap is small enough."""
+        self.look()
+        return self.loop.run(self.one_pass, self.look, self.state, self.dual.w.copy)
 
-        def one_pass():
-            n_changed = dual.visit(rng)
-            loop.calls += model.n_examples
-            # an estimate is of the examples that are visited: first those left out
-            reached = dual.gap <= loop.target and not dual.expand()
-            due = reached or loop.n_iter >= next_check
-            if due:
-                look()
-            stalled = not dual.end_pass() and not n_changed
-            if stalled and not due:
-                look()
-            return stalled
+    def one_pass(self):
+        """Visit the examples once; return whether nothing is left to change."""
+        n_changed = self.dual.visit(self.rng)
+        self.loop.calls += self.model.n_examples
+        # the certificate, where it is due
+        is_looked_at = self.seems_done() or self.loop.n_iter >= self.next_check
+        if is_looked_at:
+            self.look()
+        # what ends a pass may change variables of its own, or bring examples back
+        is_stalled = not self.dual.end_pass() and not n_changed
+        # the run ends here, and returns what was looked at last
+        if is_stalled and not is_looked_at:
+            self.look()
+        return is_stalled
 
-        def state():
-            return {"weights": loop.weights, "coordinates": dual.state()}
+    def seems_done(self):
+        """Whether the estimated gap is small, and is that of all examples.
 
-        look()
-        return loop.run(one_pass, look, state, dual.w.copy)
+        If examples were left out, the next pass visits them again.
+        """
+        return self.dual.gap <= self.loop.target and not self.dual.expand()
+
+    def look(self):
+        """Compute the objective and the dual, and report them."""
+        primal = self.dual.primal(self.n_jobs)
+        self.loop.report(primal, self.dual.w, self.dual.value())
+        self.next_check = later_check(self.loop, self.solver.check_every)
+
+    def state(self):
+        """What another run can start from."""
+        return {"weights": self.loop.weights, "coordinates": self.dual.state()}
