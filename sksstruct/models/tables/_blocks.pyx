@@ -188,17 +188,17 @@ cdef class WeightBlocks:
                          const double* bias, double* table) noexcept nogil:
         """table = the rows of an example times coef, and the bias"""
         cdef Block* block = &self.blocks[number]
-        cdef Py_ssize_t first = block.offsets[i], row
+        cdef Py_ssize_t first = block.offsets[i], n_rows = n_rows_of(block, i), row
         # A column's weights lie side by side, which the kernels for whole vectors of
         # labels cannot make use of.
         if block.ld == 1:
-            for row in range(n_rows_of(block, i)):
+            for row in range(n_rows):
                 table[row] = bias[0] + (<FeatureRows> block.rows).spread_dot(
                     first + row, coef)
-            return
-        for row in range(n_rows_of(block, i)):
-            (<FeatureRows> block.rows).scores(
-                first + row, coef, block.ld, bias, table + row * block.ld)
+        elif n_rows:
+            # with the padding, where other examples may have left something
+            (<FeatureRows> block.rows).scores_of_rows(
+                first, n_rows, coef, block.ld, block.ld, bias, table)
 
     cdef void fill_shared(self, Py_ssize_t i, const double* weights,
                           double* table) noexcept nogil:

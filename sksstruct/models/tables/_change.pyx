@@ -254,12 +254,11 @@ cdef class Changes:
         """Write F_i^T d of a block into `product`, and the sum of its rows."""
         cdef Block* block = &self._layout.blocks[number]
         cdef RowChange* rows = &change.blocks[number]
-        cdef Py_ssize_t ld = block.ld, first = block.offsets[i], k
+        cdef Py_ssize_t ld = block.ld, k
         # the bias is a feature that is one in every row
         memset(change.bias, 0, ld * sizeof(double))
+        scatter_rows(block, rows, i, 1.0, d, change.product)
         for k in range(rows.count):
-            scatter_row(block, first + rows.rows[k], 1.0, d + rows.rows[k] * ld,
-                        change.product)
             add_row(ld, 1.0, d + rows.rows[k] * ld, change.bias)
 
     cdef double _clear_formed(self, Change* change, Py_ssize_t number,
@@ -288,7 +287,7 @@ cdef class Changes:
     cdef void scatter(self, Change* change, Py_ssize_t i, double scale,
                       double* out) noexcept nogil:
         """out += scale A_i^T d"""
-        cdef Py_ssize_t number, k, ld, row
+        cdef Py_ssize_t number, k, ld
         cdef const double* d = change.d
         cdef double* weights
         cdef Block* block
@@ -297,12 +296,12 @@ cdef class Changes:
         for number in range(self._layout.n_row_blocks):
             block, rows = &self._layout.blocks[number], &change.blocks[number]
             ld, weights = block.ld, out + block.first_weight
-            for k in range(rows.count):
-                row = rows.rows[k]
-                scatter_row(block, block.offsets[i] + row, scale, d + row * ld, weights)
-                # weights that do not exist get nothing, and so stay zero
-                if block.has_bias:
-                    add_row(ld, scale, d + row * ld, weights + block.n_features * ld)
+            if rows.count:
+                scatter_rows(block, rows, i, scale, d, weights)
+            # weights that do not exist get nothing, and so stay zero
+            for k in range(rows.count if block.has_bias else 0):
+                add_row(ld, scale, d + rows.rows[k] * ld,
+                        weights + block.n_features * ld)
             d += ld * n_rows_of(block, i)
         weights = out + self._layout.first_cell
         for k in range(change.n_changed_cells):
@@ -389,13 +388,19 @@ cdef void multiply_rows(const Block* block, const RowChange* rows, Py_ssize_t si
                 out[row * ld] += (products[row] + shift) * value
 
 
-cdef inline void scatter_row(const Block* block, Py_ssize_t row, double scale,
-                             const double* change, double* weights) noexcept nogil:
-    """weights += scale times the outer product of a row of features and a change"""
-    if block.ld == 1:
-        (<FeatureRows> block.rows).add_to_column(row, scale * change[0], weights, 1)
-    else:
-        (<FeatureRows> block.rows).scatter(row, scale, change, block.ld, weights)
+cdef inline void scatter_rows(const Block* block, const RowChange* rows, Py_ssize_t i,
+                              double scale, const double* d,
+                              double* weights) noexcept nogil:
+    """weights += scale times the product of an example's features and its d; there is
+    a row that changed"""
+    cdef Py_ssize_t k
+    if block.ld > 1:
+        (<FeatureRows> block.rows).scatter_rows(
+            block.offsets[i], rows.count, rows.rows, scale, d, block.ld, weights)
+        return
+    for k in range(rows.count):
+        (<FeatureRows> block.rows).add_to_column(
+            block.offsets[i] + rows.rows[k], scale * d[rows.rows[k]], weights, 1)
 
 
 cdef inline double take_squares(Py_ssize_t ld, const RowEntries* entries,
