@@ -137,6 +137,10 @@ class CompiledModel(Constrained, StructuredModel):
         rows = [self._features(x) for x in X]
         return np.concatenate([each.reshape(-1, each.shape[-1]) for each in rows])
 
+    def _rows_of_score(self, X):
+        """The same rows in a form that a score function takes."""
+        return self._rows(X)
+
     def _offsets(self, X):
         sizes = [math.prod(self._features(x).shape[:-1]) for x in X]
         return np.concatenate([[0], np.cumsum(sizes)])
@@ -166,7 +170,7 @@ class CompiledModel(Constrained, StructuredModel):
 
         return ScoredLoss(
             self._score_function,
-            self._rows(X),
+            self._rows_of_score(X),
             self._offsets(X),
             self._n_columns,
             weight,
@@ -228,7 +232,11 @@ class CompiledModel(Constrained, StructuredModel):
         model = self._bound(X, y, None, identity_rows(offsets[-1]))
         parameters, rest = self._split(model, weights)
         scores = score_rows(
-            self._score_function, parameters, self._rows(X), self._n_columns, offsets
+            self._score_function,
+            parameters,
+            self._rows_of_score(X),
+            self._n_columns,
+            offsets,
         )
         return model, join_weights(model, scores, rest)
 

@@ -233,6 +233,13 @@ def centered(rows, centers):
     return sparse.csr_array((data, rows.indices[:n_stored], rows.indptr), rows.shape)
 
 
+def divided(rows, number):
+    """Rows of features in any form, divided by a number."""
+    if isinstance(rows, MixedRows):
+        return MixedRows(rows.sparse / number, rows.dense / number, rows.columns)
+    return rows / number
+
+
 def row_squares(rows):
     """Squared norm of each row of features, in double precision.
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from sksstruct.losses import LOSSES, Hamming, task_loss_of
-from sksstruct.models.scale import centered
+from sksstruct.models.scale import centered, divided
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
 
@@ -284,7 +284,7 @@ class ModelSpec:
 
     def _over_scale(self, X):
         """Rows of features as they are trained on, once their scale is learned."""
-        return centered(X, self.centers_) / self.intercept_scaling_
+        return divided(centered(X, self.centers_), self.intercept_scaling_)
 
     def _off_centers(self, coef):
         """What the bias of features as given is less than that of centered ones."""

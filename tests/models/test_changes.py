@@ -4,8 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from sksstruct import SSVMClassifier
+from sksstruct.estimators._train import prepare
 from sksstruct.models import (
     CandidatesModel,
     DependencyModel,
@@ -15,6 +17,8 @@ from sksstruct.models import (
     SegmentModel,
 )
 from sksstruct.solvers import BCFW, SSG
+from sksstruct.utils._mixed import MixedRows
+from sksstruct.utils.packed import PackedSequences
 
 # Of very different lengths, one after the other: what one example leaves in memory
 # would be read by the next.
@@ -123,3 +127,51 @@ def test_steps_with_and_without_inner_products(name):
         other = SSVMClassifier(model, alpha=0.1, solver=solver, random_state=0)
         other.fit(X, y)
     assert other.objective_ >= min(objectives) - gap
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize("form", ["float32", "CSR float32", "mixed"])
+def test_segments_of_rows_in_any_form(form, loss):
+    """Rows in single precision, and dense columns beside sparse ones, stay as given."""
+    X, y = sequences()
+    rng = np.random.RandomState(3)
+    dense = [x.astype(np.float32) for x in X]
+    marks = [
+        sparse.csr_array((rng.rand(len(x), 6) < 0.2).astype(np.float32)) for x in X
+    ]
+    if form == "float32":
+        given = PackedSequences.from_lengths(np.concatenate(dense), SIZES)
+        plain = given.values.astype(np.float64)
+    elif form == "CSR float32":
+        given = PackedSequences.from_lengths(
+            sparse.csr_array(sparse.vstack(marks)), SIZES
+        )
+        plain = given.values.toarray().astype(np.float64)
+    else:
+        given = PackedSequences.hstack(
+            [
+                PackedSequences.from_lengths(
+                    sparse.csr_array(sparse.vstack(marks)), SIZES
+                ),
+                PackedSequences.from_lengths(np.concatenate(dense), SIZES),
+            ]
+        )
+        plain = given.values.tocsr().toarray().astype(np.float64)
+    model = SegmentModel()
+    problem = prepare(SSVMClassifier(model, loss=loss, alpha=0.1), given, spans(y))
+    rows = problem.model.features[0]
+    assert rows.dtype == np.float32
+    assert isinstance(rows, MixedRows) == (form == "mixed")
+    # the default of alpha follows the scale of the features
+    for alpha in (0.1, "auto"):
+        fits = [
+            SSVMClassifier(model, loss=loss, alpha=alpha, random_state=0).fit(
+                rows, spans(y)
+            )
+            for rows in (given, PackedSequences.from_lengths(plain, SIZES))
+        ]
+        np.testing.assert_allclose(fits[0].alpha_, fits[1].alpha_, rtol=1e-5)
+        np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, atol=3e-3)
+    assert fits[0].predict(given) == fits[0].predict(
+        PackedSequences.from_lengths(plain, SIZES)
+    )

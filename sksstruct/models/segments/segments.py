@@ -217,8 +217,11 @@ class SegmentModel(CompiledModel):
         return X if len(numbers) == len(X) else [X[i] for i in numbers]
 
     def _rows(self, X):
+        return X.packed.compact().values
+
+    def _rows_of_score(self, X):
+        # score functions take an array or CSR
         values = X.packed.in_one_form().compact().values
-        # a model of tables reads double precision
         return values.astype(np.float64, copy=False)
 
     def _offsets(self, X):
