@@ -11,10 +11,10 @@ from sksstruct.factor_graphs import FactorGraph, Potts
 from sksstruct.inference import max_product_topk
 from sksstruct.inference._checks import check_k
 from sksstruct.inference.map import MAPSolver, resolve_map_solver
-from sksstruct.losses import PositionLoss
 from sksstruct.inference.map.highs import solve_relaxation
 from sksstruct.inference.search._partition import topk_by_partition
 from sksstruct.inference.trees._tree import Tree
+from sksstruct.losses import PositionLoss
 from sksstruct.models.graph.inputs import (
     Graph,
     check_graph,
