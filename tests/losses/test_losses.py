@@ -174,7 +174,7 @@ def test_solvers_that_know_costs_of_single_labels_only(solver):
         ),
         ("graph", "segments", "needs segments"),
         (SegmentModel(), "boundaries", "SegmentModel has one label.*and segments"),
-        (SegmentModel(), Hamming({"B": 2.0}), "costs by label"),
+        (SegmentModel(class_weight="balanced"), "hamming", "class_weight of Segment"),
         (GraphModel(class_weight="balanced"), "hamming", "class_weight of GraphModel"),
     ],
 )
@@ -241,3 +241,18 @@ def test_losses_of_earlier_versions():
 
 def test_a_tagger_with_costs_of_neighbors_is_an_estimator():
     check_ragged_estimator(ChainCRF(1.0, loss=Hinge("boundaries"), random_state=0))
+
+
+def test_costs_by_label_of_segments():
+    """A task loss, and the parameter of the model, are the same costs."""
+    rng = np.random.RandomState(0)
+    X = [rng.normal(size=(6, 2)) for _ in range(10)]
+    y = [[(0, 2, "B"), (3, 6, "I")] if x[0, 0] > 0 else [(1, 4, "I")] for x in X]
+    given = SSVMClassifier(SegmentModel(), loss=Hinge(cost=Hamming({"B": 2.0})))
+    own = SSVMClassifier(SegmentModel(class_weight={"B": 2.0}))
+    fits = [
+        each.set_params(alpha=0.1, random_state=0).fit(X, y) for each in (given, own)
+    ]
+    np.testing.assert_array_equal(fits[0].weights_, fits[1].weights_)
+    plain = SSVMClassifier(SegmentModel(), alpha=0.1, random_state=0).fit(X, y)
+    assert (plain.weights_ != fits[0].weights_).any()
