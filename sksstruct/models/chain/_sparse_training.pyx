@@ -11,6 +11,13 @@ A visit of known labelings needs the scores of few labels, which are computed on
 one. The max oracle computes those of all labels. No call takes time or memory in
 proportion to K x K.
 
+This is a bound model of its own, and no layout of rows and blocks with a structure: the
+weights of a layout are fixed when data are bound, where here slots are given while the
+model trains; and a layout forms whole tables, where here unaries are computed only for
+the labels that a labeling asks for. It shares with `BoundChain`, from which it derives,
+the data and their checks, losses and Gram matrices; potentials, decoding and changes
+are its own.
+
 Mean parameters of nodes have keys t * ld + label, as in `_chain.pyx`. Their changes are
 lists of keys, since whole rows would be mostly zeros.
 """
