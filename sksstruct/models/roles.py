@@ -42,9 +42,9 @@ from sksstruct.models.tables._smooth import TableSmoothLoss
 from sksstruct.models.tables._table import BoundTable
 
 
-def _missing(role, model):
-    """The error of a model that does not have a role."""
-    return NotImplementedError(f"{type(model).__name__} has no {role}")
+def _missing(what, model):
+    """The error of a model that does not have what is asked for."""
+    return NotImplementedError(f"{type(model).__name__} has no {what}")
 
 
 def _of_structure(forms):

@@ -15,7 +15,7 @@ from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols.duals import ROUNDING
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.certificate import GradientCertificate
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop, ended_by
 from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc
@@ -275,7 +275,7 @@ class Objective:
         self._next_bound = 0
         if loss.unpenalized is not None and start is None:
             self.start[loss.unpenalized] = loss.constants
-        self._certificate = Certificate(alpha, box)
+        self._certificate = GradientCertificate(alpha, box)
         self.best = self._last = None
         self.best_dual = -np.inf
         self.calls = 0

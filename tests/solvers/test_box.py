@@ -15,7 +15,7 @@ from sksstruct.datasets import make_stick_figures
 from sksstruct.models import PartsModel
 from sksstruct.solvers import BMRM, LBFGS, SGD, SSG, SVRG, Casimir, CuttingPlane
 from sksstruct.solvers.core.box import Box, least
-from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.certificate import GradientCertificate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from problems import PROBLEMS
@@ -106,7 +106,7 @@ def test_weights_beyond_whole_rows(solver):
 def test_gradients_out_of_the_box_do_not_count():
     """Without regularization a weight at its bound is done if it would leave."""
     box = Box(np.array([0.0, -np.inf]), np.array([np.inf, np.inf]))
-    certificate = Certificate(0.0, box)
+    certificate = GradientCertificate(0.0, box)
     first = certificate.at(1.0, np.array([1.0, 0.0]), np.array([0.5, 0.0]))
     assert first == (-np.inf, 1.0)
     at_bound = certificate.at(1.0, np.array([0.0, 0.0]), np.array([0.5, 0.0]))
@@ -129,7 +129,7 @@ def test_dual_values_with_bounds_that_are_far_away():
         gradient = -alpha * w + slope + noise
         primal = rng.uniform() + alpha / 2 * float(w @ w)
         box = Box(lower, np.full(n, np.inf))
-        found = Certificate(alpha, box).at(primal, w, gradient)[0]
+        found = GradientCertificate(alpha, box).at(primal, w, gradient)[0]
         exact, a = Fraction(primal), Fraction(alpha)
         for g, v, low in zip(gradient, w, lower, strict=True):
             g, v, least = Fraction(g), Fraction(v), Fraction(low)

@@ -12,7 +12,7 @@ from sksstruct.models import MulticlassModel
 from sksstruct.solvers import LBFGS
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.certificate import GradientCertificate
 from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, run_lbfgs
 
 LONG = np.longdouble
@@ -215,6 +215,6 @@ def test_dual_values_far_away_are_no_bounds():
             objective.keep(point)
             value = loss.value_and_gradient(point, gradient, None)
             value += 0.05 * point @ point
-            for certificate in Certificate(0.1), Certificate(0.1, box):
+            for certificate in GradientCertificate(0.1), GradientCertificate(0.1, box):
                 assert certificate.at(value, point, gradient)[0] <= np.log(2)
     assert first <= objective.best_dual <= np.log(2)

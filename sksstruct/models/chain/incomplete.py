@@ -34,11 +34,11 @@ class IncompleteChain(Trainable):
 
     Attributes
     ----------
-    segments : BoundChain
+    runs : BoundChain
         The runs of observed labels as sequences of their own; all positions if no label
         was observed.
     latest : BoundChain
-        The chain of the last round, at first the segments.
+        The chain of the last round, at first the runs.
     by_factors : bool
         Whether rounds are trained by factors, each with the pairs of those before.
     """
@@ -47,24 +47,24 @@ class IncompleteChain(Trainable):
         self.data, self.mask, self.pairs = data, mask, pairs
         self.triples = triples
         self._bind = bind
-        # segments start and end anywhere
+        # runs start and end anywhere
         if isinstance(mask, SparseMask):
             mask = mask.without_ends()
         elif mask is not None:
             mask = mask.copy()
             mask[:2] = 0.0
-        runs = known_segments(data) if data.known.any() else data
-        self.segments = bind(runs, mask=mask, boundary=False)
+        observed = known_runs(data) if data.known.any() else data
+        self.runs = bind(observed, mask=mask, boundary=False)
         # a solver sees no difference between the models of different completions
-        self.surrogate = self.segments.surrogate
+        self.surrogate = self.runs.surrogate
         # by which "auto" chooses among them
-        self.n_examples, self.n_weights = len(data.packed), self.segments.n_weights
+        self.n_examples, self.n_weights = len(data.packed), self.runs.n_weights
         for name in ("entropy_dual_bytes", "visit_work", "ld", "starts", "on_disk"):
-            setattr(self, name, getattr(self.segments, name))
-        self.quick_ascent = self.segments.quick_ascent
-        self.oracles = ("completion", *self.segments.oracles)
-        self.oracle_note = self.segments.oracle_note
-        self.latest, self.by_factors = self.segments, False
+            setattr(self, name, getattr(self.runs, name))
+        self.quick_ascent = self.runs.quick_ascent
+        self.oracles = ("completion", *self.runs.oracles)
+        self.oracle_note = self.runs.oracle_note
+        self.latest, self.by_factors = self.runs, False
 
     @property
     def completion(self):
@@ -79,7 +79,7 @@ class IncompleteChain(Trainable):
                 "y has no position with a single label: the hinge losses need some to "
                 "begin with; loss='log' does without"
             )
-        return self.segments
+        return self.runs
 
     @property
     def mask_ends(self):
@@ -91,11 +91,11 @@ class IncompleteChain(Trainable):
     @property
     def views_need_data(self):
         """Whether `views` knows more than the layout of all chains."""
-        return self.segments.views_need_data
+        return self.runs.views_need_data
 
     def views(self, w):
         """Named views of the flat weights of any round."""
-        return self.segments.views(w)
+        return self.runs.views(w)
 
     def complete(self, weights, n_jobs=None, layout=None):
         """Labels, the unobserved ones completed by decoding at the given weights.
@@ -113,7 +113,7 @@ class IncompleteChain(Trainable):
         if isinstance(layout, RoundFactors):
             chain = layout.prediction(data.packed, weights, forbidden)
         elif isinstance(self.mask, SparseMask):
-            chain = self.segments.prediction(
+            chain = self.runs.prediction(
                 data.packed, weights, self.mask.ends, forbidden
             )
         else:
@@ -124,7 +124,7 @@ class IncompleteChain(Trainable):
                 triples=self.triples,
                 mask=self.mask,
                 forbidden_labels=forbidden,
-                feature_scale=self.segments.feature_scale,
+                feature_scale=self.runs.feature_scale,
             )
         offsets = data.packed.offsets
         labels, scores = best_labelings(chain, weights, offsets, n_jobs)
@@ -176,7 +176,7 @@ def _(model: IncompleteChain):
     return RoundFactors(model)
 
 
-def known_segments(data):
+def known_runs(data):
     """Runs of observed labels as sequences of their own, with their weights."""
     offsets, known = data.packed.offsets, data.known
     starts = known.copy()

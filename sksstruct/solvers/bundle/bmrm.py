@@ -49,7 +49,7 @@ class BMRM(Solver):
     %(passes)s
     inner : {"qp", "line_search"}, default="qp"
         Method that minimizes J_t. "qp": exactly, over all planes. "line_search": on the
-        segment from the last iterate to the newest plane, which is batch Frank-Wolfe.
+        line from the last iterate to the newest plane, which is batch Frank-Wolfe.
     drop_after : int or None, default=50
         Number of passes after which a plane that the minimum did not need is dropped.
         None: keep all planes. The line search keeps no planes and ignores this
@@ -88,7 +88,7 @@ class BMRM(Solver):
         if self.inner == "qp":
             bundle = Bundle(alpha, risk.nonnegative, self.drop_after, box)
         else:
-            bundle = SegmentDual(alpha, risk.nonnegative, box)
+            bundle = LineDual(alpha, risk.nonnegative, box)
         loop = Loop(self, alpha, options)
         w = aligned_zeros(risk.n_weights)
         if box is not None:
@@ -222,8 +222,8 @@ def _entries(plane, index, n_weights):
     return row[index]
 
 
-class SegmentDual:
-    """The minimum on the segment from the last minimum to the newest plane."""
+class LineDual:
+    """The minimum on the line from the last minimum to the newest plane."""
 
     def __init__(self, alpha, zero, box=None):
         self.alpha, self.box = alpha, box
@@ -249,7 +249,7 @@ class SegmentDual:
     def _step(self, change, gain):
         """The best step along a change of the mean plane, whose offset rises by gain.
 
-        The slope of the dual falls along the segment: linearly, or with kinks where
+        The slope of the dual falls along the line: linearly, or with kinks where
         weights reach their bounds.
         """
         if self.box is None:

@@ -5,7 +5,7 @@ import numpy as np
 from sksstruct.models.protocols.duals import ROUNDING
 
 
-class Certificate:
+class GradientCertificate:
     """Dual values of P(w) = f(w) + alpha/2 |w|^2, f being a mean of smooth losses.
 
     The expected mean parameters at w are dual variables, and their dual value is below

@@ -47,7 +47,7 @@ _ROUNDING = 1e-13
 
 
 @dataclass
-class Certificate:
+class PathCertificate:
     """What follows for other alphas from weights w at one alpha.
 
     Parameters
@@ -190,7 +190,7 @@ class Path:
     def certificate(self, gap):
         """What follows from the present weights, whose gap is given."""
         loss = self.kernel.loss
-        return Certificate(
+        return PathCertificate(
             self.alpha, self.square, loss, gap, self.epsilon, self.relative
         )
 

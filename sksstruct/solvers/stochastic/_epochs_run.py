@@ -6,10 +6,10 @@ and gives the dual value E - |g|^2 / (2 alpha).
 
 import numpy as np
 
-from sksstruct.solvers.bundle.bmrm import SegmentDual
+from sksstruct.solvers.bundle.bmrm import LineDual
 from sksstruct.solvers.core.base import SolverRun
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.certificate import GradientCertificate
 from sksstruct.solvers.core.loop import LEAST_SCALE, Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._epochs import Epochs, check_convex
@@ -50,7 +50,7 @@ class EpochsRun(SolverRun):
         if start is not None:
             self.epochs.start_from(start)
         self.loop = Loop(solver, alpha, options)
-        self.certificate = Certificate(alpha, self.box)
+        self.certificate = GradientCertificate(alpha, self.box)
         # the objective at the last weights that were looked at
         self.value = np.inf
         if self.hinge:
@@ -61,7 +61,7 @@ class EpochsRun(SolverRun):
                 # no output has a loss, say as there is no other: zeros are optimal
                 self.loop.scale = self.loop.dual = 0.0
             # the expected mean parameters of every gradient are dual variables
-            self.duals = SegmentDual(alpha, True, self.box)
+            self.duals = LineDual(alpha, True, self.box)
 
     def last_smoothing(self):
         """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""

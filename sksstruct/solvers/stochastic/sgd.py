@@ -19,7 +19,7 @@ from sksstruct.models.protocols._weights import Weights
 from sksstruct.models.roles import nonlinear_loss
 from sksstruct.solvers.core.base import GradientSolver, SolverRun, example
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.certificate import GradientCertificate
 from sksstruct.solvers.core.loop import PERIOD, Loop, ended_by
 from sksstruct.solvers.stochastic._epochs import (
     LEAST_VISITS,
@@ -154,7 +154,7 @@ class Descent(SolverRun):
         self.box = Box.of(self.loss.model)
         if self.box is not None:
             self.box.clip(self.start)
-        self.certificate = Certificate(self.alpha, self.box)
+        self.certificate = GradientCertificate(self.alpha, self.box)
 
     def existing(self, w):
         """Set weights that do not exist to zero, in place, and return all."""
