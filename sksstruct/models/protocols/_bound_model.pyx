@@ -108,6 +108,8 @@ cdef class Workspace:
 cdef class BoundModel:
     """A model bound to training data.
 
+    `Trainable` declares which of the attributes all models have that solvers train.
+
     Attributes
     ----------
     n_examples, n_weights : int
