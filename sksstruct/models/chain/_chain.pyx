@@ -227,7 +227,8 @@ cdef class BoundChain(BoundModel):
         self._layout.first_cell = (self.n_features + TRANSITIONS) * self.ld
         self._layout.n_cells = self._first_triple + self.n_triples
         self._changes = Changes(
-            self._layout, self.n_examples, self.max_size, self.on_disk)
+            self._layout, self.n_examples, self.max_size, self.on_disk,
+            needs_grams=True)
 
     def _bind_labels(self, labels, label_costs, known, loss_length):
         """Store the observed labels, and the loss of missing each of them."""

@@ -84,6 +84,8 @@ cdef class Changes:
         entries of the first block for examples with no more rows than that.
     on_disk : bool, default=False
         Whether Gram matrices are stored in files.
+    needs_grams : bool, default=False
+        Whether to keep Gram matrices also where forming F_i^T d takes less time.
 
     Attributes
     ----------
@@ -92,10 +94,11 @@ cdef class Changes:
     """
 
     def __cinit__(self, WeightBlocks layout, Py_ssize_t n_examples, Py_ssize_t max_rows,
-                  bint on_disk=False):
+                  bint on_disk=False, bint needs_grams=False):
         self._layout, self._max_rows = layout, max_rows
         self._n_examples = n_examples
-        self.grams = GramMatrices(layout, n_examples, max_rows, on_disk)
+        self.grams = GramMatrices(
+            layout, n_examples, max_rows, on_disk, needs_grams)
         offsets = layout.shapes[0]
         self._one_row = (layout.n_row_blocks == 1 and len(offsets) == offsets[-1] + 1
                          and bool((offsets[1:] > offsets[:-1]).all()))

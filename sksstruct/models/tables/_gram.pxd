@@ -9,6 +9,7 @@ from sksstruct.utils._arena cimport Arena
 cdef class GramMatrices:
     cdef WeightBlocks _layout
     cdef Py_ssize_t _n_examples, _max_rows
+    cdef bint _needed
     # for each block the matrices of all examples, NULL until asked for
     cdef double*** _matrices
     cdef Arena _arena

@@ -4,7 +4,8 @@ With them, the norm of F_i^T d and the inner products of labelings do not read t
 features: a visit can take many steps before it touches the weights. A matrix is kept if
 it is no larger than four times the features of its rows, and if labelings pick entries
 of about as many rows: of examples with thousands of rows of which a labeling picks a
-few, F_i^T d is formed instead.
+few, F_i^T d is formed instead. That also takes less time where rows have few features:
+the product of a row with all others is as long as there are rows.
 """
 
 from libc.stdlib cimport calloc, free
@@ -13,6 +14,10 @@ from sksstruct.models.tables._blocks cimport Block, WeightBlocks, n_rows_of
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._simd cimport sks_prefetch
+
+
+# Matrices have at most so many times the entries of the rows.
+cdef Py_ssize_t WIDEST = 4
 
 
 cdef double square_of(const Block* block, Py_ssize_t i,
@@ -39,13 +44,15 @@ cdef class GramMatrices:
         Matrices of more rows are not kept.
     on_disk : bool, default=False
         Whether to store the matrices in files.
+    needed : bool, default=False
+        Whether to keep matrices also where F_i^T d takes less time.
     """
 
     def __cinit__(self, WeightBlocks layout, Py_ssize_t n_examples,
-                  Py_ssize_t max_rows, bint on_disk=False):
+                  Py_ssize_t max_rows, bint on_disk=False, bint needed=False):
         cdef Py_ssize_t number, n_blocks = layout.n_row_blocks
         self._layout, self._n_examples, self._max_rows = layout, n_examples, max_rows
-        self._arena = Arena(on_disk)
+        self._arena, self._needed = Arena(on_disk), needed
         # not in the arena, which does not clear what it gives
         self._matrices = <double***> calloc(max(n_blocks, 1), sizeof(double**))
         if self._matrices == NULL:
@@ -81,6 +88,9 @@ cdef class GramMatrices:
         """Return whether the matrix of an example is kept; the same at every call."""
         cdef Block* block = &self._layout.blocks[number]
         cdef Py_ssize_t first = block.offsets[i], size = n_rows_of(block, i)
+        if not self._needed and size * size > WIDEST * (
+                <FeatureRows> block.rows).count(first, first + size):
+            return False
         # a page is allowed to all: examples may have few features
         return size <= self._max_rows and 8 * size * size <= 4096 + 4 * (
             <FeatureRows> block.rows).n_bytes(first, first + size)
