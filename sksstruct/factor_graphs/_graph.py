@@ -6,7 +6,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sksstruct.factor_graphs._tables import DenseTable, Table, TableStore, as_table
+from sksstruct.factor_graphs._checks import (
+    check_shape,
+    checked_edge_tables,
+    checked_edges,
+    checked_evidence,
+    checked_factor,
+    checked_unaries,
+    checked_weights,
+    iterator_of,
+    table_maker,
+)
+from sksstruct.factor_graphs._tables import DenseTable, Table
 from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned, required
 
@@ -14,8 +25,6 @@ from sksstruct.utils.state import Versioned, required
 _STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights",
           "factor_scopes", "factor_tables", "offset", "evidence",
           "must_exceed")  # fmt: skip
-# Sequences whose entries are all there, and stay as they are while a graph is made.
-_AT_ONCE = (list, tuple, np.ndarray)
 
 
 class FactorGraph(Versioned):
@@ -117,11 +126,11 @@ class FactorGraph(Versioned):
         offset: float = 0.0,
         must_exceed: float = -np.inf,
     ) -> None:
-        self.n_states, self.first_state, self.unaries = _unaries(unaries)
+        self.n_states, self.first_state, self.unaries = checked_unaries(unaries)
         n = self.n_variables = len(self.n_states)
-        edges = _edges(edges, n)
-        tables, edge_tables = _edge_tables(tables, edge_tables, len(edges))
-        weights = _weights(edge_weights, len(edges))
+        edges = checked_edges(edges, n)
+        tables, edge_tables = checked_edge_tables(tables, edge_tables, len(edges))
+        weights = checked_weights(edge_weights, len(edges))
         if not (isinstance(offset, numbers.Real) and offset < np.inf):
             raise ValueError(f"offset must be a finite number or -inf, got {offset!r}")
         if not (isinstance(must_exceed, numbers.Real) and must_exceed < np.inf):
@@ -150,10 +159,10 @@ class FactorGraph(Versioned):
         """
         scopes, of_factor, pairs = [], [], []
         index = {id(table): t for t, table in enumerate(tables)}
-        make = _table_maker(factors)
-        for f, factor in enumerate(_iterator(factors, "factors")):
-            scope, table = _factor(factor, f, self.n_variables, make)
-            _check_shape(table, self.n_states[scope], f"factors[{f}]")
+        make = table_maker(factors)
+        for f, factor in enumerate(iterator_of(factors, "factors")):
+            scope, table = checked_factor(factor, f, self.n_variables, make)
+            check_shape(table, self.n_states[scope], f"factors[{f}]")
             if len(scope) == 1:
                 part = slice(*self.first_state[scope[0] : scope[0] + 2])
                 with np.errstate(over="ignore"):
@@ -195,7 +204,7 @@ class FactorGraph(Versioned):
         largest = self.unaries.max(initial=0.0)
         if not largest < np.inf:
             raise ValueError("the unary scores of a variable are too large to be added")
-        self.evidence = _evidence(evidence, self.n_states)
+        self.evidence = checked_evidence(evidence, self.n_states)
         self._freeze()
 
     def _check_edges(self):
@@ -205,7 +214,7 @@ class FactorGraph(Versioned):
             wrong = (sizes != table.shape).any(axis=1) if len(table.shape) == 2 else [1]
             if np.any(wrong):
                 e = edges[int(np.argmax(wrong))]
-                _check_shape(table, self.n_states[self.edges[e]], f"edges[{e}]")
+                check_shape(table, self.n_states[self.edges[e]], f"edges[{e}]")
             if self.edge_weights is not None and isinstance(table, DenseTable):
                 low = self.edge_weights[edges].min()
                 if low <= 0 and table.values.min() == -np.inf:
@@ -413,7 +422,7 @@ class FactorGraph(Versioned):
         """
         graph = object.__new__(FactorGraph)
         graph.__dict__.update(self.__dict__)
-        graph.__dict__["evidence"] = _evidence(evidence, self.n_states)
+        graph.__dict__["evidence"] = checked_evidence(evidence, self.n_states)
         graph.evidence.flags.writeable = False
         return graph
 
@@ -427,201 +436,3 @@ def _by_table(tables):
     yield from zip(
         tables[order[starts]].tolist(), np.split(order, starts[1:]), strict=True
     )
-
-
-def _unaries(unaries):
-    """Numbers of states, where the scores of each variable begin, and all scores."""
-    try:
-        # an iterator may use an array again
-        take = np.asarray if isinstance(unaries, _AT_ONCE) else np.array
-        rows = [take(row, dtype=np.float64) for row in unaries]
-    except (TypeError, ValueError):
-        raise ValueError("unaries must be arrays of numbers") from None
-    for v, row in enumerate(rows):
-        if row.ndim != 1 or row.size == 0:
-            raise ValueError(
-                f"unaries[{v}] must have one dimension and at least one state, got "
-                f"shape {row.shape}"
-            )
-    sizes = np.array([row.size for row in rows], dtype=np.int32)
-    first = np.zeros(len(rows) + 1, dtype=np.intp)
-    np.cumsum(sizes, out=first[1:])
-    flat = np.concatenate(rows) if rows else np.zeros(0)
-    wrong = ~(flat < np.inf)
-    if wrong.any():
-        v = int(np.searchsorted(first, np.argmax(wrong), side="right")) - 1
-        raise ValueError(f"unaries[{v}] has an entry that is NaN or +inf")
-    return sizes, first, flat
-
-
-def _edges(edges, n):
-    """Checked pairs of n variables."""
-    try:
-        edges = np.zeros((0, 2), dtype=np.int32) if edges is None else np.asarray(edges)
-    except ValueError:
-        raise ValueError("edges must be pairs of integers") from None
-    if edges.size == 0:
-        edges = np.zeros((0, 2), dtype=np.int32)
-    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-        raise ValueError("edges must be pairs of integers")
-    wrong = ((edges < 0) | (edges >= n)).any(axis=1) | (edges[:, 0] == edges[:, 1])
-    if wrong.any():
-        e = int(np.argmax(wrong))
-        raise ValueError(
-            f"edges[{e}] is {tuple(edges[e].tolist())}: it must name two different of "
-            f"{n} variables"
-        )
-    # a copy, so that the caller may change the array given
-    return np.array(edges, dtype=np.int32, order="C")
-
-
-def _edge_tables(tables, edge_tables, m):
-    """Distinct tables, and the index of the table of each of m edges."""
-    if tables is None:
-        if m or edge_tables is not None:
-            raise ValueError("edges need tables")
-        return [], np.zeros(0, dtype=np.int32)
-    if not isinstance(tables, (Table, *_AT_ONCE)):
-        if hasattr(tables, "__array__"):
-            tables = np.asarray(tables)
-        else:
-            tables = list(map(TableStore(), _iterator(tables, "tables")))
-    if _is_single(tables):
-        if edge_tables is not None:
-            raise ValueError("edge_tables is for a sequence of tables")
-        return [as_table(tables)], np.zeros(m, dtype=np.int32)
-    unique, of_table = _distinct(tables)
-    if edge_tables is None:
-        if len(of_table) != m:
-            raise ValueError(
-                f"{len(of_table)} tables for {m} edges: edge_tables must say which"
-            )
-        return unique, of_table
-    edge_tables = np.asarray(edge_tables)
-    if edge_tables.shape != (m,) or (m and edge_tables.dtype.kind not in "iu"):
-        raise ValueError(f"edge_tables must be {m} integers")
-    wrong = (edge_tables < 0) | (edge_tables >= len(of_table))
-    if wrong.any():
-        e = int(np.argmax(wrong))
-        raise ValueError(
-            f"edge_tables[{e}] is {edge_tables[e]}, there are {len(of_table)} tables"
-        )
-    return unique, of_table[edge_tables.astype(np.intp)]
-
-
-def _is_single(tables):
-    """Whether this is one table, shared by all edges."""
-    if isinstance(tables, Table):
-        return True
-    if isinstance(tables, np.ndarray):
-        return tables.ndim == 2
-    # rows of numbers are one table, lists of tables are not
-    return bool(tables) and not isinstance(tables[0], Table) and np.ndim(tables[0]) == 1
-
-
-def _distinct(tables):
-    """Tables without repetition, and the index there of each table given."""
-    # tables cut from an array are new objects each
-    if isinstance(tables, np.ndarray):
-        unique = [as_table(table) for table in tables]
-        return unique, np.arange(len(unique), dtype=np.int32)
-    # the same object is the same table
-    make = _table_maker(tables)
-    made = [make(table) for table in tables]
-    unique = list({id(table): table for table in made}.values())
-    index = {id(table): t for t, table in enumerate(unique)}
-    return unique, np.array([index[id(table)] for table in made], dtype=np.int32)
-
-
-def _table_maker(values):
-    """Return a function that makes tables of entries, and one table of the same entry.
-
-    An entry is known by its identity if all entries are there at once, else by its
-    numbers: an iterator may change an array and yield it again.
-    """
-    if not isinstance(values, _AT_ONCE):
-        return TableStore()
-    known = {}
-
-    def make(table):
-        if id(table) not in known:
-            known[id(table)] = as_table(table)
-        return known[id(table)]
-
-    return make
-
-
-def _iterator(values, name):
-    try:
-        return iter(() if values is None else values)
-    except TypeError:
-        raise ValueError(f"{name} must be a sequence, got {values!r}") from None
-
-
-def _weights(weights, m):
-    """Checked weights of m edges, or None."""
-    if weights is None:
-        return None
-    try:
-        weights = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("edge_weights must be numbers") from None
-    if weights.shape != (m,) or not np.isfinite(weights).all():
-        raise ValueError(f"edge_weights must be {m} finite numbers")
-    return weights
-
-
-def _factor(factor, f, n, make):
-    """Checked scope and table of a factor; `make` makes the table of an array."""
-    if not isinstance(factor, (tuple, list)) or len(factor) != 2:
-        raise ValueError(f"factors[{f}] must be (scope, table)")
-    try:
-        scope = np.asarray(factor[0])
-    except ValueError:
-        scope = np.zeros(0)
-    if scope.ndim != 1 or not scope.size or scope.dtype.kind not in "iu":
-        raise ValueError(f"factors[{f}]: the scope must be a sequence of variables")
-    if scope.min() < 0 or scope.max() >= n or len(np.unique(scope)) != len(scope):
-        raise ValueError(
-            f"factors[{f}]: the scope {scope.tolist()} must name different of {n} "
-            "variables"
-        )
-    try:
-        return scope.astype(np.intp), make(factor[1])
-    except ValueError as error:
-        raise ValueError(f"factors[{f}]: {error}") from None
-
-
-def _check_shape(table, sizes, name):
-    if table.shape != tuple(sizes):
-        raise ValueError(
-            f"{name}: the table has shape {table.shape}, its variables have "
-            f"{tuple(int(k) for k in sizes)} states"
-        )
-
-
-def _evidence(evidence, n_states):
-    """Observed states as an array, -1 for variables that were not observed."""
-    states = np.full(len(n_states), -1, dtype=np.int32)
-    if evidence is None:
-        return states
-    if not isinstance(evidence, dict):
-        raise ValueError(
-            f"evidence must be a dict of states by variable, got "
-            f"{type(evidence).__name__}"
-        )
-    for v, x in evidence.items():
-        for value in (v, x):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise ValueError(f"evidence must map int to int, got {v!r}: {x!r}")
-        if not 0 <= v < len(n_states):
-            raise ValueError(
-                f"evidence names variable {v}, there are {len(n_states)} variables"
-            )
-        if not 0 <= x < n_states[v]:
-            raise ValueError(
-                f"evidence has state {x} at variable {v}, which has {n_states[v]} "
-                "states"
-            )
-        states[v] = x
-    return states
