@@ -8,17 +8,22 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from sksstruct.estimators._fitted import Selected
 from sksstruct.estimators._parameters import TEXTS
+from sksstruct.estimators._path_folds import (
+    Fold,
+    common_segments,
+    results_of,
+    steps_of,
+)
 from sksstruct.estimators._train import (
     replace_attributes,
     report_result,
@@ -28,7 +33,6 @@ from sksstruct.estimators.path import (
     PathParameters,
     end_of,
     exact_result,
-    follow,
     grid_of,
     start,
     warn_path,
@@ -38,7 +42,6 @@ from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Threads, Verbosity, validate_params
 from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
-from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import check_weight
@@ -47,99 +50,9 @@ from sksstruct.utils.validation import check_weight
 _PATIENCE = 3
 
 
-class _Fold:
-    """The path of one fold, and the held-out score of each of its segments.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The estimator of the search.
-    data : tuple
-        X, y and sample weights, or None.
-    train, test : ndarray of int
-        Numbers of the samples.
-    parameters : PathParameters
-        Parameters of the path.
-    scorer : callable
-        ``scorer(estimator, X, y)``.
-    """
-
-    def __init__(self, estimator, data, train, test, parameters, scorer):
-        X, y, weight = data
-        first, last = _steps(clone(estimator))
-        X_train, y_train = _some(X, train), _safe_indexing(y, train)
-        X_test = _some(X, test)
-        if first is not None:
-            X_train = first.fit_transform(X_train, y_train)
-            X_test = first.transform(X_test)
-        self._held_out = X_test, _safe_indexing(y, test)
-        self._scorer, self.scores, self.seconds = scorer, [], []
-        # set where the search ends early, while threads follow their paths
-        self.stopped = False
-        weight = None if weight is None else weight[train]
-        self._segments = follow(last, X_train, y_train, parameters, weight, 0)
-
-    def advance(self):
-        """Follow the path to its next segment; return whether there was one."""
-        started = time.perf_counter()
-        found = next(self._segments, None)
-        if found is None:
-            return False
-        self.path, segment = found
-        trained = time.perf_counter()
-        fitted = self.path._with(segment.weights, segment.alpha)
-        score = np.asarray(self._scorer(fitted, *self._held_out))
-        if score.ndim or score.dtype.kind not in "biuf":
-            raise ValueError(f"scoring must return one number, got {score[()]!r:.80}")
-        self.scores.append(float(score))
-        self.seconds.append((trained - started, time.perf_counter() - trained))
-        self.path._add(segment, keep=False)
-        return True
-
-    def complete(self):
-        """Follow the path to its end."""
-        while not self.stopped and self.advance():
-            pass
-
-    def close(self):
-        """The path without its weights, for users; what it was found with is freed."""
-        self.path._template = self.path._attributes = None
-        self.path._close()
-        self._segments = self._held_out = None
-        return self.path
-
-
-def _some(X, numbers):
-    """Some of the samples; packed ones stay packed."""
-    if isinstance(X, PackedSequences):
-        return X.take(numbers)
-    return _safe_indexing(X, numbers)
-
-
-def _steps(estimator):
-    """The transformers of a pipeline, or None, and the estimator at its end."""
-    if not isinstance(estimator, Pipeline):
-        return None, estimator
-    last = estimator.steps[-1][1]
-    return estimator[:-1] if len(estimator) > 1 else None, last
-
-
 def _prefix(estimator):
     """What names of parameters of the last step begin with."""
     return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-
-
-def _segments(paths, alpha_min):
-    """Segments in which no path has an edge: their ends, and an alpha inside each."""
-    end = max(path.lower[-1] for path in paths)
-    edges = np.unique(np.concatenate([path.lower for path in paths]))
-    edges = np.concatenate([[np.inf], edges[edges >= end][::-1]])
-    upper, lower = edges[:-1], edges[1:]
-    inside = np.sqrt(np.maximum(lower, np.minimum(alpha_min, upper / 2.0)) * upper)
-    # where the weights of the first segment are those that were scored
-    first = min(path.alphas[0] for path in paths)
-    inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
-    return edges, inside
 
 
 def _refit(last, X, y, sample_weight, parameters):
@@ -157,41 +70,11 @@ def _refit(last, X, y, sample_weight, parameters):
 
 def _of_best(best):
     """Attributes of a search from those of its best estimator, if that is fitted."""
-    if best is None or not hasattr(_steps(best)[1], "n_iter_"):
+    if best is None or not hasattr(steps_of(best)[1], "n_iter_"):
         return {}
     names = "n_features_in_", "feature_names_in_"
     own = {name: getattr(best, name) for name in names if hasattr(best, name)}
-    return {"best_estimator_": best, "n_iter_": _steps(best)[1].n_iter_, **own}
-
-
-def _results(params, scores, seconds):
-    """Scores and times of all alphas and folds, as scikit-learn's searches have them.
-
-    Parameters
-    ----------
-    params : list of dict
-        The parameters of each row.
-    scores : ndarray of shape (n_alphas, n_folds)
-        Held-out scores.
-    seconds : ndarray of shape (n_alphas, n_folds, 2)
-        Seconds of training and of scoring.
-    """
-    results = {
-        f"{what}_{kind}_time": getattr(seconds[:, :, k], what)(axis=1)
-        for k, kind in enumerate(("fit", "score"))
-        for what in ("mean", "std")
-    }
-    for name in params[0]:
-        values = [row[name] for row in params]
-        results[f"param_{name}"] = np.ma.MaskedArray(values)
-    results["params"] = params
-    for j, column in enumerate(scores.T):
-        results[f"split{j}_test_score"] = column
-    mean = scores.mean(axis=1)
-    results["mean_test_score"], results["std_test_score"] = mean, scores.std(axis=1)
-    worst = np.where(np.isfinite(mean), mean, -np.inf)
-    results["rank_test_score"] = rankdata(-worst, method="min").astype(np.int32)
-    return results
+    return {"best_estimator_": best, "n_iter_": steps_of(best)[1].n_iter_, **own}
 
 
 class _Tasks:
@@ -411,7 +294,7 @@ class SSVMPathCV(
         X, y = indexable(X, y)
         n, weight = _num_samples(X), None
         # all checks of the data, before they are divided
-        first, last = _steps(best)
+        first, last = steps_of(best)
         rows = X if first is None else first.fit_transform(X, y)
         if first is not None:
             # with a cache, those that were fitted are others
@@ -429,7 +312,7 @@ class SSVMPathCV(
             folds = tasks.run(
                 "folds",
                 lambda: self._in_threads(
-                    partial(_Fold, best, data, *part, parameters, scorer)
+                    partial(Fold, best, data, *part, parameters, scorer)
                     for part in parts
                 ),
             )
@@ -459,7 +342,7 @@ class SSVMPathCV(
 
     def _checked_scorer(self, estimator):
         """The scorer; scikit-learn's names are for labels of rows."""
-        ragged = not get_tags(_steps(estimator)[1]).input_tags.two_d_array
+        ragged = not get_tags(steps_of(estimator)[1]).input_tags.two_d_array
         if ragged and isinstance(self.scoring, str):
             raise ValueError(
                 f"scoring={self.scoring!r} scores labels of rows, and not lists of "
@@ -517,7 +400,7 @@ class SSVMPathCV(
             alphas = paths[0].alphas
             edges = np.append(paths[0].upper, paths[0].lower[-1])
         else:
-            edges, alphas = _segments(paths, parameters.alpha_min)
+            edges, alphas = common_segments(paths, parameters.alpha_min)
         rows = [[path.segment(a) for path in paths] for a in alphas]
         scores, seconds = (
             np.array([[v[j] for v, j in zip(values, row, strict=True)] for row in rows])
@@ -534,7 +417,7 @@ class SSVMPathCV(
             "paths_": paths,
             "edges_": edges,
             "scores_": scores,
-            "cv_results_": _results(params, scores, seconds),
+            "cv_results_": results_of(params, scores, seconds),
             "n_splits_": len(paths),
             "best_index_": best,
             "best_params_": params[best],

@@ -30,8 +30,8 @@ from sksstruct import (
     ssvm_path,
 )
 from sksstruct.datasets import make_chain
+from sksstruct.estimators._path_folds import Fold
 from sksstruct.estimators._train import prepare
-from sksstruct.estimators.path_cv import _Fold
 from sksstruct.metrics import chunk_f1_scorer
 from sksstruct.models import RelaxedGraphModel
 from sksstruct.models.chain._sparse_training import SparseBoundChain
@@ -830,7 +830,7 @@ class TestCV:
     def test_threads_end_after_an_interrupt(self, monkeypatch):
         """Where one fold is interrupted, the others end with the segment in hand."""
         estimator, X, y = chain()
-        advance, segments = _Fold.advance, []
+        advance, segments = Fold.advance, []
 
         def interrupted(self):
             segments.append(threading.get_ident())
@@ -840,7 +840,7 @@ class TestCV:
             time.sleep(0.1)
             return advance(self)
 
-        monkeypatch.setattr(_Fold, "advance", interrupted)
+        monkeypatch.setattr(Fold, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt):
             SSVMPathCV(estimator, method="exact", cv=2, n_jobs=2).fit(X, y)
         for _ in range(200):
