@@ -15,8 +15,9 @@ from sksstruct.models.segments.forms import (
     read_segments,
 )
 from sksstruct.models.segments.known import partial_labelings
-from sksstruct.utils.observed import observed
-from sksstruct.utils.validation import LabelEncoder
+from sksstruct.models.structured import as_list
+from sksstruct.utils.observed import check_any_known, observed
+from sksstruct.utils.validation import LabelEncoder, check_weight
 
 
 class SegmentOutputs:
@@ -161,6 +162,15 @@ class SegmentOutputs:
             wrong = (wrong * self._costs_of(places[0])).sum()
         n_known = max(int(known.sum()), 1)
         return float(wrong / divisor(self.loss_normalization, n_known, self.mean_size_))
+
+    def _score(self, X, y, predicted, sample_weight=None):
+        y = as_list("y", y)
+        if self.form_ != "segments":
+            # nothing can be said of sequences of which no label is known
+            said = [not len(row) or any(k is not None for k in row) for row in y]
+            check_any_known(said, "y")
+            sample_weight = check_weight(sample_weight, len(y)) * said
+        return super()._score(X, y, predicted, sample_weight)
 
     def _places(self, segments, n_positions):
         """What a position has to be right: its label, and with roles its place."""

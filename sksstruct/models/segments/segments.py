@@ -23,12 +23,10 @@ from sksstruct.models.segments.known import allowed_nodes
 from sksstruct.models.segments.outputs import SegmentOutputs, in_places
 from sksstruct.models.segments.sequences import segment_sequences
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2
-from sksstruct.models.structured import as_list
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._files import cut
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Count
-from sksstruct.utils.observed import check_any_known
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_weight
@@ -589,15 +587,6 @@ class SegmentModel(SegmentOutputs, CompiledModel):
         return out
 
     # ---- the methods of any model ----
-
-    def _score(self, X, y, predicted, sample_weight=None):
-        y = as_list("y", y)
-        if self.form_ != "segments":
-            # nothing can be said of sequences of which no label is known
-            said = [not len(row) or any(k is not None for k in row) for row in y]
-            check_any_known(said, "y")
-            sample_weight = check_weight(sample_weight, len(y)) * said
-        return super()._score(X, y, predicted, sample_weight)
 
     def _smallest(self):
         return SegmentInputs.read([np.zeros((1, self.n_features_))])
