@@ -7,6 +7,7 @@ from problems import SEGMENTS, random_tree
 from sklearn.base import clone
 
 from sksstruct import SSVMClassifier
+from sksstruct.inference import sum_product
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import GraphModel, MulticlassModel
 from sksstruct.models.protocols._weights import LazyWeights
@@ -205,15 +206,18 @@ def test_any_scores_of_forests():
         pairwise = rng.choice(["full", "potts"])
         edges, shared = random_tree(rng, n_nodes), bool(rng.randint(2))
         edges = edges[rng.permutation(len(edges))]
-        x = (np.zeros((n_nodes, 1)), edges)
-        other = (np.zeros((n_labels, 1)), np.zeros((0, 2), int))
-        if not shared:
-            x, other = (*x, np.zeros((len(edges), 1))), (*other, np.zeros((0, 1)))
-        _, table, _ = bind(
-            GraphModel(pairwise), [x, other],
-            [np.zeros(n_nodes, int), np.arange(n_labels)], likelihood=True,
-        )  # fmt: skip
+        table = bind_forest(pairwise, edges, n_nodes, n_labels, shared)
         check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared)
+
+
+def bind_forest(pairwise, edges, n_nodes, n_labels, shared):
+    """A model of a forest, without scores."""
+    x = (np.zeros((n_nodes, 1)), edges)
+    other = (np.zeros((n_labels, 1)), np.zeros((0, 2), int))
+    if not shared:
+        x, other = (*x, np.zeros((len(edges), 1))), (*other, np.zeros((0, 1)))
+    y = [np.zeros(n_nodes, int), np.arange(n_labels)]
+    return bind(GraphModel(pairwise), [x, other], y, likelihood=True)[1]
 
 
 def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
@@ -259,6 +263,104 @@ def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
         else:
             got[e] = block.reshape(n_labels, table.structure.ld)[:, :n_labels]
             np.testing.assert_allclose(got[e], want[e], rtol=1e-9, atol=1e-12)
+
+
+def tree_edges(rng, kind, n):
+    """Edges, in either direction, of a path, a star, paths that meet, or a forest."""
+    if kind == "forest":
+        return random_tree(rng, n)
+    step = {"path": 1, "star": n, "spider": 5}[kind]
+    edges = [(max(v - step, 0), v) for v in range(1, n)]
+    edges = [e if rng.uniform() < 0.5 else e[::-1] for e in edges]
+    return np.array(edges, dtype=int).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("scale", [1.0, 20.0, 100.0, 1000.0])
+@pytest.mark.parametrize("kind", ["path", "star", "spider", "forest"])
+def test_scores_of_large_forests(kind, scale, forbidden):
+    """Sums in which scaled messages could underflow, and others in which they do not.
+
+    The oracles of `inference` have logarithms as messages.
+    """
+    rng = np.random.RandomState(5)
+    for _ in range(24):
+        n_labels, n = rng.choice([2, 3, 5, 9]), rng.choice([1, 2, 12, 80])
+        shared, edges = bool(rng.randint(2)), tree_edges(rng, kind, n)
+        bound = bind_forest("full", edges, n, n_labels, shared)
+        unary = scale * rng.normal(size=(n, n_labels))
+        n_tables = 1 if shared else len(edges)
+        # one label may be all but impossible wherever it is
+        tables = scale * rng.normal(size=(n_tables, n_labels, n_labels))
+        unary[:, 0] -= scale * rng.choice([0.0, 3.0])
+        tables[..., 0] -= scale * rng.choice([0.0, 3.0])
+        unary[rng.uniform(size=unary.shape) < forbidden] = -np.inf
+        tables[rng.uniform(size=tables.shape) < forbidden] = -np.inf
+        check_large_forest(bound, unary, tables, edges, shared)
+
+
+@pytest.mark.parametrize("scale", [3.0, 10.0, 30.0, 100.0])
+@pytest.mark.parametrize("kind", ["path", "star", "spider"])
+def test_equal_labels_of_large_forests(kind, scale):
+    """All labels are equal, and the best two impossible, each because of one node.
+
+    What is left may be far below what the messages of other nodes say.
+    """
+    rng = np.random.RandomState(6)
+    for _ in range(40):
+        n_labels, n = rng.randint(3, 6), rng.choice([12, 40, 80])
+        shared, edges = bool(rng.randint(2)), tree_edges(rng, kind, n)
+        bound = bind_forest("full", edges, n, n_labels, shared)
+        unary = scale * rng.normal(size=(n, n_labels))
+        unary += scale * rng.normal(size=n_labels)
+        tables = np.full((1 if shared else len(edges), n_labels, n_labels), -np.inf)
+        each = np.arange(n_labels)
+        # steep tables, too: one step may go from what is far above zero to nothing
+        steep = rng.choice([1.0, 6.0]) * scale
+        tables[:, each, each] = steep * rng.normal(size=tables.shape[:2])
+        total = unary.sum(axis=0) + tables[:, each, each].sum(axis=0) * (
+            len(edges) if shared else 1
+        )
+        for label in np.argsort(total)[-2:]:
+            unary[rng.randint(n), label] = -np.inf
+        check_large_forest(bound, unary, tables, edges, shared)
+
+
+def check_large_forest(bound, unary, tables, edges, shared):
+    """Compare an oracle with that of `inference`."""
+    (n, n_labels), ld = unary.shape, bound.structure.ld
+    workspace, start = bound.workspace(np.zeros(bound.n_weights)), n * ld
+    step = -(-n_labels * ld // 8) * 8
+
+    def parts(values):
+        """The entries of nodes and of tables."""
+        cells = [
+            values[start + e * step :][: n_labels * ld].reshape(n_labels, ld)
+            for e in range(len(tables))
+        ]
+        return values[:start].reshape(n, ld), cells
+
+    rows, cells = parts(workspace.theta)
+    rows[:, :n_labels] = unary
+    for cell, table in zip(cells, tables, strict=True):
+        cell[:, :n_labels] = table
+    means, value = bound.expectation(workspace, 0, load=False)
+    every = np.repeat(tables, len(edges), axis=0) if shared else tables
+    try:
+        log_partition, nodes, pairs = sum_product(list(unary), edges, list(every))
+    except ValueError:
+        assert value == -np.inf and not means.any()
+        return
+    assert value == pytest.approx(log_partition, rel=1e-12, abs=1e-12)
+    rows, cells = parts(means)
+    np.testing.assert_allclose(rows[:, :n_labels], nodes, rtol=1e-9, atol=1e-12)
+    pairs = np.reshape(pairs, (-1, n_labels, n_labels))
+    pairs = pairs.sum(axis=0, keepdims=True) if shared else pairs
+    for cell, pair in zip(cells, pairs, strict=True):
+        np.testing.assert_allclose(cell[:, :n_labels], pair, rtol=1e-9, atol=1e-12)
+    # padding stays zero
+    assert not rows[:, n_labels:].any()
+    assert not any(cell[:, n_labels:].any() for cell in cells)
 
 
 # ---- random problems, from features to gradients ----

@@ -23,6 +23,11 @@ cdef struct FlatForest:
     const Py_ssize_t* ends
 
 
+cdef inline bint is_forward(const FlatForest* forest, Py_ssize_t node) noexcept nogil:
+    """Whether the table of the edge to its parent is from a node to the parent."""
+    return forest.ends[2 * forest.edge_up[node]] == node
+
+
 cdef void max_product_flat(const FlatForest* forest, double* best,
                            int32_t* labels) noexcept nogil
 

@@ -23,11 +23,6 @@ cdef inline const double* table_up(const FlatForest* forest,
     return forest.tables + forest.edge_up[node] * forest.step
 
 
-cdef inline bint is_forward(const FlatForest* forest, Py_ssize_t node) noexcept nogil:
-    """Whether the table of that edge is from the node to its parent."""
-    return forest.ends[2 * forest.edge_up[node]] == node
-
-
 cdef void send_up(const FlatForest* forest, double* best,
                   double* without) noexcept nogil:
     """Write the best scores of the subtrees below the labels of all nodes.

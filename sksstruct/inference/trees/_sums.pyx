@@ -3,8 +3,10 @@
     log sum over y of exp( scale (sum_v theta[v, y_v] + sum_e table_e[y_u, y_v]) )
 
 for n labels a, b. The marginals of a table that is shared are added up. Messages go up
-once and down once (Algorithm 9 of Pillutla et al., 2018), and are logarithms; with all
-that is below v, and all but child c that is above or beside it,
+once and down once (Algorithm 9 of Pillutla et al., 2018). Those through full tables are
+scaled numbers (`_scaled.pyx`). Where these could underflow, and for potts tables, they
+are logarithms; with all that is below v, and all but child c that is above or beside
+it,
 
     up_v(a)     = theta_v(a) + sum over children c of  log sum_b exp(up_c(b) + table)
     beside_c(a) = theta_v(a) + what comes from above v + messages of v's other children
@@ -21,8 +23,10 @@ apart, or some are -inf, each sum is taken in log space.
 from libc.math cimport INFINITY, exp, log
 from libc.string cimport memcpy, memset
 
-from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
-from sksstruct.inference.trees._flat cimport FlatForest
+from sksstruct.inference.trees._flat cimport FlatForest, is_forward
+from sksstruct.inference.trees._scaled cimport (
+    Sums, exponentiate_edge, scaled_sum_product,
+)
 from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_max, sks_rescale, sks_scores_f64,
 )
@@ -31,30 +35,10 @@ from sksstruct.utils._simd cimport (
 cdef double WIDEST = 300.0
 
 
-cdef struct Sums:
-    # What a run works in: rows of every node, and then rows and tables for one edge.
-    const FlatForest* forest
-    double scale
-    double* up
-    double* message
-    double* beside
-    double* belief
-    # log Z of the tree of each node
-    double* log_partition
-    double* rows            # (4, ld), the first of zeros
-    double* scores          # (n, ld), scaled
-    double* outer           # (n, ld)
-    EdgeTable table
-    # the score of potts tables, scaled
-    double agreement
-    # whether exponentials of the table can be multiplied
-    bint direct
-
-
 cdef Py_ssize_t sums_memory(Py_ssize_t n_nodes, Py_ssize_t n_labels,
                             Py_ssize_t ld) noexcept nogil:
     """Return how many numbers of memory `sum_product_forest` needs."""
-    return (4 * n_nodes + 4 + 4 * n_labels) * ld + n_nodes
+    return (4 * n_nodes + 4 + 4 * n_labels) * ld + 2 * n_nodes
 
 
 cdef inline double log_sum(Py_ssize_t n, const double* row) noexcept nogil:
@@ -98,17 +82,26 @@ cdef void sum_product_forest(const FlatForest* forest, double scale, double* mem
     """
     cdef Sums sums
     cdef Py_ssize_t size = forest.n_nodes * forest.ld, k
+    cdef Py_ssize_t cells = forest.n_labels * forest.ld
+    cdef double* exponentials
     sums.forest, sums.scale = forest, scale
     sums.up, sums.message = memory, memory + size
     sums.beside, sums.belief = memory + 2 * size, memory + 3 * size
     sums.rows = memory + 4 * size
     sums.scores = sums.rows + 4 * forest.ld
-    sums.outer = sums.scores + forest.n_labels * forest.ld
+    sums.outer = sums.scores + cells
+    exponentials = sums.outer + cells
     sums.table.scores = sums.scores
-    sums.table.ahead = sums.outer + forest.n_labels * forest.ld
-    sums.table.back = sums.table.ahead + forest.n_labels * forest.ld
-    sums.log_partition = sums.table.back + forest.n_labels * forest.ld
+    sums.table.ahead = exponentials
+    sums.table.back = exponentials + cells
+    sums.log_partition = exponentials + 2 * cells
+    sums.low = sums.log_partition + forest.n_nodes
     memset(sums.rows, 0, forest.ld * sizeof(double))
+    if not forest.potts:
+        if scaled_sum_product(&sums, nodes, pairs, log_partition):
+            return
+        # may be that of an edge
+        sums.table.ahead = exponentials
     for k in range(size):
         sums.up[k] = sums.belief[k] = scale * forest.theta[k]
     # without an edge there may be no table
@@ -124,23 +117,10 @@ cdef void sum_product_forest(const FlatForest* forest, double scale, double* mem
 cdef void load_table(Sums* sums, Py_ssize_t edge) noexcept nogil:
     """Load the table of an edge, scaled."""
     cdef const FlatForest* forest = sums.forest
-    cdef const double* scores = forest.tables + edge * forest.step
-    cdef Py_ssize_t label, k
-    cdef bint finite = True
     if forest.potts:
-        sums.agreement = sums.scale * scores[0]
-        return
-    for label in range(forest.n_labels):
-        for k in range(label * forest.ld, label * forest.ld + forest.n_labels):
-            sums.scores[k] = sums.scale * scores[k]
-            finite = finite and scores[k] != -INFINITY
-    exponentiate_table(forest.n_labels, forest.ld, &sums.table)
-    sums.direct = finite and sums.table.low > -WIDEST
-
-
-cdef inline bint is_forward(const Sums* sums, Py_ssize_t node) noexcept nogil:
-    """Return whether the table to the parent is from the node to its parent."""
-    return sums.forest.ends[2 * sums.forest.edge_up[node]] == node
+        sums.agreement = sums.scale * forest.tables[edge * forest.step]
+    else:
+        sums.direct = exponentiate_edge(sums, edge) and sums.table.low > -WIDEST
 
 
 # ---- messages ----
@@ -234,7 +214,7 @@ cdef double send_up(Sums* sums) noexcept nogil:
             continue
         if forest.step:
             load_table(sums, forest.edge_up[node])
-        send(sums, sums.up + node * ld, is_forward(sums, node),
+        send(sums, sums.up + node * ld, is_forward(forest, node),
              sums.message + node * ld)
         for label in range(forest.n_labels):
             sums.up[parent * ld + label] += sums.message[node * ld + label]
@@ -284,7 +264,7 @@ cdef void send_to_child(Sums* sums, Py_ssize_t child) noexcept nogil:
     """Add the message from its parent to the belief of a child."""
     cdef Py_ssize_t ld = sums.forest.ld, label
     cdef double* message = sums.rows + 2 * ld
-    send(sums, sums.beside + child * ld, not is_forward(sums, child), message)
+    send(sums, sums.beside + child * ld, not is_forward(sums.forest, child), message)
     for label in range(sums.forest.n_labels):
         sums.belief[child * ld + label] += message[label]
 
@@ -343,7 +323,7 @@ cdef void add_pair(Sums* sums, Py_ssize_t child, double* out) noexcept nogil:
         for a in range(n):
             out[0] += exp(first[a] + sums.agreement + second[a] - shift)
         return
-    if not is_forward(sums, child):
+    if not is_forward(forest, child):
         first, second = second, first
     if not sums.direct:
         for a in range(n):
