@@ -28,6 +28,8 @@ from sksstruct.utils._simd cimport (
 
 # Products stay above this; doubles go down to 1e-308.
 cdef double TINY = 1e-290
+# The limit has to be far below one, which is what rows sum to: here it is 4e-30.
+cdef double LOWEST = -600.0
 
 
 cdef bint scaled_sum_product(Sums* sums, double* nodes, double* pairs,
@@ -87,10 +89,12 @@ cdef bint exponentiate(Sums* sums, double* pairs, double* total) noexcept nogil:
             waiting = False
         total[0] += sums.table.shift
         lowest_edge = min(sums.table.low, lowest_edge)
+        # no other table is worth its exponentials
+        if lowest + lowest_edge < LOWEST:
+            return False
     lowest += lowest_edge
     sums.limit = TINY * exp(-lowest)
-    # far below one, which is what rows sum to
-    return lowest >= -600.0
+    return lowest >= LOWEST
 
 
 cdef bint exponentiate_edge(Sums* sums, Py_ssize_t edge) noexcept nogil:
