@@ -252,6 +252,8 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     if forest.parent[node] < 0:
         memcpy(beside, sums.belief + node * ld, ld * sizeof(double))
         low[child] = sks_rescale(ld, 1.0, beside)
+        if low[child] < sums.limit:
+            return False
     # a message of what is above the limit, and scores: large enough
     elif not weigh(sums, sums.belief + node * ld, 1.0, sums.message + node * ld, 1.0,
                    beside, &low[child], &mass):
