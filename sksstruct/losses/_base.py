@@ -83,8 +83,6 @@ class PositionLoss(TaskLoss):
     """
 
     needs = "one label for each position or node"
-    #: Whether all positions cost 1, whatever the labels.
-    is_uniform: Any = False
 
 
 class NeighborLoss(TaskLoss):

@@ -27,8 +27,3 @@ class Hamming(Constrained, PositionLoss):
     """
 
     class_weight: dict | Literal["balanced"] | None = None
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all positions cost 1."""
-        return self.class_weight is None

@@ -95,13 +95,16 @@ cdef class Changes:
 
     def __cinit__(self, WeightBlocks layout, Py_ssize_t n_examples, Py_ssize_t max_rows,
                   bint on_disk=False, bint needs_grams=False):
+        cdef Py_ssize_t i
         self._layout, self._max_rows = layout, max_rows
         self._n_examples = n_examples
         self.grams = GramMatrices(
             layout, n_examples, max_rows, on_disk, needs_grams)
-        offsets = layout.shapes[0]
-        self._one_row = (layout.n_row_blocks == 1 and len(offsets) == offsets[-1] + 1
-                         and bool((offsets[1:] > offsets[:-1]).all()))
+        self._one_row = layout.n_row_blocks == 1
+        for i in range(n_examples):
+            if n_rows_of(layout.blocks, i) != 1:
+                self._one_row = False
+                break
 
     cdef int prepare(self, Workspace workspace, Change* change,
                      Py_ssize_t n_keys) except -1:
