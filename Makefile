@@ -46,7 +46,7 @@ test-all: test
 # instruction sets are not theirs.
 OF_KERNELS := tests/inference tests/projections tests/feature_extraction tests/utils/test_pointers.py \
   tests/models/test_models.py tests/models/test_structure_oracles.py tests/models/test_smooth_losses.py \
-  tests/models/test_best_sets.py tests/solvers/test_bcfw.py tests/solvers/test_gdmm.py \
+  tests/models/test_best_sets.py tests/models/test_changes.py tests/solvers/test_bcfw.py tests/solvers/test_gdmm.py \
   tests/solvers/test_gdmm_graphs.py tests/solvers/test_sdca.py tests/solvers/test_stochastic.py \
   tests/solvers/test_partitioned.py tests/models/test_binary.py tests/models/test_segments.py \
   tests/models/test_graph_inputs.py tests/models/test_dependencies.py tests/datasets tests/estimators/test_chain_constraints.py \
