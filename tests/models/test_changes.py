@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sksstruct import SSVMClassifier
+from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.estimators._train import prepare
 from sksstruct.models import (
     CandidatesModel,
@@ -127,6 +127,39 @@ def test_steps_with_and_without_inner_products(name):
         other = SSVMClassifier(model, alpha=0.1, solver=solver, random_state=0)
         other.fit(X, y)
     assert other.objective_ >= min(objectives) - gap
+
+
+@pytest.mark.parametrize("name", [*NAMES, "chain"])
+def test_inner_products(name):
+    """Products of labelings are those of what they change, example after example."""
+    if name == "chain":
+        estimator, (X, y) = ChainCRF(alpha=0.1), sequences()
+    else:
+        model, X, y = problem(name)
+        estimator = SSVMClassifier(model, alpha=0.1)
+    bound = prepare(estimator, X, y).model
+    rng = np.random.RandomState(4)
+    w = rng.normal(size=bound.n_weights)
+    if bound.box() is not None:
+        w = np.abs(w)
+    workspace = bound.workspace(w)
+    weights = bound.example_weights
+    for i in [*range(bound.n_examples), 0]:
+        labelings, _ = bound.topk(workspace, i, 4)
+        labelings = np.ascontiguousarray(labelings)
+        rows = []
+        for y_hat in labelings:
+            # all other examples have their observed labelings
+            flat = np.array(bound.labels)
+            flat[bound.starts[i] : bound.starts[i + 1]] = y_hat
+            change = np.zeros(bound.n_weights)
+            bound.add_difference(workspace, flat, 1.0 / weights[i], change)
+            rows.append(change)
+        expected = np.array(rows) @ np.array(rows).T
+        bound.topk(workspace, i, 1)
+        np.testing.assert_allclose(
+            bound.gram(workspace, i, labelings), expected, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log"])

@@ -337,6 +337,17 @@ cdef class BoundModel:
                 decode_with_loss(self, ws, i, labeling, &hinge[i])
                 self.loss(i, labeling, &losses[i])
 
+    def gram(self, Workspace ws, Py_ssize_t i, const int32_t[:, ::1] labelings):
+        """Return the inner products of A_i^T (mu(y) - mu(y_i)) for labelings, in rows.
+
+        The labelings follow the potentials that are loaded, as on a visit.
+        """
+        cdef Py_ssize_t n = labelings.shape[0], k
+        cdef double[:, ::1] out = np.empty((n, n))
+        for k in range(n):
+            self.gram_row(ws, i, &labelings[k, 0], n, &labelings[0, 0], &out[k, 0])
+        return np.asarray(out)
+
     def add_difference(self, Workspace ws, const int32_t[::1] labelings, double scale,
                        double[::1] out):
         """out += scale sum_i p_i A_i^T (mu_i(y_i) - mu_i(labelings_i))"""
