@@ -16,10 +16,18 @@ from sksstruct.utils._layout import padded_length
 
 
 def inverse_hessian(pairs):
-    """The dense matrix, by the update of Nocedal and Wright (2006), eq. (6.17)."""
-    s, y = pairs[-1]
-    matrix = s @ y / (y @ y) * np.eye(len(s))
+    """The dense matrix, by the update of Nocedal and Wright (2006), eq. (6.17).
+
+    It begins with a diagonal, which all pairs have updated, by eq. (6.19).
+    """
+    b = np.ones(len(pairs[0][0]))
     for s, y in pairs:
+        b *= y @ (y / b) / (s @ y)
+        b = np.diag(np.diag(b) - np.outer(b * s, b * s) / (s @ (b * s))) + y**2 / (
+            s @ y
+        )
+    matrix = np.diag(1.0 / b)
+    for s, y in pairs[-4:]:
         rest = np.eye(len(s)) - np.outer(s, y) / (s @ y)
         matrix = rest @ matrix @ rest.T + np.outer(s, s) / (s @ y)
     return matrix
@@ -47,7 +55,7 @@ def test_directions(n_pairs, scale):
     gradient, found = np.zeros(size), np.empty(size)
     gradient[used] = rng.normal(size=15)
     pairs.direct(gradient, found)
-    expected = -scale * inverse_hessian(kept[-4:]) @ gradient[used]
+    expected = -scale * inverse_hessian(kept) @ gradient[used]
     error = np.abs(found[used] - expected).max()
     # as exact as pairs in single precision are
     assert error <= 1e-4 * np.abs(expected).max()
