@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sksstruct.models.chain.chain import ChainModel
 from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.segments.segments import SegmentModel
+from sksstruct.solvers import Continuation
 from sksstruct.utils._mixed import MixedRows
 
 # Models of sequences.
@@ -85,12 +86,16 @@ def few_long_sequences(problem):
     sizes = getattr(model, "sizes", None)
     if not is_sequences or sizes is None or model.surrogate is not None:
         return ""
+    # whose iterations do not follow the number of sequences
+    if isinstance(problem.solver, Continuation):
+        return ""
     if len(sizes) > _FEW or sizes.mean() < _LONG:
         return ""
     return (
         f"The data are few long sequences, {len(sizes)} of {sizes.mean():.0f} "
-        "positions on average, and the hinge takes one step for each: cut them into "
-        "shorter ones, or use loss='log'."
+        f"positions on average, and {type(problem.solver).__name__} takes one step "
+        "for each: use solver='continuation', cut them into shorter ones, or use "
+        "loss='log'."
     )
 
 

@@ -141,7 +141,8 @@ class ChainCRF(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(hinge_solvers)s;
-        "auto" is "bcfw", also with thousands of labels. For the other losses
+        "auto" is "bcfw", also with thousands of labels, and "continuation" for few
+        long sequences. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" with an l1 penalty, and where its passes are expected to take
         less time, as with text. It is "lbfgs" for few features or for many labels of

@@ -92,7 +92,8 @@ class SegmentCRF(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(hinge_solvers)s;
-        "auto" is "bcfw". For the other losses
+        "auto" is "bcfw", and "continuation" for few long sequences. For the other
+        losses
         %(smooth_solvers)s;
         "auto" is "sdca" where its passes are expected to take less time, as with text,
         and else "lbfgs".

@@ -94,8 +94,8 @@ class SSVMClassifier(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(solvers)s;
-        "auto" is "bcfw", or where the model has no such oracle the solver for the one
-        that it has. For the other losses
+        "auto" is "bcfw", for few large outputs "continuation", or where the model has
+        neither oracle the solver for the one that it has. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" where its passes are expected to take less time, as with
         classes whose features are many, or not large, and else "lbfgs".

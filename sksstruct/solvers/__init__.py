@@ -8,6 +8,7 @@ from functools import partial
 
 from sksstruct.solvers.bundle.bmrm import BMRM
 from sksstruct.solvers.bundle.cutting_plane import CuttingPlane
+from sksstruct.solvers.continuation import Continuation
 from sksstruct.solvers.core.registry import Registry
 from sksstruct.solvers.core.result import SolverResult
 from sksstruct.solvers.dual_decomposition.bca import BCA
@@ -48,6 +49,7 @@ SOLVERS = Registry(
         "soft_bcfw": SoftBCFW,
         "lbfgs": LBFGS,
         "newton": Newton,
+        "continuation": Continuation,
         "partitioned": Partitioned,
     },
     choices=(
@@ -55,6 +57,7 @@ SOLVERS = Registry(
         ("coordinates", "hinge", "dcd"),
         # without regularization
         ("slopes", "hinge", "lbfgs"),
+        ("exp", "hinge", "continuation"),
         ("max", "hinge", "bcfw"),
         ("exp", "smooth", "sdca"),
         ("exp", "smooth", "lbfgs"),
@@ -83,6 +86,7 @@ __all__ = [
     "SSG",
     "SVRG",
     "Casimir",
+    "Continuation",
     "CuttingPlane",
     "FrankWolfe",
     "Newton",

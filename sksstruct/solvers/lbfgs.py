@@ -129,6 +129,7 @@ def run_lbfgs(objective, loop, memory):
         status = loop.end(objective.best_weights)
         if status is not None:
             raise _Stop(status)
+        return objective.changed()
 
     try:
         with loop.in_time():
@@ -373,6 +374,10 @@ class Objective:
         if due or loop.n_iter >= loop.solver.max_iter:
             self.best_dual = max(self.best_dual, self.loss.dual_value(x, self.alpha))
             self._next_bound = loop.n_iter + 1 + loop.n_iter // 8
+
+    def changed(self):
+        """Value and gradient of another objective from here on, or None."""
+        return None
 
     def take_best(self, loop):
         """Make the loop return the lowest objective, whether reported or not."""

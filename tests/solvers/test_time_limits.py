@@ -19,6 +19,7 @@ from sksstruct.utils.progress import Status
 CHAINS = [
     *(("hinge", name) for name in ("bcfw", "ssg", "fw", "bmrm", "cutting_plane")),
     *(("hinge", name) for name in ("casimir", "svrg", "gdmm", "soft_bcfw")),
+    ("hinge", "continuation"),
     *(("log", name) for name in ("sdca", "lbfgs", "sgd", "svrg", "casimir")),
 ]
 SETS = [("hinge", "dcd"), ("log", "newton"), ("structured_hinge", "bca")]

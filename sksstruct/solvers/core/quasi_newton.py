@@ -265,7 +265,8 @@ def descend(objective, value, found, memory, after_iteration):
     memory : int
         Number of pairs of vectors.
     after_iteration : callable
-        Called after every iteration.
+        Called after every iteration. Value and gradient, if it returns any, are those
+        of another objective at the same weights, which is minimized from then on.
     """
     x, trial = objective.start, aligned_zeros(len(objective.start))
     gradient, direction = found.copy(), np.empty_like(x)
@@ -295,4 +296,8 @@ def descend(objective, value, found, memory, after_iteration):
         gradient[...] = found
         x, trial = trial, x
         objective.keep(x)
-        after_iteration()
+        changed = after_iteration()
+        if changed is not None:
+            # the pairs of the objective before say enough about this one
+            value, found = changed
+            gradient[...] = found

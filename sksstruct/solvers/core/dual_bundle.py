@@ -1,0 +1,93 @@
+"""The best convex combination of dual points that a method has passed."""
+
+import numpy as np
+
+from sksstruct.models.protocols.duals import ROUNDING
+from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
+from sksstruct.solvers.core.quasi_newton import batches
+
+# A row in single precision is off by at most this share of its norm.
+_UNIT = 2.0**-24
+
+
+class DualBundle:
+    """Dual points, of which the best convex combination is a dual point too.
+
+    The mean parameters at any weights are dual variables of a hinge that is smoothed by
+    the entropy. Their dual value at the temperature mu is
+
+        loss + mu * entropy - |gradient|^2 / (2 alpha)
+
+    where ``gradient`` is the gradient of the mean loss, and at mu = 0 it is a dual
+    value of the hinge itself. Loss and gradient are linear in the mean parameters, the
+    entropy is concave. So the value of a combination is at least as large as its terms
+    combined say. Near the optimum, gradients of single points are noise that alpha
+    makes large, and a combination has almost none.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest number of points. A full bundle drops the one of least weight.
+    size : int
+        Number of weights.
+    alpha : float
+        Regularization.
+    """
+
+    def __init__(self, capacity, size, alpha):
+        self.alpha = alpha
+        # the memory is taken when a row is first written
+        self._rows = np.empty((capacity, size), dtype=np.float32)
+        self._gram = np.zeros((capacity, capacity))
+        self._losses, self._entropies, self._shares = np.zeros((3, capacity))
+        self._n = 0
+
+    def add(self, gradient, loss, entropy):
+        """Add a point.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (size,)
+            Gradient of the mean loss.
+        loss, entropy : float
+            Mean task loss and mean entropy of the distributions.
+        """
+        place = self._n
+        if place == len(self._rows):
+            place = int(np.argmin(self._shares))
+        else:
+            self._n += 1
+        self._rows[place] = gradient
+        products = np.zeros(self._n)
+        for part in batches(len(gradient)):
+            block = self._rows[: self._n, part].astype(np.float64)
+            products += block @ block[place]
+        self._gram[place, : self._n] = self._gram[: self._n, place] = products
+        self._losses[place], self._entropies[place] = loss, entropy
+        # until its weight is known
+        self._shares[place] = np.inf
+
+    def bound(self, mu):
+        """The largest dual value at a temperature that a combination is known to have.
+
+        Parameters
+        ----------
+        mu : float
+            Temperature; at 0 it is a dual value of the hinge.
+
+        Returns
+        -------
+        value : float
+        """
+        n = self._n
+        gram = self._gram[:n, :n]
+        linear = self._losses[:n] + mu * self._entropies[:n]
+        start = np.where(self._shares[:n] < np.inf, self._shares[:n], 0.0)
+        start = start / start.sum() if start.any() else np.eye(n)[0]
+        shares = maximize_on_simplex(gram / self.alpha, linear, start, 3)
+        self._shares[:n] = shares
+        square = max(float(shares @ gram @ shares), 0.0)
+        # of the gradients before they were rounded
+        norm = np.sqrt(square) + _UNIT * float(shares @ np.sqrt(np.diag(gram)))
+        terms = float(shares @ linear), norm**2 / (2.0 * self.alpha)
+        return terms[0] - terms[1] - ROUNDING * (abs(terms[0]) + terms[1])
