@@ -37,14 +37,14 @@ SKS_INLINE void sks_exp8(const double *x, double *out)
 #endif
 }
 
-/* Rows of four are worked on as eight, the rest at `fill`. */
-#define SKS_OCTETS(ld, in, fill, BODY)                          \
-    for (ptrdiff_t b = 0; b < (ld); b += 8) {                   \
-        const int width_ = (ld) == 4 ? 4 : 8;                   \
-        double x[8] = {fill, fill, fill, fill, fill, fill, fill, fill}; \
-        memcpy(x, (in) + b, sizeof(double) * width_);           \
-        BODY                                                    \
-    }
+/* exp(in - top) of eight numbers; what is above top counts as top */
+SKS_INLINE void sks_exp8_below(const double *in, double top, double *out)
+{
+    double x[8];
+    for (int j = 0; j < 8; j++) x[j] = in[j] - top;
+    for (int j = 0; j < 8; j++) x[j] = x[j] > 0.0 ? 0.0 : x[j];
+    sks_exp8(x, out);
+}
 
 /* out = exp(in - max), zero in the padding; returns the maximum of the n entries.
    *low is the smallest of them that is not -inf, minus the maximum. If all are -inf,
@@ -79,14 +79,14 @@ static double sks_exp_row(ptrdiff_t n, ptrdiff_t ld, const double *in,
         for (ptrdiff_t b = 0; b < ld; b++) out[b] = 0.0;
         return top;
     }
-    SKS_OCTETS(ld, in, top, {
-        double e[8];
-        for (int j = 0; j < 8; j++) x[j] -= top;
-        /* the padding may be above the maximum */
-        for (int j = 0; j < 8; j++) x[j] = x[j] > 0.0 ? 0.0 : x[j];
-        sks_exp8(x, e);
-        memcpy(out + b, e, sizeof(double) * width_);
-    })
+    /* the padding may be above the maximum */
+    if (ld == 4) {
+        double x[8] = {in[0], in[1], in[2], in[3], top, top, top, top}, e[8];
+        sks_exp8_below(x, top, e);
+        for (int j = 0; j < 4; j++) out[j] = e[j];
+    } else {
+        for (ptrdiff_t b = 0; b < ld; b += 8) sks_exp8_below(in + b, top, out + b);
+    }
     for (ptrdiff_t b = n; b < ld; b++) out[b] = 0.0;
     return top;
 }

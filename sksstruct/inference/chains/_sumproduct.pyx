@@ -74,42 +74,44 @@ cdef inline double sum_of(Py_ssize_t n_labels, const double* row) noexcept nogil
 
 cdef inline void transpose(Py_ssize_t n_labels, Py_ssize_t ld, const double* table,
                            double* out) noexcept nogil:
-    """Transpose a table whose rows are padded."""
-    cdef Py_ssize_t row, column
-    # the padding of out is left alone: who made it wrote zeros once
-    for row in range(n_labels):
+    """Transpose a table whose rows are padded, with zeros in the padding of out."""
+    cdef Py_ssize_t first, row, column
+    # a cache line of out at a time
+    for first in range(0, n_labels, 8):
         for column in range(n_labels):
-            out[column * ld + row] = table[row * ld + column]
+            for row in range(first, min(first + 8, n_labels)):
+                out[column * ld + row] = table[row * ld + column]
+    for column in range(n_labels):
+        for row in range(n_labels, ld):
+            out[column * ld + row] = 0.0
 
 
 cdef void exponentiate_table(Py_ssize_t n_labels, Py_ssize_t ld,
                              EdgeTable* table) noexcept nogil:
     """Fill in all of an EdgeTable but its scores and the memory it points to."""
-    cdef Py_ssize_t before, after
-    cdef double low, high, score
-    cdef double* weights
-    # The shift takes the largest weight to one. What is forbidden has weight zero,
-    # which is exact: the smallest of the others says what could underflow.
+    cdef Py_ssize_t before
+    cdef double low, high
+    # Exponentials relative to the row's maximum, then to the table's: the function that
+    # takes rows of scores does so, and a product more is exact enough. The shift takes
+    # the largest weight to one. What is forbidden has weight zero, which is exact: the
+    # smallest of the others says what could underflow.
     table.shift, table.low = -INFINITY, INFINITY
     for before in range(n_labels):
-        for after in range(n_labels):
-            score = table.scores[before * ld + after]
-            if score > table.shift:
-                table.shift = score
-            if score < table.low and score != -INFINITY:
-                table.low = score
+        high = sks_exp_row(n_labels, ld, table.scores + before * ld,
+                           table.ahead + before * ld, &low)
+        # in memory that is written to only later
+        table.back[before] = high
+        table.shift = max(table.shift, high)
+        if high > -INFINITY:
+            table.low = min(table.low, high + low)
     # a table of -inf only: -inf less an infinite shift would be NaN
     if table.shift == -INFINITY:
         table.shift = table.low = 0.0
     table.low -= table.shift
     for before in range(n_labels):
-        # Exponentials relative to the row's maximum, then to the table's: the function
-        # that takes rows of scores does so, and a product more is exact enough.
-        weights = table.ahead + before * ld
-        high = sks_exp_row(n_labels, ld, table.scores + before * ld, weights, &low)
-        if high > -INFINITY:
-            sks_rescale(ld, exp(high - table.shift), weights)
-    memset(table.back, 0, n_labels * ld * sizeof(double))
+        if table.back[before] > -INFINITY:
+            sks_rescale(ld, exp(table.back[before] - table.shift),
+                        table.ahead + before * ld)
     transpose(n_labels, ld, table.ahead, table.back)
 
 

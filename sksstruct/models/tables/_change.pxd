@@ -73,10 +73,13 @@ cdef inline void add_key(Change* change, const Extents* extents, int32_t key,
 
 cdef inline void clear_cells(Change* change) noexcept nogil:
     """Make the change of all cells zero."""
+    cdef const int32_t* changed = change.changed_cells
+    cdef double* cells = change.cells
+    cdef char* listed = change.cell_listed
     cdef Py_ssize_t k
     for k in range(change.n_changed_cells):
-        change.cells[change.changed_cells[k]] = 0.0
-        change.cell_listed[change.changed_cells[k]] = 0
+        cells[changed[k]] = 0.0
+        listed[changed[k]] = 0
     change.n_changed_cells = 0
 
 
