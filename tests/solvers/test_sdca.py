@@ -341,7 +341,7 @@ def test_no_memory_for_dual_variables(monkeypatch, parameters):
     data = make_chain(20, n_classes=3, random_state=0)
     tagger = ChainCRF(0.1, loss="log", **parameters)
     monkeypatch.setattr("sksstruct.solvers.stochastic.sdca.free_bytes", lambda: 1000)
-    size = 16 * 4 * (sum(map(len, data.y)) + 20 * 3)
+    size = 12 * 4 * (sum(map(len, data.y)) + 20 * 3)
     message = f"{size} bytes for 20 examples with 3 labels, and 1000 bytes.*lbfgs"
     with pytest.raises(MemoryError, match=message):
         tagger.fit(data.X, data.y)

@@ -191,12 +191,20 @@ def test_changed_duals_are_refused(parameters, entry, value, message):
 
 def test_shared_distributions_are_of_their_sizes():
     tagger = ChainCRF(loss="log", solver="sdca", random_state=0, warm_start=True)
-    kept = tagger.fit(X, Y)._warm[1]["entropy_dual"]["distributions"]
-    for k, other in ((0, kept[0][:-1]), (1, kept[1].astype(np.float32)), (1, None)):
-        before, kept[k] = kept[k], other
-        with pytest.raises(ValueError, match=rf"distributions\[{k}\] must be float64"):
+    state = tagger.fit(X, Y)._warm[1]["entropy_dual"]
+    natural, begun = state["natural"], state["begun"]
+    for name, other, message in (
+        ("natural", natural[:-1], "natural must be float32 of shape"),
+        ("natural", natural.astype(float), "natural must be float32 of shape"),
+        ("natural", np.full_like(natural, np.nan), r"natural\[0\] must be from"),
+        ("natural", np.full_like(natural, np.inf), r"natural\[0\] must be from"),
+        ("natural", None, "natural must be an array"),
+        ("begun", begun.astype(np.uint8), "begun must be bool of shape"),
+    ):
+        before, state[name] = state[name], other
+        with pytest.raises(ValueError, match=message):
             tagger.fit(X, Y)
-        kept[k] = before
+        state[name] = before
     tagger.fit(X, Y)
 
 

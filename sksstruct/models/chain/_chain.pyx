@@ -53,6 +53,7 @@ from sksstruct.utils._simd cimport sks_add_table, sks_axpy, sks_dot, sks_prefetc
 from sksstruct.models.chain._factors import position_costs
 from sksstruct.models.chain.constraints import parts_of_mask, without_missing
 from sksstruct.models.chain.pair_support import no_support
+from sksstruct.models.protocols._entropy_dual import dual_bytes
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
 
@@ -264,16 +265,24 @@ cdef class BoundChain(BoundModel):
     # ---- what solvers and estimators may ask for ----
 
     @property
-    def entropy_dual_bytes(self):
-        """The bytes that `entropy_dual` takes, and its lists of weights on pairs."""
+    def entropy_dual_size(self):
         if self._costs_pairs:
             return None
-        n_read = 0
-        if self.pair_features is not None:
-            n_read = len(self.pair_features.of_sequences(self.starts)[1])
         n_rows = int(self.starts[self.n_examples]) + self.n_examples * self.n_labels
-        n_read += self.n_examples * self.n_triples
-        return 16 * self.ld * n_rows + 20 * n_read
+        return self.ld * n_rows + self.n_examples * self.n_triples + self._n_read()
+
+    @property
+    def entropy_dual_bytes(self):
+        # with the list of weights on pairs
+        if self._costs_pairs:
+            return None
+        return dual_bytes(self) + 4 * self._n_read()
+
+    def _n_read(self):
+        """Return how many weights of features on pairs all sequences read."""
+        if self.pair_features is None:
+            return 0
+        return len(self.pair_features.of_sequences(self.starts)[1])
 
     @property
     def oracle_cost(self):

@@ -34,7 +34,7 @@ cdef class ChainEntropyDual(EntropyDual):
 
     Parameters
     ----------
-    chain, mu, state, shared : objects
+    chain, mu, state, source : objects
         As in `EntropyDual`.
     """
 
@@ -52,7 +52,8 @@ cdef class ChainEntropyDual(EntropyDual):
     # (n_pair_weights,) of all weights, where the others are of those that are read
     cdef double* _spread
 
-    def __init__(self, BoundChain chain, double mu, state=None, bint shared=False):
+    def __init__(self, BoundChain chain, double mu, state=None,
+                 EntropyDual source=None):
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef double[::1] tables = aligned_zeros(2 * cells + chain.n_pair_weights + 1)
         cdef const int64_t[::1] first
@@ -65,7 +66,7 @@ cdef class ChainEntropyDual(EntropyDual):
             first, read = self._lists = chain.pair_features.of_sequences(chain.starts)
             self._first_read = &first[0]
             self._read = &read[0] if read.shape[0] else NULL
-        EntropyDual.__init__(self, chain, mu, state, shared)
+        EntropyDual.__init__(self, chain, mu, state, source)
 
     def sizes(self):
         sizes = (self._chain.sizes + self._chain.n_labels) * self._chain.ld

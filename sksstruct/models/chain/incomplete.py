@@ -59,7 +59,8 @@ class IncompleteChain(Trainable):
         self.surrogate = self.runs.surrogate
         # by which "auto" chooses among them
         self.n_examples, self.n_weights = len(data.packed), self.runs.n_weights
-        for name in ("entropy_dual_bytes", "visit_work", "ld", "starts", "on_disk"):
+        for name in ("entropy_dual_size", "entropy_dual_bytes", "visit_work", "ld",
+                     "starts", "on_disk"):  # fmt: skip
             setattr(self, name, getattr(self.runs, name))
         self.quick_ascent = self.runs.quick_ascent
         self.oracles = ("completion", *self.runs.oracles)

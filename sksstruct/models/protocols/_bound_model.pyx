@@ -165,8 +165,9 @@ cdef class BoundModel:
     # Whether smoothing by name sums over all labelings, of which the k best are but a
     # small part.
     prefers_sums = False
-    # Memory that `entropy_dual` takes; None where there are no such dual variables.
-    entropy_dual_bytes = None
+    # Natural parameters of all examples that `entropy_dual` has, and the memory that it
+    # takes; None where there are no such dual variables.
+    entropy_dual_size = entropy_dual_bytes = None
     # Whether features are on disk, so that what solvers keep for each position should
     # be there, too.
     on_disk = False

@@ -12,11 +12,18 @@ primal and dual is a sum of block gaps, each a Kullback-Leibler divergence:
 
     gap_i = p_i mu KL(mu_i | distribution with the potentials theta_i / mu)
 
-Every mu_i belongs to a Gibbs distribution, and is kept together with its natural
-parameters eta_i. Both have the layout of potentials, first of single labels, the nodes,
-and then of pairs of labels; means of pairs at every position would take the square of
-the number of labels. H(mu_i) is log Z(eta_i) - <eta_i, mu_i>. At first mu_i is
-mu_i(y_i), for which eta_i is infinite.
+Every mu_i belongs to a Gibbs distribution, with the natural parameters eta_i. Both have
+the layout of potentials, first of single labels, the nodes, and then of pairs of
+labels; means of pairs at every position would take the square of the number of labels.
+H(mu_i) is log Z(eta_i) - <eta_i, mu_i>. At first mu_i is mu_i(y_i), for which eta_i is
+infinite.
+
+The eta_i are numbers of single precision, to which a step rounds before the oracle
+finds their means in double precision. So D is that of the eta_i that are kept: it needs
+no margin for rounding. The mu_i follow from the eta_i, bit for bit. Where examples are
+small, those of the first ones are kept, as far as `KEPT_BYTES` allow; the oracle finds
+the others again. Where examples are large that takes little of the time of a visit: to
+read and write as many numbers takes as long.
 
 M. Collins, A. Globerson, T. Koo, X. Carreras and P. Bartlett, "Exponentiated gradient
 algorithms for conditional random fields and max-margin Markov networks", JMLR 9, 2008.
@@ -26,12 +33,42 @@ for conditional random fields", UAI 2018.
 
 import numpy as np
 
+from libc.float cimport FLT_MAX
+from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 from sksstruct.utils._layout import aligned_zeros, file_zeros
 from sksstruct.utils.entries import Entries
+
+
+# The means that are kept take no more bytes than this, unless in a file.
+KEPT_BYTES = 2**26
+# None are kept if examples have more parameters than this on average.
+MOST_KEPT = 2**13
+
+
+cdef inline float rounded(double value) noexcept nogil:
+    """Return a natural parameter in single precision; what is finite stays finite."""
+    cdef double kept = FLT_MAX if value > FLT_MAX else value
+    kept = -FLT_MAX if kept < -FLT_MAX else kept
+    return <float> (value if value == -INFINITY else kept)
+
+
+def n_kept(model):
+    """Return for how many natural parameters of a model there is room for means."""
+    size = model.entropy_dual_size
+    if model.on_disk:
+        return size
+    if size > MOST_KEPT * model.n_examples:
+        return 0
+    return min(size, KEPT_BYTES // 8)
+
+
+def dual_bytes(model):
+    """Return the bytes of natural parameters of a model, and of means that are kept."""
+    return 4 * model.entropy_dual_size + 8 * n_kept(model)
 
 
 cdef class EntropyDual:
@@ -50,74 +87,76 @@ cdef class EntropyDual:
         Strength of the smoothing.
     state : dict, default=None
         The state of another object, whose distributions are used.
-    shared : bool, default=False
-        Whether that object is there, too, so that there is nothing to check.
+    source : EntropyDual, default=None
+        Another object, whose dual variables are shared.
 
     Attributes
     ----------
     losses, entropies : ndarray of shape (n_examples,)
         L_i(mu_i), and mu H(mu_i).
-    kept : list of ndarray
-        Natural parameters of all examples, one after the other, and their means.
+    natural : ndarray of float32
+        Natural parameters of all examples, one after the other.
+    begun : ndarray of bool, shape (n_examples,)
+        Whether an example has natural parameters: mu_i is not mu_i(y_i).
     """
 
-    def __init__(self, BoundModel model, double mu, state=None, bint shared=False):
-        cdef double[::1] natural, means, loaded, tried, tried_means, change
-        cdef Py_ssize_t i
+    def __init__(self, BoundModel model, double mu, state=None,
+                 EntropyDual source=None):
+        cdef float[::1] natural
+        cdef double[::1] means, loaded, tried, tried_means, change, other
+        cdef Py_ssize_t longest
         self.model, self.mu = model, mu
         sizes = np.asarray(self.sizes(), dtype=np.intp)
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         # one at least, so that there is an address
-        total = max(int(sizes.sum()), 1)
-        if state is None:
-            zeros = file_zeros if model.on_disk else aligned_zeros
-            self.kept = [zeros(total) for _ in range(2)]
-            self._use(*(np.zeros(model.n_examples) for _ in range(2)))
+        longest, total = max(int(sizes.max(initial=0)), 1), max(int(sizes.sum()), 1)
+        zeros = file_zeros if model.on_disk else aligned_zeros
+        if source is not None:
+            self._use(source.natural, source.begun, source.losses, source.entropies)
+            self._kept = source._kept
         else:
-            self.kept = self._checked(state, total, shared)
-        natural, means = self.kept
-        self._natural, self._means = &natural[0], &means[0]
-        loaded, tried, tried_means, change = self._scratch = [
-            aligned_zeros(max(int(sizes.max(initial=0)), 1)) for _ in range(4)]
+            if state is not None:
+                self._use(*self._checked(state, total))
+            else:
+                n = model.n_examples
+                self._use(zeros(total, np.float32), np.zeros(n, dtype=bool),
+                          np.zeros(n), np.zeros(n))
+            self._kept = (
+                zeros(max(n_kept(model), 1)), np.zeros(model.n_examples, dtype=bool))
+        natural, means = self.natural, self._kept[0]
+        self._natural, self._means, self._room = &natural[0], &means[0], means.shape[0]
+        self._is_kept = self._kept[1].view(np.uint8)
+        loaded, tried, tried_means, change, other = self._scratch = [
+            aligned_zeros(longest) for _ in range(5)]
         self._loaded, self._tried = &loaded[0], &tried[0]
         self._tried_means, self._change = &tried_means[0], &change[0]
+        self._other, self._other_of = &other[0], -1
         # a spare entry: labelings may be empty
         self._labeling = np.zeros(model.max_size + 1, dtype=np.int32)
         self._keys = np.zeros(model.max_keys + 1, dtype=np.int32)
-        if state is None:
-            for i in range(model.n_examples):
-                self.observe(i, self._means + self._first[i])
 
-    def _use(self, losses, entropies):
+    def _use(self, natural, begun, losses, entropies):
         """Use the given arrays."""
+        self.natural, self.begun = natural, begun
         self.losses, self.entropies = losses, entropies
+        self._begun = begun.view(np.uint8)
         self._losses, self._entropies = losses, entropies
 
-    def _checked(self, state, size, shared):
-        """Return the distributions of a state; its losses and entropies are used."""
-        kept, sums = state["distributions"], (state["losses"], state["entropies"])
-        if not shared:
-            entries = Entries(state, "dual variables")
-            kept = entries.get("distributions", list, "2 arrays")
-            if len(kept) != 2:
-                raise entries.wrong("distributions", len(kept), "2 arrays")
-            # natural parameters of what is forbidden are -inf
-            largest = np.finfo(float).max
-            kept = [
-                entries.checked(f"distributions[{k}]", array, (size,), float,
-                                high=largest, infinite=k == 0)
-                for k, array in enumerate(kept)]
-            shape = (self.model.n_examples,)
-            sums = entries.array("losses", shape), entries.array("entropies", shape)
-            # they change: not what is mapped from a file
-            kept, sums = ([np.require(each, requirements="W") for each in arrays]
-                          for arrays in (kept, sums))
-        self._use(*sums)
-        return kept
+    def _checked(self, state, size):
+        """Return the arrays of a state."""
+        entries, n = Entries(state, "dual variables"), self.model.n_examples
+        arrays = (
+            # those of what is forbidden are -inf
+            entries.array("natural", (size,), np.float32, high=FLT_MAX, infinite=True),
+            entries.array("begun", (n,), bool),
+            entries.array("losses", (n,)), entries.array("entropies", (n,)),
+        )
+        # they change: not what is mapped from a file
+        return (np.require(array, requirements="W") for array in arrays)
 
     def sharing(self):
         """Return an object with the same dual variables and its own scratch."""
-        return type(self)(self.model, self.mu, self.state(), True)
+        return type(self)(self.model, self.mu, source=self)
 
     def state(self):
         """Return the dual variables as a dict of arrays, with what they belong to.
@@ -127,7 +166,7 @@ cdef class EntropyDual:
         """
         return {
             "mu": self.mu, "signature": self.model.signature,
-            "labels": self.model.labels, "distributions": self.kept,
+            "labels": self.model.labels, "natural": self.natural, "begun": self.begun,
             "losses": self.losses, "entropies": self.entropies,
         }
 
@@ -146,6 +185,32 @@ cdef class EntropyDual:
         """Return the number of parameters of an example."""
         return self._first[i + 1] - self._first[i]
 
+    cdef double* _place(self, Py_ssize_t i) noexcept nogil:
+        """Return where the means of an example are written."""
+        if self._first[i + 1] <= self._room:
+            self._is_kept[i] = True
+            return self._means + self._first[i]
+        self._other_of = i
+        return self._other
+
+    cdef const double* means(self, Workspace ws, Py_ssize_t i) except NULL nogil:
+        """Return mu_i of a loaded example; what was tried is lost if it is not kept."""
+        cdef const float* natural = self._natural + self._first[i]
+        cdef double* means
+        cdef Py_ssize_t k
+        if self._other_of == i:
+            return self._other
+        if self._is_kept[i]:
+            return self._means + self._first[i]
+        means = self._place(i)
+        if not self._begun[i]:
+            self.observe(i, means)
+            return means
+        for k in range(self._size(i)):
+            self._tried[k] = natural[k]
+        self.expect(ws, i, self._tried, means)
+        return means
+
     # ---- steps ----
 
     cdef int load(self, Workspace ws, Py_ssize_t i) except -1 nogil:
@@ -159,9 +224,11 @@ cdef class EntropyDual:
         gains an advantage; for mean parameters without finite natural ones."""
         # potentials alone would be too far away at first: at large weights every step
         # of an example takes back most of what the others have learned
+        cdef const double* means = self.means(ws, i)
         memcpy(self._tried, self._loaded, self._size(i) * sizeof(double))
         self._favor(i, self._tried, advantage)
-        self._find_means(ws, i, out)
+        self._round(i)
+        self._find_means(ws, i, means, out)
         # eta_i is infinite: there is no slope
         out.slope = 0.0
         return 0
@@ -172,12 +239,13 @@ cdef class EntropyDual:
 
         Both shares are positive, so that -inf of what is forbidden stays -inf.
         """
-        cdef const double* natural = self._natural + self._first[i]
+        cdef const float* natural = self._natural + self._first[i]
+        cdef const double* means = self.means(ws, i)
         cdef double rest = 1.0 - share
         cdef Py_ssize_t k
         for k in range(self._size(i)):
-            self._tried[k] = rest * natural[k] + share * self._loaded[k]
-        self._find_means(ws, i, out)
+            self._tried[k] = rounded(rest * natural[k] + share * self._loaded[k])
+        self._find_means(ws, i, means, out)
         out.slope = out.linear - self.mu * inner(
             self._size(i), natural, self._change)
         return 0
@@ -185,16 +253,21 @@ cdef class EntropyDual:
     cdef int spread(self, Workspace ws, Py_ssize_t i, DualStep* out) except -1 nogil:
         """Try the distribution with the loaded potentials, as a change from mu_i(y_i),
         whatever mu_i is."""
+        self._other_of = -1
+        self.observe(i, self._other)
         memcpy(self._tried, self._loaded, self._size(i) * sizeof(double))
-        self._find_means(ws, i, out)
-        self.model.clear(ws, i)
-        # in the scratch of the loaded potentials, which nobody needs now
-        self.observe(i, self._loaded)
-        return self._prepare(ws, i, self._tried_means, self._loaded)
+        return self._find_means(ws, i, self._other, out)
 
-    cdef int _find_means(self, Workspace ws, Py_ssize_t i,
+    cdef int _round(self, Py_ssize_t i) noexcept nogil:
+        """Round what is tried, as it is going to be kept."""
+        cdef Py_ssize_t k
+        for k in range(self._size(i)):
+            self._tried[k] = rounded(self._tried[k])
+        return 0
+
+    cdef int _find_means(self, Workspace ws, Py_ssize_t i, const double* means,
                          DualStep* out) except -1 nogil:
-        """Find the means of what is tried, and prepare the change from those kept."""
+        """Find the means of what is tried, and prepare the change from others."""
         cdef Py_ssize_t nodes = self.n_nodes(i), rest = self._size(i) - nodes
         cdef double log_partition = self.expect(ws, i, self._tried, self._tried_means)
         out.loss = self.loss(i, self._tried_means)
@@ -202,7 +275,7 @@ cdef class EntropyDual:
         out.entropy = self.mu * (
             log_partition - inner(nodes, self._tried, self._tried_means)
             - inner(rest, self._tried + nodes, self._tried_means + nodes))
-        self._prepare(ws, i, self._tried_means, self._means + self._first[i])
+        self._prepare(ws, i, self._tried_means, means)
         # all labelings gain the same from the constant part of the loss
         out.linear = self.mu * inner(
             self._size(i), self._loaded, self._change)
@@ -210,10 +283,12 @@ cdef class EntropyDual:
 
     cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
         """Keep the distribution that was tried last."""
-        cdef Py_ssize_t first = self._first[i], bytes = self._size(i) * sizeof(double)
-        # natural parameters with their means: no later visit calls the oracle for both
-        memcpy(self._natural + first, self._tried, bytes)
-        memcpy(self._means + first, self._tried_means, bytes)
+        cdef float* natural = self._natural + self._first[i]
+        cdef Py_ssize_t k
+        for k in range(self._size(i)):
+            natural[k] = <float> self._tried[k]
+        memcpy(self._place(i), self._tried_means, self._size(i) * sizeof(double))
+        self._begun[i] = True
         self._losses[i], self._entropies[i] = step.loss, step.entropy
         return 0
 
@@ -221,8 +296,9 @@ cdef class EntropyDual:
 
     cdef int distance(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         """Prepare mu_i - mu_i(y_i) in the workspace, and find L_i(mu_i) anew."""
-        cdef const double* means = self._means + self._first[i]
+        cdef const double* means
         self.load(ws, i)
+        means = self.means(ws, i)
         # costs may be others than those of the problem that the means are from
         self._losses[i] = self.loss(i, means)
         # in the scratch of what is tried, which nobody needs now
@@ -232,10 +308,11 @@ cdef class EntropyDual:
     cdef int gap(self, Workspace ws, Py_ssize_t i, double* loss,
                  double* gap) except -1 nogil:
         """Write f_i at the weights that the workspace reads, and gap_i / p_i."""
-        cdef const double* means = self._means + self._first[i]
+        cdef const double* means
         cdef Py_ssize_t nodes = self.n_nodes(i), rest = self._size(i) - nodes
         cdef double log_partition, mean_score
         self.load(ws, i)
+        means = self.means(ws, i)
         log_partition = self.log_partition(ws, i)
         # the constant part of the loss is in both, and in no difference
         # in the scratch of what is tried, which nobody needs now

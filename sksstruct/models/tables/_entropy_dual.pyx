@@ -22,7 +22,7 @@ cdef class TableEntropyDual(EntropyDual):
 
     Parameters
     ----------
-    table, mu, state, shared : objects
+    table, mu, state, source : objects
         As in `EntropyDual`.
     """
 
@@ -31,10 +31,11 @@ cdef class TableEntropyDual(EntropyDual):
     cdef double[::1] _loss_table
     cdef double _loss_constant
 
-    def __init__(self, BoundTable table, double mu, state=None, bint shared=False):
+    def __init__(self, BoundTable table, double mu, state=None,
+                 EntropyDual source=None):
         self._table = table
         self._loss_table = aligned_zeros(table.table_size)
-        EntropyDual.__init__(self, table, mu, state, shared)
+        EntropyDual.__init__(self, table, mu, state, source)
 
     def sizes(self):
         return self._table._layout.table_sizes

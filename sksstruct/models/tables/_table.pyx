@@ -22,6 +22,7 @@ from sksstruct.models.tables._change cimport (
 from sksstruct.models.tables._structure cimport Potentials, Structure
 from sksstruct.utils._simd cimport sks_add_table, sks_prefetch
 
+from sksstruct.models.protocols._entropy_dual import dual_bytes
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import aligned_zeros
@@ -171,11 +172,15 @@ cdef class BoundTable(BoundModel):
         return self.structure.labels
 
     @property
-    def entropy_dual_bytes(self):
+    def entropy_dual_size(self):
         # what meets the weights beyond the blocks has no natural parameters
         if self.n_other or "exp" not in self.oracles:
             return None
-        return 16 * int(self._layout.table_sizes.sum())
+        return int(self._layout.table_sizes.sum())
+
+    @property
+    def entropy_dual_bytes(self):
+        return None if self.entropy_dual_size is None else dual_bytes(self)
 
     @property
     def signature(self):

@@ -60,7 +60,6 @@ COST_OF_NODE = 4.0
 COST_OF_PAIR = 23.0
 # What an iteration of L-BFGS costs for each weight, measured alike.
 COST_OF_WEIGHT = 55.0
-BYTES_OF_ENTRY = 16
 # Below so much work of an iteration both take a few hundredths of a second, and
 # L-BFGS reaches any tolerance.
 LITTLE = 5e5
@@ -113,9 +112,10 @@ class SDCA(GradientSolver):
 
     Notes
     -----
-    The solver stores two numbers for each score of each example: for each position and
-    label, and for each pair of labels. If less memory is free, it raises a
-    `MemoryError` before it begins.
+    The solver stores a number of 4 bytes for each score of each example: for each
+    position and label, and for each pair of labels. Up to 64 MiB of what follows from
+    them are stored to save time, where examples have few scores. If less memory is
+    free, it raises a `MemoryError` before it begins.
 
     If `alpha` is small against the features, the ascent is on the objective plus a
     proximal term ``kappa/2 |w - c|^2``, where c is w at the end of the pass before, as
@@ -196,7 +196,7 @@ def _costs_less(model, alpha):
     little: no data set is to take longer than one that contains it.
     """
     sweep = model.n_examples * model.visit_work
-    entries = model.entropy_dual_bytes / BYTES_OF_ENTRY
+    entries = model.entropy_dual_size
     nodes = min(float(model.starts[-1]) * model.ld, entries)
     visits = sweep + COST_OF_NODE * nodes + COST_OF_PAIR * (entries - nodes)
     iteration = sweep + COST_OF_WEIGHT * model.n_weights
@@ -227,7 +227,7 @@ def _check_memory(model, l1):
     if l1:
         remedy = "use l1_ratio=0 with solver='lbfgs', or fewer labels or examples"
     raise MemoryError(
-        f"SDCA keeps two numbers for each score of each example: {taken} bytes for "
+        f"SDCA keeps a number for each score of each example: {taken} bytes for "
         f"{model.n_examples} examples{of_labels}, and {free} bytes of memory are free; "
         f"{remedy}"
     )
