@@ -45,7 +45,7 @@ from sksstruct.models.protocols._bound_model cimport (
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._blocks cimport WeightBlocks
 from sksstruct.models.tables._change cimport (
-    Change, Changes, add_cell, clear_cells, plus_cells, set_mean,
+    Change, Changes, add_cell, add_cells, clear_cells, plus_cells, set_mean,
 )
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._simd cimport sks_add_table, sks_axpy, sks_dot, sks_prefetch
@@ -678,21 +678,16 @@ cdef class BoundChain(BoundModel):
     cdef int add_means(self, Workspace workspace, Py_ssize_t i,
                        const double* change) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t size = self._sizes[i], cells = self.n_labels * self.ld, t, cell
+        cdef Py_ssize_t size = self._sizes[i], cells = self.n_labels * self.ld, t
         cdef const double* edges = change + size * self.ld
         sks_add_table(size * self.ld, 1.0, change, ws.change.d)
         for t in range(size - 1 if self._table_step else 1):
             # padding included, which is zero
-            for cell in range(cells):
-                # others would make lists of changed weights as long as the table
-                if edges[cell] > TINY or edges[cell] < -TINY:
-                    add_cell(&ws.change, cell, edges[cell])
+            add_cells(&ws.change, 0, cells, edges, TINY)
             if self._table_step:
                 self.pair_features.add_table(ws, self._starts[i] + 1 + t, edges, TINY)
             edges += cells
-        for cell in range(self.n_triples):
-            if edges[cell] > TINY or edges[cell] < -TINY:
-                add_cell(&ws.change, self._first_triple + cell, edges[cell])
+        add_cells(&ws.change, self._first_triple, self.n_triples, edges, TINY)
         ws.change.scanned = False
         return 0
 

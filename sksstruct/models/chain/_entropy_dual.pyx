@@ -23,7 +23,7 @@ from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch
 from sksstruct.models.protocols._bound_model cimport TINY, Workspace
 from sksstruct.models.protocols._entropy_dual cimport EntropyDual
-from sksstruct.models.tables._change cimport add_cell
+from sksstruct.models.tables._change cimport add_cell, add_cells
 from sksstruct.utils._simd cimport sks_add_table
 
 from sksstruct.utils._layout import aligned_zeros
@@ -232,17 +232,12 @@ cdef class ChainEntropyDual(EntropyDual):
         if not self._chain._table_step:
             return EntropyDual.add_change(self, workspace, i)
         sks_add_table(nodes, 1.0, self._change, ws.change.d)
-        for k in range(self._cells):
-            # others would make lists of changed weights as long as the table
-            if change[k] > TINY or change[k] < -TINY:
-                add_cell(&ws.change, k, change[k])
+        add_cells(&ws.change, 0, self._cells, change, TINY)
         for k in range(self._n_read(i)):
             if change[self._cells + k] != 0.0:
                 add_cell(&ws.change, self._cells + self._read[self._first_read[i] + k],
                          change[self._cells + k])
-        change = self._change + self._rest(i)
-        for k in range(self._chain.n_triples):
-            if change[k] > TINY or change[k] < -TINY:
-                add_cell(&ws.change, self._chain._first_triple + k, change[k])
+        add_cells(&ws.change, self._chain._first_triple, self._chain.n_triples,
+                  self._change + self._rest(i), TINY)
         ws.change.scanned = False
         return 0

@@ -62,7 +62,7 @@ cdef class EntropyDual:
     cdef int add_change(self, Workspace ws, Py_ssize_t i) except -1 nogil
 
     cdef Py_ssize_t _size(self, Py_ssize_t i) noexcept nogil
-    cdef double* _place(self, Py_ssize_t i) noexcept nogil
+    cdef bint _has_room(self, Py_ssize_t i) noexcept nogil
     cdef const double* means(self, Workspace ws, Py_ssize_t i) except NULL nogil
     cdef int _round(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t observed_keys(self, Py_ssize_t i) except -1 nogil

@@ -185,24 +185,24 @@ cdef class EntropyDual:
         """Return the number of parameters of an example."""
         return self._first[i + 1] - self._first[i]
 
-    cdef double* _place(self, Py_ssize_t i) noexcept nogil:
-        """Return where the means of an example are written."""
-        if self._first[i + 1] <= self._room:
-            self._is_kept[i] = True
-            return self._means + self._first[i]
-        self._other_of = i
-        return self._other
+    cdef bint _has_room(self, Py_ssize_t i) noexcept nogil:
+        """Return whether there is room for the means of an example."""
+        return self._first[i + 1] <= self._room
 
     cdef const double* means(self, Workspace ws, Py_ssize_t i) except NULL nogil:
         """Return mu_i of a loaded example; what was tried is lost if it is not kept."""
         cdef const float* natural = self._natural + self._first[i]
-        cdef double* means
+        cdef double* means = self._other
         cdef Py_ssize_t k
-        if self._other_of == i:
-            return self._other
-        if self._is_kept[i]:
-            return self._means + self._first[i]
-        means = self._place(i)
+        if self._has_room(i):
+            means = self._means + self._first[i]
+            if self._is_kept[i]:
+                return means
+            self._is_kept[i] = True
+        elif self._other_of == i:
+            return means
+        else:
+            self._other_of = i
         if not self._begun[i]:
             self.observe(i, means)
             return means
@@ -287,7 +287,10 @@ cdef class EntropyDual:
         cdef Py_ssize_t k
         for k in range(self._size(i)):
             natural[k] = <float> self._tried[k]
-        memcpy(self._place(i), self._tried_means, self._size(i) * sizeof(double))
+        if self._has_room(i):
+            memcpy(self._means + self._first[i], self._tried_means,
+                   self._size(i) * sizeof(double))
+        self._other_of = -1
         self._begun[i] = True
         self._losses[i], self._entropies[i] = step.loss, step.entropy
         return 0

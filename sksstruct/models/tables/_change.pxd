@@ -58,6 +58,27 @@ cdef inline void add_cell(Change* change, Py_ssize_t cell,
     list_cell(change, cell)
 
 
+cdef inline void add_cells(Change* change, Py_ssize_t first, Py_ssize_t n_cells,
+                           const double* values, double tiny) noexcept nogil:
+    """Add to the change of some cells what is more than tiny.
+
+    The rest would make lists of changed weights as long as a table.
+    """
+    # local: a compiler reads fields again after each write to a flag
+    cdef double* cells = change.cells + first
+    cdef char* listed = change.cell_listed + first
+    cdef int32_t* changed = change.changed_cells
+    cdef Py_ssize_t n_changed = change.n_changed_cells, k
+    for k in range(n_cells):
+        if values[k] > tiny or values[k] < -tiny:
+            cells[k] += values[k]
+            if not listed[k]:
+                listed[k] = 1
+                changed[n_changed] = <int32_t> (first + k)
+                n_changed += 1
+    change.n_changed_cells = n_changed
+
+
 cdef inline void add_key(Change* change, const Extents* extents, int32_t key,
                          double value) noexcept nogil:
     """Add to the change of a mean parameter."""
