@@ -1,4 +1,5 @@
 from sksstruct.inference.chains._sumproduct cimport EdgeTable
+from sksstruct.inference.segments._scaled cimport Cells
 from sksstruct.inference.segments._segments cimport Prefixes, SegmentMeans, Segments
 
 # Potentials times a factor, and what sum-product makes of them.
@@ -9,7 +10,7 @@ cdef struct SegmentSums:
     # rows (size, ld)
     double* ended       # probability that a segment of a label stops after t
     double* opened      # that one starts at t, which is longer than t
-    double* closed_sums     # sums over lengths of what is in the tables
+    double* closed_sums     # sums over lengths of what is in tables of columns
     double* weights     # exp(prefixes.closed), relative to each row's largest
     double* entry_sums  # products of these and the table of transitions
     # rows (ld,)
@@ -19,8 +20,9 @@ cdef struct SegmentSums:
     EdgeTable transitions
     double* pairs       # (n_labels, ld) what means of transitions are, but for a factor
     double* table       # four columns for each length, or for each label before
-    double* kept        # such tables of all positions and labels; NULL: not kept
-    bint logs           # whether transitions are summed over in log space
+    Cells cells         # sums over lengths
+    # whether transitions, and lengths, are summed over in log space
+    bint logs, log_lengths
 
 # `load_sums` needs memory for so many doubles, which it keeps.
 cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil

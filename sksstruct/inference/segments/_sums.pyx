@@ -8,10 +8,10 @@ sums. The probability that a segment of a label stops after a position is handed
 the starts, and from these to the segments before, so that no other sums are needed, and
 probabilities sum to one up to rounding for scores of any size.
 
-Sums over lengths are in tables of four columns, labels, where exponentials are relative
-to the largest entry of a column. They are kept for the way back as long as they fit
-into the cache, and formed again otherwise. Sums over the labels before are products
-with a table of exponentials, or in log space where these could underflow.
+Sums over lengths are those of `_scaled.pyx`, or in log space where lengths or spans have
+scores that are too far apart: then they are in tables of four columns, labels, where
+exponentials are relative to the largest entry of a column. Sums over the labels before
+are products with a table of exponentials, or in log space where these could underflow.
 
 S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
 extraction", NIPS 2004.
@@ -22,6 +22,10 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from sksstruct.inference.chains._sumproduct cimport exponentiate_table
+from sksstruct.inference.segments._scaled cimport (
+    add_lengths, cells_scratch, close_label, leave_stop, load_cells, start_backward,
+    start_forward,
+)
 from sksstruct.inference.segments._segments cimport (
     BEGIN, END, INSIDE, SINGLE, Role, SegmentMeans, Segments, fill_gains, longest_of,
     longest_segment, open_segments, role_at, segment_gain,
@@ -29,10 +33,6 @@ from sksstruct.inference.segments._segments cimport (
 from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_logplus, sks_rescale, sks_scores_f64, sks_weigh_add,
 )
-
-# Tables that are kept have at most so many numbers.
-cdef Py_ssize_t MOST_KEPT = 2**17
-
 
 cdef struct Columns:
     # of a table of four columns: the largest entries, and the sums of exponentials
@@ -48,12 +48,6 @@ cdef Py_ssize_t table_size(const Segments* segments) noexcept nogil:
     return 4 * (max(longest_segment(segments), segments.n_labels) + 1)
 
 
-cdef Py_ssize_t kept_size(const Segments* segments) noexcept nogil:
-    """Numbers in all tables if they are kept, else zero."""
-    cdef Py_ssize_t n = segments.size * segments.ld // 4 * table_size(segments)
-    return n if n <= MOST_KEPT else 0
-
-
 cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil:
     """Doubles that `load_sums` needs."""
     cdef Py_ssize_t size = segments.size, n_rows = 0
@@ -61,7 +55,7 @@ cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil:
         n_rows = segments.first_span[size]
     # of each position four roles and eight rows; the transitions four times
     n_rows += 12 * size + segments.max_length + 4 * segments.n_labels + 5
-    return n_rows * segments.ld + table_size(segments) + kept_size(segments)
+    return n_rows * segments.ld + table_size(segments) + cells_scratch(segments)
 
 
 cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
@@ -129,9 +123,8 @@ cdef SegmentSums load_sums(const Segments* segments, double scale,
     s.transitions.back = take(&memory, square)
     s.pairs = take(&memory, square)
     s.table = take(&memory, table_size(segments))
-    s.kept = memory if kept_size(segments) else NULL
     exponentiate_table(segments.n_labels, ld, &s.transitions)
-    s.logs = False
+    s.logs, s.log_lengths = False, not load_cells(&s.scaled, &memory, &s.cells)
     return s
 
 
@@ -161,20 +154,11 @@ cdef void exponentiate(Py_ssize_t n_rows, double* table,
             columns.total[j] += table[4 * row + j]
 
 
-cdef inline double* table_at(const SegmentSums* sums, Py_ssize_t stop,
-                             Py_ssize_t label) noexcept nogil:
-    """The table of segments of four labels that stop at a position."""
-    if sums.kept == NULL:
-        return sums.table
-    return sums.kept + table_size(&sums.given) * (
-        ((stop - 1) * sums.given.ld + label) // 4)
-
-
 cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                         Columns* columns) noexcept nogil:
     """Fill a table with segments of four labels that stop there, by length."""
     cdef Py_ssize_t length, j, ld = sums.scaled.ld
-    cdef double* table = table_at(sums, stop, label)
+    cdef double* table = sums.table
     cdef Py_ssize_t longest = fill_gains(&sums.scaled, stop, label, table)
     cdef const double* before = sums.prefixes.single
     for length in range(1, longest + 1):
@@ -207,23 +191,33 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
     return True
 
 
+cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
+    """Sum over the lengths of segments that stop at a position."""
+    cdef Py_ssize_t label, cell, j
+    cdef Columns columns
+    if not sums.log_lengths:
+        for label in range(sums.scaled.n_labels):
+            close_label(&sums.scaled, stop, label, &sums.prefixes, &sums.cells)
+        return
+    for label in range(0, sums.scaled.n_labels, 4):
+        weigh_lengths(sums, stop, label, &columns)
+        cell = (stop - 1) * sums.scaled.ld + label
+        for j in range(4):
+            sums.closed_sums[cell + j] = columns.total[j]
+            sums.prefixes.closed[cell + j] = columns.high[j] + log(columns.total[j])
+
+
 cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
     """Sum over all prefixes; False where it could underflow."""
     cdef const Segments* segments = &sums.scaled
-    cdef Py_ssize_t ld = segments.ld, stop, label, cell, j
+    cdef Py_ssize_t stop
     cdef const double* entry = segments.first
-    cdef Columns columns
     if entry == NULL:
         entry = sums.zeros
     open_segments(segments, 0, entry, &sums.prefixes)
+    start_forward(segments, &sums.cells)
     for stop in range(1, segments.size + 1):
-        for label in range(0, segments.n_labels, 4):
-            weigh_lengths(sums, stop, label, &columns)
-            cell = (stop - 1) * ld + label
-            for j in range(4):
-                sums.closed_sums[cell + j] = columns.total[j]
-                sums.prefixes.closed[cell + j] = (
-                    columns.high[j] + log(columns.total[j]))
+        close_stop(sums, stop)
         if stop < segments.size:
             if not find_entry(sums, stop):
                 return False
@@ -276,15 +270,14 @@ cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
     cdef int32_t span
     cdef Columns columns
     cdef double[4] share, longer
-    cdef double* table = table_at(sums, stop, label)
+    cdef double* table = sums.table
     cdef double* row
     cdef double* opened
     cdef double* lengths
     cdef double* nodes
     if not longest:
         return
-    if sums.kept == NULL:
-        weigh_lengths(sums, stop, label, &columns)
+    weigh_lengths(sums, stop, label, &columns)
     find_shares(4, sums.ended + cell, sums.closed_sums + cell, share)
     for j in range(4):
         longer[j] = 0.0
@@ -367,6 +360,7 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
     memset(sums.ended, 0, (size - 1) * ld * sizeof(double))
     memset(sums.opened, 0, size * ld * sizeof(double))
     memset(sums.pairs, 0, n * ld * sizeof(double))
+    start_backward(&sums.scaled, weight, &sums.cells)
     # all that follows is linear in the probabilities of the last segment
     for label in range(n):
         ended[label] *= weight
@@ -374,8 +368,12 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
             means.last[label] += ended[label]
     for stop in range(size, 0, -1):
         memset(sums.row, 0, ld * sizeof(double))
-        for label in range(0, n, 4):
-            hand_to_starts(sums, stop, label, means)
+        if sums.log_lengths:
+            for label in range(0, n, 4):
+                hand_to_starts(sums, stop, label, means)
+        else:
+            leave_stop(&sums.scaled, stop, &sums.prefixes, sums.ended + (stop - 1) * ld,
+                       sums.opened, sums.row, &sums.given, means, &sums.cells)
         # all segments that start at stop - 1 are known by now
         opened = sums.opened + (stop - 1) * ld
         nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)
@@ -387,6 +385,8 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
     if means.first != NULL:
         for label in range(n):
             means.first[label] += sums.row[label]
+    if not sums.log_lengths:
+        add_lengths(&sums.scaled, &sums.cells, means)
     if not sums.logs:
         sks_weigh_add(n * ld, sums.pairs, sums.transitions.ahead, means.transitions)
     return log_partition

@@ -1,0 +1,439 @@
+"""Sums over the lengths of segments, as products of vectors.
+
+For a label, the weight of a segment from s to e is exp of
+
+    opened(s) + inside(s + 1) + ... + inside(e - 2) + end(e - 1) + length(e - s)
+
+With P the sums of the scores inside, this is opened(s) - P(s + 1), of the start alone,
+plus P(e - 1) + end(e - 1), of the stop alone, plus the score of the length. So that sums
+over lengths are products of two vectors, the exponentials of starts and of lengths, and
+a pair of a start and a stop costs a multiplication and an addition.
+
+Exponentials of starts are relative to a number, the reference, and P begins where that
+was chosen: at the first stop of a block. All is well as long as the sum at a stop is
+neither large nor small. What underflows is far below it, and what is too large, and cut
+off, would be seen in it. Where the sum is not of such a size, a new block begins: the
+weights of starts are formed again, relative to the largest term at this stop. With
+moderate scores that is seldom; with any scores it is exact, at the price of logarithms.
+
+No segment goes over a position that is forbidden inside. There a new block begins, too,
+and the starts before it have weight zero.
+
+Segments of one position have scores of their own, and are no term of the products.
+"""
+
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from sksstruct.inference.segments._segments cimport (
+    END, INSIDE, SINGLE, Prefixes, SegmentMeans, Segments, role_at,
+)
+from sksstruct.utils._simd cimport sks_dense_axpy_f64, sks_dense_dot_f64
+
+# Logarithm of the largest weight of a start; larger ones are cut off.
+cdef double MOST = 690.0
+# What sums are between. Terms that underflow are below 1e-300, and one that is cut off
+# is above exp(MOST - MOST_LENGTHS - MOST_SPAN) = 1e212.
+cdef double SMALL = 1e-100
+cdef double LARGE = 1e100
+# What the scores of the lengths of a label, and those of a span, may differ by.
+cdef double MOST_LENGTHS = 150.0
+cdef double MOST_SPAN = 50.0
+
+
+# ---- memory ----
+
+cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil:
+    """Doubles that `load_cells` needs."""
+    cdef Py_ssize_t n_spans = 0
+    if segments.spans != NULL:
+        n_spans = segments.first_span[segments.size]
+    return (segments.n_labels * (3 * segments.max_length + 2 * segments.size)
+            + (4 * segments.size + 7) * segments.ld + 2 * segments.size
+            + 2 * n_spans)
+
+
+cdef inline double* take(double** memory, Py_ssize_t size) noexcept nogil:
+    """Take the next numbers of a stretch of memory."""
+    cdef double* out = memory[0]
+    memory[0] += size
+    return out
+
+
+cdef bint load_cells(const Segments* segments, double** memory,
+                     Cells* cells) noexcept nogil:
+    """Divide memory, and form the weights of lengths.
+
+    Returns False where scores of lengths or of spans are too far apart.
+    """
+    cdef Py_ssize_t n = segments.n_labels, ld = segments.ld, size = segments.size
+    cdef Py_ssize_t rows = n * segments.max_length, n_spans = 0, k
+    if segments.spans != NULL:
+        n_spans = segments.first_span[size]
+    cells.lengths, cells.backward = take(memory, rows), take(memory, rows)
+    cells.counts = take(memory, rows)
+    cells.starts, cells.shares = take(memory, n * size), take(memory, n * size)
+    cells.longer, cells.alone = take(memory, size * ld), take(memory, size * ld)
+    cells.references = take(memory, size * ld)
+    cells.begun = <Py_ssize_t*> take(memory, size * ld)
+    cells.high, cells.reference = take(memory, ld), take(memory, ld)
+    cells.passed, cells.inside = take(memory, ld), take(memory, ld)
+    cells.first = <Py_ssize_t*> take(memory, ld)
+    cells.end = <Py_ssize_t*> take(memory, ld)
+    cells.alive = <Py_ssize_t*> take(memory, ld)
+    cells.head = <Py_ssize_t*> take(memory, size)
+    cells.saved = take(memory, size)
+    cells.after = <Py_ssize_t*> take(memory, n_spans)
+    cells.span_stop = <Py_ssize_t*> take(memory, n_spans)
+    for k in range(n_spans * ld):
+        if k % ld < n and segments.spans[k] != -INFINITY and not (
+                -MOST_SPAN <= segments.spans[k] <= MOST_SPAN):
+            return False
+    for k in range(n):
+        if not weigh_lengths(segments, k, cells):
+            return False
+    return True
+
+
+cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
+                        Cells* cells) noexcept nogil:
+    """Form the weights of the lengths of a label; False if they are too far apart."""
+    cdef Py_ssize_t most = segments.max_length, k
+    cdef double* ahead = cells.lengths + label * most
+    cdef double* backward = cells.backward + label * most
+    cdef double high = -INFINITY, low = INFINITY, score
+    for k in range(most):
+        score = segments.lengths[k * segments.ld + label]
+        high = score if score > high else high
+        if score != -INFINITY:
+            low = score if score < low else low
+    cells.high[label] = high = high if high > -INFINITY else 0.0
+    for k in range(most):
+        ahead[k] = exp(segments.lengths[k * segments.ld + label] - high)
+        backward[most - 1 - k] = ahead[k]
+    return high - low <= MOST_LENGTHS
+
+
+# ---- weights of starts ----
+
+cdef inline double inside_at(const Segments* segments, Py_ssize_t t,
+                             Py_ssize_t label) noexcept nogil:
+    """Score of a position inside a segment."""
+    return segments.nodes[role_at(segments, INSIDE, t) + label]
+
+
+cdef inline double end_at(const Segments* segments, Py_ssize_t stop,
+                          Py_ssize_t label) noexcept nogil:
+    """Score of the last position of a segment that stops somewhere."""
+    return segments.nodes[role_at(segments, END, stop - 1) + label]
+
+
+cdef inline double weight_of(double score) noexcept nogil:
+    """Exponential of a score that is relative to a reference."""
+    return exp(score if score < MOST else MOST)
+
+
+cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t first,
+                       Py_ssize_t last, const Prefixes* prefixes,
+                       double* starts) noexcept nogil:
+    """Write the scores of starts, as of a block that begins at a stop `first`.
+
+    Those up to `last` are written, from the first one that stops of the block can have;
+    returns this one.
+    """
+    cdef Py_ssize_t low = max(first - segments.longest[label], 0), s
+    cdef Py_ssize_t ld = segments.ld
+    cdef double inside = 0.0, score
+    for s in range(first - 2, low - 1, -1):
+        starts[s] = prefixes.opened[s * ld + label] + inside
+        # -inf from here on, if that is forbidden
+        inside += inside_at(segments, s, label)
+    inside = 0.0
+    for s in range(first - 1, last + 1):
+        score = inside_at(segments, s, label)
+        # no segment of this block goes over it, if that is forbidden
+        inside += score if score > -INFINITY else 0.0
+        starts[s] = prefixes.opened[s * ld + label] - inside
+    return low
+
+
+cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                      double alone, const Prefixes* prefixes,
+                      Cells* cells) noexcept nogil:
+    """Relate all starts to the largest term at a stop.
+
+    `alone` is the score of what stops there and is one position long.
+    """
+    cdef double* starts = cells.starts + label * segments.size
+    cdef const double* lengths = segments.lengths + label
+    cdef Py_ssize_t low = relate(segments, label, stop, stop - 2, prefixes, starts), s
+    cdef double high = alone - end_at(segments, stop, label) - cells.high[label], score
+    for s in range(low, stop - 1):
+        score = starts[s] + lengths[(stop - s - 1) * segments.ld] - cells.high[label]
+        if segments.spans != NULL:
+            score += span_score(segments, s, stop, label)
+        high = score if score > high else high
+    # nothing is allowed there, or there is no end
+    high = high if -INFINITY < high < INFINITY else 0.0
+    for s in range(low, stop - 1):
+        starts[s] = weight_of(starts[s] - high)
+    cells.first[label], cells.passed[label] = stop, 0.0
+    cells.reference[label] = high
+
+
+cdef double span_score(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
+                       Py_ssize_t label) noexcept nogil:
+    """Sum of the scores of the spans from a start to a stop."""
+    cdef int32_t span
+    cdef double score = 0.0
+    for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
+        if segments.span_start[span] == start:
+            score += segments.spans[span * segments.ld + label]
+    return score
+
+
+# ---- forward ----
+
+cdef void start_forward(const Segments* segments, Cells* cells) noexcept nogil:
+    """Get ready for the first stop."""
+    cdef Py_ssize_t label
+    for label in range(segments.ld):
+        cells.first[label], cells.alive[label] = 1, -1
+        cells.passed[label] = cells.reference[label] = 0.0
+
+
+cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
+                    const Prefixes* prefixes, Cells* cells) noexcept nogil:
+    """Add a start to those of a label; False if a new block has to begin there."""
+    cdef double inside = inside_at(segments, start, label)
+    cdef double opened = prefixes.opened[start * segments.ld + label]
+    cdef bint goes_on = True
+    if inside == -INFINITY:
+        goes_on = cells.alive[label] < 0
+        cells.alive[label] = -1
+    else:
+        cells.passed[label] += inside
+    if opened > -INFINITY:
+        cells.alive[label] = start
+    cells.starts[label * segments.size + start] = weight_of(
+        opened - cells.passed[label] - cells.reference[label])
+    return goes_on
+
+
+cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                       Cells* cells) noexcept nogil:
+    """Sum the weights of the segments of a label that stop there, but of length one."""
+    cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
+    cdef double* starts = cells.starts + label * segments.size
+    cdef int32_t span, first = 0, last = 0
+    cdef double total
+    if segments.spans != NULL:
+        first, last = segments.first_span[stop - 1], segments.first_span[stop]
+    for span in range(first, last):
+        start = segments.span_start[span]
+        cells.saved[start] = starts[start]
+    for span in range(first, last):
+        starts[segments.span_start[span]] *= exp(
+            segments.spans[span * segments.ld + label])
+    total = sks_dense_dot_f64(
+        longest - 1, starts + stop - longest,
+        cells.backward + (label + 1) * segments.max_length - longest)
+    for span in range(first, last):
+        start = segments.span_start[span]
+        starts[start] = cells.saved[start]
+    return total
+
+
+cdef double weigh_stop(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                       double alone, Cells* cells, double* base) noexcept nogil:
+    """Sum the weights of all segments of a label that stop there.
+
+    `base` is the logarithm that they are relative to.
+    """
+    cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
+    base[0] = (cells.reference[label] + cells.high[label] + cells.passed[label]
+               + end_at(segments, stop, label))
+    cells.longer[cell] = sum_longer(segments, stop, label, cells)
+    cells.alone[cell] = weight_of(alone - base[0])
+    return cells.longer[cell] + cells.alone[cell]
+
+
+cdef void close_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                      const Prefixes* prefixes, Cells* cells) noexcept nogil:
+    """Sum over the lengths of the segments of a label that stop at a position."""
+    cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
+    cdef double alone = prefixes.single[cell] + segments.lengths[label]
+    cdef double total = 1.0, base = 0.0
+    if segments.spans != NULL:
+        alone += span_score(segments, stop - 1, stop, label)
+    if stop > 1 and not add_start(segments, stop - 2, label, prefixes, cells):
+        begin_block(segments, stop, label, alone, prefixes, cells)
+    if (cells.alive[label] < 0
+            or stop - cells.alive[label] > segments.longest[label]
+            or end_at(segments, stop, label) == -INFINITY):
+        cells.longer[cell], cells.alone[cell], base = 0.0, 1.0, alone
+    else:
+        total = weigh_stop(segments, stop, label, alone, cells, &base)
+        if not SMALL < total < LARGE:
+            begin_block(segments, stop, label, alone, prefixes, cells)
+            # at least one, or all segments that stop there are forbidden
+            total = weigh_stop(segments, stop, label, alone, cells, &base)
+    prefixes.closed[cell] = base + log(total)
+    cells.begun[cell] = cells.first[label]
+    cells.references[cell] = cells.reference[label]
+
+
+# ---- and back ----
+
+cdef void start_backward(const Segments* segments, double weight,
+                         Cells* cells) noexcept nogil:
+    """Get ready for the last stop, after the way forward; means are times a weight."""
+    cdef Py_ssize_t label, t
+    cells.weight = weight
+    for label in range(segments.n_labels):
+        cells.end[label], cells.inside[label] = segments.size + 1, 0.0
+    for t in range(segments.size):
+        cells.head[t] = -1
+    memset(cells.counts, 0,
+           segments.n_labels * segments.max_length * sizeof(double))
+
+
+cdef void weigh_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
+                      Cells* cells) noexcept nogil:
+    """Multiply shares of stops by the weights of the spans from a start."""
+    cdef double* shares = cells.shares + label * segments.size - 1
+    cdef Py_ssize_t span = cells.head[start]
+    while span >= 0:
+        cells.saved[cells.span_stop[span] - 1] = shares[cells.span_stop[span]]
+        span = cells.after[span]
+    span = cells.head[start]
+    while span >= 0:
+        shares[cells.span_stop[span]] *= exp(
+            segments.spans[span * segments.ld + label])
+        span = cells.after[span]
+
+
+cdef void count_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t first,
+                      Py_ssize_t last, Py_ssize_t label, const SegmentMeans* means,
+                      Cells* cells) noexcept nogil:
+    """Add to the means of the spans from a start, and set shares to what they were."""
+    cdef double* shares = cells.shares + label * segments.size - 1
+    cdef double weight = cells.starts[label * segments.size + start], length
+    cdef Py_ssize_t span = cells.head[start], stop
+    while span >= 0:
+        stop = cells.span_stop[span]
+        if first <= stop <= last:
+            length = cells.lengths[label * segments.max_length + stop - start - 1]
+            means.spans[span * segments.ld + label] += (
+                weight * (length * shares[stop]))
+        span = cells.after[span]
+    span = cells.head[start]
+    while span >= 0:
+        shares[cells.span_stop[span]] = cells.saved[cells.span_stop[span] - 1]
+        span = cells.after[span]
+
+
+cdef double share_start(const Segments* segments, Py_ssize_t start, Py_ssize_t first,
+                        Py_ssize_t label, const SegmentMeans* means,
+                        Cells* cells) noexcept nogil:
+    """Probability of the segments from a start to the stops of the block.
+
+    Those are meant that stop at `first` or later; their lengths are counted.
+    """
+    cdef Py_ssize_t last = min(cells.end[label] - 1, start + segments.longest[label])
+    cdef Py_ssize_t cell = label * segments.max_length + first - start - 1
+    cdef double weight = cells.starts[label * segments.size + start], total
+    cdef const double* shares = cells.shares + label * segments.size + first - 1
+    cdef bint by_span = segments.spans != NULL and cells.head[start] >= 0
+    if last < first or weight == 0.0:
+        return 0.0
+    if by_span:
+        weigh_spans(segments, start, label, cells)
+    total = sks_dense_dot_f64(last - first + 1, shares, cells.lengths + cell)
+    sks_dense_axpy_f64(last - first + 1, weight, shares, cells.counts + cell)
+    if by_span:
+        count_spans(segments, start, first, last, label, means, cells)
+    return weight * total
+
+
+cdef void leave_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                      const Prefixes* prefixes, double* opened,
+                      const SegmentMeans* means, Cells* cells) noexcept nogil:
+    """Go on to the block before the one that begins at a stop."""
+    cdef Py_ssize_t low = max(stop - <Py_ssize_t> segments.longest[label], 0), s
+    cdef Py_ssize_t before = (stop - 2) * segments.ld + label
+    cdef double* starts = cells.starts + label * segments.size
+    for s in range(low, stop - 1):
+        opened[s * segments.ld + label] += share_start(
+            segments, s, stop, label, means, cells)
+    cells.end[label] = stop
+    low = relate(segments, label, cells.begun[before], stop - 3, prefixes, starts)
+    for s in range(low, stop - 2):
+        starts[s] = weight_of(starts[s] - cells.references[before])
+
+
+cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t label,
+                        double ended, const Prefixes* prefixes, double* opened,
+                        const Segments* given, const SegmentMeans* means,
+                        Cells* cells) noexcept nogil:
+    """Hand the segments of a label that stop at a position to their starts.
+
+    Returns the probability of the one of one position.
+    """
+    cdef Py_ssize_t s = stop - 1, cell = s * given.ld + label
+    cdef double total = cells.longer[cell] + cells.alone[cell]
+    cdef double share = ended / total if total > 0.0 else 0.0, inside
+    cdef double longer = share * cells.longer[cell], alone = share * cells.alone[cell]
+    cells.shares[label * given.size + s] = share if longer != 0.0 else 0.0
+    opened[cell] += share_start(scaled, s, stop + 1, label, means, cells)
+    # what stops later, and does not start here or later, goes on
+    inside = cells.inside[label] - opened[cell]
+    # rounding may have the wrong sign, or leave something of what is forbidden
+    if inside * cells.weight < 0.0 or inside_at(scaled, s, label) == -INFINITY:
+        inside = 0.0
+    cells.inside[label] = inside + longer
+    means.nodes[role_at(given, INSIDE, s) + label] += inside
+    means.nodes[role_at(given, END, s) + label] += longer
+    means.nodes[role_at(given, SINGLE, s) + label] += alone
+    means.lengths[label] += alone
+    if stop > 1 and cells.begun[cell] == stop:
+        leave_block(scaled, stop, label, prefixes, opened, means, cells)
+    return alone
+
+
+cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* prefixes,
+                     const double* ended, double* opened, double* row,
+                     const Segments* given, const SegmentMeans* means,
+                     Cells* cells) noexcept nogil:
+    """Distribute over lengths the segments that stop at a position.
+
+    Those of length 1 are put into `row`, and the others added to `opened`.
+    """
+    cdef Py_ssize_t label, start
+    cdef int32_t span, first = 0, last = 0
+    if scaled.spans != NULL:
+        first, last = scaled.first_span[stop - 1], scaled.first_span[stop]
+    for span in range(first, last):
+        start = scaled.span_start[span]
+        cells.span_stop[span] = stop
+        cells.after[span], cells.head[start] = cells.head[start], span
+    for label in range(given.n_labels):
+        row[label] = leave_label(scaled, stop, label, ended[label], prefixes, opened,
+                                 given, means, cells)
+    for span in range(first, last):
+        if scaled.span_start[span] == stop - 1:
+            for label in range(given.n_labels):
+                means.spans[span * given.ld + label] += row[label]
+
+
+cdef void add_lengths(const Segments* segments, const Cells* cells,
+                      const SegmentMeans* means) noexcept nogil:
+    """Add the means of lengths of two positions and more."""
+    cdef Py_ssize_t label, k, most = segments.max_length
+    for label in range(segments.n_labels):
+        for k in range(1, most):
+            # what is forbidden may be infinite, where starts were cut off
+            if cells.lengths[label * most + k] > 0.0:
+                means.lengths[k * segments.ld + label] += (
+                    cells.counts[label * most + k] * cells.lengths[label * most + k])
