@@ -123,10 +123,15 @@
       (ptrdiff_t n, double score, double weight, const double *row, double *out))      \
     X(void, sks_extremes,                                                              \
       (ptrdiff_t rows, ptrdiff_t cols, const double *table, double *row_high,          \
-       double *col_high))                                                               \
+       double *col_high))                                                              \
     X(void, sks_step_back,                                                             \
       (ptrdiff_t n, ptrdiff_t ld, const double *table, const double *after,            \
-       const double *scale, double *out, double *sums))
+       const double *scale, double *out, double *sums))                                \
+    X(double, sks_series_dot, (ptrdiff_t n, const double *x, const double *y))         \
+    X(double, sks_series_dot_add,                                                      \
+      (ptrdiff_t n, double scale, const double *x, const double *y, double *out))      \
+    X(double, sks_series_max, (ptrdiff_t n, const double *x, const double *y))         \
+    X(void, sks_series_exp, (ptrdiff_t n, double shift, double *x))
 
 #define SKS_FIELD(type, name, arguments) type (*name) arguments;
 typedef struct {

@@ -89,6 +89,15 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     void sks_step_back "sks_table.sks_step_back"(
         Py_ssize_t n, Py_ssize_t ld, const double* table, const double* after,
         const double* scale, double* out, double* sums) noexcept
+    double sks_series_dot "sks_table.sks_series_dot"(
+        Py_ssize_t n, const double* x, const double* y) noexcept
+    double sks_series_dot_add "sks_table.sks_series_dot_add"(
+        Py_ssize_t n, double scale, const double* x, const double* y,
+        double* out) noexcept
+    double sks_series_max "sks_table.sks_series_max"(
+        Py_ssize_t n, const double* x, const double* y) noexcept
+    void sks_series_exp "sks_table.sks_series_exp"(
+        Py_ssize_t n, double shift, double* x) noexcept
     Py_ssize_t sks_first "sks_table.sks_first"(
         Py_ssize_t n, const double* x, double value) noexcept
     double sks_max_below "sks_table.sks_max_below"(

@@ -4,6 +4,7 @@
 #include "sksstruct/utils/_simd_features.h"
 #include "sksstruct/utils/_simd_many.h"
 #include "sksstruct/utils/_simd_rows.h"
+#include "sksstruct/utils/_simd_series.h"
 #include "sksstruct/utils/_simd_single.h"
 #include "sksstruct/utils/_simd_sums.h"
 #include "sksstruct/utils/_simd_tables.h"

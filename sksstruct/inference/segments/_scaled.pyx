@@ -29,14 +29,23 @@ from libc.string cimport memset
 from sksstruct.inference.segments._segments cimport (
     END, INSIDE, SINGLE, Prefixes, SegmentMeans, Segments, role_at,
 )
-from sksstruct.utils._simd cimport sks_dense_axpy_f64, sks_dense_dot_f64
+from sksstruct.utils._simd cimport (
+    sks_series_dot, sks_series_dot_add, sks_series_exp,
+)
 
-# Logarithm of the largest weight of a start; larger ones are cut off.
+# Logarithms of the largest and the smallest weight of a start: what is larger is cut
+# off, and what is smaller is zero.
 cdef double MOST = 690.0
+cdef double LEAST = -700.0
 # What sums are between. Terms that underflow are below 1e-300, and one that is cut off
 # is above exp(MOST - MOST_LENGTHS - MOST_SPAN) = 1e212.
-cdef double SMALL = 1e-100
-cdef double LARGE = 1e100
+cdef double SMALL = 1e-280
+cdef double LARGE = 1e200
+# Logarithm of the largest term where a block begins. It gets larger where other labels
+# are better, as all that is before a start is part of its weight.
+cdef double FIRST = -400.0
+# What sums of scores inside stay below.
+cdef double FAR = 1e4
 # What the scores of the lengths of a label, and those of a span, may differ by.
 cdef double MOST_LENGTHS = 150.0
 cdef double MOST_SPAN = 50.0
@@ -131,6 +140,8 @@ cdef inline double end_at(const Segments* segments, Py_ssize_t stop,
 
 cdef inline double weight_of(double score) noexcept nogil:
     """Exponential of a score that is relative to a reference."""
+    if score < LEAST:
+        return 0.0
     return exp(score if score < MOST else MOST)
 
 
@@ -175,9 +186,8 @@ cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
             score += span_score(segments, s, stop, label)
         high = score if score > high else high
     # nothing is allowed there, or there is no end
-    high = high if -INFINITY < high < INFINITY else 0.0
-    for s in range(low, stop - 1):
-        starts[s] = weight_of(starts[s] - high)
+    high = (high if -INFINITY < high < INFINITY else 0.0) - FIRST
+    sks_series_exp(stop - 1 - low, high, starts + low)
     cells.first[label], cells.passed[label] = stop, 0.0
     cells.reference[label] = high
 
@@ -216,6 +226,9 @@ cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label
         cells.passed[label] += inside
     if opened > -INFINITY:
         cells.alive[label] = start
+    # digits would be lost in differences
+    if not -FAR < cells.passed[label] < FAR:
+        goes_on = False
     cells.starts[label * segments.size + start] = weight_of(
         opened - cells.passed[label] - cells.reference[label])
     return goes_on
@@ -236,7 +249,7 @@ cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
     for span in range(first, last):
         starts[segments.span_start[span]] *= exp(
             segments.spans[span * segments.ld + label])
-    total = sks_dense_dot_f64(
+    total = sks_series_dot(
         longest - 1, starts + stop - longest,
         cells.backward + (label + 1) * segments.max_length - longest)
     for span in range(first, last):
@@ -277,7 +290,7 @@ cdef void close_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
         total = weigh_stop(segments, stop, label, alone, cells, &base)
         if not SMALL < total < LARGE:
             begin_block(segments, stop, label, alone, prefixes, cells)
-            # at least one, or all segments that stop there are forbidden
+            # large enough now, or all segments that stop there are forbidden
             total = weigh_stop(segments, stop, label, alone, cells, &base)
     prefixes.closed[cell] = base + log(total)
     cells.begun[cell] = cells.first[label]
@@ -350,8 +363,8 @@ cdef double share_start(const Segments* segments, Py_ssize_t start, Py_ssize_t f
         return 0.0
     if by_span:
         weigh_spans(segments, start, label, cells)
-    total = sks_dense_dot_f64(last - first + 1, shares, cells.lengths + cell)
-    sks_dense_axpy_f64(last - first + 1, weight, shares, cells.counts + cell)
+    total = sks_series_dot_add(last - first + 1, weight, shares, cells.lengths + cell,
+                               cells.counts + cell)
     if by_span:
         count_spans(segments, start, first, last, label, means, cells)
     return weight * total
@@ -369,8 +382,7 @@ cdef void leave_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
             segments, s, stop, label, means, cells)
     cells.end[label] = stop
     low = relate(segments, label, cells.begun[before], stop - 3, prefixes, starts)
-    for s in range(low, stop - 2):
-        starts[s] = weight_of(starts[s] - cells.references[before])
+    sks_series_exp(stop - 2 - low, cells.references[before], starts + low)
 
 
 cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t label,

@@ -10,11 +10,17 @@ The best prefix whose last segment has label b and stops at e is
 
 (Sarawagi and Cohen, 2004, Equation 3), where the maximum over the labels before is
 taken once for each start, and the gain is that of all of a segment but the node of its
-first position. It takes O(T (L + K) K) time and O(T K) memory for lengths up to L: the
-nodes inside a segment are summed up as it gets longer, from its last position to its
-first. Differences of prefix sums would cost as much, and lose digits, and -inf.
+first position. It takes O(T (L + K) K) time and O(T K) memory for lengths up to L.
 
-Labels are worked on by four, for each length, which makes vectors of them.
+The scores inside a segment are differences of sums P from the first position on, which
+is for a label
+
+    closed_e = P(e - 1) + end_{e - 1} + max_length (opened_s - P(s + 1)) + lengths[length]
+
+so that the maximum is that of the sum of two vectors. P begins again where it gets
+large, or -inf, and is added to the starts before then. The length of a segment of the best
+segmentation is found from its gains, where nodes are summed up from its last position
+to its first: labels are worked on by four, for each length, which makes vectors of them.
 
 Ties: the last label is the lowest. Then the last segment is the shortest, the label
 before it the lowest, and so on.
@@ -28,7 +34,10 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
-from sksstruct.utils._simd cimport sks_maxplus
+from sksstruct.utils._simd cimport sks_maxplus, sks_series_max
+
+# What sums of scores inside stay below, so that no digits are lost in differences.
+cdef double FAR = 1e4
 
 
 # ---- scores of segments ----
@@ -108,29 +117,97 @@ cdef void open_segments(const Segments* segments, Py_ssize_t start, const double
 
 cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil:
     """Doubles that `best_segmentation` needs."""
-    # three rows for each position, one more, and the gains of four labels
-    return (3 * segments.size + 1) * segments.ld + 4 * longest_segment(segments)
+    # four rows for each position, two more, the gains of four labels, and for each
+    # label its lengths
+    return ((4 * segments.size + 2) * segments.ld + 4 * longest_segment(segments)
+            + segments.size + segments.n_labels * segments.max_length)
+
+
+cdef struct Lengths:
+    # What lengths are maximized over: rows of starts and of lengths for each label.
+    double* starts      # (n_labels, size) opened - P
+    double* lengths     # (n_labels, max_length) from the largest to the least
+    double* passed      # (ld,) P, without what is forbidden
+    double* saved       # (size,) what spans have changed
+
+
+cdef Lengths turn_lengths(const Segments* segments, double* memory) noexcept nogil:
+    """Write the scores of lengths by label, and begin with P = 0."""
+    cdef Lengths own
+    cdef Py_ssize_t label, k, most = segments.max_length
+    own.starts = memory
+    own.saved = own.starts + segments.n_labels * segments.size
+    own.passed = own.saved + segments.size
+    own.lengths = own.passed + segments.ld
+    memset(own.passed, 0, segments.ld * sizeof(double))
+    for label in range(segments.n_labels):
+        for k in range(most):
+            own.lengths[label * most + most - 1 - k] = (
+                segments.lengths[k * segments.ld + label])
+    return own
+
+
+cdef void add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
+                    const Prefixes* prefixes, const Lengths* own) noexcept nogil:
+    """Add a start to those of a label."""
+    cdef double passed = own.passed[label] + segments.nodes[
+        role_at(segments, INSIDE, start) + label]
+    cdef double* starts = own.starts + label * segments.size
+    cdef Py_ssize_t s
+    # P begins again where it is -inf, or where digits would be lost
+    if not -FAR < passed < FAR:
+        for s in range(max(start - <Py_ssize_t> segments.longest[label], 0), start):
+            starts[s] += passed
+        passed = 0.0
+    own.passed[label] = passed
+    starts[start] = prefixes.opened[start * segments.ld + label] - passed
+
+
+cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
+                            Py_ssize_t label, const Lengths* own) noexcept nogil:
+    """The largest score of a start and a length of two or more."""
+    cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
+    cdef double* starts = own.starts + label * segments.size
+    cdef int32_t span, first = 0, last = 0
+    cdef double best
+    if longest < 2:
+        return -INFINITY
+    if segments.spans != NULL:
+        first, last = segments.first_span[stop - 1], segments.first_span[stop]
+    for span in range(first, last):
+        start = segments.span_start[span]
+        own.saved[start] = starts[start]
+    for span in range(first, last):
+        starts[segments.span_start[span]] += segments.spans[span * segments.ld + label]
+    best = sks_series_max(
+        longest - 1, starts + stop - longest,
+        own.lengths + (label + 1) * segments.max_length - longest)
+    for span in range(first, last):
+        start = segments.span_start[span]
+        starts[start] = own.saved[start]
+    return best
 
 
 cdef void close_segments(const Segments* segments, Py_ssize_t stop,
-                         const Prefixes* prefixes, double* gains) noexcept nogil:
+                         const Prefixes* prefixes, const Lengths* own) noexcept nogil:
     """Set the best scores of prefixes that stop at a position."""
-    cdef Py_ssize_t ld = segments.ld, label, length, longest, j
-    cdef double score
-    cdef double[4] best
-    cdef const double* before
-    for label in range(0, segments.n_labels, 4):
-        longest = fill_gains(segments, stop, label, gains)
-        before = prefixes.single + (stop - 1) * ld + label
-        for j in range(4):
-            best[j] = before[j] + gains[j] if longest else -INFINITY
-        for length in range(2, longest + 1):
-            before = prefixes.opened + (stop - length) * ld + label
-            for j in range(4):
-                score = before[j] + gains[4 * (length - 1) + j]
-                best[j] = score if score > best[j] else best[j]
-        for j in range(4):
-            prefixes.closed[(stop - 1) * ld + label + j] = best[j]
+    cdef Py_ssize_t label, cell = (stop - 1) * segments.ld, span
+    cdef double longer
+    for label in range(segments.n_labels):
+        prefixes.closed[cell + label] = (
+            prefixes.single[cell + label] + segments.lengths[label])
+    if segments.spans != NULL:
+        for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
+            if segments.span_start[span] == stop - 1:
+                for label in range(segments.n_labels):
+                    prefixes.closed[cell + label] += (
+                        segments.spans[span * segments.ld + label])
+    for label in range(segments.n_labels if stop > 1 else 0):
+        add_start(segments, stop - 2, label, prefixes, own)
+        longer = (best_of_lengths(segments, stop, label, own) + own.passed[label]
+                  + segments.nodes[role_at(segments, END, stop - 1) + label])
+        if longer > prefixes.closed[cell + label]:
+            prefixes.closed[cell + label] = longer
 
 
 cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
@@ -168,15 +245,15 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
         scratch, scratch + size * ld, scratch + 2 * size * ld)
     cdef double* entry = scratch + 3 * size * ld
     cdef double* gains = entry + ld
+    cdef Lengths own = turn_lengths(segments, gains + 4 * longest_segment(segments))
     cdef double* final = prefixes.closed + (size - 1) * ld
     cdef const double* before = segments.first
-    cdef double score
     memset(entry, 0, row_bytes)
     if before == NULL:
         before = entry
     open_segments(segments, 0, before, &prefixes)
     for stop in range(1, size + 1):
-        close_segments(segments, stop, &prefixes, gains)
+        close_segments(segments, stop, &prefixes, &own)
         if stop < size:
             memset(entry, 0, row_bytes)
             sks_maxplus(n, ld, prefixes.closed + (stop - 1) * ld, segments.transitions,
@@ -186,12 +263,11 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
         for label in range(n):
             final[label] += segments.last[label]
     label, stop = best_state(n, final), size
-    score = final[label]
     while True:
         start = stop - best_length(segments, stop, label, &prefixes, gains)
         write_segment(labeling, start, stop, label)
         if not start:
-            return score
+            return segmentation_score(segments, labeling)
         label, stop = best_state_given(n, prefixes.closed + (start - 1) * ld,
                                        segments.transitions + label, ld), start
 
@@ -215,13 +291,14 @@ cdef double segmentation_score(const Segments* segments,
     while stop < segments.size:
         start, before, label = stop, label, labeling[stop]
         stop = segment_stop(segments, labeling, start)
-        score += segments.nodes[
-            role_at(segments, BEGIN if stop - start > 1 else SINGLE, start) + label]
-        score += segment_gain(segments, start, stop, label)
+        # in the order of `_topk.pyx`, for the same last digits
         if start:
             score += segments.transitions[before * segments.ld + label]
         elif segments.first != NULL:
             score += segments.first[label]
+        score += segments.nodes[
+            role_at(segments, BEGIN if stop - start > 1 else SINGLE, start) + label]
+        score += segment_gain(segments, start, stop, label)
     if segments.last != NULL:
         score += segments.last[label]
     return score

@@ -77,7 +77,7 @@ cdef inline void next_head(Source* source) noexcept nogil:
     """Score the next prefix of a source, -inf at the end of its list."""
     source.head = -INFINITY
     if source.rank < source.count:
-        # in the order of `close_segments`, for the same last digits
+        # in the order of `segmentation_score`, for the same last digits
         source.head = (source.prefixes[source.rank].score + source.node) + source.gain
 
 
