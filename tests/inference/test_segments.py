@@ -269,10 +269,7 @@ def random_problem(rng, size, n_labels, max_length, spread=1.0):
               (5, 33, 5), (300, 9, 50)]
 )  # fmt: skip
 def test_all_row_widths(shape, spread):
-    """Against plain recursions, and the derivative in a random direction.
-
-    The tables of the last shape are too large to be kept.
-    """
+    """Against plain recursions, and the derivative in a random direction."""
     rng = np.random.RandomState(sum(shape))
     problem = random_problem(rng, *shape, spread)
     segments, score = segment_viterbi(**problem)
@@ -295,6 +292,97 @@ def test_all_row_widths(shape, spread):
     means = zip(NAMES, result[1:7], strict=True)
     slope = sum((direction[name] * mean).sum() for name, mean in means)
     assert slope == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-4)
+
+
+def in_log_space(problem):
+    """The same problem, with spans of scores that cancel, but are too far apart."""
+    n_labels = np.shape(problem["nodes"])[-1]
+    spans = np.array(problem.get("spans", np.zeros((0, 2), dtype=int)), dtype=int)
+    scores = problem.get("span_scores", np.zeros((0, n_labels)))
+    apart = np.full((2, n_labels), 60.0) * [[1.0], [-1.0]]
+    return {
+        **problem,
+        "spans": np.vstack([spans, [[0, 1], [0, 1]]]),
+        "span_scores": np.vstack([scores, apart]),
+    }
+
+
+def assert_as_in_log_space(problem, rtol=1e-10, atol=1e-12):
+    """Products of vectors and sums of logarithms: the same counts and probabilities."""
+    size, n_labels = len(problem["nodes"]), np.shape(problem["nodes"])[-1]
+    rng = np.random.RandomState(0)
+    ends = np.sort(rng.randint(0, size + 1, size=(40, 2)), axis=1)
+    rows = np.column_stack([ends, rng.randint(n_labels, size=40)])
+    rows = rows[rows[:, 0] < rows[:, 1]]
+    other = as_potentials(in_log_space(problem)).sums(1.0, rows)
+    log_partition, means, probabilities = as_potentials(problem).sums(1.0, rows)
+    assert log_partition == pytest.approx(other[0], rel=1e-12, abs=1e-12)
+    for name, one, two in zip(NAMES, means, other[1], strict=True):
+        if one is not None:
+            two = two[: len(one)]
+            np.testing.assert_allclose(one, two, rtol=rtol, atol=atol, err_msg=name)
+    np.testing.assert_allclose(probabilities, other[2], rtol=rtol, atol=atol)
+
+
+FAR_APART = st.sampled_from([-np.inf, -1e3, -200.0, -30.0, -2.0, 0.0, 1.0, 40.0, 300.0])
+
+
+@settings(max_examples=150)
+@given(st.data(), st.sampled_from([SCORES, FAR_APART]))
+def test_products_of_vectors(data, scores):
+    """Blocks that begin at any stop: many positions, and lengths of up to 30."""
+    problem = data.draw(problems(scores, size=40))
+    seed, longest = data.draw(st.integers(0, 99)), data.draw(st.integers(1, 30))
+    rng = np.random.RandomState(seed)
+    lengths = rng.uniform(-4.0, 4.0, (longest, np.shape(problem["nodes"])[-1]))
+    lengths[rng.rand(*lengths.shape) < 0.2] = -np.inf
+    problem["lengths"] = lengths
+    if "span_scores" in problem:
+        problem["span_scores"] = np.clip(problem["span_scores"], -20.0, 20.0)
+    assert_as_in_log_space(problem, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("spread", [0.1, 3.0, 30.0, 300.0])
+@pytest.mark.parametrize("shape", [(300, 3, 120), (300, 1, 400), (120, 6, 2)])
+def test_long_segments(shape, spread):
+    """Dense scores, whose sums inside a segment are out of the range of exp."""
+    rng = np.random.RandomState(len(str(spread)) + shape[1])
+    problem = random_problem(rng, *shape)
+    problem["nodes"] = spread * rng.uniform(-1.0, 1.0, problem["nodes"].shape)
+    # one label is bad for long, and good again
+    problem["nodes"][100:250, :, -1] -= spread
+    problem["lengths"] = rng.normal(size=problem["lengths"].shape)
+    problem["lengths"][3:40, 0] = -np.inf
+    value = dynamic_program(problem, logsumexp)
+    result = segment_sum_product(**problem)
+    assert result.log_partition == pytest.approx(value, rel=1e-12)
+    assert min(table.min() for table in result[1:7]) >= 0.0
+    # sums of large scores have fewer digits
+    assert_as_in_log_space(problem, 1e-10, 1e-12 * max(spread, 1.0))
+    score = segment_viterbi(**problem)[1]
+    assert score == pytest.approx(dynamic_program(problem, np.max), rel=1e-12)
+
+
+@pytest.mark.parametrize("roles", [False, True])
+def test_positions_that_are_nearly_forbidden(roles):
+    """A large score of what is not chosen takes no digits of what is."""
+    rng = np.random.RandomState(roles)
+    problem = random_problem(rng, 60, 3, 12)
+    problem["transitions"] = rng.normal(size=(3, 3))
+    if not roles:
+        problem["nodes"] = problem["nodes"][:, 0]
+    found = []
+    for bad in -np.inf, -1e13:
+        # never all labels of a position
+        problem["nodes"][10:30, ..., 0] = problem["nodes"][40:43, ..., 1] = bad
+        found.append(segment_viterbi(**problem))
+        found.append(segment_sum_product(**problem))
+    assert found[0][1] == pytest.approx(found[2][1], rel=1e-13)
+    np.testing.assert_array_equal(found[0][0], found[2][0])
+    assert found[1][0] == pytest.approx(found[3][0], rel=1e-13)
+    for name, one, two in zip(NAMES, found[1][1:7], found[3][1:7], strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-11, atol=1e-13, err_msg=name)
+    assert not found[1].nodes[10:30, ..., 0].any()
 
 
 @settings(max_examples=60)
