@@ -369,10 +369,11 @@ def test_positions_that_are_nearly_forbidden(roles):
     rng = np.random.RandomState(roles)
     problem = random_problem(rng, 60, 3, 12)
     problem["transitions"] = rng.normal(size=(3, 3))
+    problem["lengths"] = rng.normal(size=(12, 3))
     if not roles:
         problem["nodes"] = problem["nodes"][:, 0]
     found = []
-    for bad in -np.inf, -1e13:
+    for bad in -np.inf, -1e16:
         # never all labels of a position
         problem["nodes"][10:30, ..., 0] = problem["nodes"][40:43, ..., 1] = bad
         found.append(segment_viterbi(**problem))
