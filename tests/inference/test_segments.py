@@ -525,3 +525,15 @@ def test_bad_arguments():
     for segment in (0, 4, 0), (1, 1, 0), (-1, 1, 0), (0, 1, 2), (0, 1, -1):
         with pytest.raises(ValueError, match=r"segments\[0\] is"):
             segment_sum_product(**CASE, segments=[segment])
+
+
+@pytest.mark.parametrize("slope", [-3.0, 2.0])
+def test_lengths_that_rise_or_fall(slope):
+    """Scores of lengths are out of the range of exp; what they rise by is not."""
+    rng = np.random.RandomState(4)
+    problem = random_problem(rng, 400, 3, 400)
+    problem["lengths"] = rng.normal(size=(400, 3)) + slope * np.arange(400)[:, None]
+    problem["lengths"][[0, 5, 399], [0, 1, 2]] = -np.inf
+    value = dynamic_program(problem, logsumexp)
+    assert segment_sum_product(**problem).log_partition == pytest.approx(value, 1e-12)
+    assert_as_in_log_space(problem)

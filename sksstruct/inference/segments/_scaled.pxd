@@ -17,7 +17,8 @@ cdef struct Cells:
     double* references  # logarithm that weights are relative to
     Py_ssize_t* begun   # the first stop of the block
     # rows (ld,), the state of each label
-    double* high        # the largest score of a length
+    double* slope       # what scores of lengths rise by, which is part of those inside
+    double* high        # the largest score of a length, without that
     double* reference
     double* passed      # scores inside, since the block began
     double* inside      # probability that a segment goes on, on the way back

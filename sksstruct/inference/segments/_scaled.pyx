@@ -19,6 +19,10 @@ moderate scores that is seldom; with any scores it is exact, at the price of log
 No segment goes over a position that is forbidden inside. There a new block begins, too,
 and the starts before it have weight zero.
 
+Scores of lengths may fall from one to the next all the way, out of the range of exp. As
+many positions are inside as a segment is long, but for two, so that a slope can be taken
+from lengths and given to the scores inside.
+
 Segments of one position have scores of their own, and are no term of the products.
 """
 
@@ -59,7 +63,7 @@ cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil:
     if segments.spans != NULL:
         n_spans = segments.first_span[segments.size]
     return (segments.n_labels * (3 * segments.max_length + 2 * segments.size)
-            + (4 * segments.size + 7) * segments.ld + 2 * segments.size
+            + (4 * segments.size + 8) * segments.ld + 2 * segments.size
             + 2 * n_spans)
 
 
@@ -86,7 +90,8 @@ cdef bint load_cells(const Segments* segments, double** memory,
     cells.longer, cells.alone = take(memory, size * ld), take(memory, size * ld)
     cells.references = take(memory, size * ld)
     cells.begun = <Py_ssize_t*> take(memory, size * ld)
-    cells.high, cells.reference = take(memory, ld), take(memory, ld)
+    cells.high, cells.slope = take(memory, ld), take(memory, ld)
+    cells.reference = take(memory, ld)
     cells.passed, cells.inside = take(memory, ld), take(memory, ld)
     cells.first = <Py_ssize_t*> take(memory, ld)
     cells.end = <Py_ssize_t*> take(memory, ld)
@@ -108,28 +113,37 @@ cdef bint load_cells(const Segments* segments, double** memory,
 cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
                         Cells* cells) noexcept nogil:
     """Form the weights of the lengths of a label; False if they are too far apart."""
-    cdef Py_ssize_t most = segments.max_length, k
+    cdef Py_ssize_t most = segments.max_length, k, first = -1, last = -1
+    cdef const double* scores = segments.lengths + label
     cdef double* ahead = cells.lengths + label * most
-    cdef double* backward = cells.backward + label * most
-    cdef double high = -INFINITY, low = INFINITY, score
+    cdef double high = -INFINITY, low = INFINITY, slope = 0.0
+    for k in range(1, most):
+        if scores[k * segments.ld] > -INFINITY:
+            first, last = k if first < 0 else first, k
+    if last > first:
+        slope = ((scores[last * segments.ld] - scores[first * segments.ld])
+                 / (last - first))
     for k in range(most):
-        score = segments.lengths[k * segments.ld + label]
-        high = score if score > high else high
-        if score != -INFINITY:
-            low = score if score < low else low
+        ahead[k] = scores[k * segments.ld] - slope * (k - 1)
+    for k in range(1, most):
+        if ahead[k] > -INFINITY:
+            high = ahead[k] if ahead[k] > high else high
+            low = ahead[k] if ahead[k] < low else low
+    cells.slope[label] = slope
     cells.high[label] = high = high if high > -INFINITY else 0.0
     for k in range(most):
-        ahead[k] = exp(segments.lengths[k * segments.ld + label] - high)
-        backward[most - 1 - k] = ahead[k]
+        # of length one there is no product
+        ahead[k] = exp(ahead[k] - high) if k else 0.0
+        cells.backward[(label + 1) * most - 1 - k] = ahead[k]
     return high - low <= MOST_LENGTHS
 
 
 # ---- weights of starts ----
 
-cdef inline double inside_at(const Segments* segments, Py_ssize_t t,
-                             Py_ssize_t label) noexcept nogil:
-    """Score of a position inside a segment."""
-    return segments.nodes[role_at(segments, INSIDE, t) + label]
+cdef inline double inside_at(const Segments* segments, Py_ssize_t t, Py_ssize_t label,
+                             const Cells* cells) noexcept nogil:
+    """Score of a position inside a segment, with its share of that of the length."""
+    return segments.nodes[role_at(segments, INSIDE, t) + label] + cells.slope[label]
 
 
 cdef inline double end_at(const Segments* segments, Py_ssize_t stop,
@@ -147,7 +161,7 @@ cdef inline double weight_of(double score) noexcept nogil:
 
 cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t first,
                        Py_ssize_t last, const Prefixes* prefixes,
-                       double* starts) noexcept nogil:
+                       Cells* cells) noexcept nogil:
     """Write the scores of starts, as of a block that begins at a stop `first`.
 
     Those up to `last` are written, from the first one that stops of the block can have;
@@ -156,13 +170,14 @@ cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t fi
     cdef Py_ssize_t low = max(first - segments.longest[label], 0), s
     cdef Py_ssize_t ld = segments.ld
     cdef double inside = 0.0, score
+    cdef double* starts = cells.starts + label * segments.size
     for s in range(first - 2, low - 1, -1):
         starts[s] = prefixes.opened[s * ld + label] + inside
         # -inf from here on, if that is forbidden
-        inside += inside_at(segments, s, label)
+        inside += inside_at(segments, s, label, cells)
     inside = 0.0
     for s in range(first - 1, last + 1):
-        score = inside_at(segments, s, label)
+        score = inside_at(segments, s, label, cells)
         # no segment of this block goes over it, if that is forbidden
         inside += score if score > -INFINITY else 0.0
         starts[s] = prefixes.opened[s * ld + label] - inside
@@ -178,10 +193,11 @@ cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
     """
     cdef double* starts = cells.starts + label * segments.size
     cdef const double* lengths = segments.lengths + label
-    cdef Py_ssize_t low = relate(segments, label, stop, stop - 2, prefixes, starts), s
+    cdef Py_ssize_t low = relate(segments, label, stop, stop - 2, prefixes, cells), s
     cdef double high = alone - end_at(segments, stop, label) - cells.high[label], score
     for s in range(low, stop - 1):
-        score = starts[s] + lengths[(stop - s - 1) * segments.ld] - cells.high[label]
+        score = (starts[s] + lengths[(stop - s - 1) * segments.ld] - cells.high[label]
+                 - (stop - s - 2) * cells.slope[label])
         if segments.spans != NULL:
             score += span_score(segments, s, stop, label)
         high = score if score > high else high
@@ -216,7 +232,7 @@ cdef void start_forward(const Segments* segments, Cells* cells) noexcept nogil:
 cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
                     const Prefixes* prefixes, Cells* cells) noexcept nogil:
     """Add a start to those of a label; False if a new block has to begin there."""
-    cdef double inside = inside_at(segments, start, label)
+    cdef double inside = inside_at(segments, start, label, cells)
     cdef double opened = prefixes.opened[start * segments.ld + label]
     cdef bint goes_on = True
     if inside == -INFINITY:
@@ -381,7 +397,7 @@ cdef void leave_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
         opened[s * segments.ld + label] += share_start(
             segments, s, stop, label, means, cells)
     cells.end[label] = stop
-    low = relate(segments, label, cells.begun[before], stop - 3, prefixes, starts)
+    low = relate(segments, label, cells.begun[before], stop - 3, prefixes, cells)
     sks_series_exp(stop - 2 - low, cells.references[before], starts + low)
 
 
@@ -402,7 +418,7 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
     # what stops later, and does not start here or later, goes on
     inside = cells.inside[label] - opened[cell]
     # rounding may have the wrong sign, or leave something of what is forbidden
-    if inside * cells.weight < 0.0 or inside_at(scaled, s, label) == -INFINITY:
+    if inside * cells.weight < 0.0 or inside_at(scaled, s, label, cells) == -INFINITY:
         inside = 0.0
     cells.inside[label] = inside + longer
     means.nodes[role_at(given, INSIDE, s) + label] += inside
