@@ -125,7 +125,8 @@ class SegmentCRF(
     intercept_ : ndarray of shape (n_roles, n_labels)
         Biases.
     length_coef_ : ndarray of shape (n_length_features, n_labels)
-        Weights of lengths.
+        Weights of lengths. Without a limit of lengths, the last row has the weights of
+        each further position.
     transitions_ : ndarray of shape (n_labels, n_labels)
         Weights of consecutive labels, from -> to.
     start_, end_ : ndarray of shape (n_labels,)
@@ -205,7 +206,7 @@ class SegmentCRF(
     alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
     loss: AnyLoss = "hinge"
-    max_length: Count | dict | Literal["auto"] = "auto"
+    max_length: Count | dict | Literal["auto"] | None = "auto"
     min_length: Count | dict = 1
     length_features: Count | Literal["auto"] = "auto"
     roles: bool | Literal["auto"] = "auto"
@@ -282,7 +283,7 @@ class SegmentCRF(
             Tags, segments or labels of each sequence, with None or sets as in `fit`.
         classes : array-like of shape (n_classes,), default=None
             All labels of the stream, without the outside. Required on the first call,
-            as is a number for `max_length`.
+            as is a number, or None, for `max_length`.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence.
 

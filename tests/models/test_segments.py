@@ -1,6 +1,7 @@
 """Models of segments: forms of outputs, lengths, probabilities, and errors."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -64,6 +65,65 @@ def test_by_enumeration(unit, roles):
     X, y = sentences(10, longest=4)
     model = SegmentModel(loss_unit=unit, roles=roles)
     check_model(model, X, y, enumerate_outputs=True, random_state=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["segments", "tags", "labels"])
+def test_lengths_without_a_limit_by_enumeration(form):
+    """All oracles, losses and outputs; two lengths have weights of their own."""
+    X, y = sentences(12, longest=5)
+    if form != "segments":
+        y = tags(X, y)
+    if form == "labels":
+        y = [[tag[-1] for tag in row] for row in y]
+    model = SegmentModel(max_length=None, length_features=2)
+    check_model(model, X, y, enumerate_outputs=True, random_state=0)
+
+
+def test_lengths_without_a_limit():
+    """A run of any length is one segment, whose score is linear in its length."""
+    X, y = sentences(20, longest=6)
+    y = [[tag[-1] for tag in row] for row in tags(X, y)]
+    model = SegmentModel(max_length=None, length_features=3, min_length={"a": 2})
+    with pytest.raises(ValueError, match=r"max_length\['a'\] must be an int"):
+        SSVMClassifier(SegmentModel(max_length={"a": 0})).fit(X, y)
+    joined = [sum(rows, []) for rows in (y, y[::-1])]
+    inputs = [np.vstack(X), np.vstack(X[::-1])]
+    joined = [["a", "a", *row, "a", "a"] for row in joined]
+    inputs = [np.vstack([x[:2], x, x[:2]]) for x in inputs]
+    for row in joined:
+        for t in range(1, len(row) - 1):
+            # no run of a single a
+            if row[t] == "a" != row[t - 1] and row[t + 1] != "a":
+                row[t] = "O"
+    fitted = SSVMClassifier(model, alpha=0.1, loss="log", random_state=0)
+    fitted = pickle.loads(pickle.dumps(fitted.fit(inputs, joined)))
+    coef = fitted.length_coef_
+    assert coef.shape == (4, 3)
+    # longer than all that was seen
+    x = np.zeros((300, 3))
+    scores = []
+    for size in 100, 101, 300:
+        inputs, known = SegmentInputs.read([x[:size]]), [["b"] * size]
+        found, score = fitted.model_._predict(inputs, fitted.weights_, known=known)
+        assert found[0].tolist() == ["b"] * size
+        scores.append(score[0] - size * fitted.intercept_[0, 2])
+    assert scores[1] - scores[0] == pytest.approx(coef[3, 2], abs=1e-10)
+    assert scores[2] - scores[0] == pytest.approx(200 * coef[3, 2], abs=1e-9)
+    others = fitted.start_[2] + fitted.end_[2] + coef[2, 2] + 97 * coef[3, 2]
+    assert scores[0] == pytest.approx(others, abs=1e-9)
+
+
+def test_no_limit_of_one_label():
+    X, y = sentences(30)
+    model = SegmentModel(max_length={"a": None, "b": 2}, length_features=2)
+    with pytest.warns(UserWarning, match="longer than max_length"):
+        fitted = SSVMClassifier(model, alpha=0.1, loss="log").fit(X, y)
+    inputs = SegmentInputs.read([np.zeros((50, 3))])
+    known = [[(0, 50, "a")]]
+    assert fitted.model_._predict(inputs, fitted.weights_, known=known)[0] == known
+    with pytest.raises(ValueError, match="no segmentation with the lengths"):
+        fitted.model_._predict(inputs, fitted.weights_, known=[[(0, 50, "b")]])
 
 
 def test_probabilities_of_segments():

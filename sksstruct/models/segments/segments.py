@@ -31,6 +31,9 @@ from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_weight
 
+# The largest length of labels without a limit.
+NO_LIMIT = np.iinfo(np.int32).max
+
 
 @dataclass(eq=False, repr=False)
 class SegmentModel(SegmentOutputs, CompiledModel):
@@ -58,20 +61,24 @@ class SegmentModel(SegmentOutputs, CompiledModel):
 
     Parameters
     ----------
-    max_length : int, dict or "auto", default="auto"
+    max_length : int, dict, "auto" or None, default="auto"
         Largest length of a segment. "auto": for each label, the largest in the training
         data; no longer segment is predicted, nor a longer run if outputs are labels of
         positions. Where tags are missing, it is the largest that is known. With a
         number, observed segments that are longer are cut into pieces,
-        with a warning, and runs may be longer than one segment. A dict has numbers for
-        some of the labels; the others follow the training data.
+        with a warning, and runs may be longer than one segment. None: there is no
+        limit, and a run of equal labels is one segment of any length. A dict has
+        numbers, or None, for some of the labels; the others follow the training data.
     min_length : int or dict, default=1
         Smallest length of a segment, or that of some labels. An observed segment that
         is shorter is an error.
     length_features : int or "auto", default="auto"
         Lengths up to this one have a weight each, for each label. Longer ones share
-        weights: each range of lengths is twice as long as the one before. "auto": 8 if
-        there is an outside, and otherwise 64, as runs of labels are longer.
+        weights: each range of lengths is twice as long as the one before. Where there
+        is a label without a limit, `max_length` of None, a longer segment has the
+        weight of the largest of these lengths instead, and another one for each further
+        position. "auto": 8 if there is an outside, and otherwise 64, as runs of labels
+        are longer.
     roles : bool or "auto", default="auto"
         Whether features have weights that depend on where in a segment a position is:
         first, inside, last, or alone. "auto": if there is an outside.
@@ -98,6 +105,7 @@ class SegmentModel(SegmentOutputs, CompiledModel):
         Whether there is an outside.
     longest_, shortest_ : ndarray of shape (n_labels,)
         Largest and smallest length of each label; the outside is the first label.
+        Without a limit the largest is that of integers of 32 bits.
     costs_ : ndarray of shape (n_labels,)
         Cost of missing each label at a position; the outside is the first label.
 
@@ -111,7 +119,9 @@ class SegmentModel(SegmentOutputs, CompiledModel):
     the first of the labels.
 
     The decoder takes time proportional to the number of positions, the largest length
-    plus the number of labels, and the number of labels.
+    plus the number of labels, and the number of labels. Without a limit, the largest
+    length is that of the sequence; with few labels, the time for sequences of some
+    thousands of positions is still that of other steps.
 
     References
     ----------
@@ -132,7 +142,7 @@ class SegmentModel(SegmentOutputs, CompiledModel):
     """
 
     _: KW_ONLY
-    max_length: Count | dict | Literal["auto"] = "auto"
+    max_length: Count | dict | Literal["auto"] | None = "auto"
     min_length: Count | dict = 1
     length_features: Count | Literal["auto"] = "auto"
     roles: bool | Literal["auto"] = "auto"
@@ -250,8 +260,8 @@ class SegmentModel(SegmentOutputs, CompiledModel):
             isinstance(limits, dict) and not set(classes) <= set(limits)
         ):
             raise ValueError(
-                "max_length must be a number, or a dict with all classes: one "
-                "mini-batch does not tell how long segments are"
+                "max_length must be a number or None, or a dict with all classes: "
+                "one mini-batch does not tell how long segments are"
             )
         self._forget()
         self._look(X, y, weight)
@@ -333,6 +343,8 @@ class SegmentModel(SegmentOutputs, CompiledModel):
                     f"these are {cut(', '.join(map(repr, labels[:20])))}"
                 )
             for label, length in given.items():
+                if length is None and name == "max_length":
+                    continue
                 if not isinstance(length, Integral) or length < 1:
                     raise ValueError(
                         f"{name}[{label!r:.80}] must be an int of at least 1, got "
@@ -341,11 +353,12 @@ class SegmentModel(SegmentOutputs, CompiledModel):
             default = [given.get(k, n) for k, n in zip(labels, default, strict=True)]
         elif given != "auto":
             default = [given] * len(labels)
+        default = [NO_LIMIT if length is None else length for length in default]
         return np.array([1] * self.outside_ + default, dtype=np.intp)
 
     def _warn_of_cuts(self, y, stacklevel):
         """Say how many segments of the training data are cut."""
-        if self.max_length == "auto":
+        if self.max_length in ("auto", None):
             return
         # of what is not known as a whole, no segment is cut
         segments = y.take(np.flatnonzero(~y.partial)).segments(self.form_)
@@ -379,7 +392,7 @@ class SegmentModel(SegmentOutputs, CompiledModel):
     @property
     def _repeats(self):
         # a stretch of equal labels is one segment, unless it is longer than they may be
-        return self.form_ != "labels" or self.max_length != "auto"
+        return self.form_ != "labels" or self.max_length not in ("auto", None)
 
     @property
     def auto_alpha(self) -> float:  # type: ignore[override]
@@ -396,19 +409,32 @@ class SegmentModel(SegmentOutputs, CompiledModel):
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
     def _length_rows(self, counts):
-        """Features of lengths, so many of each example: 1 for the range they are in."""
+        """Features of lengths, so many of each example: 1 for the range they are in.
+
+        Without a limit of lengths the last range is that of all longer ones, and the
+        last feature is the number of further positions.
+        """
         limit = self.length_features
         if limit == "auto":
             limit = 8 if self.outside_ else 64
+        n_rows = int(counts.sum())
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        lengths = np.arange(1, n_rows + 1) - before
+        if (self.longest_ == NO_LIMIT).any():
+            places = np.column_stack([np.minimum(lengths, limit) - 1, lengths * 0 + limit])
+            values = np.column_stack([np.ones(n_rows), np.maximum(lengths - limit, 0)])
+            starts = np.arange(0, 2 * n_rows + 1, 2)
+            rows = values.ravel(), places.ravel().astype(np.int32), starts
+            rows = sparse.csr_array(rows, shape=(n_rows, limit + 1))
+            rows.eliminate_zeros()
+            return rows
 
         def place(lengths):
             over = np.ceil(np.log2(np.maximum(lengths / limit, 1.0)))
             return np.where(lengths <= limit, lengths, limit + over).astype(np.int32)
 
-        n_rows = int(counts.sum())
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        places = place(np.arange(1, n_rows + 1) - before) - 1
         shape = n_rows, int(place(self.longest_.max()))
+        places = place(lengths) - 1
         return sparse.csr_array((np.ones(n_rows), places, np.arange(n_rows + 1)), shape)
 
     _disagreement = (
