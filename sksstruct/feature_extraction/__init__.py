@@ -1,4 +1,4 @@
-"""From tokens to feature rows."""
+"""From tokens and measurements to feature rows."""
 
 from sksstruct.feature_extraction._arcs import ArcVectorizer
 from sksstruct.feature_extraction._clusters import ClusterFeatures
@@ -12,6 +12,8 @@ from sksstruct.feature_extraction._helpers import (
     window_features,
 )
 from sksstruct.feature_extraction._long_table import sequences_from_table
+from sksstruct.feature_extraction._row_transformer import RowTransformer
+from sksstruct.feature_extraction._series import SeriesFeatures
 from sksstruct.feature_extraction._vector_files import read_word_vectors
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
 from sksstruct.feature_extraction._word_clusters import WordClusters
@@ -22,8 +24,10 @@ __all__ = [
     "ClusterFeatures",
     "ColumnFeatures",
     "GazetteerFeatures",
+    "RowTransformer",
     "SequenceHasher",
     "SequenceVectorizer",
+    "SeriesFeatures",
     "WordClusters",
     "WordVectors",
     "affix_features",

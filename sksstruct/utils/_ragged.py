@@ -260,35 +260,40 @@ def _feature_names(items):
     return names
 
 
-def check_finite(packed, name):
+def check_finite(packed, name, *, allow_nan=False):
     """Raise an error that says where packed sequences are not finite."""
-    row = _row_not_finite(packed.stored)
+    row = _row_not_finite(packed.stored, allow_nan)
     if row is None:
         return
     i = int(np.searchsorted(packed.offsets, row, "right")) - 1
-    text = f"{name}[{i}] contains NaN or infinity, at position "
-    text += f"{row - packed.offsets[i]}"
-    if packed.feature_names is not None:
-        values = packed.values[row : row + 1]
-        values = values if isinstance(values, np.ndarray) else values.toarray()
-        column = int(np.argmin(np.isfinite(values[0])))
-        text += f" of column {packed.feature_names[column]!r}"
-    raise ValueError(text)
+    what = "infinity" if allow_nan else "NaN or infinity"
+    text = f"{name}[{i}] contains {what}, at position {row - packed.offsets[i]}"
+    values = packed.values[row : row + 1]
+    values = values if isinstance(values, np.ndarray) else values.toarray()
+    column = int(np.argmax(_not_finite(values[0], allow_nan)))
+    names = packed.feature_names
+    raise ValueError(f"{text} of column {column if names is None else names[column]!r}")
 
 
-def _row_not_finite(rows):
+def _not_finite(values, allow_nan):
+    return np.isinf(values) if allow_nan else ~np.isfinite(values)
+
+
+def _row_not_finite(rows, allow_nan):
     """The first row that is not finite, or None."""
     if isinstance(rows, MixedRows):
-        found = [_row_not_finite(rows.sparse), _row_not_finite(rows.dense)]
+        found = [_row_not_finite(part, allow_nan) for part in (rows.sparse, rows.dense)]
         return min((row for row in found if row is not None), default=None)
     is_dense = isinstance(rows, np.ndarray)
     values = rows if is_dense else rows.data
     # A sum is finite if all terms are, short of overflow: only then look closely.
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduce(values.reshape(-1), dtype=np.float64)
-    if math.isfinite(total) or np.isfinite(values).all():
+    if math.isfinite(total):
         return None
-    bad = ~np.isfinite(values)
+    bad = _not_finite(values, allow_nan)
+    if not bad.any():
+        return None
     if is_dense:
         return np.flatnonzero(bad.any(axis=1))[0]
     return np.searchsorted(rows.indptr, np.flatnonzero(bad)[0], "right") - 1

@@ -429,7 +429,7 @@ class PackedSequences(Versioned, Sequence):
         return PackedSequences(values, self.offsets, self.feature_names)
 
 
-def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
+def check_sequences(X, *, n_features=None, all_empty=False, allow_nan=False, name="X"):
     """Pack feature matrices of many sequences.
 
     Parameters
@@ -441,6 +441,8 @@ def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
         Number of features expected.
     all_empty : bool, default=False
         Whether it is enough to have sequences without positions.
+    allow_nan : bool, default=False
+        Whether values may be missing, which is NaN.
     name : str, default="X"
         Name of the argument in errors.
 
@@ -465,7 +467,7 @@ def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
         raise ValueError(f"{name} is empty: at least one sequence is required")
     if not all_empty and not packed.offsets[-1]:
         raise ValueError(f"{name} has no positions: every sequence is empty")
-    check_finite(packed, name)
+    check_finite(packed, name, allow_nan=allow_nan)
     if n_features is not None and packed.n_features != n_features:
         raise ValueError(
             f"{name} has {packed.n_features} features in each row, but {n_features} "

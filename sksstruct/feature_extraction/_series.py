@@ -1,0 +1,372 @@
+"""Features of dense series: lags, differences, and statistics of moving windows."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from sksstruct.feature_extraction._dense_rows import RowsTransformer
+from sksstruct.utils._ragged import check_finite
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.typing import Integers, Sequences, Strings
+
+# For each edge mode, the period after which positions beyond the ends repeat, and what
+# is subtracted on the way back.
+_PERIODS = {"reflect": (2, 0, 1), "mirror": (2, 2, 0)}
+_STATISTICS = "mean", "std", "slope"
+
+
+@dataclass(eq=False, repr=False)
+class SeriesFeatures(RowsTransformer):
+    """Describe each position of a dense series by the positions around it.
+
+    The output has the columns of all lags, then of all differences, then of each
+    window, for all columns of the input each.
+
+    Parameters
+    ----------
+    lags : sequence of int, default=(0,)
+        Lags of which the values become columns: 0 is the position itself, 1 the
+        position before it, and -1 the one after it.
+    differences : sequence of int, default=(1,)
+        Lags whose values are subtracted from the position's own.
+    windows : sequence of int, default=(11,)
+        Numbers of positions of moving windows.
+    statistics : sequence of str, default=("mean", "std")
+        What is computed in each window: "mean", "std", the standard deviation as of
+        `numpy.std`, or "slope", that of the least-squares line, per position.
+    causal : bool, default=False
+        Whether windows end at the position. They then contain no later positions, and
+        neither lags nor differences may be negative. If False, the position is in the
+        middle of its windows; those of even size have one position more before it than
+        after it.
+    mode : {"nearest", "reflect", "mirror"}, default="nearest"
+        Values beyond the ends of a series, as in `scipy.ndimage`. For a series ``a b c
+        d``: "nearest" repeats the end, ``a a | a b c d | d d``; "reflect" goes back
+        from the end, ``b a | a b c d | d c``; "mirror" does so without repeating it,
+        ``c b | a b c d | c b``. Causal windows need "nearest", as the others look
+        ahead at the start of a series.
+    missing : {"error", "indicator"}, default="error"
+        What happens to missing values, which are NaN. "error": an error that says
+        where. "indicator": the last value before takes their place, or the mean of the
+        column in training if there is none; and each column that has missing values in
+        training gets a further column, which is 1 where they are missing.
+
+    Attributes
+    ----------
+    context_ : tuple of (int, int)
+        How many positions before and after its own the features of a position depend
+        on.
+    means_ : ndarray of shape (n_features_in_,)
+        Means of the columns, without missing values.
+    missing_columns_ : ndarray of int
+        Numbers of the columns that have missing values in training.
+    n_features_in_ : int
+        Number of columns of the input.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if all series are data frames with columns of these names.
+
+    See Also
+    --------
+    RowTransformer : Scales, or transforms otherwise, each row on its own.
+
+    Notes
+    -----
+    Lags and windows count positions, not time. A series whose measurements come at
+    uneven times must be resampled before, or get a column with the time since the last
+    measurement; lags and windows then still count measurements.
+
+    Statistics of a window are put together from those of its halves, so that time grows
+    with the logarithm of the size of the window. No large sums are subtracted [1]_: the
+    deviations of a series with a mean of 1e8 are as right as its values.
+
+    References
+    ----------
+    .. [1] T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the
+       sample variance: analysis and recommendations", The American Statistician 37(3),
+       1983.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import SeriesFeatures
+    >>> features = SeriesFeatures(windows=(3,), statistics=("mean",), causal=True)
+    >>> features.fit_transform([[[1.0], [2.0], [6.0]]])[0].tolist()
+    [[1.0, 0.0, 1.0], [2.0, 1.0, 1.3333333333333333], [6.0, 4.0, 3.0]]
+    >>> features.get_feature_names_out().tolist()
+    ['x0', 'x0_diff_1', 'x0_mean_3']
+    """
+
+    _: KW_ONLY
+    lags: Integers = (0,)
+    differences: Integers = (1,)
+    windows: Integers = (11,)
+    statistics: Strings = ("mean", "std")
+    causal: bool = False
+    mode: Literal["nearest", "reflect", "mirror"] = "nearest"
+    missing: Literal["error", "indicator"] = "error"
+
+    _parameter_constraints = {
+        name: ["array-like"]
+        for name in ("lags", "differences", "windows", "statistics")
+    }
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_nan()
+        return tags
+
+    def _allows_nan(self):
+        return self.missing == "indicator"
+
+    def fit(self, X: Sequences, y: object = None) -> Self:
+        """Check the parameters, and look for missing values.
+
+        Parameters
+        ----------
+        X : list of {array-like, data frame} of shape (n_positions, n_features)
+            The series.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : SeriesFeatures
+            The fitted transformer.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is not valid, or values are missing or not finite; the error
+            names the series, the position and the column.
+        """
+        packed = _dense(self._fit_rows(X))
+        reaches = self._reaches()
+        self.context_ = (
+            max([0, *(before for before, _ in reaches)]),
+            max([0, *(after for _, after in reaches)]),
+        )
+        if self.causal and self.context_[1]:
+            raise ValueError(
+                "lags and differences must not be negative with causal=True"
+            )
+        if self.causal and self.mode != "nearest":
+            raise ValueError(
+                f"mode must be 'nearest' with causal=True, got {self.mode!r}: others "
+                "look ahead at the start of a series"
+            )
+        missing = np.isnan(packed.values)
+        self.missing_columns_ = np.flatnonzero(missing.any(axis=0))
+        sums = np.sum(packed.values, axis=0, where=~missing, dtype=np.float64)
+        self.means_ = sums / np.maximum((~missing).sum(axis=0), 1)
+        return self
+
+    def _reaches(self):
+        """How far each feature looks back and ahead; checks what it is made of."""
+        names = list(self.statistics)
+        for name in names:
+            if not isinstance(name, str) or name not in _STATISTICS:
+                raise ValueError(f"statistics may be {_STATISTICS}, got {name!r:.80}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"statistics has a name twice: {names!r:.80}")
+        reaches = []
+        for name in ("lags", "differences"):
+            reaches += [(lag, -lag) for lag in _integers(name, getattr(self, name))]
+        if 0 in _integers("differences", self.differences):
+            raise ValueError("differences must not have 0, whose column is zero")
+        least = 2 if {"std", "slope"} & set(names) else 1
+        for size in _integers("windows", self.windows):
+            if size < least:
+                raise ValueError(f"windows must be at least {least}, got {size}")
+            reaches.append(self._reach(size))
+        if not self.lags and not self.differences and not (self.windows and names):
+            raise ValueError(
+                "lags, differences and windows are empty: no column is left"
+            )
+        return reaches
+
+    def _reach(self, size):
+        """How far a window looks back and ahead."""
+        before = size - 1 if self.causal else size // 2
+        return before, size - 1 - before
+
+    def transform(self, X: Sequences) -> PackedSequences:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : list of {array-like, data frame} of shape (n_positions, n_features)
+            The series.
+
+        Returns
+        -------
+        X_new : PackedSequences
+            Dense rows, in single precision if X is, with names.
+
+        Raises
+        ------
+        ValueError
+            If a value is missing in a column that has none missing in training.
+        """
+        packed = _dense(self._rows(X))
+        names = self.get_feature_names_out()
+        out = np.empty((packed.offsets[-1], len(names)), packed.values.dtype)
+        missing = np.isnan(packed.values)
+        values = packed.values
+        if missing.any():
+            self._check_missing(missing, packed)
+            values = _carried_on(packed, missing, self.means_)
+        source, places = self._padded_rows(packed)
+        n = self.n_features_in_
+        for k in range(n):
+            # all series, with what is beyond their ends, one after the other
+            padded = values[source, k].astype(np.float64, copy=False)
+            for j, feature in enumerate(self._features(padded, places)):
+                out[:, j * n + k] = feature
+        if len(self.missing_columns_):
+            indicators = missing[:, self.missing_columns_]
+            out[:, -len(self.missing_columns_) :] = indicators
+        found = PackedSequences(out, packed.offsets, names)
+        check_finite(found, "X_new")
+        return found
+
+    def _check_missing(self, missing, packed):
+        """Raise an error for values that are missing where none was in training."""
+        missing = missing.copy()
+        missing[:, self.missing_columns_] = False
+        if not missing.any():
+            return
+        row, column = np.argwhere(missing)[0]
+        i = int(np.searchsorted(packed.offsets, row, "right")) - 1
+        raise ValueError(
+            f"X[{i}] has a missing value at position {row - packed.offsets[i]} of "
+            f"column {self._names_in()[column]!r}, which had none in fit"
+        )
+
+    def _padded_rows(self, packed):
+        """Rows of the series with those that stand for what is beyond their ends.
+
+        Returns
+        -------
+        source : ndarray of intp
+            Number of the row for each place.
+        places : ndarray of shape (n_rows,), intp
+            Place of each row.
+        """
+        before, after = self.context_
+        lengths, offsets = packed.lengths, packed.offsets[:-1]
+        lengths, offsets = lengths[lengths > 0], offsets[lengths > 0]
+        sizes = lengths + (before + after)
+        n = np.repeat(lengths, sizes)
+        starts = np.cumsum(sizes) - sizes
+        t = np.arange(len(n)) - np.repeat(starts + before, sizes)
+        places = np.flatnonzero((t >= 0) & (t < n))
+        if self.mode == "nearest":
+            t = np.clip(t, 0, n - 1)
+        else:
+            times, less, back = _PERIODS[self.mode]
+            period = np.maximum(times * n - less, 1)
+            t = t % period
+            t = np.minimum(t, period - back - t)
+        return t + np.repeat(offsets, sizes), places
+
+    def _features(self, padded, places):
+        """The features of one column, in their order."""
+        for lag in self.lags:
+            yield padded[places - lag]
+        for lag in self.differences:
+            yield padded[places] - padded[places - lag]
+        for size in self.windows:
+            before, _ = self._reach(size)
+            found = _window_statistics(padded, size)
+            for name in self.statistics:
+                yield found[name][places - before]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns of the input. None: those seen in fit, or else ``x0``,
+            ``x1`` and so on.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,), object
+            For a column ``x``: ``x``, ``x_lag_2``, ``x_diff_1``, ``x_mean_11`` and
+            ``x_missing``, for example.
+        """
+        names = self._names_in(input_features)
+        ends = [f"_lag_{lag}" if lag else "" for lag in self.lags]
+        ends += [f"_diff_{lag}" for lag in self.differences]
+        ends += [f"_{name}_{size}" for size in self.windows for name in self.statistics]
+        found = [name + end for end in ends for name in names]
+        found += [f"{names[k]}_missing" for k in self.missing_columns_]
+        return np.array(found, dtype=object)
+
+
+def _dense(packed):
+    if not isinstance(packed.values, np.ndarray):
+        raise TypeError("X is sparse: a dense array for each series is required")
+    return packed
+
+
+def _integers(name, values):
+    """Whole numbers, each once, as a list."""
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must be a list of whole numbers, got {values!r:.80}")
+    if len(np.unique(numbers)) < len(numbers):
+        raise ValueError(f"{name} has a number twice: {values!r:.80}")
+    return numbers.tolist()
+
+
+def _carried_on(packed, missing, means):
+    """Values with the last one before in place of missing ones, or else the mean."""
+    first = np.repeat(packed.offsets[:-1], packed.lengths)[:, None]
+    rows = np.where(missing, first, np.arange(len(missing))[:, None])
+    # first rows of series do not decrease: no value is carried over into another one
+    np.maximum.accumulate(rows, axis=0, out=rows)
+    values = np.take_along_axis(packed.values, rows, axis=0)
+    return np.where(np.isnan(values), means, values)
+
+
+def _window_statistics(x, size):
+    """Statistics of all windows of a vector, by the place where they begin.
+
+    With the mean m, the sum of squared deviations s, and the sum p of deviations times
+    positions, a window of a values and the b values after it have together
+
+        n = a + b,  d = m_b - m_a,  m = m_a + d b / n,
+        s = s_a + s_b + d^2 a b / n,  p = p_a + p_b + d (a b / n) (n / 2)
+
+    Windows of any size arise from single values by doubling, and adding one value.
+    """
+
+    def joined(one, a, other, b):
+        n = a + b
+        (m, s, p), (m_after, s_after, p_after) = one, other
+        d = m_after - m
+        return (
+            m + d * (b / n),
+            s + s_after + d * d * (a * b / n),
+            (p + p_after + d * (a * b / 2)),
+        )
+
+    single = x, np.zeros_like(x), np.zeros_like(x)
+    found, n = single, 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        for digit in f"{size:b}"[1:]:
+            # the windows that lie within x
+            found = joined([v[:-n] for v in found], n, [v[n:] for v in found], n)
+            n *= 2
+            if digit == "1":
+                found = joined([v[:-1] for v in found], n, [v[n:] for v in single], 1)
+                n += 1
+    mean, squares, products = found
+    return {
+        "mean": mean,
+        "std": np.sqrt(squares / size),
+        # of the positions -(n - 1) / 2 to (n - 1) / 2
+        "slope": products * (12.0 / max(size * (size * size - 1), 1)),
+    }
