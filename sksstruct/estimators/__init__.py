@@ -10,6 +10,7 @@ from sksstruct.estimators.path import SSVMPath, ssvm_path
 from sksstruct.estimators.path_cv import SSVMPathCV
 from sksstruct.estimators.segment_crf import SegmentCRF
 from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.estimators.streaming import StreamingTagger
 from sksstruct.estimators.tagger import Tagger, make_tagger
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "SSVMPath",
     "SSVMPathCV",
     "SegmentCRF",
+    "StreamingTagger",
     "Tagger",
     "crfsuite_parameters",
     "make_tagger",

@@ -56,7 +56,7 @@ class SeriesFeatures(RowsTransformer):
     ----------
     context_ : tuple of (int, int)
         How many positions before and after its own the features of a position depend
-        on.
+        on, for `sksstruct.StreamingTagger`. Missing values may depend on more.
     means_ : ndarray of shape (n_features_in_,)
         Means of the columns, without missing values.
     missing_columns_ : ndarray of int

@@ -1,0 +1,345 @@
+"""Chains whose positions come one after the other: labels and marginals with a lag.
+
+Best prefixes that end in each label, the survivors of Viterbi's recursion
+
+    delta_t(b) = unary_t(b) + max_a delta_{t-1}(a) + transitions[a, b],
+
+are a tree. Labels that no survivor goes through are pruned: each label counts those
+that follow it, and is visited once more when none is left. A position with a single
+label left is decided, whatever comes later (Sramek, Brejova and Vinar, 2007). So is one
+that is `lag` positions behind, by the best survivor. Survivors whose next label must
+not follow that one are then dropped: all labels together are an allowed labeling. The
+best survivor is never among them.
+
+Marginals of a position, given the positions up to `lag` later, are those of
+
+    alpha_t(b) = unary_t(b) + log sum_a exp(alpha_{t-1}(a) + transitions[a, b])
+    beta_t(a)  = log sum_b exp(transitions[a, b] + unary_{t+1}(b) + beta_{t+1}(b)),
+
+where beta is zero at the last position that is known.
+
+R. Sramek, B. Brejova and T. Vinar, "On-line Viterbi algorithm for analysis of long
+biological sequences", WABI 2007.
+"""
+
+from libc.math cimport INFINITY, exp, fabs, log
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.trees._messages cimport best_state, best_state_given
+from sksstruct.utils._simd cimport sks_logplus
+
+# Scores of prefixes grow with their length: all are made smaller where they are larger.
+cdef double LARGEST = 2.0 ** 30
+
+
+cdef class OnlineKernel:
+    """Steps on the positions of a chain that are pending; see `_online.py`.
+
+    Arrays have a row for each position that there is room for. Those that are pending
+    begin at `first`.
+
+    Attributes
+    ----------
+    first, n_pending : int
+        The positions that are pending.
+    begun : bool
+        Whether there was a position before the next one.
+    given : int
+        The last label that was given out; -1 if there is none.
+    possible : bool
+        Whether a labeling is left.
+    """
+
+    cdef public Py_ssize_t first, n_pending, given
+    cdef public bint begun
+    cdef readonly bint possible
+    cdef Py_ssize_t _n_labels, _lag
+    # scores of first and of last labels
+    cdef const double[:, ::1] _ends
+
+    cdef void _set(self, const double[:, ::1] ends, Py_ssize_t lag):
+        self._ends, self._lag, self._n_labels = ends, lag, ends.shape[1]
+        self.first, self.n_pending, self.given = 0, 0, -1
+        self.begun, self.possible = False, True
+
+    cdef tuple _push(self, const double[:, ::1] unary, Py_ssize_t begin,
+                     Py_ssize_t room, Py_ssize_t count):
+        """Add positions while there is room and a labeling.
+
+        Returns the number of the next position, and that of the next result.
+        """
+        cdef Py_ssize_t t = begin
+        cdef Py_ssize_t stop = min(
+            unary.shape[0], begin + room - self.first - self.n_pending)
+        with nogil:
+            while t < stop and self.possible:
+                self.possible = self._step(unary, t)
+                self.begun = True
+                if self.possible:
+                    self.n_pending += 1
+                    count += self._give(count)
+                    t += 1
+        return t, count
+
+    # Add a position, and return whether a labeling is left.
+    cdef bint _step(self, const double[:, ::1] unary, Py_ssize_t t) noexcept nogil:
+        return False
+
+    # Write results from number `count` on, and return how many.
+    cdef Py_ssize_t _give(self, Py_ssize_t count) noexcept nogil:
+        return 0
+
+
+cdef class ViterbiKernel(OnlineKernel):
+    """Survivors of Viterbi's recursion.
+
+    Parameters
+    ----------
+    ends : ndarray of shape (2, n_labels)
+        Scores of first and of last labels.
+    turned : ndarray of shape (n_labels, ld)
+        Scores of transitions, to -> from.
+    lag : int
+        How many further positions a position waits for at most; negative: for all.
+    row : ndarray of shape (4, n_labels)
+        Of the last position: scores of its labels, of the best prefixes before them,
+        and of those with them; and the latter of the position before.
+    back, after : ndarray of shape (room, n_labels), int32
+        Best label before each label; and number of labels after it, for the last
+        position 1 if it is a survivor.
+    left : ndarray of shape (room,), int32
+        Number of labels that survivors go through.
+    """
+
+    cdef const double[:, ::1] _turned
+    cdef double[:, ::1] _row
+    cdef int32_t[:, ::1] _back, _after
+    cdef int32_t[::1] _left, _out
+
+    def __init__(self, ends, turned, lag, row, back, after, left):
+        self._set(ends, lag)
+        self._turned, self._row = turned, row
+        self._back, self._after, self._left = back, after, left
+
+    def push(self, unary, Py_ssize_t begin, Py_ssize_t count, int32_t[::1] out):
+        """Add positions from `begin` on, and write labels from `count` on."""
+        self._out = out
+        return self._push(unary, begin, self._left.shape[0], count)
+
+    cdef bint _step(self, const double[:, ::1] unary, Py_ssize_t t) noexcept nogil:
+        cdef Py_ssize_t here = self.first + self.n_pending, n = self._n_labels
+        cdef Py_ssize_t label, before = 0
+        cdef double highest = -INFINITY
+        cdef bint linked = self.n_pending > 0
+        for label in range(n):
+            self._row[3, label] = self._row[2, label]
+        self._left[here] = 0
+        for label in range(n):
+            self._row[0, label] = unary[t, label]
+            if self.begun:
+                before = best_state_given(
+                    n, &self._row[3, 0], &self._turned[label, 0], 1)
+                self._row[1, label] = self._row[3, before] + self._turned[label, before]
+                if not linked and self.given >= 0 and (
+                        self._turned[label, self.given] == -INFINITY):
+                    self._row[1, label] = -INFINITY
+            else:
+                self._row[0, label] += self._ends[0, label]
+                self._row[1, label] = 0.0
+            self._row[2, label] = self._row[0, label] + self._row[1, label]
+            self._back[here, label] = <int32_t> before
+            self._after[here, label] = self._row[2, label] > -INFINITY
+            if self._after[here, label]:
+                self._left[here] += 1
+                highest = max(highest, self._row[2, label])
+                if linked:
+                    self._after[here - 1, before] += 1
+        for label in range(n if linked else 0):
+            # no longer the last position
+            if self._after[here - 1, label]:
+                self._after[here - 1, label] -= 1
+                if not self._after[here - 1, label]:
+                    self._prune(here - 1, label)
+        if fabs(highest) > LARGEST and self._left[here]:
+            for label in range(n):
+                self._row[2, label] -= highest
+        return self._left[here] > 0
+
+    cdef void _prune(self, Py_ssize_t place, Py_ssize_t label) noexcept nogil:
+        """Drop a label that no survivor goes through, and those that led to it only."""
+        while True:
+            self._left[place] -= 1
+            if place == self.first:
+                return
+            label = self._back[place, label]
+            place -= 1
+            self._after[place, label] -= 1
+            if self._after[place, label]:
+                return
+
+    cdef Py_ssize_t _give(self, Py_ssize_t count) noexcept nogil:
+        cdef Py_ssize_t given = 0, label
+        while self.n_pending:
+            if self._left[self.first] == 1:
+                label = 0
+                while not self._after[self.first, label]:
+                    label += 1
+            elif 0 <= self._lag < self.n_pending:
+                label = self._decide()
+            else:
+                break
+            self._out[count + given] = <int32_t> label
+            self.given = label
+            self.first += 1
+            self.n_pending -= 1
+            given += 1
+        return given
+
+    cdef Py_ssize_t _decide(self) noexcept nogil:
+        """Return the first label of the best survivor; drop those that cannot follow.
+
+        Without a second position, the next step drops them.
+        """
+        cdef Py_ssize_t last = self.first + self.n_pending - 1, n = self._n_labels
+        cdef Py_ssize_t best = best_state(n, &self._row[2, 0]), label, place
+        cdef bint dropped = False
+        for place in range(last, self.first, -1):
+            best = self._back[place, best]
+        for label in range(n if self.n_pending > 1 else 0):
+            if self._after[self.first + 1, label] and (
+                    self._turned[label, best] == -INFINITY):
+                self._drop(self.first + 1, label)
+                dropped = True
+        for place in range(self.first + 2, last + 1 if dropped else 0):
+            for label in range(n):
+                if self._after[place, label] and not self._after[
+                        place - 1, self._back[place, label]]:
+                    self._drop(place, label)
+        for label in range(n if dropped else 0):
+            if not self._after[last, label]:
+                self._row[1, label] = self._row[2, label] = -INFINITY
+        return best
+
+    cdef void _drop(self, Py_ssize_t place, Py_ssize_t label) noexcept nogil:
+        """Let no survivor go through a label; those after it are left to the caller."""
+        self._after[place, label] = 0
+        self._left[place] -= 1
+
+    def flush(self, int32_t[::1] out):
+        """Write the labels that are pending; return whether a survivor may end here."""
+        cdef Py_ssize_t label, place, best
+        if not self.n_pending:
+            return True
+        # in the order of `viterbi`, as sums are rounded
+        for label in range(self._n_labels):
+            self._row[2, label] = (
+                self._row[0, label] + self._ends[1, label]) + self._row[1, label]
+        best = best_state(self._n_labels, &self._row[2, 0])
+        if self._row[2, best] == -INFINITY:
+            return False
+        for place in range(self.n_pending - 1, -1, -1):
+            out[place] = <int32_t> best
+            best = self._back[self.first + place, best]
+        return True
+
+
+cdef class MarginalsKernel(OnlineKernel):
+    """Messages of sum-product.
+
+    Parameters
+    ----------
+    ends, turned, lag : objects
+        As of `ViterbiKernel`.
+    ahead : ndarray of shape (n_labels, ld)
+        Scores of transitions, from -> to.
+    row : ndarray of shape (3, ld)
+        alpha of the last position, and room for two messages.
+    unary, alpha : ndarray of shape (room, ld)
+        Scores of the labels, and the logarithms of alpha, which sums to one.
+    """
+
+    cdef const double[:, ::1] _turned, _ahead
+    cdef double[:, ::1] _row, _unary, _alpha, _out
+
+    def __init__(self, ends, turned, lag, ahead, row, unary, alpha):
+        self._set(ends, lag)
+        self._turned, self._ahead, self._row = turned, ahead, row
+        self._unary, self._alpha = unary, alpha
+
+    def push(self, unary, Py_ssize_t begin, Py_ssize_t count, double[:, ::1] out):
+        """Add positions from `begin` on, and write probabilities from `count` on."""
+        self._out = out
+        return self._push(unary, begin, self._unary.shape[0], count)
+
+    cdef bint _step(self, const double[:, ::1] unary, Py_ssize_t t) noexcept nogil:
+        cdef Py_ssize_t here = self.first + self.n_pending, n = self._n_labels, label
+        cdef double* alpha = &self._alpha[here, 0]
+        cdef double total
+        for label in range(n):
+            self._unary[here, label] = unary[t, label]
+            if not self.begun:
+                self._unary[here, label] += self._ends[0, label]
+            alpha[label] = self._unary[here, label]
+        if self.begun:
+            sks_logplus(n, self._ahead.shape[1], &self._row[0, 0], &self._ahead[0, 0],
+                        alpha)
+        total = log_sum(n, alpha)
+        for label in range(n):
+            alpha[label] -= total
+            self._row[0, label] = alpha[label]
+        return total > -INFINITY
+
+    cdef void _step_back(self, Py_ssize_t place) noexcept nogil:
+        """Replace the message of a position, beta, by that of the one before it."""
+        cdef Py_ssize_t label
+        for label in range(self._n_labels):
+            self._row[2, label] = self._row[1, label] + self._unary[place, label]
+            self._row[1, label] = 0.0
+        sks_logplus(self._n_labels, self._turned.shape[1], &self._row[2, 0],
+                    &self._turned[0, 0], &self._row[1, 0])
+
+    cdef bint _write(self, Py_ssize_t place, double* out) noexcept nogil:
+        """Write marginals from alpha and beta; return whether a labeling is left."""
+        cdef Py_ssize_t label
+        cdef double total
+        for label in range(self._n_labels):
+            out[label] = self._alpha[place, label] + self._row[1, label]
+        total = log_sum(self._n_labels, out)
+        for label in range(self._n_labels):
+            out[label] = exp(out[label] - total)
+        return total > -INFINITY
+
+    cdef Py_ssize_t _give(self, Py_ssize_t count) noexcept nogil:
+        cdef Py_ssize_t place, label
+        if not 0 <= self._lag < self.n_pending:
+            return 0
+        for label in range(self._n_labels):
+            self._row[1, label] = 0.0
+        for place in range(self.first + self.n_pending - 1, self.first, -1):
+            self._step_back(place)
+        self._write(self.first, &self._out[count, 0])
+        self.first += 1
+        self.n_pending -= 1
+        return 1
+
+    def flush(self, double[:, ::1] out):
+        """Write the marginals that are pending; return whether a labeling may end."""
+        cdef Py_ssize_t k, label
+        for label in range(self._n_labels):
+            self._row[1, label] = self._ends[1, label]
+        for k in range(self.n_pending - 1, -1, -1):
+            if not self._write(self.first + k, &out[k, 0]):
+                return False
+            self._step_back(self.first + k)
+        return True
+
+
+cdef double log_sum(Py_ssize_t n, const double* row) noexcept nogil:
+    """Return the logarithm of the sum of the exponentials of a row."""
+    cdef Py_ssize_t k
+    cdef double top = row[best_state(n, row)], total = 0.0
+    if top == -INFINITY:
+        return top
+    for k in range(n):
+        total += exp(row[k] - top)
+    return top + log(total)
