@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "metrics": {"metrics", "utils"},
     "datasets": {"datasets", "factor_graphs", "utils"},
     "feature_extraction": {"feature_extraction", "utils"},
-    "plotting": {"plotting", "utils"},
+    "plotting": {"metrics", "plotting", "utils"},
 }
 # estimator_checks is for estimators, and names one in its example only.
 IMPORT = re.compile(r"^\s*(?:from\s+sksstruct\.([\w.]+)\s+c?import|"

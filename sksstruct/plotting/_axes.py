@@ -44,6 +44,24 @@ name : str, default=None
 }
 
 
+# Colors that color-blind people can tell apart: Okabe and Ito, "Color universal
+# design", 2008, without black, which marks errors.
+_PALETTE = (
+    "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#f0e442",
+)  # fmt: skip
+
+
+def palette(n):
+    """Colors for n labels, as a list."""
+    if n <= len(_PALETTE):
+        return list(_PALETTE[:n])
+    # made for the same people, from dark to light
+    import matplotlib as mpl
+
+    cividis = mpl.colormaps["cividis"]
+    return [cividis(k / (n - 1)) for k in range(n)]
+
+
 class Display:
     """Base of the displays, which are dataclasses of what they show."""
 
