@@ -45,6 +45,7 @@ def latency_rows(labels=(2, 5, 20), lags=(0, 5, 50, None), n_single=2000):
             crf.predict([X])
         for lag in lags:
             row = {"labels": n_labels, "lag": lag}
+            row["whole"] = round(1e6 * whole.seconds / len(X), 2)
             for method in ("predict", "predict_proba"):
                 if lag is None and method == "predict_proba":
                     continue
@@ -60,7 +61,6 @@ def latency_rows(labels=(2, 5, 20), lags=(0, 5, 50, None), n_single=2000):
                     f"{method}, single": round(1e6 * single.seconds / n_single, 1),
                     f"{method}, pieces": round(1e6 * pieces.seconds / len(X), 2),
                 }
-            row["whole"] = round(1e6 * whole.seconds / len(X), 2)
             yield row
 
 

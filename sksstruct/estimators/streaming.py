@@ -259,7 +259,7 @@ list
 
         Returns
         -------
-        features : PackedSequences, matrix or None
+        features : PackedSequences or None
             Their rows; None if there are none.
         kept : tuple
             The next values of `_buffer`, `_n_before` and `_names`.
@@ -285,12 +285,12 @@ list
             rows = PackedSequences(joined, [0, size], names)
         for step in self._transformers:
             rows = step.transform(rows)
-        if len(rows) != 1 or _length(rows[0]) != size:
+        rows = check_sequences(rows, all_empty=True, name="features of x")
+        if rows.lengths.tolist() != [size]:
             raise ValueError("a step of the pipeline changes the number of positions")
-        part = rows[0][first:ready]
-        names_out = getattr(rows, "feature_names", None)
-        if names_out is not None:
-            part = PackedSequences(part, [0, ready - first], names_out)
+        part = PackedSequences(
+            rows.values[first:ready], [0, ready - first], rows.feature_names
+        )
         begin = max(ready - before, 0)
         return part, (joined[begin:], ready - begin, names)
 

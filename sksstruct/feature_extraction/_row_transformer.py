@@ -110,18 +110,18 @@ n_features)
         Returns
         -------
         X_new : PackedSequences
-            The transformed rows, with names if the columns of X have names in fit.
+            The transformed rows, with names if the columns of X had names in fit.
         """
         packed = self._rows(X).in_one_form()
-        if not packed.offsets[-1]:
-            # scikit-learn's transformers take one row at least
-            width = len(self.get_feature_names_out())
-            return PackedSequences(np.zeros((0, width)), packed.offsets)
-        rows = self.transformer_.transform(packed.values)
-        if not sparse.issparse(rows):
-            rows = np.asarray(rows)
+        n_rows, values = packed.offsets[-1], packed.values
+        # scikit-learn's transformers take one row at least
+        rows = self.transformer_.transform(
+            values if n_rows else np.zeros((1, packed.n_features))
+        )
+        rows = (rows.tocsr() if sparse.issparse(rows) else np.asarray(rows))[:n_rows]
         names = None
-        if hasattr(self, "feature_names_in_"):
+        has_names = hasattr(self.transformer_, "get_feature_names_out")
+        if hasattr(self, "feature_names_in_") and has_names:
             names = self.get_feature_names_out()
         return PackedSequences(rows, packed.offsets, names)
 

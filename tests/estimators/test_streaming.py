@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sksstruct import (
@@ -26,6 +26,7 @@ from sksstruct.feature_extraction import (
     RowTransformer,
     SequenceVectorizer,
     SeriesFeatures,
+    WordVectors,
 )
 from sksstruct.models import ELUScore
 from sksstruct.utils.packed import PackedSequences
@@ -404,6 +405,14 @@ class TestPipelines:
             found = [stream.push([token]) for token in sentence]
             found.append(stream.flush())
             np.testing.assert_array_equal(np.concatenate(found), expected)
+        vectors = {"a": [0.5, 1.0], "b": [0.25, -1.0]}
+        vectors = WordVectors(vectors, column="w")
+        union = FeatureUnion([("w", SequenceVectorizer()), ("v", vectors)])
+        mixed = make_pipeline(union, ChainCRF(random_state=0)).fit(X, y)
+        assert union.fit_transform(X).is_mixed
+        stream = StreamingTagger(mixed)
+        found = [stream.push(X[0][:1]), stream.push(X[0][1:]), stream.flush()]
+        np.testing.assert_array_equal(np.concatenate(found), mixed.predict(X)[0])
         with pytest.raises(TypeError, match=r"a list of positions.*got a tuple"):
             stream.push((["a", "b"],))
 

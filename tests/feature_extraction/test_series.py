@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
 from sksstruct import ChainCRF
 from sksstruct.feature_extraction import RowTransformer, SeriesFeatures
@@ -273,6 +273,17 @@ class TestRows:
         X = [x + np.c_[np.zeros(len(row)), row] for x, row in zip(X, y, strict=True)]
         best = RowTransformer(SelectKBest(k=1)).fit(X, y)
         assert best.get_feature_names_out().tolist() == ["x1"]
+
+    def test_functions_and_other_forms_of_output(self):
+        frames = pytest.importorskip("pandas")
+        X = [frames.DataFrame(x, columns=["a", "b"]) for x in series()]
+        absolute = RowTransformer(FunctionTransformer(np.abs)).fit(X)
+        np.testing.assert_array_equal(absolute.transform(X)[0], np.abs(X[0]))
+        assert absolute.transform([X[3]]).values.shape == (0, 2)
+        scaler = RowTransformer(StandardScaler().set_output(transform="pandas"))
+        found = scaler.fit_transform(X)
+        assert list(found.feature_names) == ["a", "b"]
+        np.testing.assert_allclose(found.values.std(axis=0), 1.0)
 
     def test_no_transformer(self):
         with pytest.raises(TypeError, match="fit and transform, got 3"):
