@@ -144,12 +144,26 @@ class OnlineMarginals(OnlineChain):
     probabilities; with a negative lag there are none before the end of the chain.
     """
 
+    def __init__(self, start, end, transitions, lag):
+        finite = transitions[np.isfinite(transitions)]
+        self._shift = float(finite.max()) if finite.size else 0.0
+        powers = np.exp(transitions - self._shift)
+        self._powers = pad_rows(powers.T), pad_rows(powers)
+        super().__init__(start, end, transitions, lag)
+
     def _no_rows(self):
         return [np.empty((0, self._ahead.shape[1]))] * 2
 
     def _bound(self):
         return MarginalsKernel(
-            self._ends, self._turned, self.lag, self._ahead, self._row, *self._rings
+            self._ends,
+            self._turned,
+            self.lag,
+            self._ahead,
+            *self._powers,
+            self._shift,
+            self._row,
+            *self._rings,
         )
 
     def _results(self, size):

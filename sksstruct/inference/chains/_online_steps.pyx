@@ -16,7 +16,9 @@ Marginals of a position, given the positions up to `lag` later, are those of
     alpha_t(b) = unary_t(b) + log sum_a exp(alpha_{t-1}(a) + transitions[a, b])
     beta_t(a)  = log sum_b exp(transitions[a, b] + unary_{t+1}(b) + beta_{t+1}(b)),
 
-where beta is zero at the last position that is known.
+where beta is zero at the last position that is known. Exponentials of transitions are
+formed once; where they and those of a message are so small that their sum could lose a
+term that matters, it is formed of logarithms.
 
 R. Sramek, B. Brejova and T. Vinar, "On-line Viterbi algorithm for analysis of long
 biological sequences", WABI 2007.
@@ -26,10 +28,12 @@ from libc.math cimport INFINITY, exp, fabs, log
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
-from sksstruct.utils._simd cimport sks_logplus
+from sksstruct.utils._simd cimport sks_dot, sks_exp_row, sks_logsum
 
 # Scores of prefixes grow with their length: all are made smaller where they are larger.
 cdef double LARGEST = 2.0 ** 30
+# Sums of exponentials that are above this have lost nothing that can be seen in them.
+cdef double TINY = 1e-200
 
 
 cdef class OnlineKernel:
@@ -252,19 +256,26 @@ cdef class MarginalsKernel(OnlineKernel):
         As of `ViterbiKernel`.
     ahead : ndarray of shape (n_labels, ld)
         Scores of transitions, from -> to.
-    row : ndarray of shape (3, ld)
-        alpha of the last position, and room for two messages.
+    turned_powers, ahead_powers : ndarray of shape (n_labels, ld)
+        Exponentials of both, less `shift`; zeros in the padding.
+    shift : float
+        A finite number, the largest score of a transition.
+    row : ndarray of shape (4, ld)
+        alpha of the last position, and room for three messages.
     unary, alpha : ndarray of shape (room, ld)
         Scores of the labels, and the logarithms of alpha, which sums to one.
     """
 
-    cdef const double[:, ::1] _turned, _ahead
+    cdef const double[:, ::1] _turned, _ahead, _turned_powers, _ahead_powers
+    cdef double _shift
     cdef double[:, ::1] _row, _unary, _alpha, _out
 
-    def __init__(self, ends, turned, lag, ahead, row, unary, alpha):
+    def __init__(self, ends, turned, lag, ahead, turned_powers, ahead_powers, shift,
+                 row, unary, alpha):
         self._set(ends, lag)
         self._turned, self._ahead, self._row = turned, ahead, row
-        self._unary, self._alpha = unary, alpha
+        self._turned_powers, self._ahead_powers = turned_powers, ahead_powers
+        self._unary, self._alpha, self._shift = unary, alpha, shift
 
     def push(self, unary, Py_ssize_t begin, Py_ssize_t count, double[:, ::1] out):
         """Add positions from `begin` on, and write probabilities from `count` on."""
@@ -281,8 +292,7 @@ cdef class MarginalsKernel(OnlineKernel):
                 self._unary[here, label] += self._ends[0, label]
             alpha[label] = self._unary[here, label]
         if self.begun:
-            sks_logplus(n, self._ahead.shape[1], &self._row[0, 0], &self._ahead[0, 0],
-                        alpha)
+            self._sum(&self._row[0, 0], self._turned, self._turned_powers, alpha)
         total = log_sum(n, alpha)
         for label in range(n):
             alpha[label] -= total
@@ -295,8 +305,22 @@ cdef class MarginalsKernel(OnlineKernel):
         for label in range(self._n_labels):
             self._row[2, label] = self._row[1, label] + self._unary[place, label]
             self._row[1, label] = 0.0
-        sks_logplus(self._n_labels, self._turned.shape[1], &self._row[2, 0],
-                    &self._turned[0, 0], &self._row[1, 0])
+        self._sum(&self._row[2, 0], self._ahead, self._ahead_powers, &self._row[1, 0])
+
+    cdef void _sum(self, double* message, const double[:, ::1] table,
+                   const double[:, ::1] powers, double* out) noexcept nogil:
+        """out[b] += log sum_a exp(message[a] + table[b, a]), a padded message"""
+        cdef Py_ssize_t n = self._n_labels, ld = table.shape[1], label
+        cdef double top, low, total
+        for label in range(n, ld):
+            message[label] = -INFINITY
+        top = sks_exp_row(n, ld, message, &self._row[3, 0], &low)
+        for label in range(n):
+            total = sks_dot(ld, &powers[label, 0], &self._row[3, 0])
+            if total > TINY:
+                out[label] += log(total) + top + self._shift
+            else:
+                out[label] += sks_logsum(ld, &table[label, 0], message)
 
     cdef bint _write(self, Py_ssize_t place, double* out) noexcept nogil:
         """Write marginals from alpha and beta; return whether a labeling is left."""
