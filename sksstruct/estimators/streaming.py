@@ -1,6 +1,6 @@
 """Labels of a sequence whose positions come one after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Literal, Self
 
@@ -190,6 +190,13 @@ list
             If x is not valid; the stream does not change. And if constraints leave no
             labeling: the stream then needs a `reset`.
         """
+        if x is None or isinstance(x, tuple | str | bytes | Mapping):
+            raise TypeError(
+                "x must be a list of positions, or rows of numbers, got a "
+                f"{type(x).__name__}; columns of tokens can be given as a list of dicts"
+            )
+        if getattr(x, "ndim", 2) != 2:
+            raise ValueError(f"x is {x.ndim}-D: it must be 2-D; one position is [x]")
         if not self._transformers:
             return self._add(self._scores(x))
         features, kept = self._features(x)
@@ -423,11 +430,6 @@ def _positions(x):
     """Positions that can be joined with others, a list or a matrix, and their names."""
     if isinstance(x, list):
         return x, None
-    if isinstance(x, tuple | str):
-        raise TypeError(
-            "x must be a list of positions, or rows of numbers, got a "
-            f"{type(x).__name__}; columns of tokens can be given as a list of dicts"
-        )
     packed = check_sequences([x], all_empty=True, allow_nan=True, name="x")
     return packed.in_one_form().values, packed.feature_names
 

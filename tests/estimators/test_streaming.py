@@ -463,10 +463,14 @@ class TestErrors:
         found = [stream.push(x[:20])]
         for bad, message in (
             (np.zeros((2, 3)), "3 features"),
-            (x[0], "1-D"),
+            (x[0], r"x is 1-D: .* one position is \[x\]"),
+            ([0.0, 1.0], "1-D"),
             ([[0.0, np.nan]], r"x\[0\] contains NaN"),
         ):
             with pytest.raises(ValueError, match=message):
+                stream.push(bad)
+        for bad in (None, "abc", {"a": 1}, (x[0], x[1])):
+            with pytest.raises(TypeError, match="x must be a list of positions"):
                 stream.push(bad)
         for bad, message in (
             (np.zeros((2, 2)), r"shape \(n_positions, 3\)"),
