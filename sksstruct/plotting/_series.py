@@ -269,31 +269,11 @@ class SeriesDisplay(Display):
         """
         truth = y_pred if y_true is None else y_true
         true, predicted, (n,) = check_pairs([truth], [y_pred])
-        columns = None
-        if x is not None:
-            packed = check_sequences([x], allow_nan=True, name="x").in_one_form()
-            columns = packed.feature_names
-            x = packed[0] if isinstance(packed.values, np.ndarray) else None
-            if x is None:
-                raise TypeError("x is sparse: an array of measurements is required")
-        if probabilities is not None:
-            probabilities = np.asarray(probabilities)
-            if classes is None or probabilities.shape[1:] != (len(classes),):
-                raise ValueError("classes must name the columns of probabilities")
-        if times is not None:
-            times = np.asarray(times)
-            if times.ndim != 1 or (times[1:] < times[:-1]).any():
-                raise ValueError("times must be a vector that does not decrease")
-        given = {"x": x, "probabilities": probabilities, "times": times}
-        for name, values in given.items():
-            if values is not None and len(values) != n:
-                raise ValueError(
-                    f"{name} has {len(values)} positions, y_pred has {n} labels"
-                )
+        given, columns = _checked(n, x, probabilities, classes, times)
         display = cls(
             predicted,
             y=None if y_true is None else true,
-            columns=None if columns is None else list(columns),
+            columns=columns,
             classes=None if classes is None else np.asarray(classes).tolist(),
             **given,
         )
@@ -347,3 +327,28 @@ class SeriesDisplay(Display):
             stop=stop,
             ax=ax,
         )
+
+
+def _checked(n, x, probabilities, classes, times):
+    """Arrays of n positions by the name of the parameter, and the names of columns."""
+    columns = None
+    if x is not None:
+        packed = check_sequences([x], allow_nan=True, name="x")
+        if not isinstance(packed.values, np.ndarray):
+            raise TypeError("x is sparse: an array of measurements is required")
+        x, columns = packed.values, packed.feature_names
+    if probabilities is not None:
+        probabilities = np.asarray(probabilities)
+        if classes is None or probabilities.shape[1:] != (len(classes),):
+            raise ValueError("classes must name the columns of probabilities")
+    if times is not None:
+        times = np.asarray(times)
+        if times.ndim != 1 or (times[1:] < times[:-1]).any():
+            raise ValueError("times must be a vector that does not decrease")
+    given = {"x": x, "probabilities": probabilities, "times": times}
+    for name, values in given.items():
+        if values is not None and len(values) != n:
+            raise ValueError(
+                f"{name} has {len(values)} positions, y_pred has {n} labels"
+            )
+    return given, None if columns is None else list(columns)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sksstruct import ChainCRF
@@ -132,6 +133,8 @@ class TestSeries:
     def test_errors(self, parameters, message):
         with pytest.raises(ValueError, match=message):
             SeriesDisplay.from_predictions(TRUE, FOUND, **parameters)
+        with pytest.raises(TypeError, match="x is sparse"):
+            SeriesDisplay.from_predictions(TRUE, FOUND, x=sparse.csr_array((7, 2)))
         with pytest.raises(ValueError, match="y_pred"):
             SeriesDisplay.from_predictions(TRUE, FOUND[:-1])
 
