@@ -98,6 +98,8 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
         Py_ssize_t n, const double* x, const double* y) noexcept
     void sks_series_exp "sks_table.sks_series_exp"(
         Py_ssize_t n, double shift, double* x) noexcept
+    void sks_series_log "sks_table.sks_series_log"(
+        Py_ssize_t n, double* x) noexcept
     Py_ssize_t sks_first "sks_table.sks_first"(
         Py_ssize_t n, const double* x, double value) noexcept
     double sks_max_below "sks_table.sks_max_below"(

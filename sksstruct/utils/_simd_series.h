@@ -98,13 +98,65 @@ static double sks_series_max(ptrdiff_t n, const double *SKS_RESTRICT x,
 static void sks_series_exp(ptrdiff_t n, double shift, double *x)
 {
     double in[8], out[8];
+    ptrdiff_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (int j = 0; j < 8; j++) {
+            const double c = x[i + j] - shift;
+            in[j] = c > 690.0 ? 690.0 : c;
+        }
+        sks_exp8(in, x + i);
+    }
+    if (i == n) return;
+    for (int j = 0; j < 8; j++) in[j] = 0.0;
+    for (ptrdiff_t k = i; k < n; k++) in[k - i] = x[k] - shift;
+    for (int j = 0; j < 8; j++) in[j] = in[j] > 690.0 ? 690.0 : in[j];
+    sks_exp8(in, out);
+    for (ptrdiff_t k = i; k < n; k++) x[k] = out[k - i];
+}
+
+/* log of eight numbers that are zero or above 1e-307: of m 2^n with m between the roots
+   of 1/2 and 2, where log(m) = 2 artanh(s) for s = (m - 1) / (m + 1). Within two units
+   in the last place. */
+SKS_INLINE void sks_log8(const double *x, double *out)
+{
+#ifdef SKS_VECTORS
+    const sks_m8 bits = *(const sks_m8 *)x;
+    /* one more where the mantissa is above the root of two */
+    const sks_m8 above = (bits & 0x000fffffffffffffu) + 0x00095f619980c433u;
+    const sks_m8 up = above >> 52;
+    const sks_m8 places = (bits >> 52) + up;
+    const sks_v8 n = (sks_v8)(places | 0x4330000000000000u) - 0x1p52 - 1023.0;
+    const sks_v8 m = (sks_v8)((bits & 0x000fffffffffffffu) | ((1023 - up) << 52));
+    const sks_v8 s = (m - 1.0) / (m + 1.0);
+    const sks_v8 z = s * s;
+    sks_v8 r = z * (2.0 / 23.0) + 2.0 / 21.0;
+    r = r * z + 2.0 / 19.0;
+    r = r * z + 2.0 / 17.0;
+    r = r * z + 2.0 / 15.0;
+    r = r * z + 2.0 / 13.0;
+    r = r * z + 2.0 / 11.0;
+    r = r * z + 2.0 / 9.0;
+    r = r * z + 2.0 / 7.0;
+    r = r * z + 2.0 / 5.0;
+    r = r * z + 2.0 / 3.0;
+    r = n * 0x1.62e42fefa38p-1 + (n * 0x1.ef35793c7673p-45 + s * z * r + 2.0 * s);
+    *(sks_v8 *)out = r;
+    for (int j = 0; j < 8; j++) out[j] = x[j] > 0.0 ? out[j] : -INFINITY;
+#else
+    for (int j = 0; j < 8; j++) out[j] = log(x[j]);
+#endif
+}
+
+/* x = log(x), -inf for zero, which is all that may be below 1e-307 */
+static void sks_series_log(ptrdiff_t n, double *x)
+{
     for (ptrdiff_t i = 0; i < n; i += 8) {
         const int width = n - i < 8 ? (int)(n - i) : 8;
-        for (int j = 0; j < 8; j++) in[j] = 0.0;
-        for (int j = 0; j < width; j++) in[j] = x[i + j] - shift;
-        for (int j = 0; j < 8; j++) in[j] = in[j] > 690.0 ? 690.0 : in[j];
-        sks_exp8(in, out);
-        for (int j = 0; j < width; j++) x[i + j] = out[j];
+        double in[8], out[8];
+        for (int j = 0; j < 8; j++) in[j] = 1.0;
+        memcpy(in, x + i, width * sizeof(double));
+        sks_log8(in, out);
+        memcpy(x + i, out, width * sizeof(double));
     }
 }
 

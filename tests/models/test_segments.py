@@ -87,7 +87,7 @@ def test_lengths_without_a_limit():
     model = SegmentModel(max_length=None, length_features=3, min_length={"a": 2})
     with pytest.raises(ValueError, match=r"max_length\['a'\] must be an int"):
         SSVMClassifier(SegmentModel(max_length={"a": 0})).fit(X, y)
-    joined = [sum(rows, []) for rows in (y, y[::-1])]
+    joined = [list(itertools.chain(*rows)) for rows in (y, y[::-1])]
     inputs = [np.vstack(X), np.vstack(X[::-1])]
     joined = [["a", "a", *row, "a", "a"] for row in joined]
     inputs = [np.vstack([x[:2], x, x[:2]]) for x in inputs]

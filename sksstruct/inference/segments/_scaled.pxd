@@ -21,6 +21,10 @@ cdef struct Cells:
     double* high        # the largest score of a length, without that
     double* reference
     double* passed      # scores inside, since the block began
+    double* single      # score of the segment of one position that stops now
+    double* base        # logarithm that the weights of a stop are relative to
+    double* total       # their sum
+    double* fresh       # (2 ld,) weights of the newest start, and of that segment
     double* inside      # probability that a segment goes on, on the way back
     Py_ssize_t* first   # the first stop of the block
     Py_ssize_t* end     # the first stop after it, on the way back
@@ -38,8 +42,8 @@ cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil
 cdef bint load_cells(const Segments* segments, double** memory,
                      Cells* cells) noexcept nogil
 cdef void start_forward(const Segments* segments, Cells* cells) noexcept nogil
-cdef void close_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
-                      const Prefixes* prefixes, Cells* cells) noexcept nogil
+cdef void close_labels(const Segments* segments, Py_ssize_t stop,
+                       const Prefixes* prefixes, Cells* cells) noexcept nogil
 cdef void start_backward(const Segments* segments, double weight,
                          Cells* cells) noexcept nogil
 cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* prefixes,

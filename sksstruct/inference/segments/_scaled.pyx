@@ -5,7 +5,7 @@ For a label, the weight of a segment from s to e is exp of
     opened(s) + inside(s + 1) + ... + inside(e - 2) + end(e - 1) + length(e - s)
 
 With P the sums of the scores inside, this is opened(s) - P(s + 1), of the start alone,
-plus P(e - 1) + end(e - 1), of the stop alone, plus the score of the length. So that sums
+plus P(e - 1) + end(e - 1), of the stop alone, plus the score of the length. So sums
 over lengths are products of two vectors, the exponentials of starts and of lengths, and
 a pair of a start and a stop costs a multiplication and an addition.
 
@@ -19,14 +19,14 @@ moderate scores that is seldom; with any scores it is exact, at the price of log
 No segment goes over a position that is forbidden inside. There a new block begins, too,
 and the starts before it have weight zero.
 
-Scores of lengths may fall from one to the next all the way, out of the range of exp. As
-many positions are inside as a segment is long, but for two, so that a slope can be taken
-from lengths and given to the scores inside.
+Scores of lengths may fall from one to the next all the way, out of the range of exp.
+As many positions are inside as a segment is long, but for two, so that a slope can be
+taken from lengths and given to the scores inside.
 
 Segments of one position have scores of their own, and are no term of the products.
 """
 
-from libc.math cimport INFINITY, exp, log
+from libc.math cimport INFINITY, exp
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -34,7 +34,7 @@ from sksstruct.inference.segments._segments cimport (
     END, INSIDE, SINGLE, Prefixes, SegmentMeans, Segments, role_at,
 )
 from sksstruct.utils._simd cimport (
-    sks_series_dot, sks_series_dot_add, sks_series_exp,
+    sks_series_dot, sks_series_dot_add, sks_series_exp, sks_series_log,
 )
 
 # Logarithms of the largest and the smallest weight of a start: what is larger is cut
@@ -63,7 +63,7 @@ cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil:
     if segments.spans != NULL:
         n_spans = segments.first_span[segments.size]
     return (segments.n_labels * (3 * segments.max_length + 2 * segments.size)
-            + (4 * segments.size + 8) * segments.ld + 2 * segments.size
+            + (4 * segments.size + 13) * segments.ld + 2 * segments.size
             + 2 * n_spans)
 
 
@@ -93,6 +93,8 @@ cdef bint load_cells(const Segments* segments, double** memory,
     cells.high, cells.slope = take(memory, ld), take(memory, ld)
     cells.reference = take(memory, ld)
     cells.passed, cells.inside = take(memory, ld), take(memory, ld)
+    cells.single, cells.base = take(memory, ld), take(memory, ld)
+    cells.total, cells.fresh = take(memory, ld), take(memory, 2 * ld)
     cells.first = <Py_ssize_t*> take(memory, ld)
     cells.end = <Py_ssize_t*> take(memory, ld)
     cells.alive = <Py_ssize_t*> take(memory, ld)
@@ -231,23 +233,21 @@ cdef void start_forward(const Segments* segments, Cells* cells) noexcept nogil:
 
 cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
                     const Prefixes* prefixes, Cells* cells) noexcept nogil:
-    """Add a start to those of a label; False if a new block has to begin there."""
+    """Go on to the next stop of a label; False if a new block has to begin there.
+
+    `start` is what no stop was two positions after yet.
+    """
     cdef double inside = inside_at(segments, start, label, cells)
-    cdef double opened = prefixes.opened[start * segments.ld + label]
     cdef bint goes_on = True
     if inside == -INFINITY:
         goes_on = cells.alive[label] < 0
         cells.alive[label] = -1
     else:
         cells.passed[label] += inside
-    if opened > -INFINITY:
+    if prefixes.opened[start * segments.ld + label] > -INFINITY:
         cells.alive[label] = start
     # digits would be lost in differences
-    if not -FAR < cells.passed[label] < FAR:
-        goes_on = False
-    cells.starts[label * segments.size + start] = weight_of(
-        opened - cells.passed[label] - cells.reference[label])
-    return goes_on
+    return goes_on and -FAR < cells.passed[label] < FAR
 
 
 cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
@@ -274,43 +274,74 @@ cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
     return total
 
 
-cdef double weigh_stop(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
-                       double alone, Cells* cells, double* base) noexcept nogil:
-    """Sum the weights of all segments of a label that stop there.
+cdef void find_base(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                    const Prefixes* prefixes, Cells* cells) noexcept nogil:
+    """Write the scores of what is new, relative to the block, to `fresh`."""
+    cdef Py_ssize_t start = stop - 2, ld = segments.ld
+    cells.fresh[label] = (prefixes.opened[start * ld + label] - cells.passed[label]
+                          - cells.reference[label])
+    cells.base[label] = (cells.reference[label] + cells.high[label]
+                         + cells.passed[label] + end_at(segments, stop, label))
+    cells.fresh[ld + label] = cells.single[label] - cells.base[label]
 
-    `base` is the logarithm that they are relative to.
-    """
+
+cdef bint has_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                     const Cells* cells) noexcept nogil:
+    """Whether segments of two positions and more may stop there."""
+    return (cells.alive[label] >= 0
+            and stop - cells.alive[label] <= segments.longest[label]
+            and end_at(segments, stop, label) > -INFINITY)
+
+
+cdef void sum_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                    const Prefixes* prefixes, Cells* cells) noexcept nogil:
+    """Sum the weights of all segments of a label that stop at a position."""
     cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
-    base[0] = (cells.reference[label] + cells.high[label] + cells.passed[label]
-               + end_at(segments, stop, label))
+    cells.starts[label * segments.size + stop - 2] = cells.fresh[label]
+    if not has_longer(segments, stop, label, cells):
+        cells.longer[cell], cells.alone[cell] = 0.0, 1.0
+        cells.base[label], cells.total[label] = cells.single[label], 1.0
+        return
+    cells.alone[cell] = cells.fresh[segments.ld + label]
     cells.longer[cell] = sum_longer(segments, stop, label, cells)
-    cells.alone[cell] = weight_of(alone - base[0])
-    return cells.longer[cell] + cells.alone[cell]
+    cells.total[label] = cells.longer[cell] + cells.alone[cell]
+    if SMALL < cells.total[label] < LARGE:
+        return
+    begin_block(segments, stop, label, cells.single[label], prefixes, cells)
+    find_base(segments, stop, label, prefixes, cells)
+    cells.alone[cell] = weight_of(cells.fresh[segments.ld + label])
+    cells.longer[cell] = sum_longer(segments, stop, label, cells)
+    # large enough now, or all segments that stop there are forbidden
+    cells.total[label] = cells.longer[cell] + cells.alone[cell]
 
 
-cdef void close_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
-                      const Prefixes* prefixes, Cells* cells) noexcept nogil:
-    """Sum over the lengths of the segments of a label that stop at a position."""
-    cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
-    cdef double alone = prefixes.single[cell] + segments.lengths[label]
-    cdef double total = 1.0, base = 0.0
-    if segments.spans != NULL:
-        alone += span_score(segments, stop - 1, stop, label)
-    if stop > 1 and not add_start(segments, stop - 2, label, prefixes, cells):
-        begin_block(segments, stop, label, alone, prefixes, cells)
-    if (cells.alive[label] < 0
-            or stop - cells.alive[label] > segments.longest[label]
-            or end_at(segments, stop, label) == -INFINITY):
-        cells.longer[cell], cells.alone[cell], base = 0.0, 1.0, alone
-    else:
-        total = weigh_stop(segments, stop, label, alone, cells, &base)
-        if not SMALL < total < LARGE:
-            begin_block(segments, stop, label, alone, prefixes, cells)
-            # large enough now, or all segments that stop there are forbidden
-            total = weigh_stop(segments, stop, label, alone, cells, &base)
-    prefixes.closed[cell] = base + log(total)
-    cells.begun[cell] = cells.first[label]
-    cells.references[cell] = cells.reference[label]
+cdef void close_labels(const Segments* segments, Py_ssize_t stop,
+                       const Prefixes* prefixes, Cells* cells) noexcept nogil:
+    """Sum over the lengths of the segments that stop at a position."""
+    cdef Py_ssize_t label, ld = segments.ld, n = segments.n_labels
+    cdef Py_ssize_t cell = (stop - 1) * ld
+    for label in range(n):
+        cells.single[label] = prefixes.single[cell + label] + segments.lengths[label]
+        if segments.spans != NULL:
+            cells.single[label] += span_score(segments, stop - 1, stop, label)
+        cells.base[label], cells.total[label] = cells.single[label], 1.0
+        cells.longer[cell + label], cells.alone[cell + label] = 0.0, 1.0
+        if stop == 1:
+            continue
+        if not add_start(segments, stop - 2, label, prefixes, cells):
+            begin_block(segments, stop, label, cells.single[label], prefixes, cells)
+        find_base(segments, stop, label, prefixes, cells)
+    if stop > 1:
+        # exponentials and logarithms of all labels at once
+        sks_series_exp(n, 0.0, cells.fresh)
+        sks_series_exp(n, 0.0, cells.fresh + ld)
+        for label in range(n):
+            sum_label(segments, stop, label, prefixes, cells)
+    sks_series_log(n, cells.total)
+    for label in range(n):
+        prefixes.closed[cell + label] = cells.base[label] + cells.total[label]
+        cells.begun[cell + label] = cells.first[label]
+        cells.references[cell + label] = cells.reference[label]
 
 
 # ---- and back ----

@@ -15,12 +15,13 @@ first position. It takes O(T (L + K) K) time and O(T K) memory for lengths up to
 The scores inside a segment are differences of sums P from the first position on, which
 is for a label
 
-    closed_e = P(e - 1) + end_{e - 1} + max_length (opened_s - P(s + 1)) + lengths[length]
+    closed_e = P(e-1) + end_{e-1} + max_length (opened_s - P(s+1)) + lengths[length]
 
 so that the maximum is that of the sum of two vectors. P begins again where it gets
-large, or -inf, and is added to the starts before then. The length of a segment of the best
-segmentation is found from its gains, where nodes are summed up from its last position
-to its first: labels are worked on by four, for each length, which makes vectors of them.
+large, or -inf, and is added to the starts before then. The length of a segment of the
+best segmentation is found from its gains, where nodes are summed up from its last
+position to its first: labels are worked on by four, for each length, which makes
+vectors of them.
 
 Ties: the last label is the lowest. Then the last segment is the shortest, the label
 before it the lowest, and so on.
@@ -34,10 +35,12 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
-from sksstruct.utils._simd cimport sks_maxplus, sks_series_max
+from sksstruct.utils._simd cimport sks_maxplus, sks_row_best, sks_series_max
 
 # What sums of scores inside stay below, so that no digits are lost in differences.
 cdef double FAR = 1e4
+# Lengths from which on they are maximized over by the best instructions there are.
+cdef Py_ssize_t MANY = 16
 
 
 # ---- scores of segments ----
@@ -168,6 +171,7 @@ cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
     """The largest score of a start and a length of two or more."""
     cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
     cdef double* starts = own.starts + label * segments.size
+    cdef const double* lengths
     cdef int32_t span, first = 0, last = 0
     cdef double best
     if longest < 2:
@@ -179,9 +183,12 @@ cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
         own.saved[start] = starts[start]
     for span in range(first, last):
         starts[segments.span_start[span]] += segments.spans[span * segments.ld + label]
-    best = sks_series_max(
-        longest - 1, starts + stop - longest,
-        own.lengths + (label + 1) * segments.max_length - longest)
+    lengths = own.lengths + (label + 1) * segments.max_length - longest
+    # a call through the table of kernels takes longer than short rows
+    if longest < MANY:
+        best = sks_row_best(longest - 1, 1.0, starts + stop - longest, lengths)
+    else:
+        best = sks_series_max(longest - 1, starts + stop - longest, lengths)
     for span in range(first, last):
         start = segments.span_start[span]
         starts[start] = own.saved[start]

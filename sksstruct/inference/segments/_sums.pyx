@@ -8,10 +8,11 @@ sums. The probability that a segment of a label stops after a position is handed
 the starts, and from these to the segments before, so that no other sums are needed, and
 probabilities sum to one up to rounding for scores of any size.
 
-Sums over lengths are those of `_scaled.pyx`, or in log space where lengths or spans have
-scores that are too far apart: then they are in tables of four columns, labels, where
-exponentials are relative to the largest entry of a column. Sums over the labels before
-are products with a table of exponentials, or in log space where these could underflow.
+Sums over lengths are those of `_scaled.pyx`, or in log space where lengths or spans
+have scores that are too far apart: then they are in tables of four columns, labels,
+where exponentials are relative to the largest entry of a column. Sums over the labels
+before are products with a table of exponentials, or in log space where these could
+underflow.
 
 S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
 extraction", NIPS 2004.
@@ -19,11 +20,11 @@ extraction", NIPS 2004.
 
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport exponentiate_table
 from sksstruct.inference.segments._scaled cimport (
-    add_lengths, cells_scratch, close_label, leave_stop, load_cells, start_backward,
+    add_lengths, cells_scratch, close_labels, leave_stop, load_cells, start_backward,
     start_forward,
 )
 from sksstruct.inference.segments._segments cimport (
@@ -31,8 +32,10 @@ from sksstruct.inference.segments._segments cimport (
     longest_segment, open_segments, role_at, segment_gain,
 )
 from sksstruct.utils._simd cimport (
-    sks_add_outer, sks_exp_row, sks_logplus, sks_rescale, sks_scores_f64, sks_weigh_add,
+    sks_add_outer, sks_exp_row, sks_logplus, sks_rescale, sks_scores_f64,
+    sks_series_log, sks_weigh_add,
 )
+
 
 cdef struct Columns:
     # of a table of four columns: the largest entries, and the sums of exponentials
@@ -186,8 +189,10 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
         return False
     sks_scores_f64(n, NULL, weights, 1.0, sums.transitions.ahead, ld, sums.zeros,
                    totals)
+    memcpy(sums.row, totals, ld * sizeof(double))
+    sks_series_log(ld, sums.row)
     for label in range(ld):
-        sums.row[label] = top + log(totals[label])
+        sums.row[label] += top
     return True
 
 
@@ -196,8 +201,7 @@ cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
     cdef Py_ssize_t label, cell, j
     cdef Columns columns
     if not sums.log_lengths:
-        for label in range(sums.scaled.n_labels):
-            close_label(&sums.scaled, stop, label, &sums.prefixes, &sums.cells)
+        close_labels(&sums.scaled, stop, &sums.prefixes, &sums.cells)
         return
     for label in range(0, sums.scaled.n_labels, 4):
         weigh_lengths(sums, stop, label, &columns)

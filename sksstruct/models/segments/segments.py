@@ -421,10 +421,12 @@ class SegmentModel(SegmentOutputs, CompiledModel):
         before = np.repeat(np.cumsum(counts) - counts, counts)
         lengths = np.arange(1, n_rows + 1) - before
         if (self.longest_ == NO_LIMIT).any():
-            places = np.column_stack([np.minimum(lengths, limit) - 1, lengths * 0 + limit])
+            places = np.column_stack(
+                [np.minimum(lengths, limit) - 1, lengths * 0 + limit]
+            )
             values = np.column_stack([np.ones(n_rows), np.maximum(lengths - limit, 0)])
             starts = np.arange(0, 2 * n_rows + 1, 2)
-            rows = values.ravel(), places.ravel().astype(np.int32), starts
+            rows = values.ravel(), places.ravel(), starts
             rows = sparse.csr_array(rows, shape=(n_rows, limit + 1))
             rows.eliminate_zeros()
             return rows
