@@ -111,7 +111,9 @@ cdef class SegmentSequences(Structure):
         for size in arrays.lengths:
             one = self._empty(size)
             self.memory_size = max(
-                self.memory_size, self._masked + arrays.most_spans * self.ld
+                self.memory_size,
+                # of each span its scores, and two numbers that say where it is
+                self._masked + arrays.most_spans * (self.ld + 2)
                 + max(best_scratch(&one), sums_scratch(&one)))
 
     cdef inline Py_ssize_t _n_lengths(self, Py_ssize_t i) noexcept nogil:
