@@ -79,7 +79,8 @@ def test_fits_are_the_same(name, longest):
         if sparse.issparse(expected):
             found, expected = found.toarray(), expected.toarray()
         if expected is not None:
-            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+            # directions of L-BFGS are in single precision
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert one.score(mixed, y) == one.score(csr, y)
     scores = one.decision_function(csr)
     np.testing.assert_allclose(one.decision_function(mixed), scores, rtol=1e-9)

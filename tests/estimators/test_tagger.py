@@ -303,8 +303,8 @@ def test_other_names_are_an_error(how, tmp_path):
 
 def test_files_of_skops_are_as_small_as_those_of_joblib(tmp_path):
     io = pytest.importorskip("skops.io")
-    words = [[{"w": f"w{k}"} for k in range(3000)]]
-    tagger = make_tagger(tol=1.0).fit(words, [["a", "b"] * 1500])
+    words = [[{"w": f"w{10 * i + k}"} for k in range(10)] for i in range(300)]
+    tagger = make_tagger(tol=1.0).fit(words, [["a", "b"] * 5] * 300)
     io.dump(tagger, tmp_path / "skops")
     joblib.dump(tagger, tmp_path / "joblib")
     # what skops writes of the classes does not depend on the vocabulary
