@@ -50,7 +50,7 @@ OF_KERNELS := tests/inference tests/projections tests/feature_extraction tests/u
   tests/solvers/test_gdmm_graphs.py tests/solvers/test_sdca.py tests/solvers/test_stochastic.py \
   tests/solvers/test_partitioned.py tests/models/test_binary.py tests/models/test_segments.py \
   tests/models/test_graph_inputs.py tests/models/test_dependencies.py tests/datasets tests/estimators/test_chain_constraints.py \
-  tests/estimators/test_chain_many_labels.py tests/estimators/test_multilabel_losses.py \
+  tests/estimators/test_chain_many_labels.py tests/estimators/test_multilabel_losses.py tests/estimators/test_streaming.py \
   --ignore=tests/inference/map/test_time.py --deselect tests/models/test_models.py::test_optimum \
   -k "not any_combination"
 
