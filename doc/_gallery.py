@@ -25,6 +25,7 @@ ORDER = (
     "plot_recurrent_scores",
     # other structures
     "plot_segments",
+    "plot_gesture_phases",
     "plot_dependencies",
     "plot_digit_clutter",
     "plot_stick_figures",
