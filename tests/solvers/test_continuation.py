@@ -57,6 +57,7 @@ def test_optimum(problem):
     estimator.set_params(alpha=0.1, solver=Continuation(tol=1e-3))
     estimator.fit(X, y)
     assert estimator.dual_gap_ <= 1e-3
+    assert type(estimator.dual_gap_) is float
     reference = estimator.set_params(solver=BCFW(tol=1e-4, max_iter=20000)).fit
     history, objective = estimator.history_, estimator.objective_
     best = reference(X, y)

@@ -89,5 +89,5 @@ class DualBundle:
         square = max(float(shares @ gram @ shares), 0.0)
         # of the gradients before they were rounded
         norm = np.sqrt(square) + _UNIT * float(shares @ np.sqrt(np.diag(gram)))
-        terms = float(shares @ linear), norm**2 / (2.0 * self.alpha)
+        terms = float(shares @ linear), float(norm**2) / (2.0 * self.alpha)
         return terms[0] - terms[1] - ROUNDING * (abs(terms[0]) + terms[1])
