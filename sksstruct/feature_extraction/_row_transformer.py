@@ -34,7 +34,7 @@ class RowTransformer(MetaEstimatorMixin, RowsTransformer):
         The fitted transformer.
     n_features_in_ : int
         Number of columns of the input.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if all sequences are data frames with columns of these names.
 
     See Also

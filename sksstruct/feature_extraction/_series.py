@@ -57,13 +57,13 @@ class SeriesFeatures(RowsTransformer):
     context_ : tuple of (int, int)
         How many positions before and after its own the features of a position depend
         on, for `sksstruct.StreamingTagger`. Missing values may depend on more.
-    means_ : ndarray of shape (n_features_in_,)
+    means_ : ndarray of shape (n_features,)
         Means of the columns, without missing values.
     missing_columns_ : ndarray of int
         Numbers of the columns that have missing values in training.
     n_features_in_ : int
         Number of columns of the input.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if all series are data frames with columns of these names.
 
     See Also
