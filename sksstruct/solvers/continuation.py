@@ -14,8 +14,8 @@ import numpy as np
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.roles import smooth_loss
+from sksstruct.solvers.bundle.dual_bundle import DualBundle
 from sksstruct.solvers.core.base import Solver, example
-from sksstruct.solvers.core.dual_bundle import DualBundle
 from sksstruct.solvers.core.loop import LEAST_SCALE, Loop
 from sksstruct.solvers.core.quasi_newton import add_scaled
 from sksstruct.solvers.core.risk import Risk
@@ -145,6 +145,8 @@ class SmoothedObjective(Objective):
         self.target = tol * self.scale
         capacity = max(_MOST_BYTES // (4 * size), _FEWEST_POINTS)
         self.bundle = DualBundle(min(_POINTS, capacity), size, alpha)
+        # the observed labelings: no gap is larger than the objective
+        self.bundle.add(np.zeros(size), 0.0, 0.0)
         self._next = 0
         self._set_first_temperature()
 

@@ -8,7 +8,7 @@ from sksstruct import ChainCRF, SegmentCRF, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.models import GraphModel, MulticlassModel
 from sksstruct.solvers import BCFW, Continuation
-from sksstruct.solvers.core.dual_bundle import DualBundle
+from sksstruct.solvers.bundle.dual_bundle import DualBundle
 
 
 def long_series(n=3, size=200, n_labels=3, random_state=0):
@@ -63,6 +63,8 @@ def test_optimum(problem):
     best = reference(X, y)
     low, high = best.objective_ - best.dual_gap_, best.objective_
     assert np.max(history["dual"]) <= high + 1e-9
+    # the observed labelings are dual variables, whose value is zero
+    assert np.min(history["dual"]) >= 0.0
     assert np.min(history["primal"]) >= low - 1e-9
     assert objective <= high + 1e-3
 
