@@ -44,9 +44,6 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     data.weight = share / (seen + total)
     stream, alpha = _start(tagger, spec, seen)
     scaling = spec.intercept_scaling_
-    # of all sequences so far
-    positions = seen * stream["mean_length"] + total * spec.mean_length_
-    stream["mean_length"] = spec.mean_length_ = positions / (seen + total)
     model = spec._bind(data)
     averaged = aligned_zeros(model.n_weights)
     _write_weights(tagger, model.views(averaged), spec, earlier, scaling)
@@ -129,6 +126,10 @@ def _start(tagger, spec, seen):
             f"{tagger.intercept_scaling!r}"
         )
     spec.mean_square_, spec.intercept_scaling = stream["mean_square"], kept
+    # of all sequences so far
+    positions = seen * stream["mean_length"] + spec.n_seen_ * spec.mean_length_
+    spec.n_seen_ += seen
+    stream["mean_length"] = spec.mean_length_ = positions / spec.n_seen_
     alpha = spec.default_alpha if tagger.alpha == "auto" else tagger.alpha
     return {"alpha": alpha, **stream}, alpha
 

@@ -96,14 +96,14 @@ class ChainCRF(
     alpha : float or "auto", default="auto"
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
         lambda of the papers, or 1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto"
-        is ``0.002 * m`` for the hinge losses and ``0.0015 * m / n`` for the likelihood.
-        m is the sum of the variances of the features over all positions, and n is the
-        number, or total weight, of the sequences; see the user guide. If X is
+        is ``0.002 * m * max(1, 50 * T / n)`` for the hinge losses and ``0.0015 * m /
+        n`` for the likelihood. m is the sum of the variances of the features over all
+        positions, n is the number, or total weight, of the sequences, and T is their
+        mean length, or 0 without `loss_normalization`; see the user guide. If X is
         multiplied by a number, predictions stay the same, and an offset changes little.
-        With
-        `score_function`, "auto" is 0.02 or ``0.015 / n``. 0 means no regularization,
-        which only solvers that use gradients support. They stop when the gradient is
-        small, and `dual_gap_` is ``inf``.
+        With `score_function`, m is 10. 0 means no regularization, which only solvers
+        that use gradients support. They stop when the gradient is small, and
+        `dual_gap_` is ``inf``.
     l1_ratio : float, default=0.0
         Share of the l1 penalty, less than 1. The penalty is ``alpha * (l1_ratio |w|_1 +
         (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.

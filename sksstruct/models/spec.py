@@ -13,9 +13,12 @@ from sksstruct.utils.sparse_input import rows_between
 # What alpha="auto" is multiplied by, in units of the mean square of the centered rows
 # of features: about 1 for those of texts, for which the numbers were chosen.
 FACTOR_OF_SQUARE = 0.1
-# What alpha="auto" stands for with sequences and hinge losses, but for `alpha_factor`,
-# which is about 1 for texts.
+# What alpha="auto" stands for with hinge losses and many short sequences, but for
+# `alpha_factor`, which is about 1 for texts.
 HINGE_ALPHA = 0.02
+# Sequences are few for their length if their number is less than so many times their
+# mean length; see `hinge_alpha`. Chosen on texts and series, of which a part was taken.
+MANY_FOR_LENGTH = 50.0
 # The same with the likelihood, as CRFsuite's c2, which is alpha n / 2.
 LIKELIHOOD_C2 = 0.0075
 # Hinge losses where X is one matrix: what is multiplied by the mean square of the rows
@@ -25,6 +28,24 @@ ROW_ALPHA = 0.5
 ROW_LOG_ALPHA = 0.1
 # Below this mean of squares, floating-point numbers cannot follow the scale.
 _LEAST_SQUARE = 1e-300
+
+
+def hinge_alpha(mean_length, n_sequences):
+    """What alpha="auto" stands for with hinge losses whose costs are means.
+
+    Costs are divided by the length T of sequences, features are summed over positions.
+    Written for T w, the objective of n sequences is the mean over n T positions of
+    losses that do not depend on T, plus ``alpha / (2 T^2) |T w|^2``. So sequences that
+    are cut into pieces train nearly the same model if alpha is proportional to T / n.
+
+    Parameters
+    ----------
+    mean_length : float
+        Mean number of positions of a sequence.
+    n_sequences : float
+        Number, or total weight, of the sequences.
+    """
+    return HINGE_ALPHA * max(1.0, MANY_FOR_LENGTH * mean_length / n_sequences)
 
 
 def alpha_factor(mean_square):

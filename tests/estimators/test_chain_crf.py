@@ -457,7 +457,7 @@ class TestInterruptions:
 
     def test_convergence_warning_names_gap_tolerance_and_remedy(self, data):
         with pytest.warns(ConvergenceWarning) as record:
-            ChainCRF(1e-3, max_iter=2, tol=1e-5).fit(data.X, data.y)
+            ChainCRF(0.02, max_iter=2, tol=1e-5).fit(data.X, data.y)
         message = str(record[0].message)
         assert "duality gap is" in message and "tolerance 1e-05" in message
         assert "max_iter" in message

@@ -52,7 +52,8 @@ def test_further_training(tagger):
     hinge = ChainCRF(random_state=0).fit(data.X, data.y)
     batch = copy(hinge).partial_fit(data.X, data.y)
     other = copy(hinge).sparsify().partial_fit(data.X, data.y)
-    np.testing.assert_array_equal(batch.coef_, other.coef_)
+    # weights are rescaled, as alpha is less with more sequences
+    np.testing.assert_allclose(batch.coef_, other.coef_, rtol=1e-9)
 
 
 def test_single_precision(tagger):

@@ -15,7 +15,7 @@ from sksstruct import (
     SSVMClassifier,
     crfsuite_parameters,
 )
-from sksstruct.datasets import make_chain
+from sksstruct.datasets import make_chain, make_segments
 from sksstruct.estimators._train import tolerance
 from sksstruct.utils.packed import PackedSequences
 
@@ -148,11 +148,43 @@ class TestAlpha:
         assert log.alpha_ == pytest.approx(0.0015 * square / 60)
         log.fit(data.X, data.y, weight)
         assert log.alpha_ == pytest.approx(0.0015 * square / 30)
-        hinge = ChainCRF().fit(data.X, data.y)
-        assert hinge.alpha_ == pytest.approx(0.002 * square)
         assert ChainCRF(0.5).fit(data.X, data.y).alpha_ == 0.5
+
+    def test_auto_follows_the_number_and_the_length_of_sequences(self, data):
+        usual = 0.002 * np.vstack(data.X).var(axis=0).sum()
+        length = np.mean([len(x) for x in data.X])
+        few = pytest.approx(usual * 50 * length / 60)
+        hinge = ChainCRF().fit(data.X, data.y)
+        assert hinge.alpha_ == few
+        weight = np.full(60, 0.5)
+        assert hinge.fit(data.X, data.y, weight).alpha_ / 2 == few
+        assert ChainCRF(loss_normalization=None).fit(
+            data.X, data.y
+        ).alpha_ == pytest.approx(usual)  # fmt: skip
+        many = ChainCRF(max_iter=1)
+        with pytest.warns(ConvergenceWarning):
+            many.fit(data.X * 60, data.y * 60)
+        assert many.alpha_ == pytest.approx(usual)
         batch = ChainCRF().partial_fit(data.X, data.y, classes=[0, 1, 2])
-        assert batch.alpha_ == pytest.approx(0.002 * square)
+        assert batch.alpha_ == few
+        # of all mini-batches so far
+        assert 2 * batch.partial_fit(data.X, data.y).alpha_ == few
+
+    def test_sequences_that_are_cut_have_the_same_optimum(self):
+        """Weights per position are the same; only the ends and the loss differ."""
+        data = make_segments(12, random_state=0)
+        X = [x[:160] for x in data.X]
+        y = [labels[:160] for labels in data.y]
+        cut = [part for x in X for part in np.split(x, 4)]
+        labels = [part for each in y for part in np.split(each, 4)]
+        options = {"boundary": False, "tol": 1e-4, "random_state": 0}
+        long, short = (
+            ChainCRF(**options).fit(*each) for each in ((X, y), (cut, labels))
+        )
+        assert long.alpha_ / short.alpha_ == pytest.approx(16.0)
+        np.testing.assert_allclose(
+            4.0 * long.coef_, short.coef_, rtol=0.3, atol=0.1 * abs(short.coef_).max()
+        )
 
     @pytest.mark.parametrize("loss, tol", [("hinge", 3e-3), ("log", 1e-2)])
     def test_tolerance_follows_the_loss(self, data, loss, tol):

@@ -34,7 +34,7 @@ from sksstruct.models.facts import Facts
 from sksstruct.models.scale import centered
 from sksstruct.models.scores.score import ScoreFunction
 from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
-from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, ModelSpec
+from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2, ModelSpec, hinge_alpha
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import LabelEncoder
@@ -363,7 +363,9 @@ all_possible_transitions, all_possible_triples, class_weight
         if self.is_likelihood:
             # the sum of the losses against a penalty that does not depend on n
             return 2.0 * LIKELIHOOD_C2 / self.n_seen_
-        return HINGE_ALPHA
+        if self.loss_normalization is None:
+            return HINGE_ALPHA
+        return hinge_alpha(self.mean_length_, self.n_seen_)
 
     @property
     def intercept_scaling_(self):
