@@ -22,7 +22,7 @@ from sksstruct.utils._mixed import MixedRows
 from sksstruct.utils.parallel import run_in_chunks
 
 # Rows of features that are converted to double precision at a time.
-BATCH = 4096
+BATCH = 1024
 
 
 def transposed(rows):
