@@ -8,6 +8,7 @@ from sksstruct.inference.map.branch_and_bound.exact_search import (
     ExactSearch,
     build_seconds,
 )
+from sksstruct.inference.map.clauses.constraints import Constraints
 from sksstruct.inference.map.core._decode import set_marginals
 from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.inference.map.gdmm.binary import MAPBinaryGDMM
@@ -26,6 +27,9 @@ _ELIMINATE = 2e6
 _MANY_EDGES = 200_000
 # Number of states from which on a few iterations of GDMM precede TRW-S.
 _MANY_STATES = 128
+# Clauses that are looked at before anything else, at most, and between two looks at the
+# clock: a second, or a twentieth of it.
+_CLAUSE_WORK, _CLAUSE_STEP = 20_000_000, 1_000_000
 # Entries of tables that branch and bound looks at before any local search.
 _FIRST_WORK = 20_000_000
 # The same for the search that avoids violations, for each kind of it.
@@ -59,7 +63,9 @@ class Auto(MAPSolver):
     gap remains, branch and bound alternates with a local search with exact moves in
     windows, which combines the best parts of its labelings [2]_. Entries that are so
     low that one of them decides the score are constraints. Another local search avoids
-    them first, with growing weights on violated constraints [1]_. Edges that only
+    them first, with growing weights on violated constraints [1]_. Entries of -inf become
+    clauses, for which a search that learns from conflicts [3]_ finds a labeling before
+    anything else, or a proof that there is none. Edges that only
     exclude two states of binary variables are joined to cliques, and conditions
     "xor" and "atmostone" of eight or more variables are taken for such.
 
@@ -82,6 +88,8 @@ class Auto(MAPSolver):
     .. [1] P. Morris, "The breakout method for escaping from local minima", AAAI 1993.
     .. [2] J. Houdayer and O. Martin, "Hierarchical approach for computing spin glass
        ground states", Physical Review E 64, 2001.
+    .. [3] J. Marques-Silva and K. Sakallah, "GRASP: a search algorithm for
+       propositional satisfiability", IEEE Transactions on Computers 48(5), 1999.
 
     Examples
     --------
@@ -113,11 +121,18 @@ class Auto(MAPSolver):
         many = problem.max_states == 2 and problem.n_edges > _MANY_EDGES
         if not many and self._eliminate(run):
             return
+        searched = run.without_cliques()
+        constraints = self._satisfy(run, searched)
+        if run.status is not None:
+            return
         beliefs = self._bound(run, many)
         if run.status in _OPEN and self.effort > 0:
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
-            searched = run.without_cliques()
+            if constraints is not None:
+                n = searched.problem.n_variables
+                constraints.prefer(problem.best_states(beliefs)[:n])
+                self._find_allowed(run, searched, constraints)
             rounds = RoundSearch(searched, self._violations(searched))
             exact = self._tightened(run, self._exact(run, rounds), rounds)
             if run.status is None:
@@ -137,6 +152,33 @@ class Auto(MAPSolver):
         run.report(bound=run.score)
         set_marginals(run)
         return True
+
+    def _satisfy(self, run, searched):
+        """Find a labeling that constraints allow; they, if they were enough for it."""
+        if run.score >= run.lowest:
+            return None
+        constraints = Constraints(run.plain, searched.labeling)
+        if not constraints.exist:
+            return None
+        self._find_allowed(run, searched, constraints)
+        if constraints.infeasible:
+            run.note("clauses that learn from conflicts: they contradict each other")
+            run.bound, run.status = run.score, Status.INFEASIBLE
+            return None
+        found = "satisfied" if run.score >= run.lowest else "open"
+        run.note(f"clauses that learn from conflicts: {found}")
+        return constraints if run.score >= run.lowest else None
+
+    def _find_allowed(self, run, searched, constraints):
+        """Search with clauses, up to a limit of work."""
+        end = constraints.work + _CLAUSE_WORK
+        while constraints.work < end and not constraints.infeasible:
+            labeling = constraints.advance(_CLAUSE_STEP)
+            if labeling is not None:
+                searched.offer(labeling)
+                return
+            if run.late():
+                return
 
     def _violations(self, run):
         """A search that avoids violations first, with a turn done of each kind."""

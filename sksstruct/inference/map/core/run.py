@@ -57,6 +57,8 @@ class MAPRun(Progress):
         self.plan = []
         # the kernel of message passing, for those who go on from there
         self.messages = None
+        # the graph with its -inf, and without the variables of cliques
+        self.plain = problem.graph
         # makes the run that a local search sees, which moves faster without cliques
         self.without_cliques, self.n_cliques = lambda: self, 0
         self._next_line = 0.0

@@ -115,6 +115,7 @@ class MAPSolver(BaseEstimator):
             verbose=verbose, callback=callback, name=name, started=started,
             lowest=lowest - reduced.offset,
         )  # fmt: skip
+        run.plain = reduced.plain
         if reduced.cliques is not None:
             run.n_cliques = reduced.cliques.n
             run.note(f"cliques instead of constraints: {run.n_cliques}")

@@ -1,0 +1,1 @@
+"""Constraints as clauses, and a search that learns from conflicts."""

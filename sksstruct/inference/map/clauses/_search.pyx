@@ -1,0 +1,520 @@
+"""Conflict-driven search for an assignment that satisfies clauses, compiled.
+
+A literal is 2 v, variable v is true, or 2 v + 1, it is false. A clause is an array of
+literals of which one has to hold. The search decides one variable after the other and
+propagates: a clause whose other literals are all false says what its last one is. Each
+clause is watched at its first two literals, so that only clauses are looked at whose
+watched literal became false (M. Moskewicz et al., Chaff, DAC 2001). Lists of watching
+clauses are linked: a clause has a node for each of its two watches, and nothing is
+allocated in the search.
+
+A conflict is a clause all of whose literals are false. Resolving it with the clauses
+that propagated, back to the first unique implication point, gives a new clause, which
+is learned (J. Marques-Silva and K. Sakallah, GRASP, IEEE Transactions on Computers
+1999). The search jumps back to where the learned clause propagates. Variables that
+took part in conflicts are decided first, and take the value that they had last.
+Restarts follow Luby's sequence. Where the room for learned clauses is full, the half
+of them whose literals come from the most levels of decisions is forgotten (G. Audemard
+and L. Simon, Predicting learnt clauses quality, IJCAI 2009).
+"""
+
+
+
+from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.string cimport memmove
+
+cdef enum:
+    TRUE = 1
+    FALSE = -1
+    OPEN = 0
+    NONE = -1
+    # Conflicts in a unit of Luby's sequence.
+    UNIT = 100
+
+# Activities grow by this factor with each conflict, instead of all others falling.
+cdef double GROWTH = 1.0 / 0.95
+# Activities are divided where one of them is above this.
+cdef double HIGH = 1e100
+# A learned clause of so few levels is kept.
+cdef int32_t FEW_LEVELS = 2
+
+
+cdef inline int32_t negated(int32_t literal) noexcept nogil:
+    return literal ^ 1
+
+
+cdef int64_t luby(int64_t i) noexcept nogil:
+    """Return entry i, from 1 on, of the sequence 1 1 2 1 1 2 4 1 1 2 ..."""
+    cdef int64_t k = 1
+    while (<int64_t> 1 << k) - 1 < i:
+        k += 1
+    while (<int64_t> 1 << k) - 1 != i:
+        i -= (<int64_t> 1 << (k - 1)) - 1
+        k = 1
+        while (<int64_t> 1 << k) - 1 < i:
+            k += 1
+    return <int64_t> 1 << (k - 1)
+
+
+cdef class ConflictSearch:
+    """The search, in the arrays of `ClauseSearch`.
+
+    Parameters
+    ----------
+    arrays : SimpleNamespace
+        Memory; `ClauseSearch` states it.
+    n_variables, n_clauses : int
+        Numbers of variables, and of clauses that are given.
+    """
+
+    cdef object _owned
+    cdef Py_ssize_t _n_variables, _n_given
+    # (room,) literals of all clauses, and where each begins; (n,) levels of learned ones
+    cdef int32_t[::1] _literals
+    cdef int64_t[::1] _begin
+    cdef int32_t[::1] _levels
+    # first node that watches a literal, and the next one of each node, 2 clause + place
+    cdef int64_t[::1] _head, _next
+    # of literals; of variables: level of decision, clause that propagated, last value
+    cdef int8_t[::1] _value, _phase
+    cdef int32_t[::1] _level
+    cdef int64_t[::1] _reason
+    # literals in the order they became true, and where each level begins
+    cdef int32_t[::1] _trail, _level_begin
+    cdef Py_ssize_t _n_trail, _n_levels, _n_propagated
+    # variables by activity: a heap, and the place of each in it
+    cdef double[::1] _activity
+    cdef double _bump
+    cdef int32_t[::1] _heap, _place
+    cdef Py_ssize_t _heap_size
+    # of a conflict: marks of variables, the learned clause, marks of levels
+    cdef int8_t[::1] _seen
+    cdef int32_t[::1] _learned
+    cdef int64_t[::1] _level_mark
+    cdef Py_ssize_t _n_learned
+    cdef readonly Py_ssize_t n_clauses
+    cdef readonly int64_t work, n_conflicts
+    cdef int64_t _next_restart, _n_restarts
+    cdef readonly bint unsatisfiable
+
+    def __init__(self, arrays, Py_ssize_t n_variables, Py_ssize_t n_clauses):
+        self._owned = arrays
+        self._n_variables, self._n_given = n_variables, n_clauses
+        self.n_clauses = n_clauses
+        self._literals, self._begin = arrays.literals, arrays.begin
+        self._levels = arrays.levels
+        self._head, self._next = arrays.head, arrays.next
+        self._value, self._phase = arrays.value, arrays.phase
+        self._level, self._reason = arrays.level, arrays.reason
+        self._trail, self._level_begin = arrays.trail, arrays.level_begin
+        self._activity, self._bump = arrays.activity, 1.0
+        self._heap, self._place = arrays.heap, arrays.place
+        self._seen, self._learned = arrays.seen, arrays.learned
+        self._level_mark = arrays.level_mark
+        self._n_restarts, self._next_restart = 1, UNIT
+        with nogil:
+            self._begin_search()
+
+    def advance(self, int64_t work):
+        """Search on, until so many clauses were looked at.
+
+        Returns
+        -------
+        found : bool
+            Whether all variables have values that satisfy all clauses.
+        """
+        cdef bint found
+        with nogil:
+            found = self._search(self.work + work)
+        return found
+
+    def begin_again(self):
+        """Take back all decisions, and keep what was learned."""
+        with nogil:
+            self._back_to(0)
+
+    # ---- the search ----
+
+    cdef void _begin_search(self) noexcept nogil:
+        """Watch all clauses, and note those of one literal."""
+        cdef Py_ssize_t v
+        for v in range(self._n_variables):
+            self._heap[v], self._place[v] = <int32_t> v, <int32_t> v
+        self._heap_size = self._n_variables
+        for v in range(self._n_variables // 2 - 1, -1, -1):
+            self._sift_down(v)
+        self._watch_all()
+
+    cdef bint _search(self, int64_t end) noexcept nogil:
+        """Decide, propagate and learn; see `advance`."""
+        cdef int64_t conflict
+        cdef int32_t variable
+        while not self.unsatisfiable:
+            conflict = self._propagate()
+            if conflict != NONE:
+                self.n_conflicts += 1
+                if self._n_levels == 0:
+                    self.unsatisfiable = True
+                    return False
+                if self._has_room():
+                    self._learn(conflict)
+                else:
+                    self._restart()
+                continue
+            if self._n_levels and self.n_conflicts >= self._next_restart:
+                self._restart()
+                continue
+            # nothing is left half done here
+            if self.work >= end:
+                return False
+            variable = self._most_active()
+            if variable == NONE:
+                return True
+            self._level_begin[self._n_levels] = <int32_t> self._n_trail
+            self._n_levels += 1
+            self._assign(2 * variable + (self._phase[variable] != TRUE), NONE)
+        return False
+
+    cdef void _restart(self) noexcept nogil:
+        """Take back all decisions, and forget clauses where the room is full."""
+        self._back_to(0)
+        if self.n_conflicts >= self._next_restart:
+            self._n_restarts += 1
+            self._next_restart = self.n_conflicts + UNIT * luby(self._n_restarts)
+        if not self._has_room():
+            self._forget()
+
+    cdef bint _has_room(self) noexcept nogil:
+        """Return whether one more clause can be learned."""
+        return (self.n_clauses + 1 < self._levels.shape[0] and
+                self._begin[self.n_clauses] + self._n_variables
+                <= self._literals.shape[0])
+
+    # ---- values ----
+
+    cdef void _assign(self, int32_t literal, int64_t reason) noexcept nogil:
+        """Make a literal true."""
+        cdef int32_t variable = literal >> 1
+        self._value[literal], self._value[negated(literal)] = TRUE, FALSE
+        self._level[variable] = <int32_t> self._n_levels
+        self._reason[variable] = reason
+        self._trail[self._n_trail] = literal
+        self._n_trail += 1
+
+    cdef void _back_to(self, Py_ssize_t level) noexcept nogil:
+        """Take back all values of later levels, which variables remember."""
+        cdef Py_ssize_t first
+        cdef int32_t literal, variable
+        if level >= self._n_levels:
+            return
+        first = self._level_begin[level]
+        while self._n_trail > first:
+            self._n_trail -= 1
+            literal = self._trail[self._n_trail]
+            variable = literal >> 1
+            self._phase[variable] = FALSE if literal & 1 else TRUE
+            self._value[literal] = self._value[negated(literal)] = OPEN
+            if self._place[variable] == NONE:
+                self._insert(variable)
+        self._n_levels, self._n_propagated = level, first
+
+    # ---- propagation ----
+
+    cdef void _watch(self, int32_t literal, int64_t node) noexcept nogil:
+        self._next[node] = self._head[literal]
+        self._head[literal] = node
+
+    cdef void _watch_all(self) noexcept nogil:
+        """Build all lists anew; without decisions."""
+        cdef Py_ssize_t clause, literal
+        cdef int64_t begin
+        for literal in range(2 * self._n_variables):
+            self._head[literal] = NONE
+        for clause in range(self.n_clauses):
+            begin = self._begin[clause]
+            if self._begin[clause + 1] - begin == 0:
+                self.unsatisfiable = True
+            elif self._begin[clause + 1] - begin == 1:
+                self._fix(self._literals[begin])
+            else:
+                self._watch(self._literals[begin], 2 * clause)
+                self._watch(self._literals[begin + 1], 2 * clause + 1)
+        # what is known has to meet clauses that were not watched when it was found
+        self._n_propagated = 0
+
+    cdef void _fix(self, int32_t literal) noexcept nogil:
+        """Make a literal true for good."""
+        if self._value[literal] == FALSE:
+            self.unsatisfiable = True
+        elif self._value[literal] == OPEN:
+            self._assign(literal, NONE)
+
+    cdef int64_t _propagate(self) noexcept nogil:
+        """Find all that follows; return a clause that is violated, or NONE."""
+        cdef int64_t conflict = NONE
+        while self._n_propagated < self._n_trail and conflict == NONE:
+            conflict = self._propagate_one(
+                negated(self._trail[self._n_propagated]))
+            self._n_propagated += 1
+        return conflict
+
+    cdef int64_t _propagate_one(self, int32_t false_literal) noexcept nogil:
+        """Look at the clauses that watch a literal that became false."""
+        cdef int64_t node = self._head[false_literal], following, clause, k, begin
+        cdef int32_t other, place
+        cdef bint moved
+        # the list is built again from the nodes that stay
+        self._head[false_literal] = NONE
+        while node != NONE:
+            self.work += 1
+            following = self._next[node]
+            clause, place = node >> 1, <int32_t> (node & 1)
+            begin = self._begin[clause]
+            other = self._literals[begin + 1 - place]
+            moved = False
+            if self._value[other] != TRUE:
+                for k in range(begin + 2, self._begin[clause + 1]):
+                    if self._value[self._literals[k]] != FALSE:
+                        self._literals[begin + place] = self._literals[k]
+                        self._literals[k] = false_literal
+                        self._watch(self._literals[begin + place], node)
+                        moved = True
+                        break
+            if not moved:
+                self._watch(false_literal, node)
+                if self._value[other] == FALSE:
+                    # the rest of the list stays as it is
+                    self._append(false_literal, following)
+                    return clause
+                if self._value[other] == OPEN:
+                    self._assign(other, clause)
+            node = following
+        return NONE
+
+    cdef void _append(self, int32_t literal, int64_t node) noexcept nogil:
+        """Put the nodes of a list back, one by one."""
+        cdef int64_t following
+        while node != NONE:
+            following = self._next[node]
+            self._watch(literal, node)
+            node = following
+
+    # ---- conflicts ----
+
+    cdef void _learn(self, int64_t conflict) noexcept nogil:
+        """Learn a clause from a conflict, and go back to where it propagates."""
+        cdef Py_ssize_t level, k
+        cdef int64_t clause = self.n_clauses, begin = self._begin[clause]
+        self._resolve(conflict)
+        self._drop_implied()
+        level = self._second_level()
+        self._levels[clause] = self._count_levels()
+        self._bump *= GROWTH
+        self._back_to(level)
+        if self._n_learned == 1:
+            self._fix(self._learned[0])
+            return
+        for k in range(self._n_learned):
+            self._literals[begin + k] = self._learned[k]
+        self._begin[clause + 1] = begin + self._n_learned
+        self.n_clauses += 1
+        self._watch(self._learned[0], 2 * clause)
+        self._watch(self._learned[1], 2 * clause + 1)
+        self._assign(self._learned[0], clause)
+
+    cdef void _resolve(self, int64_t clause) noexcept nogil:
+        """Write the clause of the first unique implication point to `_learned`."""
+        cdef Py_ssize_t place = self._n_trail, n_open = 0
+        cdef int64_t k
+        cdef int32_t literal = NONE, variable
+        self._n_learned = 1
+        while True:
+            for k in range(self._begin[clause], self._begin[clause + 1]):
+                variable = self._literals[k] >> 1
+                # the literal that the clause has propagated
+                if self._literals[k] == literal or self._seen[variable]:
+                    continue
+                if self._level[variable] == 0:
+                    continue
+                self._seen[variable] = True
+                self._raise(variable)
+                if self._level[variable] == self._n_levels:
+                    n_open += 1
+                else:
+                    self._learned[self._n_learned] = self._literals[k]
+                    self._n_learned += 1
+            # the last literal of this level that took part
+            while True:
+                place -= 1
+                literal = self._trail[place]
+                if self._seen[literal >> 1]:
+                    break
+            self._seen[literal >> 1] = False
+            n_open -= 1
+            if n_open == 0:
+                break
+            clause = self._reason[literal >> 1]
+        self._learned[0] = negated(literal)
+
+    cdef void _drop_implied(self) noexcept nogil:
+        """Drop literals that others imply, and take the marks away."""
+        cdef Py_ssize_t k, kept = 1
+        cdef int32_t literal
+        for k in range(1, self._n_learned):
+            literal = self._learned[k]
+            # the mark of a dropped literal stays: others may be implied by it
+            if not self._is_implied(literal >> 1):
+                self._learned[k] = self._learned[kept]
+                self._learned[kept] = literal
+                kept += 1
+        for k in range(1, self._n_learned):
+            self._seen[self._learned[k] >> 1] = False
+        self._n_learned = kept
+
+    cdef bint _is_implied(self, int32_t variable) noexcept nogil:
+        """Return whether the reason of a literal has only others of the clause."""
+        cdef int64_t reason = self._reason[variable], k
+        cdef int32_t other
+        if reason == NONE:
+            return False
+        for k in range(self._begin[reason], self._begin[reason + 1]):
+            other = self._literals[k] >> 1
+            if other != variable and not self._seen[other] and self._level[other] > 0:
+                return False
+        return True
+
+    cdef Py_ssize_t _second_level(self) noexcept nogil:
+        """Put a literal of the latest level but the present one second; its level."""
+        cdef Py_ssize_t k, best = 1
+        if self._n_learned == 1:
+            return 0
+        for k in range(2, self._n_learned):
+            if (self._level[self._learned[k] >> 1]
+                    > self._level[self._learned[best] >> 1]):
+                best = k
+        self._learned[1], self._learned[best] = self._learned[best], self._learned[1]
+        return self._level[self._learned[1] >> 1]
+
+    cdef int32_t _count_levels(self) noexcept nogil:
+        """Return the number of levels of decisions of the learned clause."""
+        cdef Py_ssize_t k
+        cdef int32_t level, count = 0
+        for k in range(self._n_learned):
+            level = self._level[self._learned[k] >> 1]
+            if self._level_mark[level] != self.n_conflicts:
+                self._level_mark[level] = self.n_conflicts
+                count += 1
+        return count
+
+    # ---- memory ----
+
+    cdef void _forget(self) noexcept nogil:
+        """Forget learned clauses of many levels; without decisions.
+
+        Clauses that are true for good go too. No reason is looked at any more.
+        """
+        cdef Py_ssize_t clause, kept = self._n_given, n = self.n_clauses
+        cdef int64_t begin, size, end = self._begin[self._n_given]
+        cdef int32_t limit = self._median_levels()
+        cdef Py_ssize_t most = self._n_given + (n - self._n_given) // 2
+        for clause in range(self._n_given, n):
+            begin = self._begin[clause]
+            size = self._begin[clause + 1] - begin
+            if self._levels[clause] > FEW_LEVELS and (
+                    self._levels[clause] > limit or kept >= most):
+                continue
+            if self._is_true(begin, begin + size):
+                continue
+            memmove(&self._literals[end], &self._literals[begin],
+                    size * sizeof(int32_t))
+            self._levels[kept] = self._levels[clause]
+            self._begin[kept] = end
+            kept, end = kept + 1, end + size
+        self._begin[kept] = end
+        # where nearly all have few levels, the youngest go
+        self.n_clauses = min(kept, self._n_given + 3 * (n - self._n_given) // 4)
+        self._watch_all()
+
+    cdef bint _is_true(self, int64_t begin, int64_t end) noexcept nogil:
+        """Return whether a literal of a clause is true for good."""
+        cdef int64_t k
+        for k in range(begin, end):
+            if self._value[self._literals[k]] == TRUE:
+                return True
+        return False
+
+    cdef int32_t _median_levels(self) noexcept nogil:
+        """Return a number of levels that half of the learned clauses have at most."""
+        cdef Py_ssize_t clause, below, half = (self.n_clauses - self._n_given) // 2
+        cdef int32_t low = 1, high = <int32_t> self._n_variables, middle
+        while low < high:
+            middle = (low + high) // 2
+            below = 0
+            for clause in range(self._n_given, self.n_clauses):
+                below += self._levels[clause] <= middle
+            if below >= half:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    # ---- variables by activity ----
+
+    cdef int32_t _most_active(self) noexcept nogil:
+        """Return the most active variable without a value, or NONE."""
+        cdef int32_t variable
+        while self._heap_size:
+            variable = self._heap[0]
+            self._heap_size -= 1
+            self._place[variable] = NONE
+            if self._heap_size:
+                self._set_heap(0, self._heap[self._heap_size])
+                self._sift_down(0)
+            if self._value[2 * variable] == OPEN:
+                return variable
+        return NONE
+
+    cdef void _raise(self, int32_t variable) noexcept nogil:
+        """Note that a variable took part in a conflict."""
+        cdef Py_ssize_t v
+        self._activity[variable] += self._bump
+        if self._activity[variable] > HIGH:
+            for v in range(self._n_variables):
+                self._activity[v] /= HIGH
+            self._bump /= HIGH
+        if self._place[variable] != NONE:
+            self._sift_up(self._place[variable])
+
+    cdef void _insert(self, int32_t variable) noexcept nogil:
+        self._set_heap(self._heap_size, variable)
+        self._heap_size += 1
+        self._sift_up(self._heap_size - 1)
+
+    cdef void _set_heap(self, Py_ssize_t place, int32_t variable) noexcept nogil:
+        self._heap[place], self._place[variable] = variable, <int32_t> place
+
+    cdef void _sift_up(self, Py_ssize_t place) noexcept nogil:
+        cdef int32_t variable = self._heap[place]
+        cdef Py_ssize_t above
+        while place > 0:
+            above = (place - 1) >> 1
+            if self._activity[self._heap[above]] >= self._activity[variable]:
+                break
+            self._set_heap(place, self._heap[above])
+            place = above
+        self._set_heap(place, variable)
+
+    cdef void _sift_down(self, Py_ssize_t place) noexcept nogil:
+        cdef int32_t variable = self._heap[place]
+        cdef Py_ssize_t below
+        while 2 * place + 1 < self._heap_size:
+            below = 2 * place + 1
+            if (below + 1 < self._heap_size and
+                    self._activity[self._heap[below + 1]]
+                    > self._activity[self._heap[below]]):
+                below += 1
+            if self._activity[variable] >= self._activity[self._heap[below]]:
+                break
+            self._set_heap(place, self._heap[below])
+            place = below
+        self._set_heap(place, variable)
