@@ -63,9 +63,9 @@ class Auto(MAPSolver):
     gap remains, branch and bound alternates with a local search with exact moves in
     windows, which combines the best parts of its labelings [2]_. Entries that are so
     low that one of them decides the score are constraints. Another local search avoids
-    them first, with growing weights on violated constraints [1]_. Entries of -inf become
-    clauses, for which a search that learns from conflicts [3]_ finds a labeling before
-    anything else, or a proof that there is none. Edges that only
+    them first, with growing weights on violated constraints [1]_. Entries of -inf
+    become clauses. A search that learns from conflicts [3]_ finds an allowed labeling
+    first, or a proof that there is none. Edges that only
     exclude two states of binary variables are joined to cliques, and conditions
     "xor" and "atmostone" of eight or more variables are taken for such.
 
