@@ -30,20 +30,20 @@ _MANY_STATES = 128
 # Clauses that are looked at before anything else, at most, and between two looks at the
 # clock: a second, or a twentieth of it.
 _CLAUSE_WORK, _CLAUSE_STEP = 20_000_000, 1_000_000
-# Entries of tables that branch and bound looks at before any local search.
-_FIRST_WORK = 20_000_000
+# Entries of tables that branch and bound looks at before tightening, which may not help.
+_FIRST_WORK = 5_000_000
 # The same for the search that avoids violations, for each kind of it.
 _FIRST_VIOLATIONS = 2e6
 # Entries between two looks at whether the local search keeps up.
 _STEP = 2_000_000
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
-# Entries that it looks at in addition before tightening, which may not help.
-_BEFORE_TIGHTENING = 40_000_000
-# Work of tightening, in entries of tables, and its share of the time that is left. It
-# ends where so much work closes less than a share of the gap.
-_TIGHTEN_WORK, _TIGHTEN_SHARE = 4e9, 0.25
+# Work of tightening, in entries of tables. It ends where so much work closes less than a
+# share of the gap.
+_TIGHTEN_WORK = 4e9
 _TIGHTEN_STEP, _TIGHTEN_LEAST = 1e8, 0.03
+# Entries that it looks at in the time of one entry of branch and bound.
+_TIGHTEN_SPEED = 8.0
 # Branch and bound uses the clusters where they leave such a share of the gap at most:
 # factors of three variables make every step slower.
 _TIGHT = 0.1
@@ -227,10 +227,14 @@ class Auto(MAPSolver):
             return exact
         if run.messages is None or run.score < run.lowest:
             return exact
-        if self._advance(run, exact, _BEFORE_TIGHTENING, rounds):
+        # nothing has closed the gap at once: better labelings serve all that follows
+        score = run.score
+        if rounds.begin():
             return exact
+        if run.score > score:
+            exact.prefer(run.labeling)
         before = run.bound - run.score
-        tightening = self._tighten(run, rounds)
+        tightening = self._tighten(run, exact, rounds)
         after = run.bound - run.score
         run.note(
             f"tightening by {tightening.n_triplets} triplets of variables: "
@@ -244,12 +248,15 @@ class Auto(MAPSolver):
         run.note("branch and bound from the tightened relaxation")
         return ExactSearch(run)
 
-    def _tighten(self, run, rounds):
-        """Rounds of clusters while they close enough of the gap."""
-        tightening = Tightening(run)
-        end = run.seconds() + _TIGHTEN_SHARE * run.left()
+    def _tighten(self, run, exact, rounds):
+        """Rounds of clusters while they close enough of the gap.
+
+        The branch and bound goes on meanwhile, and takes about as long: nobody knows
+        before which of them closes the gap.
+        """
+        tightening, start = Tightening(run), exact.work
         gap, step = np.inf, 0.0
-        while tightening.work < _TIGHTEN_WORK and run.seconds() < end:
+        while tightening.work < _TIGHTEN_WORK:
             if tightening.advance() or rounds.keep_up():
                 break
             if tightening.work >= step:
@@ -257,6 +264,9 @@ class Auto(MAPSolver):
                 if now > (1.0 - _TIGHTEN_LEAST) * gap:
                     break
                 gap, step = now, tightening.work + _TIGHTEN_STEP
+            due = start + tightening.work / _TIGHTEN_SPEED - exact.work
+            if due > 0.0 and self._advance(run, exact, due, rounds):
+                break
         return tightening
 
     def _bound(self, run, many_edges):

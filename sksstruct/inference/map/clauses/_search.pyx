@@ -18,8 +18,6 @@ of them whose literals come from the most levels of decisions is forgotten (G. A
 and L. Simon, Predicting learnt clauses quality, IJCAI 2009).
 """
 
-
-
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.string cimport memmove
 
@@ -69,7 +67,7 @@ cdef class ConflictSearch:
 
     cdef object _owned
     cdef Py_ssize_t _n_variables, _n_given
-    # (room,) literals of all clauses, and where each begins; (n,) levels of learned ones
+    # literals of all clauses, where each begins, and levels of those that are learned
     cdef int32_t[::1] _literals
     cdef int64_t[::1] _begin
     cdef int32_t[::1] _levels

@@ -124,6 +124,10 @@ class RoundSearch:
                     return True
         return False
 
+    def begin(self):
+        """Make the first round, if there was none; whether the run is to stop."""
+        return not self.begun and self._round()
+
     def _is_loose(self):
         """Whether better labelings are likely: else others prove what there is."""
         run = self.run
