@@ -160,6 +160,28 @@ def assignment(n=16, seed=0):
     return FactorGraph(unaries, edges, [[0.0, 0.0], [0.0, 0.3]], factors=factors)
 
 
+def ising(shape, seed=0):
+    """Variables on a torus of any dimension, Gaussian scores of equal neighbors."""
+    rng, of = np.random.default_rng(seed), np.arange(np.prod(shape)).reshape(shape)
+    edges = np.concatenate([
+        np.stack([of.ravel(), np.roll(of, 1, axis).ravel()], axis=1)
+        for axis in range(len(shape))
+    ])  # fmt: skip
+    tables = rng.normal(size=(len(edges), 1, 1)) * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    return FactorGraph(np.zeros((of.size, 2)), edges, list(tables))
+
+
+def potts_grid(n=40, k=3, seed=0):
+    """A grid with Gaussian scores of states and of pairs."""
+    rng, of = np.random.default_rng(seed), np.arange(n * n).reshape(n, n)
+    edges = np.concatenate([
+        np.stack([of[:-1].ravel(), of[1:].ravel()], axis=1),
+        np.stack([of[:, :-1].ravel(), of[:, 1:].ravel()], axis=1),
+    ])  # fmt: skip
+    tables = 1.5 * rng.normal(size=(len(edges), k, k))
+    return FactorGraph(rng.normal(size=(n * n, k)), edges, list(tables))
+
+
 FAMILIES = {
     "assignment, 16": (assignment, {}),
     "assignment, 20": (assignment, dict(n=20)),
@@ -175,6 +197,9 @@ FAMILIES = {
         crisp, dict(n=200, k=4, density=0.03, planted=True)),
     "nearly hard, 120 x 4": (nearly_hard, dict(n=120)),
     "nearly hard, 250 x 4": (nearly_hard, dict(n=250)),
+    "torus, 20 x 20": (ising, dict(shape=(20, 20))),
+    "spin glass, 6 x 6 x 6": (ising, dict(shape=(6, 6, 6))),
+    "grid, 40 x 40 x 3": (potts_grid, {}),
     "Max-CSP, 25 x 5": (max_csp, {}),
     "Max-CSP, 60 x 5": (max_csp, dict(n=60, density=0.1)),
     "frequencies, 50 x 24": (frequencies, {}),

@@ -413,11 +413,36 @@ def by_family(home, seconds):
     _common.table(title, header, table)
 
 
+SHORT = 0.5, 1.0, 5.0
+
+
+def limits(home, seconds):
+    """11: score, bound and seconds where time is short."""
+    makers = {
+        f"{name}, {seed}": (family, (name, seed))
+        for name in ("torus, 20 x 20", "spin glass, 6 x 6 x 6", "grid, 40 x 40 x 3")
+        for seed in range(2)
+    }
+    makers["logistics_a"] = of_file, ("logistics_a.uai.gz", home)
+    rows = []
+    for name, (make, arguments) in makers.items():
+        row = [name]
+        for limit in (each for each in SHORT if each <= seconds):
+            score, _, took, bound, _ = measure(make, arguments, "auto", limit)[:5]
+            row += [shown(score), shown(bound), shown(took, 2)]
+        rows.append(row)
+    header = ["problem"]
+    for limit in SHORT:
+        header += [f"{limit:g} s", "bound", "took"]
+    _common.table("Short limits", header, rows)
+
+
 TABLES = {"readers": (readers, 60.0), "instances": (pairwise_instances, 60.0),
           "speed": (speed, 10.0), "domains": (domains, 8.0),
           "matching": (matchings, 20.0), "binary": (binary, 60.0),
           "families": (families, 20.0), "larger": (larger, 10.0),
-          "everything": (everything, 20.0), "by_family": (by_family, 20.0)}  # fmt: skip
+          "everything": (everything, 20.0), "by_family": (by_family, 20.0),
+          "limits": (limits, 5.0)}  # fmt: skip
 
 
 def main():
