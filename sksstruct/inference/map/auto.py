@@ -27,10 +27,11 @@ _ELIMINATE = 2e6
 _MANY_EDGES = 200_000
 # Number of states from which on a few iterations of GDMM precede TRW-S.
 _MANY_STATES = 128
-# Clauses that are looked at before anything else, at most, and between two looks at the
-# clock: a second, or a twentieth of it.
-_CLAUSE_WORK, _CLAUSE_STEP = 20_000_000, 1_000_000
-# Entries of tables that branch and bound looks at before tightening, which may not help.
+# Clauses that are looked at before anything else, and again after the first work of
+# branch and bound; and those between two looks at the clock.
+_CLAUSE_WORK, _CLAUSE_STEP = 4_000_000, 1_000_000
+# Entries of tables that branch and bound looks at before tightening, which may be of no
+# help.
 _FIRST_WORK = 5_000_000
 # The same for the search that avoids violations, for each kind of it.
 _FIRST_VIOLATIONS = 2e6
@@ -38,8 +39,8 @@ _FIRST_VIOLATIONS = 2e6
 _STEP = 2_000_000
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
-# Work of tightening, in entries of tables. It ends where so much work closes less than a
-# share of the gap.
+# Work of tightening, in entries of tables. It ends where so much work closes less than
+# a share of the gap.
 _TIGHTEN_WORK = 4e9
 _TIGHTEN_STEP, _TIGHTEN_LEAST = 1e8, 0.03
 # Entries that it looks at in the time of one entry of branch and bound.
@@ -122,19 +123,22 @@ class Auto(MAPSolver):
         if not many and self._eliminate(run):
             return
         searched = run.without_cliques()
-        constraints = self._satisfy(run, searched)
+        constraints = self._constraints(run, searched)
         if run.status is not None:
             return
         beliefs = self._bound(run, many)
         if run.status in _OPEN and self.effort > 0:
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
-            if constraints is not None:
+            if constraints is not None and run.score >= run.lowest:
                 n = searched.problem.n_variables
                 constraints.prefer(problem.best_states(beliefs)[:n])
                 self._find_allowed(run, searched, constraints)
             rounds = RoundSearch(searched, self._violations(searched))
-            exact = self._tightened(run, self._exact(run, rounds), rounds)
+            exact = self._exact(run, rounds)
+            if constraints is not None and run.status is None:
+                self._satisfy(run, searched, constraints)
+            exact = self._tightened(run, exact, rounds)
             if run.status is None:
                 run.note("local search" + (" in turns with it" if exact else ""))
                 rounds.search(self.effort, exact)
@@ -153,21 +157,26 @@ class Auto(MAPSolver):
         set_marginals(run)
         return True
 
-    def _satisfy(self, run, searched):
-        """Find a labeling that constraints allow; they, if they were enough for it."""
+    def _constraints(self, run, searched):
+        """Constraints as clauses, where the labeling so far violates some, or None."""
         if run.score >= run.lowest:
             return None
         constraints = Constraints(run.plain, searched.labeling)
         if not constraints.exist:
             return None
+        self._satisfy(run, searched, constraints)
+        return constraints
+
+    def _satisfy(self, run, searched, constraints):
+        """Find a labeling that constraints allow, or that there is none."""
+        if run.score >= run.lowest:
+            return
         self._find_allowed(run, searched, constraints)
-        if constraints.infeasible:
-            run.note("clauses that learn from conflicts: they contradict each other")
-            run.bound, run.status = run.score, Status.INFEASIBLE
-            return None
         found = "satisfied" if run.score >= run.lowest else "open"
+        if constraints.infeasible:
+            found = "they contradict each other"
+            run.bound, run.status = run.score, Status.INFEASIBLE
         run.note(f"clauses that learn from conflicts: {found}")
-        return constraints if run.score >= run.lowest else None
 
     def _find_allowed(self, run, searched, constraints):
         """Search with clauses, up to a limit of work."""
