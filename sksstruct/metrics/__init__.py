@@ -13,18 +13,25 @@ from sksstruct.metrics._boxes import (
     box_overlap_score,
     box_overlaps,
 )
+from sksstruct.metrics._chunk_matches import chunk_match_scores
 from sksstruct.metrics._chunk_scores import (
     chunk_classification_report,
     chunk_f1_score,
     chunk_precision_recall_fscore,
+    chunk_precision_score,
+    chunk_recall_score,
 )
 from sksstruct.metrics._chunks import convert_labels, iter_chunks
 from sksstruct.metrics._costs import make_cost_scorer, mean_cost
 from sksstruct.metrics._masks import mask_iou_score
 from sksstruct.metrics._parts import pck_score, pcp_score
 from sksstruct.metrics._sequence import (
+    flat_accuracy_score,
     flat_classification_report,
     flat_f1_score,
+    flat_fbeta_score,
+    flat_precision_score,
+    flat_recall_score,
     sequence_accuracy_score,
     token_accuracy_score,
 )
@@ -38,6 +45,14 @@ box_accuracy_scorer = make_scorer(box_accuracy_score)
 box_overlap_scorer = make_scorer(box_overlap_score)
 #: Scorer: :func:`chunk_f1_score`, the F1 of whole chunks, in any scheme of labels.
 chunk_f1_scorer = make_scorer(chunk_f1_score)
+#: Scorer: :func:`chunk_f1_score`, averaged over the types with equal weights.
+chunk_f1_macro_scorer = make_scorer(chunk_f1_score, average="macro")
+#: Scorer: :func:`chunk_f1_score`, averaged over the types by their numbers of chunks.
+chunk_f1_weighted_scorer = make_scorer(chunk_f1_score, average="weighted")
+#: Scorer: :func:`chunk_precision_score`, the precision of whole chunks.
+chunk_precision_scorer = make_scorer(chunk_precision_score)
+#: Scorer: :func:`chunk_recall_score`, the recall of whole chunks.
+chunk_recall_scorer = make_scorer(chunk_recall_score)
 #: Scorer: :func:`flat_f1_score`, averaged over the labels with equal weights.
 flat_f1_macro_scorer = make_scorer(flat_f1_score, average="macro")
 #: Scorer: :func:`mask_iou_score`, averaged over the classes.
@@ -57,13 +72,24 @@ __all__ = [
     "box_overlap_scorer",
     "box_overlaps",
     "chunk_classification_report",
+    "chunk_f1_macro_scorer",
     "chunk_f1_score",
     "chunk_f1_scorer",
+    "chunk_f1_weighted_scorer",
+    "chunk_match_scores",
     "chunk_precision_recall_fscore",
+    "chunk_precision_score",
+    "chunk_precision_scorer",
+    "chunk_recall_score",
+    "chunk_recall_scorer",
     "convert_labels",
+    "flat_accuracy_score",
     "flat_classification_report",
     "flat_f1_macro_scorer",
     "flat_f1_score",
+    "flat_fbeta_score",
+    "flat_precision_score",
+    "flat_recall_score",
     "iter_chunks",
     "make_cost_scorer",
     "mask_iou_score",

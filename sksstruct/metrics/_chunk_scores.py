@@ -2,36 +2,110 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sksstruct.metrics._chunks import TEXTS, Chunked
+from sksstruct.metrics._chunks import TEXTS as _OF_CHUNKS
+from sksstruct.metrics._chunks import Chunked
 from sksstruct.metrics._sequence import check_pairs
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.observed import check_any_known, observed
 from sksstruct.utils.typing import Scheme
 
+Average: TypeAlias = Literal["micro", "macro", "weighted"] | None
+AVERAGES = ("micro", "macro", "weighted", None)
+_COLUMNS = ("precision", "recall", "f1-score")
+TEXTS = _OF_CHUNKS | {
+    "average": """
+average : {"micro", "macro", "weighted"} or None, default="micro"
+    "micro": of the chunks of all types together, as the CoNLL evaluation does. "macro":
+    the mean over the types of chunks that y_true or y_pred has. "weighted": their mean
+    weighted by the numbers of true chunks. None: an array with the score of each of
+    these types, in alphabetical order.
+""",
+}
 
-def _counts(y_true, y_pred, scheme, strict):
-    """Types of chunks, and numbers of true, predicted and right ones of each type."""
+
+def chunk_pairs(y_true, y_pred, scheme, strict):
+    """Types of chunks, and true and predicted chunks.
+
+    Chunks are the columns of an array: numbers of types, first positions, and the
+    positions after the last, where positions of all sequences are in a row.
+    """
     flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
     labels, known = observed(flat_true, flat_pred)
     check_any_known(known, "y_true")
     flats = {"y_true": labels, "y_pred": flat_pred}
     chunked = Chunked(flats, lengths, scheme, strict, known)
-    (kinds, starts, ends), (kinds_pred, starts_pred, ends_pred) = chunked.chunks
+    return chunked.labels.names, *map(np.array, chunked.chunks)
+
+
+def _counts(y_true, y_pred, scheme, strict):
+    """Types of chunks, and numbers of true, predicted and right ones of each type."""
+    names, true, found = chunk_pairs(y_true, y_pred, scheme, strict)
     # type and end of the true chunk that begins at a position
-    found = np.full((2, len(flat_true)), -1)
-    found[:, starts] = kinds, ends
-    right = (found[:, starts_pred] == (kinds_pred, ends_pred)).all(axis=0)
-    names = chunked.labels.names
+    size = max([0, *true[2, -1:], *found[2, -1:]])
+    begun = np.full((2, size), -1)
+    begun[:, true[1]] = true[[0, 2]]
+    right = (begun[:, found[1]] == found[[0, 2]]).all(axis=0)
     counts = [
         np.bincount(each, minlength=len(names))
-        for each in (kinds, kinds_pred, kinds_pred[right])
+        for each in (true[0], found[0], found[0, right])
     ]
     return names, np.array(counts)
+
+
+def _averaged(y_true, y_pred, scheme, strict, average, columns):
+    """Some of precision, recall and F1, averaged over the types of chunks.
+
+    `columns` numbers them. Warnings name those of them that have a denominator of zero.
+    """
+    if average not in AVERAGES:
+        *first, last = map(repr, AVERAGES)
+        raise ValueError(
+            f"average must be {', '.join(first)} or {last}, got {average!r:.80}"
+        )
+    names, counts = _counts(y_true, y_pred, scheme, strict)
+    totals = counts.sum(axis=1)
+    if average == "micro" or not totals[:2].all():
+        _warn_of_none(totals.tolist())
+    occurs = counts[:2].any(axis=0)
+    counts = counts[:, occurs] if average != "micro" else totals[:, None]
+    if average != "micro" and totals[:2].all():
+        _warn_of_types(np.array(names)[occurs], counts, columns)
+    rows = [_row(*column) for column in counts.T.tolist()]
+    scores = np.array([[row[name] for name in _COLUMNS] for row in rows])
+    scores = scores.reshape(len(rows), len(_COLUMNS))[:, columns].T
+    if average is None:
+        return tuple(scores)
+    weight = counts[0] if average == "weighted" else np.ones(len(rows))
+    total = weight.sum()
+    return tuple((scores @ weight / total if total else np.zeros(len(scores))).tolist())
+
+
+def _warn_of_none(totals):
+    true, found, _ = totals
+    if not true or not found:
+        warnings.warn(
+            f"there are no chunks in {'y_true' if not true else 'y_pred'}: precision, "
+            "recall or F1 is set to 0",
+            UndefinedMetricWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_types(names, counts, columns):
+    for column, count, which in ((0, counts[1], "y_pred"), (1, counts[0], "y_true")):
+        if column in columns and not count.all():
+            listed = ", ".join(map(repr, names[count == 0].tolist()))
+            warnings.warn(
+                f"{which} has no chunks of the types {listed:.200}: their "
+                f"{_COLUMNS[column]} is set to 0",
+                UndefinedMetricWarning,
+                stacklevel=4,
+            )
 
 
 @fill_doc(TEXTS)
@@ -41,17 +115,19 @@ def chunk_precision_recall_fscore(
     *,
     scheme: Scheme = "auto",
     strict: bool = False,
-) -> tuple[float, float, float]:
+    average: Average = "micro",
+) -> tuple[float, float, float] | Any:
     """Precision, recall and F1 of chunks, whose type and both ends must be right.
 
     Parameters
     ----------
     %(chunk_labels)s
     %(reading)s
+    %(average)s
 
     Returns
     -------
-    precision, recall, f1 : float
+    precision, recall, f1 : float or ndarray of shape (n_types,)
         Scores between 0 and 1; 0, with a warning, if the denominator is zero.
 
     Examples
@@ -61,18 +137,77 @@ def chunk_precision_recall_fscore(
     >>> y_pred = [["B-PER", "O", "O", "B-LOC"]]
     >>> chunk_precision_recall_fscore(y_true, y_pred)
     (0.5, 0.5, 0.5)
+    >>> precision, recall, f1 = chunk_precision_recall_fscore(
+    ...     y_true, y_pred, average=None
+    ... )
+    >>> dict(zip(["LOC", "PER"], f1.tolist()))
+    {'LOC': 1.0, 'PER': 0.0}
     """
-    _, counts = _counts(y_true, y_pred, scheme, strict)
-    true, found, right = counts.sum(axis=1).tolist()
-    if not true or not found:
-        warnings.warn(
-            f"there are no chunks in {'y_true' if not true else 'y_pred'}: precision, "
-            "recall or F1 is set to 0",
-            UndefinedMetricWarning,
-            stacklevel=2,
-        )
-    row = _row(true, found, right)
-    return row["precision"], row["recall"], row["f1-score"]
+    return _averaged(y_true, y_pred, scheme, strict, average, [0, 1, 2])
+
+
+@fill_doc(TEXTS)
+def chunk_precision_score(
+    y_true: Sequence[Sequence[str]] | np.ndarray,
+    y_pred: Sequence[Sequence[str]] | np.ndarray,
+    *,
+    scheme: Scheme = "auto",
+    strict: bool = False,
+    average: Average = "micro",
+) -> float | Any:
+    """Fraction of predicted chunks that are right; see `chunk_precision_recall_fscore`.
+
+    Parameters
+    ----------
+    %(chunk_labels)s
+    %(reading)s
+    %(average)s
+
+    Returns
+    -------
+    precision : float or ndarray of shape (n_types,)
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import chunk_precision_score
+    >>> chunk_precision_score([["B-NP", "I-NP", "O"]], [["B-NP", "I-NP", "B-NP"]])
+    0.5
+    """
+    (precision,) = _averaged(y_true, y_pred, scheme, strict, average, [0])
+    return precision
+
+
+@fill_doc(TEXTS)
+def chunk_recall_score(
+    y_true: Sequence[Sequence[str]] | np.ndarray,
+    y_pred: Sequence[Sequence[str]] | np.ndarray,
+    *,
+    scheme: Scheme = "auto",
+    strict: bool = False,
+    average: Average = "micro",
+) -> float | Any:
+    """Fraction of true chunks that were predicted; see `chunk_precision_recall_fscore`.
+
+    Parameters
+    ----------
+    %(chunk_labels)s
+    %(reading)s
+    %(average)s
+
+    Returns
+    -------
+    recall : float or ndarray of shape (n_types,)
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import chunk_recall_score
+    >>> chunk_recall_score([["B-NP", "I-NP", "B-NP"]], [["B-NP", "I-NP", "O"]])
+    0.5
+    """
+    (recall,) = _averaged(y_true, y_pred, scheme, strict, average, [1])
+    return recall
 
 
 @fill_doc(TEXTS)
@@ -82,20 +217,23 @@ def chunk_f1_score(
     *,
     scheme: Scheme = "auto",
     strict: bool = False,
-) -> float:
+    average: Average = "micro",
+) -> float | Any:
     """F1 of chunks; see `chunk_precision_recall_fscore`.
 
-    `sksstruct.metrics.chunk_f1_scorer` is the scorer with the defaults. Others are made
-    by scikit-learn, for instance ``make_scorer(chunk_f1_score, strict=True)``.
+    `sksstruct.metrics.chunk_f1_scorer` is the scorer with the defaults, and
+    `sksstruct.metrics.chunk_f1_macro_scorer` the one with ``average="macro"``. Others
+    are made by scikit-learn, for instance ``make_scorer(chunk_f1_score, strict=True)``.
 
     Parameters
     ----------
     %(chunk_labels)s
     %(reading)s
+    %(average)s
 
     Returns
     -------
-    f1 : float
+    f1 : float or ndarray of shape (n_types,)
         Between 0 and 1.
 
     Examples
@@ -106,9 +244,8 @@ def chunk_f1_score(
     >>> chunk_f1_score([["B-NP", "E-NP", "S-NP"]], [["B-NP", "E-NP", "O"]])
     0.6666666666666666
     """
-    return chunk_precision_recall_fscore(y_true, y_pred, scheme=scheme, strict=strict)[
-        2
-    ]
+    (f1,) = _averaged(y_true, y_pred, scheme, strict, average, [2])
+    return f1
 
 
 @fill_doc(TEXTS)

@@ -1,11 +1,19 @@
 """Scores of label sequences, flat and per sequence."""
 
 from collections.abc import Sized
+from textwrap import indent
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import classification_report, f1_score
+from sklearn.metrics import (
+    accuracy_score,
+    classification_report,
+    f1_score,
+    fbeta_score,
+    precision_score,
+    recall_score,
+)
 
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.labels import count_known
@@ -22,6 +30,22 @@ from sksstruct.utils.validation import (
     check_position_weight,
     check_sequence_weight,
 )
+
+# What the docstrings of scores say of their parameters.
+TEXTS = PARTLY | {
+    "flat": f"""
+y_true : list of array-like of shape (n_positions,)
+    True labels.
+{indent(PARTLY["partly"].strip(), "    ")}
+y_pred : list of array-like of shape (n_positions,)
+    Predicted labels.
+""",
+    "averages": """
+**kwargs
+    Passed to scikit-learn, for instance ``average="macro"`` or ``labels=[...]``.
+    `sample_weight` has a weight for each position, or for each sequence.
+""",
+}
 
 
 def check_sequences(y, name, partly=False):
@@ -55,7 +79,7 @@ def check_pairs(y_true, y_pred):
     return flat_true, flat_pred, lengths
 
 
-@fill_doc(PARTLY)
+@fill_doc(TEXTS)
 def token_accuracy_score(
     y_true: Labelings, y_pred: Labelings, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -63,11 +87,7 @@ def token_accuracy_score(
 
     Parameters
     ----------
-    y_true : list of array-like of shape (n_positions,)
-        True labels.
-        %(partly)s
-    y_pred : list of array-like of shape (n_positions,)
-        Predicted labels.
+    %(flat)s
     sample_weight : array-like of shape (n_sequences,), default=None
         Weight of each sequence's positions.
 
@@ -86,7 +106,7 @@ def token_accuracy_score(
     return share_of_right(*pairs, sample_weight, "y_true")
 
 
-@fill_doc(PARTLY)
+@fill_doc(TEXTS)
 def sequence_accuracy_score(
     y_true: Labelings, y_pred: Labelings, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -96,11 +116,7 @@ def sequence_accuracy_score(
 
     Parameters
     ----------
-    y_true : list of array-like of shape (n_positions,)
-        True labels.
-        %(partly)s
-    y_pred : list of array-like of shape (n_positions,)
-        Predicted labels.
+    %(flat)s
     sample_weight : array-like of shape (n_sequences,), default=None
         Weight of each sequence.
 
@@ -108,6 +124,12 @@ def sequence_accuracy_score(
     -------
     score : float
         Between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If there is no sequence, or no label at all, as scikit-learn's scores do: the
+        fraction is not defined then.
 
     Examples
     --------
@@ -143,20 +165,123 @@ def _flat(y_true, y_pred, kwargs):
     return labels, found, kwargs
 
 
-@fill_doc(PARTLY)
+@fill_doc(TEXTS)
+def flat_accuracy_score(
+    y_true: Labelings, y_pred: Labelings, **kwargs: Any
+) -> float | Any:
+    """Fraction of positions labeled correctly, by `sklearn.metrics.accuracy_score`.
+
+    Parameters
+    ----------
+    %(flat)s
+    **kwargs
+        Passed to scikit-learn, for instance ``normalize=False``. `sample_weight` has a
+        weight for each position, or for each sequence.
+
+    Returns
+    -------
+    score : float
+        Between 0 and 1, as of `token_accuracy_score`; or a number of positions.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import flat_accuracy_score
+    >>> flat_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]], normalize=False)
+    2.0
+    """
+    flat_true, flat_pred, kwargs = _flat(y_true, y_pred, kwargs)
+    return accuracy_score(flat_true, flat_pred, **kwargs)
+
+
+@fill_doc(TEXTS)
+def flat_precision_score(
+    y_true: Labelings, y_pred: Labelings, **kwargs: Any
+) -> float | Any:
+    """Precision of the labels of all positions, by `sklearn.metrics.precision_score`.
+
+    Parameters
+    ----------
+    %(flat)s
+    %(averages)s
+
+    Returns
+    -------
+    score : float or ndarray
+        Precision of each label, or their average.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import flat_precision_score
+    >>> flat_precision_score([["a", "b"], ["a"]], [["a", "b"], ["b"]], average="macro")
+    0.75
+    """
+    flat_true, flat_pred, kwargs = _flat(y_true, y_pred, kwargs)
+    return precision_score(flat_true, flat_pred, **kwargs)
+
+
+@fill_doc(TEXTS)
+def flat_recall_score(
+    y_true: Labelings, y_pred: Labelings, **kwargs: Any
+) -> float | Any:
+    """Recall of the labels of all positions, by `sklearn.metrics.recall_score`.
+
+    Parameters
+    ----------
+    %(flat)s
+    %(averages)s
+
+    Returns
+    -------
+    score : float or ndarray
+        Recall of each label, or their average.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import flat_recall_score
+    >>> flat_recall_score([["a", "b"], ["a"]], [["a", "b"], ["b"]], average="macro")
+    0.75
+    """
+    flat_true, flat_pred, kwargs = _flat(y_true, y_pred, kwargs)
+    return recall_score(flat_true, flat_pred, **kwargs)
+
+
+@fill_doc(TEXTS)
+def flat_fbeta_score(
+    y_true: Labelings, y_pred: Labelings, beta: float, **kwargs: Any
+) -> float | Any:
+    """F-beta of the labels of all positions, by `sklearn.metrics.fbeta_score`.
+
+    Parameters
+    ----------
+    %(flat)s
+    beta : float
+        Weight of recall beside precision: above 1, recall matters more.
+    %(averages)s
+
+    Returns
+    -------
+    score : float or ndarray
+        F-beta of each label, or their average.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import flat_fbeta_score
+    >>> y_true, y_pred = [["a", "b"], ["a"]], [["a", "b"], ["b"]]
+    >>> round(flat_fbeta_score(y_true, y_pred, beta=2, average="macro"), 4)
+    0.6944
+    """
+    flat_true, flat_pred, kwargs = _flat(y_true, y_pred, kwargs)
+    return fbeta_score(flat_true, flat_pred, beta=beta, **kwargs)
+
+
+@fill_doc(TEXTS)
 def flat_f1_score(y_true: Labelings, y_pred: Labelings, **kwargs: Any) -> float | Any:
     """F1 of the labels of all positions, by `sklearn.metrics.f1_score`.
 
     Parameters
     ----------
-    y_true : list of array-like of shape (n_positions,)
-        True labels.
-        %(partly)s
-    y_pred : list of array-like of shape (n_positions,)
-        Predicted labels.
-    **kwargs
-        Passed to scikit-learn, for instance ``average="macro"`` or ``labels=[...]``.
-        `sample_weight` has a weight for each position, or for each sequence.
+    %(flat)s
+    %(averages)s
 
     Returns
     -------
@@ -173,7 +298,7 @@ def flat_f1_score(y_true: Labelings, y_pred: Labelings, **kwargs: Any) -> float 
     return f1_score(flat_true, flat_pred, **kwargs)
 
 
-@fill_doc(PARTLY)
+@fill_doc(TEXTS)
 def flat_classification_report(
     y_true: Labelings, y_pred: Labelings, **kwargs: Any
 ) -> str | Any:
@@ -181,11 +306,7 @@ def flat_classification_report(
 
     Parameters
     ----------
-    y_true : list of array-like of shape (n_positions,)
-        True labels.
-        %(partly)s
-    y_pred : list of array-like of shape (n_positions,)
-        Predicted labels.
+    %(flat)s
     **kwargs
         Passed to scikit-learn. `sample_weight` has a weight for each position, or for
         each sequence.

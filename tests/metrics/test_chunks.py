@@ -1,6 +1,7 @@
 """Chunks in all schemes of labels, against seqeval."""
 
 import gzip
+import warnings
 from itertools import groupby, product
 
 import numpy as np
@@ -81,6 +82,18 @@ def test_part_of_a_chunk_is_not_the_chunk():
     assert report["all"]["support"] == report["LOC"]["support"] + 1 == 2
 
 
+def all_scores(true, pred, scheme="auto", strict=False, average="micro"):
+    """Precision, recall and F1, by the function of all and by those of each."""
+    given = {"scheme": scheme, "strict": strict, "average": average}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        found = metrics.chunk_precision_recall_fscore(true, pred, **given)
+        each = [metrics.chunk_precision_score, metrics.chunk_recall_score]
+        each = [score(true, pred, **given) for score in (*each, metrics.chunk_f1_score)]
+    np.testing.assert_allclose(found, each, rtol=1e-15)
+    return found
+
+
 @pytest.mark.parametrize("scheme", LETTERS)
 @pytest.mark.parametrize("strict", [False, True])
 def test_agrees_with_seqeval(scheme, strict):
@@ -89,8 +102,9 @@ def test_agrees_with_seqeval(scheme, strict):
     from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
     from seqeval.metrics.v1 import precision_recall_fscore_support as strictly
 
+    options = {"zero_division": 0}
+
     def scores(*pair):
-        options = {"average": None, "zero_division": 0}
         if strict:
             name = {"BIO": "IOB2"}.get(scheme, scheme)
             return strictly(*pair, scheme=getattr(schemes, name), **options)
@@ -104,6 +118,7 @@ def test_agrees_with_seqeval(scheme, strict):
 
     right = set()
     for true, pred in random_pairs(LETTERS[scheme], 60):
+        options["average"] = None
         expected = np.array(scores(true, pred)).T.reshape(-1, 4)
         given = {"scheme": scheme, "strict": strict, "output_dict": True}
         report = metrics.chunk_classification_report(true, pred, **given)
@@ -112,6 +127,12 @@ def test_agrees_with_seqeval(scheme, strict):
         np.testing.assert_allclose(found.reshape(-1, 4), expected, rtol=1e-12)
         assert total["support"] == expected[:, 3].sum()
         right.add(total["f1-score"])
+        # of no types at all, seqeval computes a mean that is nan
+        for average in ("micro", "macro", "weighted", None) if report else ():
+            options["average"] = average
+            expected = scores(true, pred)[:3]
+            found = all_scores(true, pred, scheme, strict, average)
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert len(right) > 10
 
 
@@ -123,6 +144,38 @@ def test_scores_of_all_kinds():
         assert metrics.chunk_f1_score([["B-A"]], [["O"]]) == 0.0
     with pytest.warns(UndefinedMetricWarning, match="y_true"):
         assert metrics.chunk_f1_score([["O"]], [["O"]], strict=True) == 0.0
+
+
+def test_averages_over_types():
+    """Of three types: one is found, one is missed, and one is only predicted."""
+    true = [["B-A", "I-A", "B-A", "O", "B-B", "O"]]
+    pred = [["B-A", "I-A", "B-A", "O", "O", "B-C"]]
+    assert all_scores(true, pred) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
+    assert all_scores(true, pred, average="macro") == (1 / 3, 1 / 3, 1 / 3)
+    found = all_scores(true, pred, average="weighted")
+    assert found == pytest.approx((2 / 3, 2 / 3, 2 / 3))
+    for scores in all_scores(true, pred, average=None):
+        assert scores.tolist() == [1.0, 0.0, 0.0]
+    # without chunks there are no types
+    none = [["O"]]
+    assert all_scores(none, none, average="macro") == (0.0, 0.0, 0.0)
+    assert all_scores(none, none, average="weighted") == (0.0, 0.0, 0.0)
+    assert [len(scores) for scores in all_scores(none, none, average=None)] == [0] * 3
+
+
+def test_warnings_of_types():
+    """Each score warns of its own denominators; F1 is defined for these types."""
+    true, pred = [["B-A", "B-B", "O"]], [["B-A", "O", "B-C"]]
+    with pytest.warns(UndefinedMetricWarning, match="y_pred has no chunks.* 'B': .*pr"):
+        metrics.chunk_precision_score(true, pred, average="macro")
+    with pytest.warns(UndefinedMetricWarning, match="y_true has no chunks.* 'C': .*re"):
+        metrics.chunk_recall_score(true, pred, average=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert metrics.chunk_f1_score(true, pred, average="macro") == 1 / 3
+        assert metrics.chunk_precision_score(true, pred) == 0.5
+    with pytest.raises(ValueError, match=r"average must be 'micro'.* None, got 'mean'"):
+        metrics.chunk_f1_score(true, pred, average="mean")
 
 
 def test_report_as_a_table():
@@ -289,6 +342,17 @@ def test_scorers_of_taggers():
     for scorer in (metrics.chunk_f1_scorer, strict):
         scores = cross_val_score(tagger, 4 * X, 4 * y, cv=2, scoring=scorer)
         assert scores.tolist() == [1.0, 1.0]
+    found, true = tagger.fit(X, y).predict(X), [y[0], ["S-PER", "O", "S-LOC"]]
+    for name, average in (
+        ("macro_", "macro"),
+        ("weighted_", "weighted"),
+        ("", "micro"),
+    ):
+        scorer = getattr(metrics, f"chunk_f1_{name}scorer")
+        score = metrics.chunk_f1_score(true, found, average=average)
+        assert 0 < scorer(tagger, X, true) == score < 1
+    assert metrics.chunk_precision_scorer(tagger, X, true) == 2 / 3
+    assert metrics.chunk_recall_scorer(tagger, X, true) == 2 / 4
     bio = make_scorer(metrics.chunk_f1_score, scheme="BIO")
     with pytest.raises(ValueError, match="not of the scheme BIO"):
         bio(tagger.fit(X, y), X, y)

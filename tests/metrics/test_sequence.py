@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from sksstruct import metrics
 
@@ -25,6 +26,36 @@ def test_flat_scores():
     assert report["O"]["recall"] == 1.0
 
 
+def test_flat_scores_are_those_of_scikit_learn():
+    """Of all positions, weighted by position or by sequence; None is left out."""
+    rng = np.random.default_rng(0)
+    lengths = [3, 0, 5, 4]
+    true, pred = (
+        [rng.choice(["a", "b", "c"], n).tolist() for n in lengths] for _ in "tp"
+    )
+    weight = rng.random(len(lengths))
+    flat = np.concatenate(true), np.concatenate(pred)
+    for name, given in (
+        ("accuracy", {}),
+        ("precision", {"average": "macro"}),
+        ("recall", {"average": "weighted"}),
+        ("fbeta", {"average": None, "beta": 0.5}),
+        ("f1", {"average": "micro", "labels": ["a", "c"]}),
+    ):
+        score = getattr(metrics, f"flat_{name}_score")
+        peer = getattr(sklearn.metrics, f"{name}_score")
+        np.testing.assert_array_equal(score(true, pred, **given), peer(*flat, **given))
+        found = score(true, pred, sample_weight=weight, **given)
+        each = np.repeat(weight, lengths)
+        np.testing.assert_allclose(found, peer(*flat, sample_weight=each, **given))
+        known = [[None, *true[0][1:]], *true[1:]]
+        np.testing.assert_array_equal(
+            score(known, pred, **given), peer(*(part[1:] for part in flat), **given)
+        )
+        with pytest.raises(ValueError, match="y_pred has 3 sequences"):
+            score(true, pred[1:], **given)
+
+
 def test_flat_lists_are_refused():
     with pytest.raises(TypeError, match="y_true must be a list of label sequences"):
         metrics.token_accuracy_score([1, 2], [1, 2])
@@ -46,6 +77,7 @@ def test_arrays_and_lists_mix():
     ],
 )
 def test_errors(y_true, y_pred, message):
-    for name in ("token_accuracy_score", "sequence_accuracy_score", "chunk_f1_score"):
+    names = ("token_accuracy_score", "sequence_accuracy_score", "flat_accuracy_score")
+    for name in (*names, "chunk_f1_score", "chunk_match_scores"):
         with pytest.raises(ValueError, match=message):
             getattr(metrics, name)(y_true, y_pred)
