@@ -70,7 +70,7 @@ def _work(pipe, make, arguments, solver, parameters, seconds, cpu):
         return
     solver = resolve_map_solver(solver).set_params(**parameters)
     started = time.perf_counter()
-    result = solver.solve(graph, time_limit=seconds, random_state=0)
+    result = solver.solve(graph, max_seconds=seconds, random_state=0)
     total = time.perf_counter() - started
     trace = result.trace
     top = trace["score"].max()

@@ -218,7 +218,7 @@ def cuts():
 
 
 def best_labeling(graph):
-    ours = LPMAPPredictor(time_limit=LIMIT, random_state=0).fit()
+    ours = LPMAPPredictor(max_seconds=LIMIT, random_state=0).fit()
     seconds, _ = timed(ours.predict, [graph], repeat=1)
     proof = "" if ours.status_[0] == "optimal" else ", no proof"
     yield seconds, f"{ours.scores_[0]:.1f}{proof}"

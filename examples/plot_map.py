@@ -48,9 +48,9 @@ print(graph)
 # Run the default solver with a time limit of five seconds, and two message passing
 # solvers with shorter limits.
 runs = {
-    "auto": LPMAPPredictor(time_limit=5.0, random_state=0),
-    "TRW-S": LPMAPPredictor(TRWS(), time_limit=2.0, random_state=0),
-    "MPLP": LPMAPPredictor(MPLP(), time_limit=2.0, random_state=0),
+    "auto": LPMAPPredictor(max_seconds=5.0, random_state=0),
+    "TRW-S": LPMAPPredictor(TRWS(), max_seconds=2.0, random_state=0),
+    "MPLP": LPMAPPredictor(MPLP(), max_seconds=2.0, random_state=0),
 }
 labelings = {}
 for name, predictor in runs.items():

@@ -109,7 +109,7 @@ def label_graphs() -> None:
     assert_type(graphs, list[FactorGraph])
     assert_type(graphs[0].edges, np.ndarray)
     assert_type(graphs[0].tables[0].dense(), np.ndarray)
-    predictor = LPMAPPredictor(solver=TRWS(patience=10), time_limit=1.0).fit()
+    predictor = LPMAPPredictor(solver=TRWS(patience=10), max_seconds=1.0).fit()
     assert_type(predictor.predict(graphs), list[np.ndarray])
     predictor.predict(graphs[0])  # type: ignore[arg-type]
     result = MAP_SOLVERS["trws"](max_iter=10).solve(graphs[0])

@@ -143,7 +143,7 @@ def solved(name, full):
             solvers["GDMM"] = MAPBinaryGDMM(100000, 1e-7, patience=1000)
         for label, solver in solvers.items():
             cpu, wall = time.process_time(), time.perf_counter()
-            result = solver.solve(g, time_limit=limit, random_state=0)
+            result = solver.solve(g, max_seconds=limit, random_state=0)
             # other processes take their share of the processor
             share = (time.process_time() - cpu) / (time.perf_counter() - wall)
             trace = result.trace

@@ -41,7 +41,7 @@ def add_parsers(commands):
         choices=list(MAP_SOLVERS),
         help="MAP solver (default: auto)",
     )
-    best.add_argument("--time-limit", type=float, help="seconds (default: no limit)")
+    best.add_argument("--max-seconds", type=float, help="seconds (default: no limit)")
     best.add_argument("--max-iter", type=int, help="maximum number of iterations")
     best.add_argument(
         "--tol", type=float, default=1e-6, help="tolerance (default: 1e-6)"
@@ -110,7 +110,7 @@ def run(options):
         try:
             result = solver.solve(
                 graph,
-                time_limit=options.time_limit,
+                max_seconds=options.max_seconds,
                 random_state=options.seed,
                 verbose=options.verbose,
             )

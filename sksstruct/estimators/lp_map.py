@@ -76,7 +76,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         relaxation. "bethe", "trw" or an object: probabilities computed by
         `sksstruct.inference.map.BeliefPropagation`. With a name, `max_iter` and `tol`
         apply to its messages.
-    time_limit : float, default=None
+    max_seconds : float, default=None
         Time limit in seconds for each graph. If "auto" finds no proof, it runs until
         the limit. None: a built-in rule ends its search.
     n_jobs : int, default=None
@@ -140,7 +140,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     tol: NonNegative = 1e-6
     max_iter: Count | None = None
     marginals: Literal["lp", "bethe", "trw"] | BeliefPropagation = "lp"
-    time_limit: Positive | None = None
+    max_seconds: Positive | None = None
     n_jobs: Threads | None = None
     random_state: Seed = None
     verbose: Verbosity = 0
@@ -206,7 +206,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
             try:
                 results[k] = solver.solve(
                     graphs[k],
-                    time_limit=self.time_limit,
+                    max_seconds=self.max_seconds,
                     random_state=int(seeds[k]),
                     verbose=self.verbose,
                     callback=callback,

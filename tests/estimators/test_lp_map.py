@@ -215,7 +215,9 @@ def test_callbacks_and_limits():
         predictor = LPMAPPredictor("trws", max_iter=2)
         predictor.predict(X)
     assert predictor.status_ == ["max_iter", "max_iter"]
-    fast = LPMAPPredictor(TRWS(tol=0.0, patience=10**6, max_iter=10**6), time_limit=0.2)
+    fast = LPMAPPredictor(
+        TRWS(tol=0.0, patience=10**6, max_iter=10**6), max_seconds=0.2
+    )
     fast.predict(X[:1])
     assert fast.status_ == ["time_limit"]
 
@@ -240,7 +242,7 @@ def test_scikit_learn_conventions():
     [
         (LPMAPPredictor("simplex"), [], "solver must be"),
         (LPMAPPredictor(tol=-1), [], "tol"),
-        (LPMAPPredictor(time_limit=0), [], "time_limit"),
+        (LPMAPPredictor(max_seconds=0), [], "max_seconds"),
         (LPMAPPredictor(), FactorGraph([[0]]), "a sequence of factor graphs"),
         (LPMAPPredictor(), [FactorGraph([[0]]), 3], r"X\[1\] must be a FactorGraph"),
     ],
@@ -290,6 +292,11 @@ def test_command_line_json(tmp_path, capsys):
     assert found["status"] == "infeasible"
     assert found["score"] is found["bound"] is found["labeling"] is None
     assert not (tmp_path / "a.wcsp.MPE").exists()
+    # a limit that is over at the first check
+    arguments = ["--solver", "trws", "--max-seconds", "1e-9", "--json"]
+    dump_uai(random_graph(np.random.default_rng(0), n=6, m=9), tmp_path / "b.uai")
+    main(["map", str(tmp_path / "b.uai"), *arguments])
+    assert json.loads(capsys.readouterr().out)["status"] == "time_limit"
     # what was found is shown even if it cannot be written
     path.write_text("s 1 2 0 9\n2\n")
     assert main(["map", str(path), "--output", str(tmp_path / "no" / "file")]) == 2
@@ -345,7 +352,7 @@ def test_toulbar2_returns_what_it_has():
     rng = np.random.default_rng(0)
     edges = [tuple(rng.choice(60, 2, replace=False)) for _ in range(400)]
     graph = FactorGraph(np.zeros((60, 5)), edges, list(rng.random((400, 5, 5))))
-    result = Toulbar2().solve(graph, time_limit=2.0, random_state=0)
+    result = Toulbar2().solve(graph, max_seconds=2.0, random_state=0)
     assert result.status == "time_limit"
     # far above the labeling that it starts from, and below the sum of all maxima
     assert result.score > graph.score(np.zeros(60, dtype=int)) + 20

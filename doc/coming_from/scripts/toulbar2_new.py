@@ -11,7 +11,7 @@ pairwise = rng.uniform(0, 10, (len(edges), k, k)).round(2)
 # scores are maximized, so costs change their sign
 problem = FactorGraph(-unary, edges, list(-pairwise))
 
-predictor = LPMAPPredictor(time_limit=60, random_state=0).fit()
+predictor = LPMAPPredictor(max_seconds=60, random_state=0).fit()
 labeling = predictor.predict([problem])[0]
 assert predictor.status_ == ["optimal"]
 print(labeling.tolist(), round(-float(predictor.scores_[0]), 2))

@@ -106,8 +106,8 @@ class HiGHS(MAPSolver):
             return None
         cost, rows, low, high = made
         options = {}
-        if run.time_limit is not None:
-            left = run.time_limit - run.seconds()
+        if run.max_seconds is not None:
+            left = run.max_seconds - run.seconds()
             # HiGHS would ignore a negative limit, and run on
             options["time_limit"] = max(0.0, _SHARE * left)
         integrality = None
@@ -134,7 +134,7 @@ class HiGHS(MAPSolver):
         if found.status == _SOLVED and self.relaxed:
             return "fractional"
         # its own limit ends a little earlier than that of the run
-        timed = found.status == _LIMIT and run.time_limit is not None
+        timed = found.status == _LIMIT and run.max_seconds is not None
         nodes = found.get("mip_node_count") or 0
         return "time_limit" if timed and nodes < self.max_iter else "max_iter"
 

@@ -107,7 +107,7 @@ def _ask(run, costs, folder):
         script, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    limit, stopped = run.time_limit, False
+    limit, stopped = run.max_seconds, False
     try:
         while process.poll() is None:
             if limit is not None and not stopped:

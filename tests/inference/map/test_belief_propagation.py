@@ -261,7 +261,7 @@ def test_limits_and_callbacks():
     if hasattr(signal, "setitimer"):
         _check_interrupts(graph)
     for kind in KINDS:
-        late = BeliefPropagation(kind).solve(graph, time_limit=1e-9, random_state=0)
+        late = BeliefPropagation(kind).solve(graph, max_seconds=1e-9, random_state=0)
         assert late.status == "time_limit"
         assert late.n_iter == 1
         # before any sweep: the bound holds, and there is one
@@ -284,8 +284,8 @@ def test_limits_and_callbacks():
         BeliefPropagation(damping=1.0).solve(graph)
     with pytest.raises(ValueError, match="FactorGraph"):
         BeliefPropagation().solve([graph])
-    with pytest.raises(ValueError, match="time_limit"):
-        BeliefPropagation().solve(graph, time_limit=0)
+    with pytest.raises(ValueError, match="max_seconds"):
+        BeliefPropagation().solve(graph, max_seconds=0)
     many = FactorGraph(np.zeros((21, 2)), factors=[(range(21), Logic("xor", 21))])
     assert BeliefPropagation().solve(many).converged
     with pytest.raises(ValueError, match="factor 0, of 21"):

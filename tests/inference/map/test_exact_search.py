@@ -308,7 +308,7 @@ def test_limits_and_repeats():
     assert (np.diff(results[0].trace["bound"]) <= 0).all()
     stopped = BranchAndBound().solve(graph, callback=lambda *_: True)
     assert stopped.status == "stopped"
-    timed = BranchAndBound().solve(graph, time_limit=0.3)
+    timed = BranchAndBound().solve(graph, max_seconds=0.3)
     assert timed.status == "time_limit"
 
 

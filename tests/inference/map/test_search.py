@@ -256,7 +256,7 @@ def test_plan_names_the_limits():
     result = (
         resolve_map_solver("auto")
         .set_params(effort=0.01)
-        .solve(graph, random_state=0, time_limit=1.0)
+        .solve(graph, random_state=0, max_seconds=1.0)
     )
     assert any("violations first" in step for step in result.plan_)
     # without a limit the search ends by itself, and says so

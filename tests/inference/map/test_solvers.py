@@ -336,7 +336,7 @@ def test_limits_and_callbacks(capsys):
     assert result.n_iter == 3
     # too large to be proved in so short a time
     graph = random_graph(np.random.default_rng(0), n=300, m=1500, states=(3, 5))
-    result = Auto(effort=1e9).solve(graph, time_limit=0.3, random_state=0)
+    result = Auto(effort=1e9).solve(graph, max_seconds=0.3, random_state=0)
     assert result.status == "time_limit"
     assert result.trace["seconds"][-1] < 5.0
     assert TRWS(max_iter=2).solve(graph).status == "max_iter"
@@ -358,8 +358,8 @@ def test_refusals():
         Enumeration(max_iter=8).solve(three)
     with pytest.raises(ValueError, match="FactorGraph"):
         TRWS().solve([1, 2])
-    with pytest.raises(ValueError, match="time_limit"):
-        TRWS().solve(three, time_limit=0)
+    with pytest.raises(ValueError, match="max_seconds"):
+        TRWS().solve(three, max_seconds=0)
     with pytest.raises(ValueError, match="max_iter"):
         TRWS(max_iter=0).solve(three)
     with pytest.raises(ValueError, match="solver must be"):

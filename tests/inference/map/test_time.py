@@ -134,7 +134,7 @@ def test_the_clock_starts_with_the_call(monkeypatch):
     monkeypatch.setattr(solver_module, "Reduced", Slow)
     monkeypatch.setattr(solver_module.time, "perf_counter", lambda: real() + now[0])
     for solver in (TRWS(max_iter=10**6), Auto(effort=1e9)):
-        result = solver.solve(graph, time_limit=900.0, random_state=0)
+        result = solver.solve(graph, max_seconds=900.0, random_state=0)
         assert result.status == "time_limit"
         assert result.n_iter <= 1
         assert result.trace["seconds"][-1] >= 1000.0
@@ -164,7 +164,7 @@ def steps(monkeypatch, graph, limit):
         patch.setattr(auto, "_ELIMINATE", 0.0)
         noted(_rounds._Rounds, "anneal", "round")
         noted(search_module.ExactSearch, "_set_up", "exact")
-        Auto(20).solve(graph, time_limit=limit, random_state=0)
+        Auto(20).solve(graph, max_seconds=limit, random_state=0)
     return done
 
 
@@ -188,7 +188,7 @@ def test_local_search_has_half_of_the_first_moments(monkeypatch):
     run = SimpleNamespace(
         problem=SimpleNamespace(n_variables=40, max_states=2, n_edges=120),
         seconds=lambda: now[0],
-        time_limit=100.0,
+        max_seconds=100.0,
         status=None,
         score=1.0,
         bound=2.0,
@@ -236,7 +236,7 @@ def test_every_solver_returns_at_once(name):
     states = (2, 2) if name == "gdmm_binary" else (3, 5)
     graph = random_graph(rng, n=30, m=90, states=states)
     solver = resolve_map_solver(name)
-    result = solver.solve(graph, time_limit=1e-9, random_state=0)
+    result = solver.solve(graph, max_seconds=1e-9, random_state=0)
     assert result.status == "time_limit"
     assert result.score == pytest.approx(graph.score(result.labeling))
     best = Auto().solve(graph, random_state=0)
@@ -248,7 +248,7 @@ def test_highs_is_left_behind():
     rng = np.random.default_rng(0)
     edges = [tuple(rng.choice(40, 2, replace=False)) for _ in range(200)]
     graph = FactorGraph(np.zeros((40, 12)), edges, list(rng.random((200, 12, 12))))
-    result = HiGHS().solve(graph, time_limit=0.2, random_state=0)
+    result = HiGHS().solve(graph, max_seconds=0.2, random_state=0)
     assert result.status == "time_limit"
     assert result.bound >= result.score
 
@@ -260,7 +260,7 @@ def test_highs_is_left_behind():
 def test_highs_says_which_limit_it_reached(limit, nodes, status):
     """Its own limit of time ends before that of the run, which is not late then."""
     found = OptimizeResult(status=1, mip_node_count=nodes)
-    run = SimpleNamespace(late=lambda: False, time_limit=limit)
+    run = SimpleNamespace(late=lambda: False, max_seconds=limit)
     assert HiGHS(max_iter=5)._status(found, run) == status
 
 
@@ -268,7 +268,7 @@ def test_highs_says_which_limit_it_reached(limit, nodes, status):
 def test_highs_is_late_as_it_starts():
     """The limit passes between the look at the clock and the option of HiGHS."""
     graph = frustrated()
-    run = SimpleNamespace(late=lambda: False, time_limit=1.0, seconds=lambda: 1.1)
+    run = SimpleNamespace(late=lambda: False, max_seconds=1.0, seconds=lambda: 1.1)
     found = HiGHS(relaxed=True)._solve_program(graph, int(graph.first_state[-1]), run)
     assert "Time limit" in found.message
 
@@ -402,7 +402,7 @@ def test_limits_that_are_not_reached_change_nothing():
     graph = frustrated()
     for solver in (TRWS(max_iter=30), MPLP(max_iter=30)):
         free = solver.solve(graph, random_state=0)
-        limited = solver.solve(graph, random_state=0, time_limit=1e6)
+        limited = solver.solve(graph, random_state=0, max_seconds=1e6)
         assert free.score == limited.score
         assert free.bound == limited.bound
         np.testing.assert_array_equal(free.labeling, limited.labeling)

@@ -165,7 +165,7 @@ def test_loose_clusters_are_proved(monkeypatch):
         np.testing.assert_array_equal(result.labeling, results[0].labeling)
     # no room for goods: the search goes on without clusters
     monkeypatch.setattr(_cluster_tree, "_MOST_GOODS", 3)
-    result = BranchAndBound().solve(graph, random_state=0, time_limit=0.5)
+    result = BranchAndBound().solve(graph, random_state=0, max_seconds=0.5)
     assert result.bound >= best.score - 1e-9
     stopped = BranchAndBound().solve(
         graph, random_state=0, callback=lambda k, *_: k >= 1

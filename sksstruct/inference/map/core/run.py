@@ -22,7 +22,7 @@ class MAPRun(Progress):
         Relative difference of bound and score that counts as optimal.
     max_iter : int
         Maximum number of iterations.
-    time_limit : float or None
+    max_seconds : float or None
         Seconds.
     rng : RandomState
         Random choices.
@@ -41,14 +41,14 @@ class MAPRun(Progress):
     """
 
     def __init__(
-        self, problem, tol, max_iter, time_limit, rng, *, offset=0.0, verbose=0,
+        self, problem, tol, max_iter, max_seconds, rng, *, offset=0.0, verbose=0,
         callback=None, name="", started=None, lowest=-np.inf,
     ):  # fmt: skip
         super().__init__(name, COLUMNS, ("iteration",), verbose)
         if started is not None:
             self.started = started
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.time_limit, self.rng, self.offset = time_limit, rng, offset
+        self.max_seconds, self.rng, self.offset = max_seconds, rng, offset
         self.callback, self.lowest = callback, lowest
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
@@ -73,11 +73,11 @@ class MAPRun(Progress):
 
     def left(self):
         """Seconds that are left; inf without a limit."""
-        return np.inf if self.time_limit is None else self.time_limit - self.seconds()
+        return np.inf if self.max_seconds is None else self.max_seconds - self.seconds()
 
     def late(self):
         """Whether the time limit has passed."""
-        if self.time_limit is not None and self.seconds() >= self.time_limit:
+        if self.max_seconds is not None and self.seconds() >= self.max_seconds:
             self.status = self.status or Status.TIME_LIMIT
             return True
         return False

@@ -55,7 +55,7 @@ class MAPSolver(BaseEstimator):
         self,
         graph: FactorGraph,
         *,
-        time_limit: float | None = None,
+        max_seconds: float | None = None,
         random_state: int | RandomState | None = None,
         verbose: int = 0,
         callback: Callable[..., Any] | None = None,
@@ -66,7 +66,7 @@ class MAPSolver(BaseEstimator):
         ----------
         graph : FactorGraph
             The graph.
-        time_limit : float, default=None
+        max_seconds : float, default=None
             Time limit in seconds, counted from this call. None: no limit.
         random_state : int, RandomState instance or None, default=None
             Source of random choices. With an int, results are reproducible unless the
@@ -93,8 +93,10 @@ class MAPSolver(BaseEstimator):
         self.check()
         if not isinstance(graph, FactorGraph):
             raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
-        if time_limit is not None and not time_limit > 0:
-            raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        if max_seconds is not None and not max_seconds > 0:
+            raise ValueError(
+                f"max_seconds must be positive or None, got {max_seconds!r}"
+            )
         reduced = Reduced(graph, joins=self._joins)
         name = type(self).__name__
         if not reduced.feasible:
@@ -111,7 +113,7 @@ class MAPSolver(BaseEstimator):
             lowest = max(lowest, np.nextafter(graph.must_exceed, np.inf))
         run = MAPRun(
             MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
-            time_limit, check_random_state(random_state), offset=reduced.offset,
+            max_seconds, check_random_state(random_state), offset=reduced.offset,
             verbose=verbose, callback=callback, name=name, started=started,
             lowest=lowest - reduced.offset,
         )  # fmt: skip

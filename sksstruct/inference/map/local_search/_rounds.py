@@ -113,7 +113,7 @@ class RoundSearch:
             Whether the run is to stop.
         """
         run = self.run
-        if run.time_limit is None or run.status is not None or not self._is_loose():
+        if run.max_seconds is None or run.status is not None or not self._is_loose():
             return run.status is not None
         passed = run.seconds() - self._begin
         early = min(_EARLY * passed, _EARLY_SECONDS)
@@ -214,7 +214,7 @@ class _Turns:
         run, exact = self.run, self.exact
         # a labeling that is not allowed is no result; and what was given may be used
         closed = exact is not None and exact.closed
-        return run.score < run.lowest or (run.time_limit is not None and not closed)
+        return run.score < run.lowest or (run.max_seconds is not None and not closed)
 
     def take(self, work, improved):
         """Search for as long as so many visits take, times a share."""
@@ -253,7 +253,7 @@ class _Rounds:
     def in_time(self, work):
         """The work that fits into the time limit, so that annealing ends cold."""
         run = self.run
-        if run.time_limit is None or not self.rate:
+        if run.max_seconds is None or not self.rate:
             return work
         return max(int(min(work, 0.9 * self.rate * run.left())), _CALLS)
 
@@ -289,7 +289,7 @@ class _Rounds:
     def _visits(self, visits):
         """Visits of one call: fewer where a time limit would be missed by much."""
         run = self.run
-        if run.time_limit is None:
+        if run.max_seconds is None:
             return visits
         left = min(run.left(), _SECONDS)
         return max(1, int(min(visits, self.rate * left if self.rate else _TRIAL)))

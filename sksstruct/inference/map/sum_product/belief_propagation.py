@@ -99,7 +99,7 @@ class BeliefPropagation(BaseEstimator):
         self,
         graph: FactorGraph,
         *,
-        time_limit: float | None = None,
+        max_seconds: float | None = None,
         random_state: int | RandomState | None = None,
         verbose: int = 0,
         callback: Callable[..., Any] | None = None,
@@ -110,7 +110,7 @@ class BeliefPropagation(BaseEstimator):
         ----------
         graph : FactorGraph
             The graph.
-        time_limit : float, default=None
+        max_seconds : float, default=None
             Seconds after which to stop, from this call on; None: as long as it takes.
         random_state : int, RandomState instance or None, default=None
             Source of the random choices of spanning forests.
@@ -124,12 +124,14 @@ class BeliefPropagation(BaseEstimator):
         result : MarginalResult
             Marginals, log Z, status and trace.
         """
-        run = _Run(type(self).__name__, verbose, time_limit, callback)
+        run = _Run(type(self).__name__, verbose, max_seconds, callback)
         self.check()
         if not isinstance(graph, FactorGraph):
             raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
-        if time_limit is not None and not time_limit > 0:
-            raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        if max_seconds is not None and not max_seconds > 0:
+            raise ValueError(
+                f"max_seconds must be positive or None, got {max_seconds!r}"
+            )
         if self.factors:
             _check_conditions(graph)
         margin = _FORBIDDEN + float(np.log(graph.n_states).sum())
@@ -214,20 +216,20 @@ class _Damping:
 class _Run(Progress):
     """Clock, bound and trace of a run."""
 
-    def __init__(self, name, verbose, time_limit, callback):
+    def __init__(self, name, verbose, max_seconds, callback):
         super().__init__(name, COLUMNS, COLUMNS[:1], verbose)
-        self._time_limit, self._callback = time_limit, callback
+        self._max_seconds, self._callback = max_seconds, callback
         self.residual = self.bound = np.inf
         self.forests, self.offset = [], 0.0
 
     def limit(self, problem):
         """Let kernels look at the clock."""
-        if self._time_limit is not None:
-            problem.limit_time(self._time_limit - self.seconds())
+        if self._max_seconds is not None:
+            problem.limit_time(self._max_seconds - self.seconds())
 
     def late(self):
         """Whether the time limit has passed."""
-        return self._time_limit is not None and self.seconds() >= self._time_limit
+        return self._max_seconds is not None and self.seconds() >= self._max_seconds
 
     def lower(self, beliefs):
         """Note the mean of log Z of the forests, if it is the lowest bound so far."""
