@@ -49,7 +49,7 @@ class RankedLabels(TrainedMultilabel):
             Entries of `classes_`, the best first. There are fewer than k columns if
             there are fewer labels.
         scores : ndarray of shape (n_samples, k)
-            Their log-odds, as in `decision_function` before thresholds are subtracted.
+            Their log-odds, ``log(p / (1 - p))``.
         """
         k = check_k(k)
         scores = self._label_scores(self._unaries(X))

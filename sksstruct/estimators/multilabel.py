@@ -395,16 +395,19 @@ class MultilabelPairwise(
             Label indicator. It is sparse or 1-D if the training labels were. If they
             were sets, it is a 1-D array of tuples of labels.
         """
-        labels = self._chosen(X)
+        labels = self._chosen(self._unaries(X))
         if self._values is not None:
             return self._values[labels[:, 0]]
         if self._in_sets:
             return as_sets(labels, self.classes_)
         return sparse.csr_array(labels) if self._sparse_output else labels
 
-    def _chosen(self, X):
+    def _given_others(self, unaries):
+        """Log-odds of each label, given the other labels of the best set."""
+        return unaries + self._labels(unaries) @ self.interactions_
+
+    def _chosen(self, unaries):
         """Predicted labels as 0 and 1."""
-        unaries = self._unaries(X)
         if self._is_whole():
             labels = self._labels(unaries)
             if self._target is None:
@@ -418,7 +421,13 @@ class MultilabelPairwise(
         return self._target is None or self._target[0] == "subset"
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Score of each label.
+        """Scores by which labels are ranked, positive where they are predicted.
+
+        The score of a label with the probability p is ``-log(1 - p)`` if `predict`
+        takes it, and ``log(p)`` if not. The labels of each kind are in the order of
+        their probabilities, so that measures of rankings can use the scores: thresholds
+        matter for the sign alone. With target="subset", p is conditional on the other
+        predicted labels; otherwise it is that of `predict_topk`.
 
         Parameters
         ----------
@@ -427,17 +436,13 @@ class MultilabelPairwise(
         Returns
         -------
         scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
-            With target="subset", what each label adds, or would add, to the score of
-            the other predicted labels. With other targets, the log-odds of the label,
-            less its threshold if it has one. Except for "f1", it is not negative for
-            predicted labels, and not positive for other labels, unless a sample would
-            have had no label: see `target`.
+            Scores of the labels, or of the second value if the training y was 1-D.
         """
         unaries = self._unaries(X)
-        if not self._is_whole():
-            scores = self._label_scores(unaries) - Target(*self._target).thresholds
-            return scores if self._values is None else scores[:, 0]
-        scores = unaries + self._labels(unaries) @ self.interactions_
+        log_odds = self._given_others if self._is_whole() else self._label_scores
+        odds = log_odds(unaries)
+        signs = np.where(self._chosen(unaries) == 1, 1.0, -1.0)
+        scores = signs * np.logaddexp(0.0, signs * odds)
         return scores if self._values is None else scores[:, 0]
 
     @available_if(_is_likelihood)
@@ -459,13 +464,12 @@ class MultilabelPairwise(
         probabilities : ndarray of shape (n_samples, n_labels) or (n_samples, 2)
             Probability of each label, or of the two values if the training y was 1-D.
         """
+        unaries = self._unaries(X)
         if self._is_whole():
-            probabilities = expit(self.decision_function(X))
+            probabilities = expit(self._given_others(unaries))
         else:
-            scores = self._label_scores(self._unaries(X))
+            scores = self._label_scores(unaries)
             probabilities = Target(*self._target).probabilities(scores)
-            if self._values is not None:
-                probabilities = probabilities[:, 0]
         if self._values is None:
             return probabilities
         return np.column_stack([1.0 - probabilities, probabilities])
@@ -529,7 +533,7 @@ class MultilabelPairwise(
             return float(
                 accuracy_score(column_or_1d(y), predicted, sample_weight=sample_weight)
             )
-        predicted = self._chosen(X)
+        predicted = self._chosen(self._unaries(X))
         if not in_sets:
             check_columns(names, self.classes_)
             labels = indicator_of(y, predicted.shape[1])

@@ -112,8 +112,6 @@ def test_predictions_are_best(loss, solver, inference):
         classifier.set_params(inference=by)
         predicted = classifier.predict(X)
         np.testing.assert_array_equal(predicted, best)
-        decisions = classifier.decision_function(X)
-        np.testing.assert_array_equal(decisions > 0, predicted == 1)
         assert classifier.score(X, Y) == (predicted == Y).all(axis=1).mean()
 
 
@@ -141,9 +139,10 @@ def test_labels_that_the_relaxation_leaves_open():
         assert unary @ y + y @ table @ y == pytest.approx(values.max())
 
 
-def test_decision_function_is_a_difference_of_scores():
+def test_probabilities_are_those_given_the_other_labels():
     X, Y = data()
-    classifier = Subset(0.01, random_state=0).fit(X, Y)
+    classifier = Subset(0.01, loss="log", interaction_scaling=1.0, random_state=0)
+    classifier.fit(X, Y)
     x, j = X[0], 2
     y = classifier.predict(X[:1])[0]
     on, off = y.copy(), y.copy()
@@ -151,8 +150,45 @@ def test_decision_function_is_a_difference_of_scores():
     every = [tuple(row) for row in product((0, 1), repeat=Y.shape[1])]
     scores = dict(zip(every, best_labels(classifier, x)[1], strict=True))
     expected = scores[tuple(on)] - scores[tuple(off)]
-    found = classifier.decision_function(X[:1])[0, j]
-    assert found == pytest.approx(expected)
+    found = classifier.predict_proba(X[:1])[0, j]
+    assert found == pytest.approx(1 / (1 + np.exp(-expected)))
+    probabilities = classifier.predict_proba(X)
+    np.testing.assert_array_equal(probabilities > 0.5, classifier.predict(X) == 1)
+
+
+TARGETS = "auto", "subset", "hamming", "f1", "micro", "macro"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("scaling", [0.0, 1.0])
+def test_scores_rank_labels_and_have_the_signs_of_predictions(target, scaling):
+    """Predicted labels come first, and both kinds are in the order of their odds."""
+    X, Y = data(n=90)
+    Y[Y.sum(axis=1) == 0, 4] = 1
+    classifier = MultilabelPairwise(
+        0.3, target=target, interaction_scaling=scaling, random_state=0
+    ).fit(X, Y)
+    predicted, scores = classifier.predict(X) == 1, classifier.decision_function(X)
+    np.testing.assert_array_equal(predicted, scores > 0)
+    names, odds = classifier.predict_topk(X, 5)
+    odds = np.take_along_axis(odds, np.argsort(names, axis=1), axis=1)
+    if target == "subset":
+        unaries = X @ classifier.coef_.T + classifier.intercept_
+        best = [best_labels(classifier, x)[0] for x in X]
+        odds = unaries + best @ classifier.interactions_
+    probability = 1.0 / (1.0 + np.exp(-odds))
+    np.testing.assert_allclose(scores[predicted], -np.log1p(-probability[predicted]))
+    np.testing.assert_allclose(scores[~predicted], np.log(probability[~predicted]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_single_label_is_decided_by_the_sign(target):
+    X, Y = data()
+    names = np.array(["no", "yes"])[Y[:, 0]]
+    single = MultilabelPairwise(0.01, target=target, random_state=0).fit(X, names)
+    positive = single.decision_function(X) > 0
+    np.testing.assert_array_equal(single.predict(X) == "yes", positive)
+    assert positive.any() and not positive.all()
 
 
 @pytest.mark.parametrize("solver", ["gdmm", "bcfw"])
