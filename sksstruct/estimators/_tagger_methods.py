@@ -8,7 +8,7 @@ from sksstruct.estimators._explanation import Explanation
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils.typing import Items, Labelings
+from sksstruct.utils.typing import Items, Labelings, PathLike
 
 _INPUTS = {
     "items": """
@@ -111,6 +111,25 @@ class TaggerMethods:
         """
         return self._answer("predict_entities", X, **params)
 
+    @available_if(has_method("predict_segments"))
+    def predict_segments(
+        self, X: Items, **params: Any
+    ) -> list[list[tuple[int, int, Any, float]]]:
+        """Best segments of each sequence, with their probabilities; of `SegmentCRF`.
+
+        Parameters
+        ----------
+        %(items)s
+        **params : dict
+            Constraints, as for `SegmentCRF.predict_segments`.
+
+        Returns
+        -------
+        segments : list of list of tuple
+            Tuples (start, stop, label, probability) for each sequence.
+        """
+        return self._answer("predict_segments", X, **params)
+
     @available_if(has_method("log_proba"))
     def log_proba(self, X: Items, y: Labelings, **params: Any) -> np.ndarray:
         """Logarithm of the probability of a labeling of each sequence.
@@ -173,3 +192,52 @@ class TaggerMethods:
 
     def _explain(self, X, t, **params):
         return self._answer("_explain", X, t, **params)
+
+
+class TaggerInside(TaggerMethods):
+    """What an estimator that holds a fitted tagger passes on to it.
+
+    A `sksstruct.Tagger` has these of its own, as it is the tagger that is written.
+    """
+
+    @available_if(has_method("to_json"))
+    def to_json(self, path: PathLike) -> None:
+        """Write the fitted tagger as JSON, which is safe to load.
+
+        `Tagger.from_json` or `ChainCRF.from_json` reads it: the tagger itself, with the
+        temperature if it was calibrated.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; see `Tagger.to_json`.
+        """
+        self._answer("to_json", path)
+
+    @available_if(has_method("to_crfsuite"))
+    def to_crfsuite(
+        self, path: PathLike, *, first: str = "__BOS__", last: str = "__EOS__"
+    ) -> None:
+        """Write the fitted tagger in the binary format of CRFsuite.
+
+        If it was calibrated, the weights are divided by the temperature, so that
+        CRFsuite finds the same probabilities.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; see `Tagger.to_crfsuite`.
+        first, last : str, default="__BOS__" and "__EOS__"
+            Names of the attributes of the first and of the last position.
+        """
+        self._answer("to_crfsuite", path, first=first, last=last)
+
+    @property
+    def state_features_(self) -> dict[tuple[Any, Any], float]:
+        """dict: the nonzero weights of pairs (feature, label)."""
+        return self._answering().state_features_
+
+    @property
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
+        """dict: weight of each pair of labels (from, to)."""
+        return self._answering().transition_features_

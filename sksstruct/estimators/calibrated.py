@@ -1,6 +1,5 @@
 """Probabilities of taggers that were not trained for them, by a temperature."""
 
-import copy
 import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
@@ -17,22 +16,24 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from sksstruct.estimators._fitted import Calibrated
-from sksstruct.estimators._tagger_methods import TaggerMethods
+from sksstruct.estimators._tagger_methods import TaggerInside
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.tagger import Tagger
 from sksstruct.models.chain.constraints import forbidden_others
 from sksstruct.utils._param_validation import Threads, validate_params
-from sksstruct.utils.state import Versioned
+from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import Items, Labelings
 from sksstruct.utils.validation import check_sequence_weight
 
 # The temperatures that are searched; scores of the hinge are about one by its margin.
 _RANGE = 1e-4, 1e4
+# Attributes of a chain that change when it gets a temperature.
+_OF_CALIBRATION = "_temperature", "_fitted_names"
 
 
 @dataclass(eq=False, repr=False)
 class CalibratedTagger(
-    Calibrated, TaggerMethods, MetaEstimatorMixin, Versioned, BaseEstimator
+    Calibrated, TaggerInside, MetaEstimatorMixin, Versioned, BaseEstimator
 ):
     """Tagger with calibrated probabilities: scores are divided by a temperature.
 
@@ -146,13 +147,39 @@ class CalibratedTagger(
                 delayed(_fold)(estimator, X, y, weight, *fold) for fold in folds
             )
             tagger = _fit(estimator, X, y, weight)
-        self.temperature_ = _temperature(held_out)
-        self.estimator_ = tagger
-        chain = _last(tagger)
-        chain._temperature = self.temperature_
-        # a fit of the chain alone forgets it
-        chain._fitted_names += ("_temperature",)
+        temperature = _temperature(held_out)
+        self.temperature_ = temperature
+        self.estimator_ = _with_temperature(tagger, temperature)
         return self
+
+    def _state(self):
+        state = super()._state()
+        if not self._shares_weights():
+            return state
+        # the frozen tagger has all that the fitted one has, except the temperature
+        return {name: value for name, value in state.items() if name != "estimator_"}
+
+    def _restore(self, state):
+        super()._restore(state)
+        if "temperature_" in state and "estimator_" not in state:
+            (frozen,) = required(state, ["estimator"], type(self).__name__)
+            if not isinstance(frozen, FrozenEstimator):
+                raise ValueError("this is no state of a CalibratedTagger: no tagger")
+            tagger = _copied(frozen.estimator)
+            self.estimator_ = _with_temperature(tagger, self.temperature_)
+
+    def _shares_weights(self):
+        """Whether the fitted tagger is that of a frozen one, but for the temperature.
+
+        Methods such as `Tagger.prune` change one of them alone.
+        """
+        own = vars(self).get("estimator_")
+        if own is None or not isinstance(self.estimator, FrozenEstimator):
+            return False
+        own, frozen = map(_named_steps, (own, _copied(self.estimator.estimator)))
+        return own.keys() == frozen.keys() and all(
+            map(_is_twin, own.values(), frozen.values())
+        )
 
     @property
     def classes_(self) -> np.ndarray:
@@ -231,22 +258,56 @@ class CalibratedTagger(
         return self._answer("score", X, y, sample_weight=sample_weight)
 
 
+def _named_steps(tagger):
+    """Steps of a pipeline by name, or the tagger as the only one."""
+    steps = tagger.steps if isinstance(tagger, Pipeline) else [("chaincrf", tagger)]
+    return dict(steps)
+
+
 def _copied(fitted):
     """A `Tagger` or `ChainCRF` of its own, which shares weights and vocabulary."""
     fitted = getattr(fitted, "best_estimator_", fitted)
-    steps = fitted.steps if isinstance(fitted, Pipeline) else [("chaincrf", fitted)]
-    name, last = steps[-1]
+    steps = _named_steps(fitted)
+    last = list(steps.values())[-1]
     if not isinstance(last, ChainCRF):
         raise TypeError(
             "estimator must be a ChainCRF, or a pipeline whose last step is one, got "
             f"{fitted!r:.80}"
         )
     check_is_fitted(last, "coef_")
-    last = copy.copy(last)
     if len(steps) == 1:
-        return last
-    before = [(name, copy.copy(step)) for name, step in steps[:-1]]
-    return Tagger([*before, (name, last)])
+        return _twin(last)
+    return Tagger([(name, _twin(step)) for name, step in steps.items()])
+
+
+def _twin(step):
+    """A copy of a step that has the same attributes, not copies of them."""
+    if not hasattr(step, "__dict__"):  # "passthrough"
+        return step
+    twin = type(step).__new__(type(step))
+    vars(twin).update(vars(step))
+    return twin
+
+
+def _is_twin(step, other):
+    """Whether two steps have the same attributes, a temperature left aside."""
+    if not hasattr(step, "__dict__"):
+        return step is other
+    own, others = (
+        {name: x for name, x in vars(each).items() if name not in _OF_CALIBRATION}
+        for each in (step, other)
+    )
+    same = type(step) is type(other) and own.keys() == others.keys()
+    return same and all(own[name] is others[name] for name in own)
+
+
+def _with_temperature(tagger, temperature):
+    """The tagger, whose chain then divides scores by a temperature."""
+    chain = _last(tagger)
+    chain._temperature = temperature
+    # a fit of the chain alone forgets it
+    chain._fitted_names += ("_temperature",)
+    return tagger
 
 
 def _last(tagger):

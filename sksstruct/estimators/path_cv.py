@@ -24,6 +24,7 @@ from sksstruct.estimators._path_folds import (
     results_of,
     steps_of,
 )
+from sksstruct.estimators._tagger_methods import TaggerInside, has_method
 from sksstruct.estimators._train import (
     replace_attributes,
     report_result,
@@ -99,19 +100,12 @@ class _Tasks:
         )
 
 
-def _has(name):
-    def check(self):
-        fitted = getattr(self, "best_estimator_", None)
-        getattr(self._estimator() if fitted is None else fitted, name)
-
-    return check
-
-
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class SSVMPathCV(
     PathParameters,
     Selected,
+    TaggerInside,
     CallbackSupportMixin,
     MetaEstimatorMixin,
     Versioned,
@@ -234,6 +228,14 @@ class SSVMPathCV(
 
     def _estimator(self):
         return SSVMClassifier() if self.estimator is None else self.estimator
+
+    def _answering(self):
+        fitted = getattr(self, "best_estimator_", None)
+        return self._estimator() if fitted is None else fitted
+
+    def _answer(self, name, X, *args, **params):
+        check_is_fitted(self, "best_estimator_")
+        return getattr(self.best_estimator_, name)(X, *args, **params)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -459,22 +461,23 @@ class SSVMPathCV(
         """Classes of the best estimator."""
         return self.best_estimator_.classes_
 
-    def predict(self, X: Examples) -> np.ndarray | Any:
+    def predict(self, X: Examples, **params: Any) -> np.ndarray | Any:
         """Predict with the best estimator.
 
         Parameters
         ----------
         %(inputs)s
+        **params : dict
+            Constraints, if the estimator takes any, as `ChainCRF.predict` does.
 
         Returns
         -------
         y : ndarray or list
             Outputs.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X)
+        return self._answer("predict", X, **params)
 
-    @available_if(_has("decision_function"))
+    @available_if(has_method("decision_function"))
     def decision_function(self, X: Examples) -> np.ndarray:
         """Scores by the best estimator.
 
@@ -487,28 +490,30 @@ class SSVMPathCV(
         scores : ndarray
             Scores as the estimator returns them.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.decision_function(X)
+        return self._answer("decision_function", X)
 
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Examples) -> np.ndarray | Any:
+    @available_if(has_method("predict_proba"))
+    def predict_proba(  # type: ignore[override]
+        self, X: Examples, **params: Any
+    ) -> np.ndarray | Any:
         """Probabilities by the best estimator.
 
         Parameters
         ----------
         %(inputs)s
+        **params : dict
+            Constraints, if the estimator takes any.
 
         Returns
         -------
         probabilities : ndarray or list
             Probabilities as the estimator returns them.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_proba(X)
+        return self._answer("predict_proba", X, **params)
 
-    @available_if(_has("predict_topk"))
-    def predict_topk(
-        self, X: Examples, k: int
+    @available_if(has_method("predict_topk"))
+    def predict_topk(  # type: ignore[override]
+        self, X: Examples, k: int, **params: Any
     ) -> tuple[np.ndarray | Any, np.ndarray | Any]:
         """The k best outputs by the best estimator, and their scores.
 
@@ -517,6 +522,8 @@ class SSVMPathCV(
         %(inputs)s
         k : int
             Number of outputs.
+        **params : dict
+            Constraints, if the estimator takes any.
 
         Returns
         -------
@@ -525,8 +532,7 @@ class SSVMPathCV(
         scores : list or ndarray
             Scores.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_topk(X, k)
+        return self._answer("predict_topk", X, k, **params)
 
     def score(self, X: Examples, y: Examples) -> float:
         """Score of the best estimator.

@@ -13,10 +13,9 @@ from sksstruct.estimators._carried import set_fitted
 from sksstruct.estimators._crfsuite_format import read_model
 from sksstruct.estimators._crfsuite_model import weights_of
 from sksstruct.estimators._export import Exported
-from sksstruct.estimators._tagger_methods import TaggerMethods, has_method
+from sksstruct.estimators._tagger_methods import TaggerMethods
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.feature_extraction import SequenceVectorizer
-from sksstruct.utils._available import available_if
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.typing import Items, Labelings, PathLike
 
@@ -90,26 +89,6 @@ class Tagger(TaggerMethods, Exported, Pipeline):
 
     def _answer(self, name, X, *args, **params):
         return getattr(self[-1], name)(self._transformed(X), *args, **params)
-
-    @available_if(has_method("predict_segments"))
-    def predict_segments(
-        self, X: Items, **params: Any
-    ) -> list[list[tuple[int, int, Any, float]]]:
-        """Best segments of each sequence, with their probabilities; of `SegmentCRF`.
-
-        Parameters
-        ----------
-        X : list of sequences
-            Input of the first step.
-        **params : dict
-            Constraints, as for `SegmentCRF.predict_segments`.
-
-        Returns
-        -------
-        segments : list of list of tuple
-            Tuples (start, stop, label, probability) for each sequence.
-        """
-        return self[-1].predict_segments(self._transformed(X), **params)
 
     def _transformed(self, X):
         """Input of the last step."""

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 
-from sksstruct import CalibratedTagger, ChainCRF, SegmentCRF, make_tagger
+from sksstruct import CalibratedTagger, ChainCRF, SegmentCRF, Tagger, make_tagger
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils import estimator_checks
 
@@ -91,6 +91,69 @@ def test_frozen(kind):
     assert not hasattr(made, "predict_proba") and chain._temperature is None
     assert len(found.predict_entities(X[:3])) == 3
     assert found.classes_.tolist() == LABELS
+
+
+def many_features(n=30):
+    """Sentences with a feature of each position."""
+    _, X, y = sentences(n)
+    return [
+        [{**t, "i": f"{i} {k}"} for k, t in enumerate(x)] for i, x in enumerate(X)
+    ], y
+
+
+@pytest.mark.parametrize("kind", ["chain", "tagger"])
+def test_a_frozen_tagger_is_stored_once(kind):
+    """Until one of both is changed: then there are two."""
+    X, y = many_features(60)
+    made = make_tagger(random_state=0).fit(X[:40], y[:40])
+    if kind == "chain":
+        X, made = made[0].transform(X), made[-1]
+    found = CalibratedTagger(FrozenEstimator(made)).fit(X[40:], y[40:])
+    chain = found.estimator_ if kind == "chain" else found.estimator_[-1]
+    assert np.shares_memory(chain.coef_, (made if kind == "chain" else made[-1]).coef_)
+    size = len(pickle.dumps(made))
+    text = pickle.dumps(found)
+    assert len(text) < 1.1 * size
+    again = pickle.loads(text)
+    assert again.temperature_ == found.temperature_
+    one, other = (np.concatenate(each.predict_proba(X)) for each in (again, found))
+    np.testing.assert_array_equal(one, other)
+    # a copy of a copy is as small, and the frozen one has no temperature
+    assert len(pickle.dumps(again)) < 1.1 * size
+    inner = again.estimator.estimator
+    assert not hasattr(inner, "predict_proba")
+    chain.coef_ = chain.coef_ * 2
+    changed = pickle.loads(pickle.dumps(found))
+    assert len(pickle.dumps(found)) > 1.3 * size
+    for one, other in zip(
+        changed.predict_proba(X), found.predict_proba(X), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    state = again.__getstate__() | {"estimator": None}
+    with pytest.raises(ValueError, match="no tagger"):
+        again.__setstate__(state)
+
+
+def test_what_the_tagger_can_is_passed_on(tmp_path):
+    X, y = many_features()
+    unfitted = CalibratedTagger(make_tagger())
+    with pytest.raises(NotFittedError):
+        unfitted.to_json(tmp_path / "none.json")
+    assert not hasattr(unfitted, "state_features_")
+    assert not hasattr(unfitted, "predict_segments")
+    found = CalibratedTagger(make_tagger(random_state=0), cv=3).fit(X, y)
+    found.to_json(tmp_path / "tagger.json")
+    found.to_crfsuite(tmp_path / "tagger.crfsuite")
+    expected = np.concatenate(found.predict_proba(X))
+    again = Tagger.from_json(tmp_path / "tagger.json")
+    np.testing.assert_array_equal(np.concatenate(again.predict_proba(X)), expected)
+    again = Tagger.from_crfsuite(
+        tmp_path / "tagger.crfsuite", first="__BOS__", last="__EOS__"
+    )
+    np.testing.assert_allclose(np.concatenate(again.predict_proba(X)), expected)
+    assert found.state_features_ == found.estimator_.state_features_
+    assert found.transition_features_ == found.estimator_.transition_features_
+    assert found.explain(X[0], 0).position == 0
 
 
 @pytest.mark.slow

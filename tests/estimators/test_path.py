@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
@@ -26,6 +26,7 @@ from sksstruct import (
     LinearSSVC,
     SSVMClassifier,
     SSVMPathCV,
+    Tagger,
     make_tagger,
     ssvm_path,
 )
@@ -695,6 +696,40 @@ class TestCV:
         with config_context(enable_metadata_routing=True):
             again = clone(search).fit(X, y, sample_weight=weight)
         np.testing.assert_array_equal(again.scores_, search.scores_)
+
+    def test_taggers_answer_through_the_search(self, tmp_path):
+        """Entities, reasons, constraints and files are those of the best estimator."""
+        words = [[f"w{k % 7}", f"w{k % 3}", "x"] for k in range(20)]
+        y = [["B-A" if w < "w4" else "O" for w in row] for row in words]
+        X = [[{"word": w} for w in row] for row in words]
+        search = SSVMPathCV(make_tagger(loss="log"), alphas=[0.1, 0.01], cv=2)
+        with pytest.raises(NotFittedError):
+            search.predict_entities(X)
+        best = search.fit(X, y).best_estimator_
+        assert search.predict_entities(X) == best.predict_entities(X)
+        assert search.log_proba(X, y).tolist() == best.log_proba(X, y).tolist()
+        assert search.explain(X[0], 1).score == best.explain(X[0], 1).score
+        assert search.state_features_ == best.state_features_
+        known = [[None, None, "B-A"]] * len(X)
+        assert search.predict(X, known=known)[0][2] == "B-A"
+        assert search.predict(X)[0][2] == "O"
+        rows = search.predict_proba(X[:1], known=known[:1])[0]
+        assert rows[2].tolist() == [1.0, 0.0]
+        assert search.predict_topk(X[:1], 9, known=known[:1])[0][0][:, 2].tolist() == (
+            ["B-A"] * 4
+        )
+        search.to_json(tmp_path / "best.json")
+        again = Tagger.from_json(tmp_path / "best.json")
+        np.testing.assert_array_equal(
+            again.predict_proba(X)[0], best.predict_proba(X)[0]
+        )
+        search.to_crfsuite(tmp_path / "best.crfsuite")
+        assert (tmp_path / "best.crfsuite").is_file()
+        assert not hasattr(search, "predict_segments")
+        # an estimator that is no tagger has none of these
+        other = SSVMPathCV(SSVMClassifier())
+        for name in ("predict_entities", "explain", "to_json", "state_features_"):
+            assert not hasattr(other, name)
 
     def test_splitters_see_the_data(self):
         class Splitter:
