@@ -16,7 +16,7 @@ from sksstruct.models.chain.constraints import check_forbidden
 from sksstruct.models.chain.fitted import FittedChain, padded_rows
 from sksstruct.models.scores.score import score_rows
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._layout import object_array, padded_length
+from sksstruct.utils._layout import in_form_of, padded_length
 from sksstruct.utils.observed import share_of_right
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.sparse_input import check_sparse, is_sparse
@@ -315,11 +315,7 @@ default=None
             with ``risk="hamming"`` if there are no probabilities.
         """
         chain, codes = self._predicted(X, known, excluded, forbidden_transitions)
-        labels = self.classes_[codes]
-        if isinstance(X, np.ndarray) and X.ndim == 3:
-            return labels.reshape(X.shape[:2])
-        # not a list: cross_val_predict concatenates the results of the folds
-        return object_array(chain.split(labels))
+        return in_form_of(X, chain.split(self.classes_[codes]))
 
     def predict_topk(
         self,

@@ -18,7 +18,7 @@ from sksstruct.models.segments.forms import labels_of_positions
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing, section
-from sksstruct.utils._layout import object_array
+from sksstruct.utils._layout import in_form_of, object_array
 from sksstruct.utils._param_validation import (
     Count,
     NonNegative,
@@ -317,7 +317,8 @@ class SegmentCRF(
         Returns
         -------
         y : ndarray of shape (n_sequences,), of object
-            Tags, segments or labels, as y was in `fit`.
+            Tags, segments or labels, as y was in `fit`. If X is a 3-D array, tags and
+            labels are an array of shape (n_sequences, n_positions).
 
         Raises
         ------
@@ -325,9 +326,11 @@ class SegmentCRF(
             If what is known has a label not seen in fit, or leaves no labeling; or if
             segments or tags other than "O" are known and `roles` are not used.
         """
-        X = self._checked(X)
-        found = self.model_._predict(X, self.weights_, self.n_jobs, known=known)[0]
-        return object_array(found)
+        inputs = self._checked(X)
+        found = self.model_._predict(inputs, self.weights_, self.n_jobs, known=known)[0]
+        if self.model_.form_ == "segments":
+            return object_array(found)
+        return in_form_of(X, found)
 
     def predict_segments(
         self, X: Examples, *, known: Items | None = None

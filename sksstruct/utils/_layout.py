@@ -56,6 +56,14 @@ def object_array(items):
     return array
 
 
+def in_form_of(X, rows):
+    """Labels of sequences: a 2-D array if X is a 3-D one, and otherwise of objects."""
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        return np.stack(rows)
+    # not a list: cross_val_predict concatenates the results of the folds
+    return object_array(rows)
+
+
 def is_mapped(array):
     """Whether an array is part of a file that is mapped into memory."""
     base, seen = array, set()

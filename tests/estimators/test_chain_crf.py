@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from sksstruct import ChainCRF, SSVMClassifier
+from sksstruct import ChainCRF, SegmentCRF, SSVMClassifier
 from sksstruct.datasets import fetch_ocr_letters, make_chain
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.losses import SmoothedHinge
@@ -133,6 +133,25 @@ def test_arrays_in_arrays_out():
     assert cross_val_predict(model, X, y, cv=2).shape == y.shape
     scores = model.decision_function(X)
     np.testing.assert_array_equal(scores, model.decision_function(list(X)))
+
+
+@pytest.mark.parametrize("form", ["tags", "labels", "segments"])
+def test_arrays_in_arrays_out_of_segments(form):
+    """Tags and labels of a 3-D array are a 2-D array; segments stay lists."""
+    X = np.random.RandomState(0).normal(size=(6, 4, 2))
+    y = np.where(X[:, :, 0] > 0, "B-a", "O" if form == "tags" else "b")
+    if form == "segments":
+        y = [[(0, 1, "a"), (2, 4, "b")] for _ in X]
+    elif form == "labels":
+        y = np.where(y == "B-a", "a", "b")
+    model = SegmentCRF(random_state=0).fit(X, y)
+    found, ragged = model.predict(X), model.predict(list(X))
+    assert ragged.shape == (6,)
+    if form == "segments":
+        assert found.tolist() == ragged.tolist() and found.dtype == object
+    else:
+        assert found.shape == (6, 4) and np.array_equal(np.stack(ragged), found)
+        assert (found == y).mean() == model.score(X, y)
 
 
 def test_weights_of_positions(data):
