@@ -44,6 +44,9 @@ class Tagger(TaggerMethods, Exported, Pipeline):
     `predict` and the other methods pass constraints such as ``known`` to the last step.
     For other attributes, access the steps: ``tagger[-1].dual_gap_``.
 
+    Any number of threads may predict with one fitted tagger at the same time: no method
+    changes it but `fit`, `prune`, and those of the steps that say so.
+
     Examples
     --------
     >>> from sksstruct import ChainCRF, Tagger
