@@ -78,6 +78,32 @@ class ChainCRF(
 ):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
+    It labels each position of a sequence by its features and by the labels beside it:
+
+    >>> from sksstruct import ChainCRF
+    >>> X = [[[0.0], [1.0], [0.0]], [[1.0], [0.0]]]
+    >>> y = [["low", "high", "low"], ["high", "low"]]
+    >>> tagger = ChainCRF(alpha=0.1, random_state=0).fit(X, y)
+    >>> tagger.predict([[[1.0], [1.0], [0.0]]])[0].tolist()
+    ['high', 'high', 'low']
+
+    `loss` and `alpha` are the parameters to think of first. All are listed below in
+    these groups:
+
+    * What the model is and what it minimizes: `alpha`, `loss`, `l1_ratio`,
+      `class_weight`, `order`, `transition_features` and `score_function`.
+    * The same, with defaults that nobody should have to change: `fit_intercept`,
+      `boundary`, `intercept_scaling` and `loss_normalization`. With others one can
+      train the model of another program or of a paper.
+    * Constraints: `forbidden_transitions`; and `all_possible_states`,
+      `all_possible_transitions` and `all_possible_triples`, which nobody should have to
+      change either.
+    * Prediction: `risk`.
+    * Training: `solver`, `tol`, `max_iter`, `max_seconds`, `early_stopping` with
+      `validation_fraction` and `n_iter_no_change`, `warm_start`, `n_jobs`,
+      `random_state` and `verbose`. The defaults suit most data. To train more or less
+      precisely, set `tol`, and not `max_iter`.
+
     The score of labels y for a sequence with feature rows F is
 
         ``sum_t F_t . coef_[y_t] + intercept_[y_t]  +  start_[y_1] + end_[y_T]
@@ -104,26 +130,26 @@ class ChainCRF(
         With `score_function`, m is 10. 0 means no regularization, which only solvers
         that use gradients support. They stop when the gradient is small, and
         `dual_gap_` is ``inf``.
-    l1_ratio : float, default=0.0
-        Share of the l1 penalty, less than 1. The penalty is ``alpha * (l1_ratio |w|_1 +
-        (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.
-        A positive value makes many weights zero. Training is slow for values near 1.
-        Only for ``loss="log"`` and hinges smoothed by the entropy.
     loss : {"hinge", "log", "smoothed_hinge"} or Surrogate, default="hinge"
         Training loss: the structured hinge "hinge", the negative log-likelihood "log",
         or "smoothed_hinge", which is `sksstruct.losses.SmoothedHinge` with its
         defaults. An object of `sksstruct.losses` has the task loss as its `cost`:
         ``Hinge(cost="boundaries")`` lets wrong boundaries of entities cost more.
-    loss_normalization : {"mean", "sequence"} or None, default="mean"
-        Divisor of the task loss, by default the number of wrong positions of a
-        sequence. "mean": the mean length of the training sequences, so that a wrong
-        position costs the same in all sequences. This suits sequences of very different
-        lengths. "sequence": the length of the sequence, as in papers. None: no
-        division. Has no effect with ``loss="log"``.
-    score_function : ScoreFunction or None, default=None
-        Nonlinear score of the labels that replaces ``coef_`` and ``intercept_``, for
-        example `sksstruct.models.ELUScore`. Training is then not convex, and needs the
-        solver `sksstruct.solvers.ProxLinear` or `sksstruct.solvers.SGD`.
+    l1_ratio : float, default=0.0
+        Share of the l1 penalty, less than 1. The penalty is ``alpha * (l1_ratio |w|_1 +
+        (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.
+        A positive value makes many weights zero. Training is slow for values near 1.
+        Only for ``loss="log"`` and hinges smoothed by the entropy.
+    class_weight : dict or "balanced", default=None
+        Cost of a wrong position, by its true label. The cost of labels that are not in
+        the dict is 1. As in scikit-learn, the dict may name a label that is not in y
+        only if it names all that are. Not available with ``loss="log"``, which has no
+        cost of errors.
+    order : {1, 2}, default=1
+        Order of the chain. With 2, triples of consecutive labels have weights, too, in
+        ``triples_``. Inference stays exact. Training takes several times as long; see
+        the user guide. Not available with `score_function`, or with the solvers "gdmm",
+        "soft_bcfw" and "pragam".
     transition_features : str, array-like or None, default=None
         Features that also have weights on pairs of labels, so that transitions depend
         on the observations (the B templates of CRF++ and Wapiti). A string selects all
@@ -132,46 +158,14 @@ class ChainCRF(
         has a weight for each pair of labels at t - 1 and t with which it occurs in the
         training data. It keeps its weights in ``coef_``. Not available with
         `score_function`, or with the solvers "gdmm" and "soft_bcfw".
-    order : {1, 2}, default=1
-        Order of the chain. With 2, triples of consecutive labels have weights, too, in
-        ``triples_``. Inference stays exact. Training takes several times as long; see
-        the user guide. Not available with `score_function`, or with the solvers "gdmm",
-        "soft_bcfw" and "pragam".
-    solver : str or solver object, default="auto"
-        Optimizer, an object of `sksstruct.solvers` or the name of one with its
-        defaults. For the hinge
-        %(hinge_solvers)s;
-        "auto" is "bcfw", also with thousands of labels, and "continuation" for few
-        long sequences. For the other losses
-        %(smooth_solvers)s;
-        "auto" is "sdca" with an l1 penalty, and where its passes are expected to take
-        less time, as with text. It is "lbfgs" for few features or for many labels of
-        short sequences, where the dual variables of "sdca" would take more than 512
-        MiB, for an l2-smoothed hinge, and for a likelihood with missing labels. With
-        `score_function`
-        %(nonlinear_solvers)s;
-        "auto" is "prox_linear".
-    max_iter : int, default=1000
-        Maximum number of passes over the data, or of iterations. Used only if `solver`
-        is a name.
-    tol : float or None, default=None
-        Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
-        training stops at a gap of ``tol`` times the objective at w = 0, which is 1
-        without class weights; None is 3e-3, or a tenth of the share of the labels other
-        than the commonest if this is less, as where entities are rare. With other
-        losses, it stops at a gap of ``tol`` times the current objective; None is 1e-2.
-    %(max_seconds)s
-    early_stopping : bool, default=False
-        Whether to hold out a part of the sequences and stop training when their `score`
-        has not improved for `n_iter_no_change` passes, as in
-        `sklearn.linear_model.SGDClassifier`. The fitted weights are those with the
-        lowest objective until then. Missing labels are not scored; see `score`.
-    validation_fraction : float, default=0.1
-        Fraction of the sequences to hold out for early stopping.
-    n_iter_no_change : int, default=5
-        Number of passes without improvement before training stops.
+    score_function : ScoreFunction or None, default=None
+        Nonlinear score of the labels that replaces ``coef_`` and ``intercept_``, for
+        example `sksstruct.models.ELUScore`. Training is then not convex, and needs the
+        solver `sksstruct.solvers.ProxLinear` or `sksstruct.solvers.SGD`.
     fit_intercept : bool, default=True
         Whether labels have a bias.
+    boundary : bool, default=True
+        Whether labels have weights for the first and the last position.
     intercept_scaling : float or "auto", default="auto"
         Value of the features that are constant: those of the biases, of the first and
         the last position, and of the transitions. Larger values regularize their
@@ -179,8 +173,12 @@ class ChainCRF(
         ``alpha="auto"``, and 1 otherwise. Attributes contain the value as a factor:
         `intercept_`, `start_`, `end_` and `transitions_` are what is added to the
         score.
-    boundary : bool, default=True
-        Whether labels have weights for the first and the last position.
+    loss_normalization : {"mean", "sequence"} or None, default="mean"
+        Divisor of the task loss, by default the number of wrong positions of a
+        sequence. "mean": the mean length of the training sequences, so that a wrong
+        position costs the same in all sequences. This suits sequences of very different
+        lengths. "sequence": the length of the sequence, as in papers. None: no
+        division. Has no effect with ``loss="log"``.
     forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
 "bilou", default=None
         Pairs (from, to) of labels that must not follow each other. None in a pair
@@ -201,11 +199,6 @@ class ChainCRF(
         With ``order=2``, whether all triples of labels have a weight. If False, only
         triples that occur in the training data have one; the others are allowed, and
         score what their pairs of labels score.
-    class_weight : dict or "balanced", default=None
-        Cost of a wrong position, by its true label. The cost of labels that are not in
-        the dict is 1. As in scikit-learn, the dict may name a label that is not in y
-        only if it names all that are. Not available with ``loss="log"``, which has no
-        cost of errors.
     risk : {"sequence", "hamming"}, default="sequence"
         What `predict` minimizes. "sequence": the probability that the labeling is
         wrong; the labeling with the highest score has the least. "hamming": the
@@ -215,6 +208,39 @@ class ChainCRF(
         `CalibratedTagger`, and takes two to five times as long; see the user guide for
         when it helps. Training is the same, and the parameter can be set on a fitted
         tagger.
+    solver : str or solver object, default="auto"
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
+        defaults. For the hinge
+        %(hinge_solvers)s;
+        "auto" is "bcfw", also with thousands of labels, and "continuation" for few
+        long sequences. For the other losses
+        %(smooth_solvers)s;
+        "auto" is "sdca" with an l1 penalty, and where its passes are expected to take
+        less time, as with text. It is "lbfgs" for few features or for many labels of
+        short sequences, where the dual variables of "sdca" would take more than 512
+        MiB, for an l2-smoothed hinge, and for a likelihood with missing labels. With
+        `score_function`
+        %(nonlinear_solvers)s;
+        "auto" is "prox_linear".
+    tol : float or None, default=None
+        Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
+        training stops at a gap of ``tol`` times the objective at w = 0, which is 1
+        without class weights; None is 3e-3, or a tenth of the share of the labels other
+        than the commonest if this is less, as where entities are rare. With other
+        losses, it stops at a gap of ``tol`` times the current objective; None is 1e-2.
+    max_iter : int, default=1000
+        Maximum number of passes over the data, or of iterations. Used only if `solver`
+        is a name.
+    %(max_seconds)s
+    early_stopping : bool, default=False
+        Whether to hold out a part of the sequences and stop training when their `score`
+        has not improved for `n_iter_no_change` passes, as in
+        `sklearn.linear_model.SGDClassifier`. The fitted weights are those with the
+        lowest objective until then. Missing labels are not scored; see `score`.
+    validation_fraction : float, default=0.1
+        Fraction of the sequences to hold out for early stopping.
+    n_iter_no_change : int, default=5
+        Number of passes without improvement before training stops.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`,
         `CuttingPlane` and `GDMM` start from its dual variables. They need the same
@@ -337,38 +363,44 @@ class ChainCRF(
 
     Examples
     --------
+    Probabilities, and a rule that labels obey in training and in prediction:
+
     >>> from sksstruct import ChainCRF
     >>> X = [[[0.0], [1.0], [0.0]], [[1.0], [0.0]]]
-    >>> y = [["low", "high", "low"], ["high", "low"]]
-    >>> tagger = ChainCRF(alpha=0.1, random_state=0).fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0], [0.0]]])[0].tolist()
-    ['high', 'high', 'low']
+    >>> y = [["O", "B-X", "I-X"], ["B-X", "O"]]
+    >>> tagger = ChainCRF(
+    ...     loss="log", forbidden_transitions="bio", random_state=0
+    ... ).fit(X, y)
+    >>> tagger.predict_marginals([[[1.0], [0.0]]])[0][0]["I-X"]  # none begins so
+    0.0
+    >>> tagger.predict([[[0.0]]], known=[["B-X"]])[0].tolist()
+    ['B-X']
     """
 
     alpha: NonNegative | Literal["auto"] = "auto"
     _: KW_ONLY
-    l1_ratio: Share = 0.0
     loss: AnyLoss = "hinge"
-    loss_normalization: Literal["mean", "sequence"] | None = "mean"
-    score_function: ScoreFunction | None = None
-    transition_features: str | Array | None = None
+    l1_ratio: Share = 0.0
+    class_weight: dict | Literal["balanced"] | None = None
     order: Literal[1, 2] = 1
-    solver: AnySolver = "auto"
-    max_iter: Count = 1000
-    tol: NonNegative | None = None
-    max_seconds: Positive | None = None
-    early_stopping: bool = False
-    validation_fraction: Fraction = 0.1
-    n_iter_no_change: Count = 5
+    transition_features: str | Array | None = None
+    score_function: ScoreFunction | None = None
     fit_intercept: bool = True
-    intercept_scaling: Positive | Literal["auto"] = "auto"
     boundary: bool = True
+    intercept_scaling: Positive | Literal["auto"] = "auto"
+    loss_normalization: Literal["mean", "sequence"] | None = "mean"
     forbidden_transitions: TrainedTransitions | None = None
     all_possible_states: bool = True
     all_possible_transitions: bool = True
     all_possible_triples: bool = False
-    class_weight: dict | Literal["balanced"] | None = None
     risk: Literal["sequence", "hamming"] = "sequence"
+    solver: AnySolver = "auto"
+    tol: NonNegative | None = None
+    max_iter: Count = 1000
+    max_seconds: Positive | None = None
+    early_stopping: bool = False
+    validation_fraction: Fraction = 0.1
+    n_iter_no_change: Count = 5
     warm_start: bool = False
     n_jobs: Threads | None = None
     random_state: Seed = None

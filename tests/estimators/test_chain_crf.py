@@ -1,4 +1,6 @@
+import inspect
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -118,6 +120,23 @@ def test_cross_validation_with_folds_that_lack_a_label(form):
     y = [form(row) for row in [["a", "b", "a"]] * 8 + [["z", "z", "z"]]]
     scores = cross_val_score(ChainCRF(), X, y, cv=3, scoring=token_accuracy_scorer)
     assert np.isfinite(scores).all() and scores[-1] <= 2 / 3
+
+
+def test_help_begins_with_an_example_and_groups_the_parameters():
+    """Each parameter is in one group, and the groups are in the order of the list."""
+    text = inspect.getdoc(ChainCRF)
+    begin, _, rest = text.partition("these groups:")
+    assert ">>> tagger.predict(" in begin and "Parameters\n---" not in begin
+    groups, _, rest = rest.partition("The score of labels y")
+    names = list(inspect.signature(ChainCRF).parameters)
+    listed = re.findall(
+        r"^(\w+) : ", rest.partition("Attributes\n---")[0], re.MULTILINE
+    )
+    assert listed == names
+    grouped = [re.findall(r"`(\w+)`", group) for group in groups.split("\n* ")]
+    assert set().union(*grouped) == set(names)
+    places = [[names.index(name) for name in group] for group in grouped if group]
+    assert [min(group) for group in places] == sorted(min(group) for group in places)
 
 
 def test_arrays_in_arrays_out():
