@@ -76,6 +76,10 @@ class LinearSSVC(
         `sklearn.svm.LinearSVC`. Only Pragam supports False.
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn.
+    warm_start : bool, default=False
+        Whether `fit` starts from the result of the last fit, as where alpha changes or
+        weights of samples do. DCD starts from its dual variables, and needs as many
+        samples. A solver that cannot, such as Pragam, starts from zero with a warning.
     n_jobs : int, default=None
         Number of threads for sweeps over all samples. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -131,6 +135,7 @@ class LinearSSVC(
     fit_intercept: bool = True
     penalize_intercept: bool = True
     class_weight: dict | Literal["balanced"] | None = None
+    warm_start: bool = False
     n_jobs: Threads | None = None
     random_state: Seed = None
     verbose: Verbosity = 0

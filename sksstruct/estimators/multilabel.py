@@ -197,6 +197,13 @@ class MultilabelPairwise(
         Whether labels have a bias. As in the classifiers of scikit-learn, it is
         regularized like the other weights, except with ``loss="log"``. Labels that all
         samples have, or that no sample has, always have a regularized bias.
+    warm_start : bool, default=False
+        Whether the training with the chosen parameters starts from the result of the
+        last fit, as where alpha changes. DCD starts from its dual variables, and needs
+        as many samples and labels; Newton and L-BFGS start from the weights, and need
+        as many of them. The choice of parameters that are "auto" does not start from
+        there. If a warm start is not possible, `fit` gives a warning and starts from
+        zero.
     n_jobs : int, default=None
         Number of threads for computing the objective and for prediction. The result
         does not depend on it.
@@ -277,6 +284,7 @@ class MultilabelPairwise(
     tol: NonNegative = 5e-4
     max_seconds: Positive | None = None
     fit_intercept: bool = True
+    warm_start: bool = False
     n_jobs: Threads | None = None
     random_state: Seed = None
     verbose: Verbosity = 0

@@ -208,3 +208,31 @@ def test_interrupted_fits_leave_a_model(points, solver, monkeypatch):
         model.fit(X, y)
     assert model.n_iter_ >= 5
     assert model.score(X, y) > 0.6
+
+
+@pytest.mark.parametrize("solver", ["dcd", "bcfw"])
+@pytest.mark.parametrize("change", ["alpha", "weights", "classes", "cost"])
+def test_warm_starts_end_at_the_optimum(points, solver, change):
+    X, y = points
+    options = {"solver": solver, "random_state": 0}
+    warm = LinearSSVC(0.05, warm_start=True, tol=1e-4, **options).fit(X, y)
+    n_first = warm.n_iter_
+    assert warm.fit(X, y).n_iter_ <= n_first / 2
+    params = {"alpha": {"alpha": 0.2}, "cost": {"class_weight": {0: 0.1, 1: 3.0}}}
+    params, weight = params.get(change, {}), None
+    if change == "weights":
+        weight = np.linspace(0.1, 3.0, len(y))
+    y = 1 - y if change == "classes" else y
+    warm.set_params(**params).fit(X, y, sample_weight=weight)
+    best = LinearSSVC(0.05, tol=1e-9, random_state=0).set_params(**params)
+    best.fit(X, y, sample_weight=weight)
+    assert warm.objective_ >= best.objective_ - best.dual_gap_ - 1e-12
+    assert warm.objective_ - warm.dual_gap_ <= best.objective_ + 1e-12
+    assert warm.dual_gap_ <= 1e-3
+
+
+def test_a_warm_start_of_a_solver_that_has_none(points):
+    X, y = points
+    warm = LinearSSVC(0.05, solver="pragam", warm_start=True, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="training starts from zero"):
+        warm.fit(X, y)

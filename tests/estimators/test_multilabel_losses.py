@@ -681,3 +681,57 @@ def test_lbfgs_has_a_bound_wherever_it_ends():
     # rounding ends it, before any check of the gap was due
     fitted = Subset(0.05, loss="log", interaction_scaling=0, tol=0.0).fit(X, Y)
     assert fitted.dual_gap_ <= 1e-6 * fitted.objective_
+
+
+CHANGES = {
+    "alpha": ({"alpha": 0.02}, {}, {}),
+    "costs": ({"class_weight": {0: 0.2, 1: 2.0}}, {}, {}),
+    "weights": ({}, {"sample_weight": np.linspace(0.1, 3.0, 60)}, {}),
+    "labels": ({}, {}, {"flip": True}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("loss", "solver"),
+    [
+        ("hinge", "dcd"), ("squared_hinge", "dcd"), ("log", "dcd"),
+        ("log", "newton"), ("squared_hinge", "lbfgs"), ("structured_hinge", "bcfw"),
+    ],
+)  # fmt: skip
+def test_warm_starts_end_at_the_optimum(loss, solver, change):
+    """From the last fit, whatever has changed; with a certificate that holds."""
+    params, given, other = CHANGES[change]
+    if loss == "structured_hinge" and change == "costs":
+        pytest.skip("its Hamming loss has no weights")
+    X, Y = data()
+    make = partial(
+        Subset, 0.05, loss=loss, solver=solver, tol=1e-4, interaction_scaling=1.0,
+        random_state=0,
+    )  # fmt: skip
+    warm = make(warm_start=True).fit(X, Y)
+    n_first = warm.n_iter_
+    again = clone(warm).fit(X, Y).fit(X, Y)
+    assert again.n_iter_ <= n_first / 2
+    Y = 1 - Y if other else Y
+    warm.set_params(**params).fit(X, Y, **given)
+    best = make(tol=1e-7, max_iter=20000).set_params(**params).fit(X, Y, **given)
+    lowest = best.objective_ - best.dual_gap_
+    assert warm.objective_ >= lowest - 1e-9
+    assert warm.objective_ - warm.dual_gap_ <= best.objective_ + 1e-9
+    scale = 5 if loss == "structured_hinge" else warm.objective_
+    assert warm.dual_gap_ <= 1e-4 * scale
+
+
+def test_warm_starts_that_are_not_possible():
+    """Dual variables of another loss, or of other samples, are not taken."""
+    X, Y = data()
+    warm = Subset(0.05, solver="dcd", warm_start=True, random_state=0).fit(X, Y)
+    for params, rows in (({"loss": "hinge"}, 60), ({}, 50)):
+        warm.set_params(**params)
+        with pytest.warns(UserWarning, match="training starts from zero"):
+            warm.fit(X[:rows], Y[:rows])
+        cold = clone(warm).set_params(warm_start=False).fit(X[:rows], Y[:rows])
+        np.testing.assert_array_equal(warm.coef_, cold.coef_)
+    # no state of a fit that did not ask for one
+    assert cold._warm is None

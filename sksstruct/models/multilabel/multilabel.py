@@ -251,6 +251,11 @@ class MultilabelModel(RowsModel):
             free_bias=self.fit_intercept and self.is_likelihood,
         )
 
+    def _can_continue(self, previous, state):
+        # dual variables of one loss may be none of another; mixtures of sets always are
+        same = type(previous.label_loss) is type(self.label_loss)
+        return same or "coordinates" not in state
+
     def _attributes(self, weights, views=None):
         coef, intercept, table = self.tables(views, self.label_pairs_, self.scaling)
         coef = coef / self.intercept_scaling_
