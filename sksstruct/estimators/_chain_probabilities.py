@@ -1,8 +1,10 @@
 """What a fitted tagger knows besides the best labels: how probable, and why."""
 
+from collections.abc import Sequence
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from sksstruct.estimators._chain_prediction import ChainPrediction, check_probabilistic
@@ -12,6 +14,7 @@ from sksstruct.models.chain.constraints import forbidden_others
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array
+from sksstruct.utils._offsets import TokenOffsets
 from sksstruct.utils._spans import SpanLabels, SpanSequence
 from sksstruct.utils.typing import (
     Items,
@@ -96,6 +99,7 @@ class ChainProbabilities(ChainPrediction):
         known: Items | None = None,
         excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
+        offsets: Sequence[ArrayLike] | None = None,
     ) -> list[list[tuple[int, int, str, float]]]:
         """Entities of what `predict` returns, with their probabilities.
 
@@ -103,6 +107,10 @@ class ChainProbabilities(ChainPrediction):
         ----------
         %(sequences)s
         %(given)s
+        offsets : list of array-like of shape (n_positions, 2), default=None
+            First character of each token of a text, and the character after its last,
+            as of `sksstruct.metrics.labels_to_spans`. Then entities start and stop at
+            characters, and not at positions.
 
         Returns
         -------
@@ -111,14 +119,16 @@ class ChainProbabilities(ChainPrediction):
         Raises
         ------
         ValueError
-            If a label of `classes_` is of no scheme, or if they are of several; and
-            with ``order=2``.
+            If a label of `classes_` is of no scheme, or if they are of several; with
+            ``order=2``; or if `offsets` are not of the sequences of X.
         """
         spans = SpanLabels(self.classes_.tolist(), lambda _: "classes_ has the label")
         spans.scheme()
         given = known, excluded, forbidden_transitions
         chain, codes = self._predicted(X, *given, dense=True)
-        bounds = chain.packed.offsets
+        bounds, texts = chain.packed.offsets, None
+        if offsets is not None:
+            texts = TokenOffsets(offsets, chain.packed.lengths.tolist(), "positions")
         first = np.zeros(len(codes) + 1, dtype=bool)
         first[bounds] = True
         found = SpanSequence(spans, codes, first[:-1])
@@ -133,7 +143,11 @@ class ChainProbabilities(ChainPrediction):
         for i, start, stop, kind, probability in zip(
             *(column.tolist() for column in (*columns, probabilities)), strict=True
         ):
-            out[i].append((start, stop, spans.names[kind], probability))
+            place = (start, stop)
+            if texts is not None:
+                place = texts.characters(i, start, stop)
+            if place is not None:
+                out[i].append((*place, spans.names[kind], probability))
         return out
 
     @available_if(_is_probabilistic)

@@ -103,7 +103,10 @@ class TaggerMethods:
         Parameters
         ----------
         %(items)s
-        %(passed)s
+        **params : dict
+            Constraints, as for `ChainCRF.predict`, on which probabilities are
+            conditional; and `offsets`, the characters of the tokens, as for
+            `ChainCRF.predict_entities`.
 
         Returns
         -------

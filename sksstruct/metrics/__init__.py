@@ -24,6 +24,7 @@ from sksstruct.metrics._chunk_scores import (
 from sksstruct.metrics._chunks import convert_labels, iter_chunks
 from sksstruct.metrics._costs import make_cost_scorer, mean_cost
 from sksstruct.metrics._masks import mask_iou_score
+from sksstruct.metrics._offsets import labels_to_spans, spans_to_labels
 from sksstruct.metrics._parts import pck_score, pcp_score
 from sksstruct.metrics._sequence import (
     flat_accuracy_score,
@@ -91,6 +92,7 @@ __all__ = [
     "flat_precision_score",
     "flat_recall_score",
     "iter_chunks",
+    "labels_to_spans",
     "make_cost_scorer",
     "mask_iou_score",
     "mask_iou_scorer",
@@ -99,6 +101,7 @@ __all__ = [
     "pcp_score",
     "sequence_accuracy_score",
     "sequence_accuracy_scorer",
+    "spans_to_labels",
     "token_accuracy_score",
     "token_accuracy_scorer",
 ]
