@@ -13,6 +13,7 @@ from sksstruct.estimators import (
     StreamingTagger,
     Tagger,
     crfsuite_parameters,
+    cross_val_proba,
     make_tagger,
     ssvm_path,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Tagger",
     "__version__",
     "crfsuite_parameters",
+    "cross_val_proba",
     "make_tagger",
     "ssvm_path",
 ]

@@ -3,6 +3,7 @@
 from sksstruct.estimators.calibrated import CalibratedTagger
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.crfsuite import crfsuite_parameters
+from sksstruct.estimators.cross_val import cross_val_proba
 from sksstruct.estimators.linear_ssvc import LinearSSVC
 from sksstruct.estimators.lp_map import LPMAPPredictor
 from sksstruct.estimators.multilabel import MultilabelPairwise
@@ -26,6 +27,7 @@ __all__ = [
     "StreamingTagger",
     "Tagger",
     "crfsuite_parameters",
+    "cross_val_proba",
     "make_tagger",
     "ssvm_path",
 ]

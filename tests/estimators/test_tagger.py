@@ -12,13 +12,22 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     KFold,
+    ShuffleSplit,
     cross_val_predict,
-    cross_validate,
 )
 from sklearn.pipeline import make_pipeline
 
-from sksstruct import ChainCRF, SegmentCRF, Tagger, make_tagger
+from sksstruct import (
+    CalibratedTagger,
+    ChainCRF,
+    SegmentCRF,
+    SSVMPathCV,
+    Tagger,
+    cross_val_proba,
+    make_tagger,
+)
 from sksstruct.feature_extraction import SequenceHasher, SequenceVectorizer
 from sksstruct.utils._layout import object_array
 from sksstruct.utils._names import FeatureNames
@@ -188,23 +197,66 @@ class TestCrossValidation:
         for row, name in zip(predicted, "abc", strict=True):
             assert row.shape == (3,) and name not in row
 
-    def test_probabilities_out_of_fold(self, words):
-        """The way that the user guide shows, as labels differ between folds."""
+    @pytest.mark.filterwarnings("ignore:the .* held-out labelings are predicted")
+    @pytest.mark.parametrize("n_jobs", [None, 2])
+    @pytest.mark.parametrize(
+        "estimator",
+        [
+            make_tagger(loss="log", random_state=0),
+            make_pipeline(SequenceVectorizer(), ChainCRF(loss="log", random_state=0)),
+            CalibratedTagger(make_tagger(random_state=0), cv=2),
+            SSVMPathCV(make_tagger(loss="log"), alphas=[0.1, 0.01], cv=2),
+        ],
+        ids=["tagger", "pipeline", "calibrated", "path"],
+    )
+    def test_probabilities_out_of_fold(self, estimator, n_jobs):
+        """Of a fold's own tagger, in the order of X and of all labels."""
+        X, y = make_words([3, 1, 4, 2, 5, 1, 3, 2, 4, 3, 5, 2])
+        for row, other in ((X[0][0], "L9"), (X[5][0], "L8")):
+            row["w"] = other
+        y[0][0], y[5][0] = "L9", "L8"
+        folds = KFold(3, shuffle=True, random_state=0)
+        found, classes = cross_val_proba(estimator, X, y, cv=folds, n_jobs=n_jobs)
+        assert classes.tolist() == ["L0", "L1", "L2", "L8", "L9"]
+        assert [row.shape for row in found] == [(len(row), 5) for row in y]
+        lacking = set()
+        for train, test in folds.split(X):
+            fold = clone(estimator).fit([X[i] for i in train], [y[i] for i in train])
+            columns = [classes.tolist().index(name) for name in fold.classes_.tolist()]
+            lacking |= set(range(5)) - set(columns)
+            rows = fold.predict_proba([X[i] for i in test])
+            for i, row in zip(test, rows, strict=True):
+                np.testing.assert_array_equal(found[i][:, columns], row)
+                np.testing.assert_allclose(found[i].sum(axis=1), 1.0)
+        assert lacking == {3, 4}
+
+    def test_parameters_of_fits_out_of_fold(self, words):
         X, y = words
-        folds = cross_validate(
-            make_tagger(loss="log"), X, y, cv=3, return_estimator=True,
-            return_indices=True,
-        )  # fmt: skip
-        marginals = [None] * len(X)
-        parts = zip(folds["estimator"], folds["indices"]["test"], strict=True)
-        for tagger, test in parts:
-            found = tagger.predict_marginals([X[i] for i in test])
-            for i, row in zip(test, found, strict=True):
-                marginals[i] = row
-        assert [len(row) for row in marginals] == [len(row) for row in y]
-        for row in marginals:
-            for position in row:
-                assert sum(position.values()) == pytest.approx(1.0)
+        tagger, weight = make_tagger(loss="log"), np.linspace(0.1, 9.0, len(X))
+        params = {"chaincrf__sample_weight": weight}
+        found, _ = cross_val_proba(tagger, X, y, cv=2, params=params)
+        half = clone(tagger).fit(X[4:], y[4:], chaincrf__sample_weight=weight[4:])
+        np.testing.assert_array_equal(found[0], half.predict_proba(X[:1])[0])
+        plain, _ = cross_val_proba(tagger, X, y, cv=2)
+        assert np.abs(plain[0] - found[0]).max() > 0.01
+        groups = [0, 1] * 4
+        found, names = cross_val_proba(tagger, X, y, groups=groups, cv=GroupKFold(2))
+        half = clone(tagger).fit(X[1::2], y[1::2])
+        columns = np.isin(names, half.classes_)
+        (expected,) = half.predict_proba(X[2:3])
+        np.testing.assert_array_equal(found[2][:, columns], expected)
+
+    def test_errors_of_probabilities_out_of_fold(self, words):
+        X, y = words
+        with pytest.raises(AttributeError, match="need loss='log'"):
+            cross_val_proba(make_tagger(), X, y)
+        folds = ShuffleSplit(3, random_state=0)
+        with pytest.raises(ValueError, match=r"hold out every sequence once, but X\["):
+            cross_val_proba(make_tagger(loss="log"), X, y, cv=folds)
+        tags = [["B-A" if label == "L0" else "O" for label in row] for row in y]
+        segments = Tagger([("v", SequenceVectorizer()), ("s", SegmentCRF(loss="log"))])
+        with pytest.raises(ValueError, match="one column for each of classes_"):
+            cross_val_proba(segments, X, tags, cv=2)
 
     @pytest.mark.parametrize("lengths", [[2, 3, 4, 1, 2, 3], [3] * 6], ids=str)
     def test_scikit_learn_refuses_probabilities(self, lengths):
