@@ -127,6 +127,37 @@ def test_unclear_labels(data):
         clone(classifier).set_params(class_weight=[{}, {2: 1.0}, {}]).fit(X, sets)
 
 
+@pytest.mark.parametrize(
+    ("strings", "separator"),
+    [
+        (["red,blue", "red", "", "blue"], ","),
+        (["red;blue", "red", "red", "red"], ";"),
+        (["red|blue", "blue|green", "red|blue", "blue|green"], "|"),
+        (["red blue", "blue", "green", "blue"], " "),
+    ],
+)
+@pytest.mark.parametrize("form", [list, np.array, lambda y: np.array(y, dtype=object)])
+def test_labels_that_were_joined(data, strings, separator, form):
+    """The error says what to write, and that makes sets."""
+    X, _ = data
+    with pytest.raises(ValueError, match="is several labels in one") as caught:
+        clone(classifier).fit(X[:4], form(strings))
+    code = str(caught.value).rpartition(", as ")[2]
+    assert f"split({separator!r})" in code
+    sets = eval(code, {"y": strings})  # the code that the error shows
+    assert {"red", "blue"} in sets
+    assert set(clone(classifier).fit(X[:4], sets).classes_) == set().union(*sets)
+
+
+def test_names_of_classes_are_not_joined_labels(data):
+    X, Y = data
+    for names in (["spam", "not spam"], ["a,b", "c"], ["1", "2"]):
+        y = np.array(names)[Y[:, 0]]
+        assert set(clone(classifier).fit(X, y).predict(X)) == set(names)
+    with pytest.raises(ValueError, match=r"MultiLabelBinarizer makes it$"):
+        clone(classifier).fit(X[:4], ["a", "b", "c", "d"])
+
+
 def test_labels_that_training_did_not_have(data):
     X, Y = data
     sets = sets_of(Y)

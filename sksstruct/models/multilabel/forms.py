@@ -186,6 +186,25 @@ def indicator_of(y, n_labels):
     return columns_of(y)[0]
 
 
+def _hint_of_joined(values, separators):
+    """What to do with strings if they seem to be labels that were joined, or ""."""
+    if not all(isinstance(value, str) for value in values):
+        return ""
+    for separator in separators:
+        parts = [set(filter(None, value.split(separator))) for value in values]
+        several = [
+            value for value, each in zip(values, parts, strict=True) if each - {value}
+        ]
+        # a label occurs alone, or beside another one
+        if several and sum(map(len, parts)) > len(set().union(*parts)):
+            return (
+                f"If {several[0]!r:.80} is several labels in one, pass a set of labels "
+                "for each sample, as "
+                f"[set(filter(None, row.split({separator!r}))) for row in y]"
+            )
+    return ""
+
+
 def columns_of(y):
     """Label indicator as 0 and 1, and the values of a single label or None."""
     if sparse.issparse(y) and y.shape[1] > 1 and y.dtype.kind in "biuf":
@@ -211,11 +230,16 @@ def columns_of(y):
         )
     values, codes = np.unique(y, return_inverse=True)
     if len(values) > 2:
+        hint = _hint_of_joined(values.tolist(), ",;| ")
         raise ValueError(
             "Only binary classification is supported for 1-D y. The type of the target "
             f"is {kind}; a label indicator has a column for each label, as "
-            "MultiLabelBinarizer makes it"
+            f"MultiLabelBinarizer makes it. {hint}".rstrip(" .")
         )
+    # two classes may have names of two words
+    hint = _hint_of_joined(values.tolist(), ",;|")
+    if hint:
+        raise ValueError(f"y has the two strings {values.tolist()!r:.160}. {hint}")
     if len(values) < 2:
         raise ValueError(f"y has 1 class, {values.tolist()[0]!r:.80}: training needs 2")
     return codes.astype(np.int32).reshape(-1, 1), values
