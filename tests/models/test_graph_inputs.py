@@ -410,3 +410,36 @@ def test_class_weight_leads_to_what_models_of_graphs_have():
     ):
         with pytest.raises(ValueError, match=match):
             SSVMClassifier(model, class_weight="balanced").fit(X, y)
+
+
+@pytest.mark.parametrize("connectivity", [4, 8])
+def test_directions_of_edges(connectivity):
+    """By the steps from one end of each edge to the other."""
+    height, width = 3, 4
+    graph = grid_graph(
+        np.zeros((height, width)), connectivity=connectivity, edge_features="direction"
+    )
+    steps = [(0, 1), (1, 0), (1, 1), (1, -1)][: connectivity // 2]
+    assert graph.edge_features.shape == (len(graph.edges), len(steps))
+    for (a, b), row in zip(graph.edges.tolist(), graph.edge_features, strict=True):
+        step = b // width - a // width, b % width - a % width
+        assert row.tolist() == [float(step == each) for each in steps]
+    assert (graph.edge_features.sum(axis=0) > 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_directions_tell_the_ends_of_a_slope():
+    """The label rises downwards as often as it falls to the right."""
+    rows, columns = np.indices((5, 5))
+    masks = [(rows - columns > t).astype(int) for t in (-2, -1, 0, 1) for _ in range(3)]
+    corners = np.zeros((5, 5, 1))
+    corners[0, -1] = corners[-1, 0] = 1.0
+    right = {}
+    for kind in ("direction", None):
+        X = [grid_graph(corners, edge_features=kind) for _ in masks]
+        model = RelaxedGraphModel("full")
+        classifier = SSVMClassifier(model, alpha=0.01, max_iter=100, random_state=0)
+        found = classifier.fit(X, masks).predict(X)
+        right[kind] = np.mean([z[0, -1] == 0 and z[-1, 0] == 1 for z in found])
+    assert right["direction"] == 1.0
+    assert right[None] == 0.0

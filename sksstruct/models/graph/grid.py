@@ -17,7 +17,7 @@ from sksstruct.utils._param_validation import (
 
 _CONSTRAINTS = {
     "connectivity": [Options(Integral, {4, 8})],
-    "edge_features": [StrOptions({"contrast"}), None],
+    "edge_features": [StrOptions({"contrast", "direction"}), None],
     "sigma": [Interval(Real, 0.0, None, closed="neither"), None],
 }
 
@@ -26,7 +26,7 @@ def grid_graph(
     image: ArrayLike,
     *,
     connectivity: Literal[4, 8] = 4,
-    edge_features: Literal["contrast"] | None = "contrast",
+    edge_features: Literal["contrast", "direction"] | None = "contrast",
     sigma: float | None = None,
     guide: ArrayLike | None = None,
 ) -> Graph:
@@ -41,11 +41,14 @@ def grid_graph(
         Features of each pixel.
     connectivity : {4, 8}, default=4
         Number of neighbors of a pixel. 8 includes the diagonal neighbors.
-    edge_features : {"contrast"} or None, default="contrast"
+    edge_features : {"contrast", "direction"} or None, default="contrast"
         "contrast": a constant feature, and the similarity of the two pixels,
         ``exp(-|difference|^2 / (2 sigma^2))``. Both are divided by the distance of the
-        two pixels, 1 or the square root of 2. None: no features, so all edges are
-        equal.
+        two pixels, 1 or the square root of 2. "direction": a column for each of the
+        directions to the right, down, and, with 8 neighbors, down to the right and down
+        to the left, with 1 for the edges of this direction. Then each direction has
+        weights of its own, which tell what is above from what is below. None: no
+        features, so all edges are equal.
     sigma : float, default=None
         Scale of the differences. None: the root mean squared difference of all
         neighbors in the image.
@@ -108,9 +111,12 @@ default=None
         ]
     edges = [np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs]
     lengths = [1.0, 1.0, 2**0.5, 2**0.5][: len(edges)]
-    distances = np.repeat(lengths, [len(some) for some in edges])
+    counts = [len(some) for some in edges]
+    distances = np.repeat(lengths, counts)
     edges, rows = np.concatenate(edges), None
-    if edge_features is not None:
+    if edge_features == "direction":
+        rows = np.repeat(np.eye(len(counts)), counts, axis=0)
+    elif edge_features is not None:
         channels = pixels if guide is None else _pixels("guide", guide)
         if channels.shape[:2] != (height, width):
             raise ValueError(
