@@ -270,9 +270,15 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         Returns
         -------
         labelings : list of ndarrays of shape (n_variables,)
-            State of each variable of each graph.
+            State of each variable of each graph: its number, or its name if the graph
+            has `state_names`.
         """
-        return [result.labeling for result in self._solve(X)]
+        graphs = _check_graphs(X)
+        found = [result.labeling for result in self._solve(graphs)]
+        return [
+            labeling if graph.state_names is None else graph.named(labeling)
+            for graph, labeling in zip(graphs, found, strict=True)
+        ]
 
     def predict_marginals(self, X: Sequence[FactorGraph]) -> list[list[np.ndarray]]:
         """Fractional solutions of the relaxation, or probabilities.
@@ -344,7 +350,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         if len(y) != len(labelings):
             raise ValueError(f"X has {len(labelings)} graphs, y has {len(y)}")
         right = [
-            np.asarray(x) == graph.check_labeling(y_true, f"y[{k}]")
+            graph.check_labeling(x) == graph.check_labeling(y_true, f"y[{k}]")
             for k, (graph, x, y_true) in enumerate(zip(X, labelings, y, strict=True))
         ]
         return float(np.mean(np.concatenate(right)))

@@ -1,5 +1,7 @@
 """Building a factor graph piece by piece."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -20,27 +22,42 @@ class FactorGraphBuilder:
     >>> builder.add_factor([sky, sea], Potts(2))
     >>> builder.build().score([1, 1])
     2.0
+
+    States may have names, which labelings then have, too:
+
+    >>> builder = FactorGraphBuilder()
+    >>> sky = builder.add_variable({"grey": 0.0, "blue": 1.0})
+    >>> sea = builder.add_variable({"grey": 0.5, "blue": 0.0})
+    >>> builder.add_factor([sky, sea], Potts(2))
+    >>> builder.build().score(["blue", "blue"])
+    2.0
     """
 
     def __init__(self) -> None:
         self._unaries, self._factors, self._evidence = [], [], {}
+        self._names = []
         self._edges, self._tables, self._weights = [], [], []
         self._index, self._offset = {}, 0.0
         self._store = TableStore()
 
-    def add_variable(self, scores: ArrayLike) -> int:
+    def add_variable(self, scores: ArrayLike | Mapping[str, float]) -> int:
         """Add a variable.
 
         Parameters
         ----------
-        scores : array-like of shape (n_states,)
-            Scores of its states.
+        scores : array-like of shape (n_states,), or dict of str to float
+            Scores of its states; as a dict, by their names. Their order is that of the
+            dimensions of tables.
 
         Returns
         -------
         variable : int
             Number of the variable, to be used in scopes.
         """
+        names = None
+        if isinstance(scores, Mapping):
+            names, scores = list(scores), list(scores.values())
+        self._names.append(names)
         self._unaries.append(np.array(scores, dtype=np.float64))
         return len(self._unaries) - 1
 
@@ -78,13 +95,15 @@ class FactorGraphBuilder:
         else:
             self._factors.append((scope, table))
 
-    def observe(self, variable: int, state: int) -> None:
+    def observe(self, variable: int, state: int | str) -> None:
         """Record the observed state of a variable.
 
         Parameters
         ----------
-        variable, state : int
-            The variable and its state.
+        variable : int
+            The variable.
+        state : int or str
+            Its state, by number or by name.
         """
         self._evidence[variable] = state
 
@@ -106,4 +125,5 @@ class FactorGraphBuilder:
             factors=self._factors,
             evidence=self._evidence,
             offset=self._offset,
+            state_names=self._names,
         )

@@ -179,7 +179,48 @@ def check_shape(table, sizes, name):
         )
 
 
-def checked_evidence(evidence, n_states):
+def checked_state_names(names, n_states):
+    """Names of the states of each variable, as tuples; None where there are none."""
+    if names is None:
+        return None
+    rows = list(iterator_of(names, "state_names"))
+    if len(rows) != len(n_states):
+        raise ValueError(
+            f"state_names has {len(rows)} entries, there are {len(n_states)} variables"
+        )
+    for v, row in enumerate(rows):
+        if row is None:
+            continue
+        row = [row] if isinstance(row, str) else list(row)
+        if not all(isinstance(name, str) for name in row):
+            raise ValueError(f"state_names[{v}] must be strings, got {row!r:.80}")
+        if len(row) != n_states[v] or len(set(row)) < len(row):
+            raise ValueError(
+                f"state_names[{v}] must be {n_states[v]} different names, got "
+                f"{row!r:.80}"
+            )
+        rows[v] = tuple(map(str, row))
+    return None if all(row is None for row in rows) else tuple(rows)
+
+
+def number_of_state(state, v, names, name):
+    """Number of a state that may be given by its name."""
+    if not isinstance(state, str):
+        return state
+    known = None if names is None else names[v]
+    if known is None:
+        raise ValueError(
+            f"{name} has {state!r:.80} at variable {v}, whose states have no names"
+        )
+    if state not in known:
+        raise ValueError(
+            f"{name} has {state!r:.80} at variable {v}, whose states are "
+            f"{list(known)!r:.160}"
+        )
+    return known.index(state)
+
+
+def checked_evidence(evidence, n_states, names=None):
     """Observed states as an array, -1 for variables that were not observed."""
     states = np.full(len(n_states), -1, dtype=np.int32)
     if evidence is None:
@@ -190,6 +231,8 @@ def checked_evidence(evidence, n_states):
             f"{type(evidence).__name__}"
         )
     for v, x in evidence.items():
+        if isinstance(v, int | np.integer) and 0 <= v < len(n_states):
+            x = number_of_state(x, v, names, "evidence")
         for value in (v, x):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
                 raise ValueError(f"evidence must map int to int, got {v!r}: {x!r}")

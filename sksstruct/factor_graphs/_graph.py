@@ -12,12 +12,15 @@ from sksstruct.factor_graphs._checks import (
     checked_edges,
     checked_evidence,
     checked_factor,
+    checked_state_names,
     checked_unaries,
     checked_weights,
     iterator_of,
+    number_of_state,
     table_maker,
 )
 from sksstruct.factor_graphs._tables import DenseTable, Table
+from sksstruct.utils._layout import object_array
 from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned, required
 
@@ -60,13 +63,17 @@ class FactorGraph(Versioned):
         Scores of any number of variables. Each factor is a sequence of different
         variables, and a table with a dimension for each of them. Factors of two
         variables become edges.
-    evidence : dict of int to int, default=None
-        Observed states by variable; labelings have to agree with them.
+    evidence : dict, default=None
+        Observed states, numbers or names, by variable; labelings agree with them.
     offset : float, default=0.0
         Score of every labeling; -inf forbids all of them.
     must_exceed : float, default=-inf
         A labeling whose total score is not above this number is forbidden. Solvers take
         it into account, marginals do not.
+    state_names : sequence of sequences of str, default=None
+        Names of the states of each variable, or None for a variable whose states have
+        none. Labelings and evidence may then have names in place of numbers, and
+        `sksstruct.LPMAPPredictor` predicts names.
 
     Attributes
     ----------
@@ -88,6 +95,8 @@ class FactorGraph(Versioned):
         Observed states, -1 where there is none.
     offset, must_exceed : float
         As given.
+    state_names : tuple of tuple of str, or None
+        As given; None if no state has a name.
 
     Examples
     --------
@@ -112,6 +121,7 @@ class FactorGraph(Versioned):
     evidence: np.ndarray
     offset: float
     must_exceed: float
+    state_names: tuple[tuple[str, ...] | None, ...] | None
 
     def __init__(
         self,
@@ -122,11 +132,13 @@ class FactorGraph(Versioned):
         edge_tables: ArrayLike | None = None,
         edge_weights: ArrayLike | None = None,
         factors: Sequence[tuple[ArrayLike, Table | ArrayLike]] | None = None,
-        evidence: dict[int, int] | None = None,
+        evidence: dict[int, int | str] | None = None,
         offset: float = 0.0,
         must_exceed: float = -np.inf,
+        state_names: Sequence[Sequence[str] | None] | None = None,
     ) -> None:
         self.n_states, self.first_state, self.unaries = checked_unaries(unaries)
+        self.state_names = checked_state_names(state_names, self.n_states)
         n = self.n_variables = len(self.n_states)
         edges = checked_edges(edges, n)
         tables, edge_tables = checked_edge_tables(tables, edge_tables, len(edges))
@@ -190,6 +202,7 @@ class FactorGraph(Versioned):
         graph.first_state = np.zeros(len(n_states) + 1, dtype=np.intp)
         np.cumsum(graph.n_states, out=graph.first_state[1:])
         graph.unaries, graph.n_variables = unaries, len(n_states)
+        graph.state_names = None
         graph.edges = np.asarray(edges, dtype=np.int32).reshape(-1, 2)
         graph.edge_tables = np.asarray(edge_tables, dtype=np.int32)
         graph.edge_weights, graph.must_exceed = edge_weights, float(must_exceed)
@@ -204,7 +217,7 @@ class FactorGraph(Versioned):
         largest = self.unaries.max(initial=0.0)
         if not largest < np.inf:
             raise ValueError("the unary scores of a variable are too large to be added")
-        self.evidence = checked_evidence(evidence, self.n_states)
+        self.evidence = checked_evidence(evidence, self.n_states, self.state_names)
         self._freeze()
 
     def _check_edges(self):
@@ -275,7 +288,10 @@ class FactorGraph(Versioned):
         raise AttributeError("factor graphs are immutable")
 
     def _state(self):
-        return taken(self, _STATE)
+        state = taken(self, _STATE)
+        # graphs without names are as they were before there were any
+        names = {} if self.state_names is None else {"state_names": self.state_names}
+        return {**state, **names}
 
     def _restore(self, state):
         """Build the graph again: kernels go where its parts point."""
@@ -303,6 +319,7 @@ class FactorGraph(Versioned):
             evidence={int(v): int(evidence[v]) for v in np.flatnonzero(evidence != -1)},
             offset=offset,
             must_exceed=must_exceed,
+            state_names=state.get("state_names"),
         )
 
     def __repr__(self):
@@ -332,8 +349,8 @@ class FactorGraph(Versioned):
 
         Parameters
         ----------
-        labeling : array-like of int of shape (n_variables,)
-            State of each variable.
+        labeling : array-like of int or str of shape (n_variables,)
+            State of each variable; a name if it has one.
         name : str, default="labeling"
             Name of the argument in errors.
 
@@ -350,6 +367,12 @@ class FactorGraph(Versioned):
             raise ValueError(
                 f"{name} must have shape ({self.n_variables},), got {x.shape}"
             )
+        if self.state_names is not None and x.dtype.kind in "UO":
+            # a list, as an array makes strings of numbers that are beside names
+            given = labeling.tolist() if isinstance(labeling, np.ndarray) else labeling
+            names = self.state_names
+            numbers = [number_of_state(s, v, names, name) for v, s in enumerate(given)]
+            x = np.array(numbers)
         if x.size and x.dtype.kind not in "iu":
             raise ValueError(f"{name} must be integers, got {x.dtype}")
         wrong = (x < 0) | (x >= self.n_states)
@@ -361,13 +384,33 @@ class FactorGraph(Versioned):
             )
         return x.astype(np.intp)
 
+    def named(self, labeling: ArrayLike) -> np.ndarray:
+        """A labeling with the names of the states.
+
+        Parameters
+        ----------
+        labeling : array-like of int or str of shape (n_variables,)
+            State of each variable.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,)
+            The names, of dtype object, and the numbers of states that have no name; an
+            array of numbers if no state has one.
+        """
+        x = self.check_labeling(labeling)
+        if self.state_names is None:
+            return x
+        rows = zip(x.tolist(), self.state_names, strict=True)
+        return object_array([k if row is None else row[k] for k, row in rows])
+
     def score(self, labeling: ArrayLike) -> float:
         """Score of a labeling.
 
         Parameters
         ----------
-        labeling : array-like of int of shape (n_variables,)
-            State of each variable.
+        labeling : array-like of int or str of shape (n_variables,)
+            State of each variable; a name if it has one.
 
         Returns
         -------
@@ -407,13 +450,13 @@ class FactorGraph(Versioned):
         for t, _, scopes in self.factors_by_table():
             yield self.tables[t].scores(*x[scopes.T]).sum()
 
-    def with_evidence(self, evidence: dict[int, int] | None) -> "FactorGraph":
+    def with_evidence(self, evidence: dict[int, int | str] | None) -> "FactorGraph":
         """The same graph with other observed states; tables are shared.
 
         Parameters
         ----------
-        evidence : dict of int to int, or None
-            Observed states by variable.
+        evidence : dict or None
+            Observed states, numbers or names, by variable.
 
         Returns
         -------
@@ -422,7 +465,8 @@ class FactorGraph(Versioned):
         """
         graph = object.__new__(FactorGraph)
         graph.__dict__.update(self.__dict__)
-        graph.__dict__["evidence"] = checked_evidence(evidence, self.n_states)
+        states = checked_evidence(evidence, self.n_states, self.state_names)
+        graph.__dict__["evidence"] = states
         graph.evidence.flags.writeable = False
         return graph
 

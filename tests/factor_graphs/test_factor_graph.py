@@ -9,6 +9,7 @@ import pytest
 from enumeration import Enumeration
 from map_graphs import enumerate_labelings, random_graph
 
+from sksstruct import LPMAPPredictor
 from sksstruct.factor_graphs import (
     DenseTable,
     FactorGraph,
@@ -374,3 +375,84 @@ def test_scores_that_cannot_be_added():
         FactorGraph([[0.0, 1.0]], evidence=[0])
     with pytest.raises(ValueError, match="factors must be a sequence"):
         FactorGraph([[0.0, 1.0]], factors=5)
+
+
+class TestNamesOfStates:
+    def graph(self, **more):
+        builder = FactorGraphBuilder()
+        sky = builder.add_variable({"grey": 0.0, "blue": 1.0})
+        size = builder.add_variable([0.0, 0.5, 0.25])
+        sea = builder.add_variable({"blue": 0.0, "grey": 1.5, "green": 0.0})
+        builder.add_factor([sky, sea], [[0.0, 2.0, 0.0], [2.0, 0.0, 0.0]])
+        for variable, state in more.get("observe", {}).items():
+            builder.observe(variable, state)
+        return builder.build(), (sky, size, sea)
+
+    def test_predictions_have_names(self):
+        graph, _ = self.graph()
+        assert graph.state_names == (("grey", "blue"), None, ("blue", "grey", "green"))
+        predictor = LPMAPPredictor(random_state=0)
+        (found,) = predictor.predict([graph])
+        assert found.tolist() == ["grey", 1, "grey"] and found.dtype == object
+        assert predictor.results_[0].labeling.tolist() == [0, 1, 1]
+        assert graph.score(found) == graph.score([0, 1, 1]) == predictor.scores_[0]
+        assert graph.named([1, 2, 2]).tolist() == ["blue", 2, "green"]
+        assert predictor.score([graph], [["grey", 1, "blue"]]) == 2 / 3
+        assert predictor.score([graph], [[0, 1, 0]]) == 2 / 3
+        # graphs without names stay as they are, beside others
+        plain = FactorGraph([[0.0, 1.0]])
+        found = predictor.predict([plain, graph])
+        assert found[0].dtype.kind == "i" and plain.named([1]).tolist() == [1]
+        assert plain.state_names is None
+
+    def test_evidence_by_name(self):
+        graph, variables = self.graph(observe={0: "blue", 1: 2})
+        assert graph.evidence.tolist() == [1, 2, -1]
+        (found,) = LPMAPPredictor(random_state=0).predict([graph])
+        assert found.tolist() == ["blue", 2, "blue"]
+        other = graph.with_evidence({variables[2]: "green"})
+        assert other.evidence.tolist() == [-1, -1, 2]
+        assert other.state_names == graph.state_names
+        again = pickle.loads(pickle.dumps(graph))
+        assert again.state_names == graph.state_names
+        assert again.evidence.tolist() == graph.evidence.tolist()
+        assert "state_names" not in FactorGraph([[0.0]]).__getstate__()
+
+    @pytest.mark.parametrize(
+        ("names", "message"),
+        [
+            ([["a", "b"]], "state_names has 1 entries, there are 2 variables"),
+            ([["a", "b"], ["a"]], r"state_names\[1\] must be 3 different names"),
+            ([["a", "a"], None], r"state_names\[0\] must be 2 different names"),
+            ([["a", 1], None], r"state_names\[0\] must be strings"),
+            (
+                [None, "abc"],
+                r"state_names\[1\] must be 3 different names, got \['abc'\]",
+            ),
+        ],
+    )
+    def test_errors_of_names(self, names, message):
+        with pytest.raises(ValueError, match=message):
+            FactorGraph([[0, 0], [0, 0, 0]], state_names=names)
+
+    def test_errors_of_labelings(self):
+        graph, _ = self.graph()
+        wrong = {
+            r"labeling has 'red' at variable 2, whose states are \['blue', 'grey'": (
+                ["grey", 0, "red"]
+            ),
+            "labeling has 'grey' at variable 1, whose states have no names": (
+                ["grey", "grey", "grey"]
+            ),
+            "labeling has state 5 at variable 1": ["grey", 5, "grey"],
+            "labeling must be integers": ["grey", 0.5, "grey"],
+        }
+        for message, labeling in wrong.items():
+            with pytest.raises(ValueError, match=message):
+                graph.score(labeling)
+        with pytest.raises(ValueError, match="evidence has 'red' at variable 0"):
+            graph.with_evidence({0: "red"})
+        with pytest.raises(ValueError, match="must be integers"):
+            FactorGraph([[0, 0]]).score(["a"])
+        with pytest.raises(ValueError, match="evidence must map int to int"):
+            graph.with_evidence({"sky": "blue"})
