@@ -132,7 +132,9 @@
       (ptrdiff_t n, double scale, const double *x, const double *y, double *out))      \
     X(double, sks_series_max, (ptrdiff_t n, const double *x, const double *y))         \
     X(void, sks_series_exp, (ptrdiff_t n, double shift, double *x))                    \
-    X(void, sks_series_log, (ptrdiff_t n, double *x))
+    X(void, sks_series_log, (ptrdiff_t n, double *x))                                  \
+    X(void, sks_series_logadd,                                                         \
+      (ptrdiff_t n, const double *y, double *x, double *share))
 
 #define SKS_FIELD(type, name, arguments) type (*name) arguments;
 typedef struct {

@@ -100,6 +100,8 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
         Py_ssize_t n, double shift, double* x) noexcept
     void sks_series_log "sks_table.sks_series_log"(
         Py_ssize_t n, double* x) noexcept
+    void sks_series_logadd "sks_table.sks_series_logadd"(
+        Py_ssize_t n, const double* y, double* x, double* share) noexcept
     Py_ssize_t sks_first "sks_table.sks_first"(
         Py_ssize_t n, const double* x, double value) noexcept
     double sks_max_below "sks_table.sks_max_below"(

@@ -147,6 +147,34 @@ SKS_INLINE void sks_log8(const double *x, double *out)
 #endif
 }
 
+/* x = log(exp(x) + exp(y)); share is that of y in the sum, zero if there is none. */
+static void sks_series_logadd(ptrdiff_t n, const double *y, double *x, double *share)
+{
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        const int width = n - i < 8 ? (int)(n - i) : 8;
+        double a[8], b[8], high[8], e[8], total[8], out[8];
+        for (int j = 0; j < 8; j++) a[j] = b[j] = 0.0;
+        memcpy(a, x + i, width * sizeof(double));
+        memcpy(b, y + i, width * sizeof(double));
+        for (int j = 0; j < 8; j++) {
+            const double low = a[j] < b[j] ? a[j] : b[j];
+            high[j] = SKS_MAX(a[j], b[j]);
+            /* -inf less itself would be NaN */
+            e[j] = high[j] > low ? low - high[j] : 0.0;
+        }
+        sks_exp8(e, e);
+        for (int j = 0; j < 8; j++) total[j] = 1.0 + e[j];
+        sks_log8(total, out);
+        for (int j = 0; j < 8; j++) {
+            const double part = b[j] > a[j] ? 1.0 / total[j] : e[j] / total[j];
+            out[j] += high[j];
+            e[j] = high[j] < -DBL_MAX ? 0.0 : part;
+        }
+        memcpy(x + i, out, width * sizeof(double));
+        memcpy(share + i, e, width * sizeof(double));
+    }
+}
+
 /* x = log(x), -inf for zero, which is all that may be below 1e-307 */
 static void sks_series_log(ptrdiff_t n, double *x)
 {

@@ -23,13 +23,13 @@ from sksstruct.inference.segments._semi_markov import (
     segments_labeling,
 )
 
-NAMES = ("nodes", "lengths", "transitions", "first", "last", "span_scores")
+NAMES = ("nodes", "lengths", "transitions", "first", "last", "span_scores", "tail")
 WILD = st.sampled_from([-np.inf, -1e4, -2000.0, -400.0, -1.0, 0.0, 1.0, 300.0, 1e4])
 
 
 @st.composite
 def problems(draw, scores=SCORES, size=6):
-    """Potentials: with roles and without, spans, longer and shorter lengths."""
+    """Potentials: with roles and without, spans, tails, longer and shorter lengths."""
     size, n_labels = draw(st.integers(1, size)), draw(st.integers(1, 3))
 
     def table(*shape):
@@ -40,7 +40,7 @@ def problems(draw, scores=SCORES, size=6):
         "lengths": table(draw(st.integers(1, 8))),
         "transitions": table(n_labels),
     }
-    for name in "first", "last":
+    for name in "first", "last", "tail":
         if draw(st.booleans()):
             problem[name] = table()
     if draw(st.booleans()):
@@ -64,13 +64,15 @@ def entries(problem, segments):
     picked, before = [], None
     roles = np.ndim(problem["nodes"]) == 3
     for start, stop, label in segments:
-        if stop - start > len(problem["lengths"]):
+        over = max(stop - start - len(problem["lengths"]), 0)
+        if over and "tail" not in problem:
             return None
         for t in range(start, stop):
             role = 0 if t == start else 2 if t == stop - 1 else 1
             role = 3 if stop - start == 1 else role
             picked.append(("nodes", (t, role, label) if roles else (t, label)))
-        picked.append(("lengths", (stop - start - 1, label)))
+        picked.append(("lengths", (stop - start - over - 1, label)))
+        picked += [("tail", (label,))] * over
         if before is not None:
             picked.append(("transitions", (before, label)))
         for i, span in enumerate(problem.get("spans", ())):
@@ -111,8 +113,13 @@ def weighted(problem, picked, weights):
 
 
 def as_potentials(problem):
-    names = ("nodes", "lengths", "transitions", "first", "last", "spans", "span_scores")
-    return SegmentPotentials(*(problem.get(name) for name in names))
+    return SegmentPotentials(
+        *(problem.get(k) for k in (*NAMES[:5], "spans", *NAMES[5:]))
+    )
+
+
+def means_of(result):
+    return *result[1:7], result.tail
 
 
 def assert_means(problem, means, expected, atol):
@@ -171,7 +178,7 @@ def test_sums(problem, mu):
         logsumexp(scores / mu), rel=1e-12, abs=1e-15 * size * largest / mu + 1e-12
     )
     weights = np.exp(scores / mu - logsumexp(scores / mu))
-    assert_means(problem, result[1:7], weighted(problem, picked, weights), 1e-9)
+    assert_means(problem, means_of(result), weighted(problem, picked, weights), 1e-9)
     over = tuple(range(1, result.nodes.ndim))
     np.testing.assert_allclose(result.nodes.sum(axis=over), 1.0, rtol=1e-12)
     expected = dict.fromkeys(everything, 0.0)
@@ -213,8 +220,19 @@ def test_weights_of_means(problem, weight):
             np.testing.assert_allclose(other, weight * one, atol=1e-14)
 
 
+def without_tail(problem):
+    """The same problem with a row for each length."""
+    if "tail" not in problem:
+        return problem
+    out, lengths = {**problem}, np.asarray(problem["lengths"])
+    more = np.arange(1, len(problem["nodes"]) - len(lengths) + 1)[:, None]
+    out["lengths"] = np.vstack([lengths, lengths[-1] + more * out.pop("tail")])
+    return out
+
+
 def dynamic_program(problem, add):
     """The value of the best segmentation, or the log-partition, by plain recursion."""
+    problem = without_tail(problem)
     nodes, lengths = problem["nodes"], problem["lengths"]
     size, n_labels = len(nodes), nodes.shape[-1]
     roles = nodes if nodes.ndim == 3 else np.repeat(nodes[:, None], 4, axis=1)
@@ -243,7 +261,7 @@ def dynamic_program(problem, add):
     return add(closed[size] + problem.get("last", 0.0), axis=0)
 
 
-def random_problem(rng, size, n_labels, max_length, spread=1.0):
+def random_problem(rng, size, n_labels, max_length, spread=1.0, tail=False):
     """A problem with all there can be, some of it forbidden."""
     shapes = {
         "nodes": (size, 4, n_labels),
@@ -254,6 +272,8 @@ def random_problem(rng, size, n_labels, max_length, spread=1.0):
         "span_scores": (size, n_labels),
     }
     problem = {name: spread * rng.normal(size=shape) for name, shape in shapes.items()}
+    if tail:
+        problem["tail"] = 0.1 * spread * rng.normal(size=n_labels)
     # some labels have single positions only, and some transitions are forbidden
     problem["lengths"][1:, ::3] = -np.inf
     problem["transitions"][rng.rand(n_labels, n_labels) < 0.1] = -np.inf
@@ -263,15 +283,16 @@ def random_problem(rng, size, n_labels, max_length, spread=1.0):
     return problem
 
 
+@pytest.mark.parametrize("tail", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 300.0])
 @pytest.mark.parametrize(
     "shape", [(7, 1, 3), (9, 2, 9), (9, 4, 1), (8, 5, 20), (8, 9, 4), (6, 22, 3),
               (5, 33, 5), (300, 9, 50)]
 )  # fmt: skip
-def test_all_row_widths(shape, spread):
+def test_all_row_widths(shape, spread, tail):
     """Against plain recursions, and the derivative in a random direction."""
     rng = np.random.RandomState(sum(shape))
-    problem = random_problem(rng, *shape, spread)
+    problem = random_problem(rng, *shape, spread, tail)
     segments, score = segment_viterbi(**problem)
     assert score == pytest.approx(dynamic_program(problem, np.max), rel=1e-12)
     labeling = segments_labeling(segments, shape[0])
@@ -283,13 +304,14 @@ def test_all_row_widths(shape, spread):
     result = segment_sum_product(**problem)
     assert result.log_partition == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(result.nodes.sum(axis=(1, 2)), 1.0, rtol=1e-11)
-    direction = {name: rng.normal(size=problem[name].shape) for name in NAMES}
+    names = [name for name in NAMES if name in problem]
+    direction = {name: rng.normal(size=problem[name].shape) for name in names}
     step, moved = 1e-4, []
     for sign in 1.0, -1.0:
-        other = {k: problem[k] + sign * step * direction[k] for k in NAMES}
+        other = {k: problem[k] + sign * step * direction[k] for k in names}
         other["spans"] = problem["spans"]
         moved.append(segment_sum_product(**other).log_partition)
-    means = zip(NAMES, result[1:7], strict=True)
+    means = zip(names, means_of(result), strict=False)
     slope = sum((direction[name] * mean).sum() for name, mean in means)
     assert slope == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-4)
 
@@ -381,7 +403,7 @@ def test_positions_that_are_nearly_forbidden(roles):
     assert found[0][1] == pytest.approx(found[2][1], rel=1e-13)
     np.testing.assert_array_equal(found[0][0], found[2][0])
     assert found[1][0] == pytest.approx(found[3][0], rel=1e-13)
-    for name, one, two in zip(NAMES, found[1][1:7], found[3][1:7], strict=True):
+    for name, one, two in zip(NAMES[:6], found[1][1:7], found[3][1:7], strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-11, atol=1e-13, err_msg=name)
     assert not found[1].nodes[10:30, ..., 0].any()
 
@@ -418,7 +440,7 @@ def test_no_temperature_is_the_maximum():
     np.testing.assert_allclose(result.segments, 1.0)
     potentials = as_potentials(problem)
     means = potentials.indicator(segments_labeling(segments, 20))
-    for found, expected in zip(result[1:7], means, strict=True):
+    for found, expected in zip(result[1:7], means[:6], strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -457,7 +479,7 @@ def test_a_path_that_seems_hopeless():
     _, scores, picked = enumerate_segmentations(problem)
     assert result.log_partition == pytest.approx(logsumexp(scores), rel=1e-14)
     weights = np.exp(scores - logsumexp(scores))
-    assert_means(problem, result[1:7], weighted(problem, picked, weights), 1e-12)
+    assert_means(problem, means_of(result), weighted(problem, picked, weights), 1e-12)
 
 
 @pytest.mark.parametrize("low", [-250.0, -400.0, -700.0])
@@ -525,6 +547,66 @@ def test_bad_arguments():
     for segment in (0, 4, 0), (1, 1, 0), (-1, 1, 0), (0, 1, 2), (0, 1, -1):
         with pytest.raises(ValueError, match=r"segments\[0\] is"):
             segment_sum_product(**CASE, segments=[segment])
+
+
+def assert_as_without_tail(problem, rtol=1e-10, atol=1e-12):
+    """A score for each further position, and a row for each length, are the same."""
+    whole, n_rows = without_tail(problem), len(problem["lengths"])
+    segments, score = segment_viterbi(**problem)
+    expected, best = segment_viterbi(**whole)
+    assert score == pytest.approx(best, rel=1e-12)
+    np.testing.assert_array_equal(segments, expected)
+    found, scores = segment_topk(**problem, k=7)
+    expected, best = segment_topk(**whole, k=7)
+    np.testing.assert_allclose(scores, best, rtol=1e-12)
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, two)
+    rows = np.array([(a, b, k) for k in range(problem["nodes"].shape[-1])
+                     for a, b in [(0, 1), (3, 40), (10, 59), (0, len(problem["nodes"]))]
+                     if b <= len(problem["nodes"])])  # fmt: skip
+    result = segment_sum_product(**problem, segments=[*segments, *rows])
+    other = segment_sum_product(**whole, segments=[*segments, *rows])
+    assert result.log_partition == pytest.approx(other.log_partition, rel=1e-12)
+    lengths, tail = other.lengths[:n_rows].copy(), np.zeros(rows[-1, 2] + 1)
+    for over, row in enumerate(other.lengths[n_rows:], 1):
+        lengths[-1] += row
+        tail += over * row
+    tables = ("nodes", "transitions", "first", "last", "spans", "segments")
+    pairs = [(getattr(result, name), getattr(other, name)) for name in tables]
+    for one, two in [*pairs, (result.lengths, lengths), (result.tail, tail)]:
+        np.testing.assert_allclose(one, two, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("spread", [0.1, 3.0, 30.0, 300.0])
+@pytest.mark.parametrize("shape", [(300, 3, 20), (300, 1, 1), (120, 6, 2), (60, 9, 30)])
+def test_tails(shape, spread):
+    """Long runs, forbidden positions, and labels whose lengths have a limit."""
+    rng = np.random.RandomState(len(str(spread)) + shape[1])
+    problem = random_problem(rng, *shape, tail=True)
+    problem["nodes"] = spread * rng.uniform(-1.0, 1.0, problem["nodes"].shape)
+    # one label is better for long, also where another one is forbidden
+    problem["nodes"][:50, 1, -1] += 2.0 * spread + 3.0
+    problem["nodes"][30:33, 1:3, 0] = problem["nodes"][40, :, :-1] = -np.inf
+    problem["lengths"] = rng.normal(size=problem["lengths"].shape)
+    if shape[1] > 3:
+        problem["tail"][1], problem["lengths"][-1, 2] = -np.inf, -np.inf
+    assert_as_without_tail(problem, 1e-10, 1e-11 * max(spread, 1.0))
+    assert_as_in_log_space(problem, 1e-10, 1e-11 * max(spread, 1.0))
+    assert segment_sum_product(**problem).tail.max() > 1.0
+
+
+@pytest.mark.parametrize("slope", [-40.0, -3.0, 2.0])
+def test_tails_that_rise_or_fall(slope):
+    """A score of further positions that lengths do not have, of any size."""
+    rng = np.random.RandomState(2)
+    problem = random_problem(rng, 200, 3, 10, tail=True)
+    problem["lengths"] = rng.normal(size=(10, 3))
+    problem["tail"] += slope
+    assert_as_without_tail(problem)
+    # only segments of some length are allowed, which are hopeless at first
+    problem["lengths"][:9], problem["nodes"][:80, 3] = -np.inf, 500.0
+    problem["nodes"][:60, 1] = -300.0
+    assert_as_without_tail(problem)
 
 
 @pytest.mark.parametrize("slope", [-3.0, 2.0])

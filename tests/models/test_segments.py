@@ -68,6 +68,19 @@ def test_by_enumeration(unit, roles):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("unit", ["position", "segment"])
+@pytest.mark.parametrize("n_lengths", [1, 3])
+def test_some_labels_without_a_limit_by_enumeration(unit, n_lengths):
+    """Spans that are longer than all rows, a smallest length, and a largest one."""
+    X, y = sentences(8, longest=5)
+    X = [(x, [(0, len(x))], np.full((1, 1), 2.0)) for x in X]
+    y = [[row for row in rows if row[2] == "b" or row[1] - row[0] > 1] for rows in y]
+    limits = {"max_length": {"a": None, "b": 3}, "min_length": {"a": 2}}
+    model = SegmentModel(length_features=n_lengths, loss_unit=unit, **limits)
+    check_model(model, X, y, enumerate_outputs=True, random_state=0)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["segments", "tags", "labels"])
 def test_lengths_without_a_limit_by_enumeration(form):
     """All oracles, losses and outputs; two lengths have weights of their own."""
@@ -325,8 +338,9 @@ def test_observed_segments_are_spans_once():
     # of all five positions: (0, 1), (1, 3) and (3, 4), (4, 5)
     observed = np.array([0, 1, 3, 4]), np.array([1, 3, 4, 5])
     inputs = SegmentInputs.read(X)
-    features, first, starts, first_of = inputs.bound_spans(1, observed)
+    features, first, starts, first_of, longest = inputs.bound_spans(1, observed)
     assert features.toarray().ravel().tolist() == [4.0, 5.0, 0.0, 6.0, 0.0]
     assert starts.tolist() == [0, 1, 0, 0, 1] and first_of.tolist() == [0, 2, 5]
+    assert longest.tolist() == [2, 2]
     # before each position, and at the end, of every sequence
     assert first.tolist() == [0, 1, 1, 2, 0, 1, 3]

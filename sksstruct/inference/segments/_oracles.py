@@ -22,6 +22,7 @@ def segment_viterbi(
     last: ArrayLike | None = None,
     spans: ArrayLike | None = None,
     span_scores: ArrayLike | None = None,
+    tail: ArrayLike | None = None,
 ) -> tuple[np.ndarray, float]:
     """Find the best segmentation of a sequence (semi-Markov max-product).
 
@@ -37,7 +38,7 @@ def segment_viterbi(
         one, and the only one of a segment of length one. ``-inf`` forbids.
     lengths : array-like of shape (L, K)
         Score of each label for segments of each length from 1 to L; ``-inf`` forbids a
-        length. No segment is longer than L.
+        length. No segment is longer than L without `tail`.
     transitions : array-like of shape (K, K)
         Score of each pair of labels of neighboring segments, from -> to.
     first, last : array-like of shape (K,), default=None
@@ -47,6 +48,9 @@ def segment_viterbi(
         span that is listed twice are added.
     span_scores : array-like of shape (n_spans, K), default=None
         Score of each label for each of `spans`, added if that very segment is chosen.
+    tail : array-like of shape (K,), default=None
+        Score of each label for each position of a segment beyond L, in addition to that
+        of the length L; ``-inf`` forbids. None: no segment is longer than L.
 
     Returns
     -------
@@ -70,7 +74,9 @@ def segment_viterbi(
 
     Notes
     -----
-    The time is proportional to T (L + K) K, Equation 3 of [1]_.
+    The time is proportional to T (L + K) K, Equation 3 of [1]_, also with `tail`. Where
+    a span is longer than L, its length takes the place of L then: all scores of a tail
+    are those of positions, and a span has one of its own.
 
     References
     ----------
@@ -87,7 +93,7 @@ def segment_viterbi(
     ([[0, 2, 0], [2, 4, 1]], 6.0)
     """
     potentials = SegmentPotentials(
-        nodes, lengths, transitions, first, last, spans, span_scores
+        nodes, lengths, transitions, first, last, spans, span_scores, tail
     )
     labeling, score = potentials.best()
     return labeling_segments(labeling), score
@@ -103,6 +109,7 @@ def segment_topk(
     last: ArrayLike | None = None,
     spans: ArrayLike | None = None,
     span_scores: ArrayLike | None = None,
+    tail: ArrayLike | None = None,
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Find the k best segmentations of a sequence, in order.
 
@@ -112,7 +119,7 @@ def segment_topk(
         See `segment_viterbi`.
     k : int
         Number of segmentations.
-    first, last, spans, span_scores : array-like, default=None
+    first, last, spans, span_scores, tail : array-like, default=None
         See `segment_viterbi`.
 
     Returns
@@ -142,7 +149,7 @@ def segment_topk(
     ([[[0, 2, 0]], [[0, 1, 0], [1, 2, 0]]], [4.0, 0.0])
     """
     potentials = SegmentPotentials(
-        nodes, lengths, transitions, first, last, spans, span_scores
+        nodes, lengths, transitions, first, last, spans, span_scores, tail
     )
     # No more memory than for all there are: each position goes on with its segment, or
     # begins one with a label. Ranks have 32 bits.
@@ -175,6 +182,8 @@ class SegmentMarginals(NamedTuple):
         Probability of each label for each span: that it is a segment of that label.
     segments : ndarray of shape (n_segments,)
         Probability of each segment that was asked for.
+    tail : ndarray of shape (K,) or None
+        Expected number of positions of segments beyond L; None without scores.
 
     Examples
     --------
@@ -192,6 +201,7 @@ class SegmentMarginals(NamedTuple):
     last: np.ndarray | None
     spans: np.ndarray
     segments: np.ndarray
+    tail: np.ndarray | None
 
 
 def segment_sum_product(
@@ -203,6 +213,7 @@ def segment_sum_product(
     last: ArrayLike | None = None,
     spans: ArrayLike | None = None,
     span_scores: ArrayLike | None = None,
+    tail: ArrayLike | None = None,
     mu: float = 1.0,
     segments: ArrayLike | None = None,
 ) -> SegmentMarginals:
@@ -210,7 +221,7 @@ def segment_sum_product(
 
     Parameters
     ----------
-    nodes, lengths, transitions, first, last, spans, span_scores : array-like
+    nodes, lengths, transitions, first, last, spans, span_scores, tail : array-like
         See `segment_viterbi`.
     mu : float, default=1.0
         What all scores are divided by, positive.
@@ -250,13 +261,14 @@ def segment_sum_product(
     if isinstance(mu, bool) or not isinstance(mu, Real) or not 0 < mu < np.inf:
         raise ValueError(f"mu must be a positive number, got {mu!r}")
     potentials = SegmentPotentials(
-        nodes, lengths, transitions, first, last, spans, span_scores
+        nodes, lengths, transitions, first, last, spans, span_scores, tail
     )
     wanted = _check_segments(segments, potentials.size, potentials.n_labels)
     log_partition, means, probabilities = potentials.sums(1.0 / mu, wanted)
     if log_partition == -np.inf:
         raise ValueError("every segmentation is forbidden: there is no distribution")
-    return SegmentMarginals(log_partition, *means, probabilities)
+    *means, tail = means
+    return SegmentMarginals(log_partition, *means, probabilities, tail)
 
 
 def _check_segments(segments, size, n_labels):

@@ -3,9 +3,9 @@
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
+from sksstruct.inference.segments._scores cimport SegmentMeans, Segments
 from sksstruct.inference.segments._segments cimport (
-    SegmentMeans, Segments, add_indicator, best_scratch, best_segmentation,
-    segmentation_score,
+    add_indicator, best_scratch, best_segmentation, segmentation_score,
 )
 from sksstruct.inference.segments._sums cimport (
     SegmentSums, load_sums, segment_probability, sum_segmentations, sums_scratch,
@@ -22,8 +22,8 @@ cdef double* entries(object rows) except? NULL:
 cdef SegmentMeans means_of(list rows):
     """The struct of means in arrays like the tables."""
     return SegmentMeans(
-        entries(rows[0]), entries(rows[1]), entries(rows[2]), entries(rows[3]),
-        entries(rows[4]), entries(rows[5]))
+        entries(rows[0]), entries(rows[1]), entries(rows[6]), entries(rows[2]),
+        entries(rows[3]), entries(rows[4]), entries(rows[5]))
 
 
 cdef class SegmentKernel:
@@ -36,7 +36,8 @@ cdef class SegmentKernel:
     has_roles : bool
         Whether each position has four rows of nodes.
     rows : list of ndarray
-        Padded rows of nodes, lengths, transitions, first, last and scores of spans.
+        Padded rows of nodes, lengths, transitions, first, last, scores of spans, and
+        tail.
     longest, first_span, span_start : ndarray, int32
         As in `Segments`.
     """
@@ -57,7 +58,7 @@ cdef class SegmentKernel:
         segments.nodes, segments.lengths = entries(rows[0]), entries(rows[1])
         segments.transitions = entries(rows[2])
         segments.first, segments.last = entries(rows[3]), entries(rows[4])
-        segments.spans = entries(rows[5])
+        segments.spans, segments.tail = entries(rows[5]), entries(rows[6])
         segments.first_span = const_int32s(first_span)
         segments.span_start = const_int32s(span_start)
 

@@ -1,4 +1,4 @@
-from sksstruct.inference.segments._segments cimport Prefixes, SegmentMeans, Segments
+from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
 # What sums over lengths are taken of: for each label, the weights of its starts and of
 # its lengths, whose products are those of segments, relative to a number that is the
@@ -13,7 +13,7 @@ cdef struct Cells:
     double* shares      # probability of a stop, over the sum of its weights
     # rows (size, ld)
     double* longer      # sum of the weights of segments that stop, but of one position
-    double* alone       # weight of the segment of one position
+    double* alone       # weight of what has no term of its own, `single`
     double* references  # logarithm that weights are relative to
     Py_ssize_t* begun   # the first stop of the block
     # rows (ld,), the state of each label
@@ -21,10 +21,9 @@ cdef struct Cells:
     double* high        # the largest score of a length, without that
     double* reference
     double* passed      # scores inside, since the block began
-    double* single      # score of the segment of one position that stops now
     double* base        # logarithm that the weights of a stop are relative to
     double* total       # their sum
-    double* fresh       # (2 ld,) weights of the newest start, and of that segment
+    double* fresh       # (2 ld,) weights of the newest start, and of what is `alone`
     double* inside      # probability that a segment goes on, on the way back
     Py_ssize_t* first   # the first stop of the block
     Py_ssize_t* end     # the first stop after it, on the way back
@@ -42,7 +41,7 @@ cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil
 cdef bint load_cells(const Segments* segments, double** memory,
                      Cells* cells) noexcept nogil
 cdef void start_forward(const Segments* segments, Cells* cells) noexcept nogil
-cdef void close_labels(const Segments* segments, Py_ssize_t stop,
+cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* alone,
                        const Prefixes* prefixes, Cells* cells) noexcept nogil
 cdef void start_backward(const Segments* segments, double weight,
                          Cells* cells) noexcept nogil

@@ -23,15 +23,17 @@ Scores of lengths may fall from one to the next all the way, out of the range of
 As many positions are inside as a segment is long, but for two, so that a slope can be
 taken from lengths and given to the scores inside.
 
-Segments of one position have scores of their own, and are no term of the products.
+Segments of one position have scores of their own, and are no term of the products, as
+are those that are longer than the table of lengths (`_tails.pyx`): the logarithms of
+their sums, `alone`, are known before.
 """
 
 from libc.math cimport INFINITY, exp
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from sksstruct.inference.segments._segments cimport (
-    END, INSIDE, SINGLE, Prefixes, SegmentMeans, Segments, role_at,
+from sksstruct.inference.segments._scores cimport (
+    END, INSIDE, Prefixes, SegmentMeans, Segments, role_at,
 )
 from sksstruct.utils._simd cimport (
     sks_series_dot, sks_series_dot_add, sks_series_exp, sks_series_log,
@@ -63,7 +65,7 @@ cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil:
     if segments.spans != NULL:
         n_spans = segments.first_span[segments.size]
     return (segments.n_labels * (3 * segments.max_length + 2 * segments.size)
-            + (4 * segments.size + 13) * segments.ld + 2 * segments.size
+            + (4 * segments.size + 12) * segments.ld + 2 * segments.size
             + 2 * n_spans)
 
 
@@ -93,8 +95,8 @@ cdef bint load_cells(const Segments* segments, double** memory,
     cells.high, cells.slope = take(memory, ld), take(memory, ld)
     cells.reference = take(memory, ld)
     cells.passed, cells.inside = take(memory, ld), take(memory, ld)
-    cells.single, cells.base = take(memory, ld), take(memory, ld)
-    cells.total, cells.fresh = take(memory, ld), take(memory, 2 * ld)
+    cells.base, cells.total = take(memory, ld), take(memory, ld)
+    cells.fresh = take(memory, 2 * ld)
     cells.first = <Py_ssize_t*> take(memory, ld)
     cells.end = <Py_ssize_t*> take(memory, ld)
     cells.alive = <Py_ssize_t*> take(memory, ld)
@@ -191,7 +193,7 @@ cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
                       Cells* cells) noexcept nogil:
     """Relate all starts to the largest term at a stop.
 
-    `alone` is the score of what stops there and is one position long.
+    `alone` is the score of what stops there and has no start among these.
     """
     cdef double* starts = cells.starts + label * segments.size
     cdef const double* lengths = segments.lengths + label
@@ -275,14 +277,15 @@ cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
 
 
 cdef void find_base(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
-                    const Prefixes* prefixes, Cells* cells) noexcept nogil:
+                    double alone, const Prefixes* prefixes,
+                    Cells* cells) noexcept nogil:
     """Write the scores of what is new, relative to the block, to `fresh`."""
     cdef Py_ssize_t start = stop - 2, ld = segments.ld
     cells.fresh[label] = (prefixes.opened[start * ld + label] - cells.passed[label]
                           - cells.reference[label])
     cells.base[label] = (cells.reference[label] + cells.high[label]
                          + cells.passed[label] + end_at(segments, stop, label))
-    cells.fresh[ld + label] = cells.single[label] - cells.base[label]
+    cells.fresh[ld + label] = alone - cells.base[label]
 
 
 cdef bint has_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
@@ -294,49 +297,50 @@ cdef bint has_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label
 
 
 cdef void sum_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
-                    const Prefixes* prefixes, Cells* cells) noexcept nogil:
+                    double alone, const Prefixes* prefixes,
+                    Cells* cells) noexcept nogil:
     """Sum the weights of all segments of a label that stop at a position."""
     cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
     cells.starts[label * segments.size + stop - 2] = cells.fresh[label]
     if not has_longer(segments, stop, label, cells):
         cells.longer[cell], cells.alone[cell] = 0.0, 1.0
-        cells.base[label], cells.total[label] = cells.single[label], 1.0
+        cells.base[label], cells.total[label] = alone, 1.0
         return
     cells.alone[cell] = cells.fresh[segments.ld + label]
     cells.longer[cell] = sum_longer(segments, stop, label, cells)
     cells.total[label] = cells.longer[cell] + cells.alone[cell]
     if SMALL < cells.total[label] < LARGE:
         return
-    begin_block(segments, stop, label, cells.single[label], prefixes, cells)
-    find_base(segments, stop, label, prefixes, cells)
+    begin_block(segments, stop, label, alone, prefixes, cells)
+    find_base(segments, stop, label, alone, prefixes, cells)
     cells.alone[cell] = weight_of(cells.fresh[segments.ld + label])
     cells.longer[cell] = sum_longer(segments, stop, label, cells)
     # large enough now, or all segments that stop there are forbidden
     cells.total[label] = cells.longer[cell] + cells.alone[cell]
 
 
-cdef void close_labels(const Segments* segments, Py_ssize_t stop,
+cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* alone,
                        const Prefixes* prefixes, Cells* cells) noexcept nogil:
-    """Sum over the lengths of the segments that stop at a position."""
+    """Sum over the lengths of the segments that stop at a position.
+
+    `alone` has the scores, by label, of those that have no term here.
+    """
     cdef Py_ssize_t label, ld = segments.ld, n = segments.n_labels
     cdef Py_ssize_t cell = (stop - 1) * ld
     for label in range(n):
-        cells.single[label] = prefixes.single[cell + label] + segments.lengths[label]
-        if segments.spans != NULL:
-            cells.single[label] += span_score(segments, stop - 1, stop, label)
-        cells.base[label], cells.total[label] = cells.single[label], 1.0
+        cells.base[label], cells.total[label] = alone[label], 1.0
         cells.longer[cell + label], cells.alone[cell + label] = 0.0, 1.0
         if stop == 1:
             continue
         if not add_start(segments, stop - 2, label, prefixes, cells):
-            begin_block(segments, stop, label, cells.single[label], prefixes, cells)
-        find_base(segments, stop, label, prefixes, cells)
+            begin_block(segments, stop, label, alone[label], prefixes, cells)
+        find_base(segments, stop, label, alone[label], prefixes, cells)
     if stop > 1:
         # exponentials and logarithms of all labels at once
         sks_series_exp(n, 0.0, cells.fresh)
         sks_series_exp(n, 0.0, cells.fresh + ld)
         for label in range(n):
-            sum_label(segments, stop, label, prefixes, cells)
+            sum_label(segments, stop, label, alone[label], prefixes, cells)
     sks_series_log(n, cells.total)
     for label in range(n):
         prefixes.closed[cell + label] = cells.base[label] + cells.total[label]
@@ -438,7 +442,7 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
                         Cells* cells) noexcept nogil:
     """Hand the segments of a label that stop at a position to their starts.
 
-    Returns the probability of the one of one position.
+    Returns the probability of those that have no start here, `alone`.
     """
     cdef Py_ssize_t s = stop - 1, cell = s * given.ld + label
     cdef double total = cells.longer[cell] + cells.alone[cell]
@@ -454,8 +458,6 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
     cells.inside[label] = inside + longer
     means.nodes[role_at(given, INSIDE, s) + label] += inside
     means.nodes[role_at(given, END, s) + label] += longer
-    means.nodes[role_at(given, SINGLE, s) + label] += alone
-    means.lengths[label] += alone
     if stop > 1 and cells.begun[cell] == stop:
         leave_block(scaled, stop, label, prefixes, opened, means, cells)
     return alone
@@ -467,7 +469,7 @@ cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* pr
                      Cells* cells) noexcept nogil:
     """Distribute over lengths the segments that stop at a position.
 
-    Those of length 1 are put into `row`, and the others added to `opened`.
+    Those that are `alone` are put into `row`, and the others added to `opened`.
     """
     cdef Py_ssize_t label, start
     cdef int32_t span, first = 0, last = 0
@@ -480,10 +482,6 @@ cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* pr
     for label in range(given.n_labels):
         row[label] = leave_label(scaled, stop, label, ended[label], prefixes, opened,
                                  given, means, cells)
-    for span in range(first, last):
-        if scaled.span_start[span] == stop - 1:
-            for label in range(given.n_labels):
-                means.spans[span * given.ld + label] += row[label]
 
 
 cdef void add_lengths(const Segments* segments, const Cells* cells,

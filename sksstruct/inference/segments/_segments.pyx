@@ -21,7 +21,7 @@ so that the maximum is that of the sum of two vectors. P begins again where it g
 large, or -inf, and is added to the starts before then. The length of a segment of the
 best segmentation is found from its gains, where nodes are summed up from its last
 position to its first: labels are worked on by four, for each length, which makes
-vectors of them.
+vectors of them. Segments that are longer than the table of lengths are in `_tails.pyx`.
 
 Ties: the last label is the lowest. Then the last segment is the shortest, the label
 before it the lowest, and so on.
@@ -34,6 +34,13 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from sksstruct.inference.segments._scores cimport (
+    BEGIN, END, INSIDE, SINGLE, Prefixes, SegmentMeans, Segments, longest_of,
+    longest_segment, role_at,
+)
+from sksstruct.inference.segments._tails cimport (
+    Tails, extend_tails, load_tails, stop_tails, tail_length, tail_score, tails_scratch,
+)
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.utils._simd cimport sks_maxplus, sks_row_best, sks_series_max
 
@@ -89,13 +96,17 @@ cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t 
     cdef Py_ssize_t length = stop - start, t
     cdef int32_t span
     cdef double gain = 0.0
-    if length > segments.longest[label]:
+    if length > segments.longest[label] and (
+            segments.tail == NULL or length <= segments.max_length):
         return -INFINITY
     if length > 1:
         gain = segments.nodes[role_at(segments, END, stop - 1) + label]
     for t in range(stop - 2, start, -1):
         gain += segments.nodes[role_at(segments, INSIDE, t) + label]
-    gain += segments.lengths[(length - 1) * segments.ld + label]
+    gain += segments.lengths[
+        (min(length, segments.max_length) - 1) * segments.ld + label]
+    if length > segments.max_length:
+        gain += (length - segments.max_length) * segments.tail[label]
     if segments.spans != NULL:
         for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
             if segments.span_start[span] == start:
@@ -123,7 +134,8 @@ cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil:
     # four rows for each position, two more, the gains of four labels, and for each
     # label its lengths
     return ((4 * segments.size + 2) * segments.ld + 4 * longest_segment(segments)
-            + segments.size + segments.n_labels * segments.max_length)
+            + segments.size + segments.n_labels * segments.max_length
+            + tails_scratch(segments))
 
 
 cdef struct Lengths:
@@ -134,14 +146,15 @@ cdef struct Lengths:
     double* saved       # (size,) what spans have changed
 
 
-cdef Lengths turn_lengths(const Segments* segments, double* memory) noexcept nogil:
+cdef Lengths turn_lengths(const Segments* segments, double** memory) noexcept nogil:
     """Write the scores of lengths by label, and begin with P = 0."""
     cdef Lengths own
     cdef Py_ssize_t label, k, most = segments.max_length
-    own.starts = memory
+    own.starts = memory[0]
     own.saved = own.starts + segments.n_labels * segments.size
     own.passed = own.saved + segments.size
     own.lengths = own.passed + segments.ld
+    memory[0] = own.lengths + segments.n_labels * most
     memset(own.passed, 0, segments.ld * sizeof(double))
     for label in range(segments.n_labels):
         for k in range(most):
@@ -196,7 +209,8 @@ cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
 
 
 cdef void close_segments(const Segments* segments, Py_ssize_t stop,
-                         const Prefixes* prefixes, const Lengths* own) noexcept nogil:
+                         const Prefixes* prefixes, const Lengths* own,
+                         const Tails* tails) noexcept nogil:
     """Set the best scores of prefixes that stop at a position."""
     cdef Py_ssize_t label, cell = (stop - 1) * segments.ld, span
     cdef double longer
@@ -209,6 +223,7 @@ cdef void close_segments(const Segments* segments, Py_ssize_t stop,
                 for label in range(segments.n_labels):
                     prefixes.closed[cell + label] += (
                         segments.spans[span * segments.ld + label])
+    stop_tails(segments, stop, prefixes.closed + cell, tails)
     for label in range(segments.n_labels if stop > 1 else 0):
         add_start(segments, stop - 2, label, prefixes, own)
         longer = (best_of_lengths(segments, stop, label, own) + own.passed[label]
@@ -218,7 +233,8 @@ cdef void close_segments(const Segments* segments, Py_ssize_t stop,
 
 
 cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
-                            const Prefixes* prefixes, double* gains) noexcept nogil:
+                            const Prefixes* prefixes, const Tails* tails,
+                            double* gains) noexcept nogil:
     """Shortest of the best last segments that have a label and stop at a position."""
     cdef Py_ssize_t ld = segments.ld, length, best = 1, block = label - label % 4
     cdef Py_ssize_t longest = fill_gains(segments, stop, block, gains)
@@ -231,6 +247,8 @@ cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
                  + gains[4 * (length - 1)])
         if score > highest:
             best, highest = length, score
+    if tail_score(segments, stop, label, tails) > highest:
+        return tail_length(segments, stop, label, tails)
     return best
 
 
@@ -252,7 +270,9 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
         scratch, scratch + size * ld, scratch + 2 * size * ld)
     cdef double* entry = scratch + 3 * size * ld
     cdef double* gains = entry + ld
-    cdef Lengths own = turn_lengths(segments, gains + 4 * longest_segment(segments))
+    cdef double* memory = gains + 4 * longest_segment(segments)
+    cdef Lengths own = turn_lengths(segments, &memory)
+    cdef Tails tails = load_tails(segments, True, &memory)
     cdef double* final = prefixes.closed + (size - 1) * ld
     cdef const double* before = segments.first
     memset(entry, 0, row_bytes)
@@ -260,8 +280,9 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
         before = entry
     open_segments(segments, 0, before, &prefixes)
     for stop in range(1, size + 1):
-        close_segments(segments, stop, &prefixes, &own)
+        close_segments(segments, stop, &prefixes, &own, &tails)
         if stop < size:
+            extend_tails(segments, stop - 1, &prefixes, &tails)
             memset(entry, 0, row_bytes)
             sks_maxplus(n, ld, prefixes.closed + (stop - 1) * ld, segments.transitions,
                         entry)
@@ -271,7 +292,7 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
             final[label] += segments.last[label]
     label, stop = best_state(n, final), size
     while True:
-        start = stop - best_length(segments, stop, label, &prefixes, gains)
+        start = stop - best_length(segments, stop, label, &prefixes, &tails, gains)
         write_segment(labeling, start, stop, label)
         if not start:
             return segmentation_score(segments, labeling)
@@ -315,6 +336,7 @@ cdef void add_indicator(const Segments* segments, const int32_t* labeling,
                         double weight, const SegmentMeans* means) noexcept nogil:
     """Add a weight to the entries whose sum is the score of a labeling."""
     cdef Py_ssize_t start = 0, stop = 0, label = 0, before, t, ld = segments.ld
+    cdef Py_ssize_t over
     cdef int32_t span
     while stop < segments.size:
         start, before, label = stop, label, labeling[stop]
@@ -324,9 +346,12 @@ cdef void add_indicator(const Segments* segments, const int32_t* labeling,
         for t in range(start + 1, stop):
             means.nodes[role_at(
                 segments, INSIDE if t < stop - 1 else END, t) + label] += weight
+        over = max(stop - start - segments.max_length, 0)
         # what is too long has no row; its score is -inf
-        if stop - start <= segments.max_length:
-            means.lengths[(stop - start - 1) * ld + label] += weight
+        if not over or segments.tail != NULL:
+            means.lengths[(stop - start - over - 1) * ld + label] += weight
+        if over and segments.tail != NULL:
+            means.tail[label] += over * weight
         if start:
             means.transitions[before * ld + label] += weight
         elif means.first != NULL:

@@ -28,11 +28,13 @@ class SegmentPotentials:
 
     Parameters
     ----------
-    nodes, lengths, transitions, first, last, spans, span_scores : array-like
+    nodes, lengths, transitions, first, last, spans, span_scores, tail : array-like
         See `segment_viterbi`.
     """
 
-    def __init__(self, nodes, lengths, transitions, first, last, spans, span_scores):
+    def __init__(
+        self, nodes, lengths, transitions, first, last, spans, span_scores, tail=None
+    ):
         nodes = check_scores("nodes", nodes)
         self.has_roles = nodes.ndim == 3
         shape = nodes.shape
@@ -58,12 +60,13 @@ class SegmentPotentials:
                 f"transitions must have shape {(k, k)}, got {transitions.shape}"
             )
         tables = [nodes.reshape(-1, k), lengths, transitions]
-        for name, row in ("first", first), ("last", last):
+        for name, row in ("first", first), ("last", last), ("tail", tail):
             row = np.zeros((0, k)) if row is None else check_scores(name, row)[None]
             if row.shape[1:] != (k,):
                 raise ValueError(f"{name} must have shape {(k,)}, got {row.shape[1:]}")
             tables.append(row)
-        tables.append(self._check_spans(spans, span_scores))
+        tables.insert(5, self._check_spans(spans, span_scores))
+        tables[1] = lengths = self._with_spans(lengths, tables[6])
         self.rows = [pad_rows(table) if len(table) else table for table in tables]
         self.check_sums(1.0)
         longest = np.zeros(padded_length(k), dtype=np.int32)
@@ -105,10 +108,20 @@ class SegmentPotentials:
         self._span_ends = first.astype(np.int32), start[order].astype(np.int32)
         return scores[order]
 
+    def _with_spans(self, lengths, tail):
+        """Scores of lengths up to the longest span: tails have no scores of spans."""
+        self._n_lengths = len(lengths)
+        ends, starts = np.cumsum(np.diff(self._span_ends[0])), self._span_ends[1]
+        stops = 1 + np.searchsorted(ends, np.arange(len(starts)), "right")
+        more = np.arange(1, max((stops - starts).max(initial=0) - len(lengths), 0) + 1)
+        if not len(tail) or not len(more):
+            return lengths
+        return np.vstack([lengths, lengths[-1] + more[:, None] * tail])
+
     def check_sums(self, scale):
         """Refuse scores whose sums, times a factor, could overflow."""
         check_sums(
-            "nodes, lengths, transitions, first, last and span_scores",
+            "nodes, lengths, transitions, first, last, tail and span_scores",
             (4 * self.size + len(self.rows[5])) * max(scale, 1.0),
             *self.rows,
         )
@@ -119,11 +132,16 @@ class SegmentPotentials:
 
     def _unpad(self, rows):
         """Means in the shapes of what was given; None where that was None."""
-        nodes, lengths, transitions, first, last, spans = (
+        nodes, lengths, transitions, first, last, spans, tail = (
             np.ascontiguousarray(table[:, : self.n_labels]) for table in rows
         )
         if self.has_roles:
             nodes = nodes.reshape(self.size, 4, self.n_labels)
+        more = lengths[self._n_lengths :]
+        lengths = lengths[: self._n_lengths]
+        if len(more):
+            lengths[-1] += more.sum(axis=0)
+            tail[0] += np.arange(1, len(more) + 1) @ more
         in_order = np.empty_like(spans)
         in_order[self._span_order] = spans
         return (
@@ -133,6 +151,7 @@ class SegmentPotentials:
             first[0] if len(first) else None,
             last[0] if len(last) else None,
             in_order,
+            tail[0] if len(tail) else None,
         )
 
     def best(self):

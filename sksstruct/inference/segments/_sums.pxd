@@ -1,6 +1,7 @@
 from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.inference.segments._scaled cimport Cells
-from sksstruct.inference.segments._segments cimport Prefixes, SegmentMeans, Segments
+from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
+from sksstruct.inference.segments._tails cimport Tails
 
 # Potentials times a factor, and what sum-product makes of them.
 cdef struct SegmentSums:
@@ -10,6 +11,7 @@ cdef struct SegmentSums:
     # rows (size, ld)
     double* ended       # probability that a segment of a label stops after t
     double* opened      # that one starts at t, which is longer than t
+    double* alone       # logarithms of what stops after t and has no term in sums
     double* closed_sums     # sums over lengths of what is in tables of columns
     double* weights     # exp(prefixes.closed), relative to each row's largest
     double* entry_sums  # products of these and the table of transitions
@@ -21,6 +23,7 @@ cdef struct SegmentSums:
     double* pairs       # (n_labels, ld) what means of transitions are, but for a factor
     double* table       # four columns for each length, or for each label before
     Cells cells         # sums over lengths
+    Tails tails         # segments that are longer than these
     # whether transitions, and lengths, are summed over in log space
     bint logs, log_lengths
 

@@ -12,7 +12,8 @@ Sums over lengths are those of `_scaled.pyx`, or in log space where lengths or s
 have scores that are too far apart: then they are in tables of four columns, labels,
 where exponentials are relative to the largest entry of a column. Sums over the labels
 before are products with a table of exponentials, or in log space where these could
-underflow.
+underflow. Segments of one position, and tails (`_tails.pyx`), are no term of sums over
+lengths: their scores are added up before.
 
 S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
 extraction", NIPS 2004.
@@ -27,9 +28,15 @@ from sksstruct.inference.segments._scaled cimport (
     add_lengths, cells_scratch, close_labels, leave_stop, load_cells, start_backward,
     start_forward,
 )
+from sksstruct.inference.segments._scores cimport (
+    BEGIN, END, INSIDE, SINGLE, Role, SegmentMeans, Segments, longest_of,
+    longest_segment, role_at,
+)
 from sksstruct.inference.segments._segments cimport (
-    BEGIN, END, INSIDE, SINGLE, Role, SegmentMeans, Segments, fill_gains, longest_of,
-    longest_segment, open_segments, role_at, segment_gain,
+    fill_gains, open_segments, segment_gain,
+)
+from sksstruct.inference.segments._tails cimport (
+    extend_tails, hand_stopping, hand_tails, load_tails, stop_tails, tails_scratch,
 )
 from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_logplus, sks_rescale, sks_scores_f64,
@@ -56,9 +63,10 @@ cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil:
     cdef Py_ssize_t size = segments.size, n_rows = 0
     if segments.spans != NULL:
         n_rows = segments.first_span[size]
-    # of each position four roles and eight rows; the transitions four times
-    n_rows += 12 * size + segments.max_length + 4 * segments.n_labels + 5
-    return n_rows * segments.ld + table_size(segments) + cells_scratch(segments)
+    # of each position four roles and nine rows; the transitions four times
+    n_rows += 13 * size + segments.max_length + 4 * segments.n_labels + 6
+    return (n_rows * segments.ld + table_size(segments) + cells_scratch(segments)
+            + tails_scratch(segments))
 
 
 cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
@@ -95,6 +103,7 @@ cdef void scale_segments(double scale, double** memory,
             scaled_copy(memory, ld, scale,
                         given.nodes + role_at(&given, <Role> role, t))
     segments.lengths = scaled_copy(memory, given.max_length * ld, scale, given.lengths)
+    segments.tail = scaled_copy(memory, ld, scale, given.tail)
     segments.transitions = scaled_copy(memory, given.n_labels * ld, scale,
                                        given.transitions)
     segments.first = scaled_copy(memory, ld, scale, given.first)
@@ -118,7 +127,7 @@ cdef SegmentSums load_sums(const Segments* segments, double scale,
     s.prefixes.opened = take(&memory, cells)
     s.ended, s.opened = take(&memory, cells), take(&memory, cells)
     s.closed_sums, s.weights = take(&memory, cells), take(&memory, cells)
-    s.entry_sums = take(&memory, cells)
+    s.entry_sums, s.alone = take(&memory, cells), take(&memory, cells)
     s.row, s.message, s.zeros = take(&memory, ld), take(&memory, ld), take(&memory, ld)
     memset(s.zeros, 0, ld * sizeof(double))
     s.transitions.scores = s.scaled.transitions
@@ -127,6 +136,7 @@ cdef SegmentSums load_sums(const Segments* segments, double scale,
     s.pairs = take(&memory, square)
     s.table = take(&memory, table_size(segments))
     exponentiate_table(segments.n_labels, ld, &s.transitions)
+    s.tails = load_tails(&s.scaled, False, &memory)
     s.logs, s.log_lengths = False, not load_cells(&s.scaled, &memory, &s.cells)
     return s
 
@@ -159,15 +169,20 @@ cdef void exponentiate(Py_ssize_t n_rows, double* table,
 
 cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                         Columns* columns) noexcept nogil:
-    """Fill a table with segments of four labels that stop there, by length."""
+    """Fill a table with segments of four labels that stop there, by length.
+
+    The first row is that of `alone`.
+    """
     cdef Py_ssize_t length, j, ld = sums.scaled.ld
     cdef double* table = sums.table
     cdef Py_ssize_t longest = fill_gains(&sums.scaled, stop, label, table)
-    cdef const double* before = sums.prefixes.single
-    for length in range(1, longest + 1):
+    cdef const double* alone = sums.alone + (stop - 1) * ld + label
+    cdef const double* before = sums.prefixes.opened + label
+    for j in range(4):
+        table[j] = alone[j]
+    for length in range(2, longest + 1):
         for j in range(4):
-            table[4 * (length - 1) + j] += before[(stop - length) * ld + label + j]
-        before = sums.prefixes.opened
+            table[4 * (length - 1) + j] += before[(stop - length) * ld + j]
     exponentiate(longest, table, columns)
 
 
@@ -196,12 +211,31 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
     return True
 
 
+cdef void close_alone(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
+    """Sum over the segments of one position, and the tails, that stop at a position."""
+    cdef const Segments* segments = &sums.scaled
+    cdef Py_ssize_t ld = segments.ld, label
+    cdef const double* single = sums.prefixes.single + (stop - 1) * ld
+    cdef double* alone = sums.alone + (stop - 1) * ld
+    cdef int32_t span
+    for label in range(ld):
+        alone[label] = single[label] + segments.lengths[label]
+    if segments.spans != NULL:
+        for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
+            if segments.span_start[span] == stop - 1:
+                for label in range(ld):
+                    alone[label] += segments.spans[span * ld + label]
+    stop_tails(segments, stop, alone, &sums.tails)
+
+
 cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
     """Sum over the lengths of segments that stop at a position."""
     cdef Py_ssize_t label, cell, j
     cdef Columns columns
+    close_alone(sums, stop)
     if not sums.log_lengths:
-        close_labels(&sums.scaled, stop, &sums.prefixes, &sums.cells)
+        close_labels(&sums.scaled, stop, sums.alone + (stop - 1) * sums.scaled.ld,
+                     &sums.prefixes, &sums.cells)
         return
     for label in range(0, sums.scaled.n_labels, 4):
         weigh_lengths(sums, stop, label, &columns)
@@ -223,6 +257,7 @@ cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
     for stop in range(1, segments.size + 1):
         close_stop(sums, stop)
         if stop < segments.size:
+            extend_tails(segments, stop - 1, &sums.prefixes, &sums.tails)
             if not find_entry(sums, stop):
                 return False
             open_segments(segments, stop, sums.row, &sums.prefixes)
@@ -266,7 +301,7 @@ cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                          const SegmentMeans* means) noexcept nogil:
     """Distribute over lengths the segments of four labels that stop at a position.
 
-    Those of length 1 are put into `row`, and the others added to `opened`.
+    Those that are `alone` are put into `row`, and the others added to `opened`.
     """
     cdef const Segments* given = &sums.given
     cdef Py_ssize_t ld = given.ld, longest = longest_of(given, stop, label), j
@@ -298,17 +333,33 @@ cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
             opened[j] += row[j]
             lengths[j] += row[j]
             nodes[j] += longer[j]
-    nodes = means.nodes + role_at(given, SINGLE, stop - 1) + label
     for j in range(4):
-        table[j] *= share[j]
-        sums.row[label + j] = table[j]
-        means.lengths[label + j] += table[j]
-        nodes[j] += table[j]
+        sums.row[label + j] = table[j] * share[j]
     if means.spans != NULL:
         for span in range(given.first_span[stop - 1], given.first_span[stop]):
             length = stop - given.span_start[span]
-            for j in range(4 if length <= longest else 0):
+            for j in range(4 if 1 < length <= longest else 0):
                 means.spans[span * ld + label + j] += table[4 * (length - 1) + j]
+
+
+cdef void hand_alone(SegmentSums* sums, Py_ssize_t stop,
+                     const SegmentMeans* means) noexcept nogil:
+    """Take the tails from `row`, and count the segments of one position, the rest."""
+    cdef const Segments* given = &sums.given
+    cdef Py_ssize_t label, ld = given.ld
+    cdef double* nodes = means.nodes + role_at(given, SINGLE, stop - 1)
+    cdef int32_t span
+    hand_stopping(given, stop, sums.row,
+                  NULL if sums.log_lengths else sums.cells.inside, means, &sums.tails)
+    for label in range(given.n_labels):
+        nodes[label] += sums.row[label]
+        means.lengths[label] += sums.row[label]
+    if means.spans == NULL:
+        return
+    for span in range(given.first_span[stop - 1], given.first_span[stop]):
+        if given.span_start[span] == stop - 1:
+            for label in range(given.n_labels):
+                means.spans[span * ld + label] += sums.row[label]
 
 
 cdef void hand_to_ends(SegmentSums* sums, Py_ssize_t start,
@@ -372,12 +423,15 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
             means.last[label] += ended[label]
     for stop in range(size, 0, -1):
         memset(sums.row, 0, ld * sizeof(double))
+        hand_tails(&sums.given, stop - 1, sums.log_lengths, sums.opened, means,
+                   &sums.tails)
         if sums.log_lengths:
             for label in range(0, n, 4):
                 hand_to_starts(sums, stop, label, means)
         else:
             leave_stop(&sums.scaled, stop, &sums.prefixes, sums.ended + (stop - 1) * ld,
                        sums.opened, sums.row, &sums.given, means, &sums.cells)
+        hand_alone(sums, stop, means)
         # all segments that start at stop - 1 are known by now
         opened = sums.opened + (stop - 1) * ld
         nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)

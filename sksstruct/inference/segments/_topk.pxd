@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.segments._segments cimport Segments
+from sksstruct.inference.segments._scores cimport Segments
 
 # `best_segmentations` needs memory for `topk_scratch` doubles.
 cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept nogil

@@ -3,6 +3,8 @@
 The recursion of `_segments.pyx` with the k best prefixes in order where that has the
 best one: each list is merged from those of all lengths, or of all labels before, which
 takes O(T k (L + K) K) time and O(T K k) memory (Algorithm 2 of Pillutla et al., 2018).
+Tails, as of `_tails.pyx`, have lists of their own, each merged from what begins to be
+one and from those that were one before.
 
 Ties: as for the best segmentation, and then in the order of the same rule.
 
@@ -13,9 +15,10 @@ structured prediction models", NeurIPS 2018.
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.segments._segments cimport (
-    BEGIN, SINGLE, Segments, fill_gains, longest_segment, role_at, write_segment,
+from sksstruct.inference.segments._scores cimport (
+    BEGIN, END, INSIDE, SINGLE, Segments, longest_segment, role_at,
 )
+from sksstruct.inference.segments._segments cimport fill_gains, write_segment
 
 
 cdef struct Prefix:
@@ -40,19 +43,30 @@ cdef struct Lists:
     Prefix* entries
     int32_t* n_closed
     int32_t* n_entries
+    # of segments whose last position is inside, and that are longer by now than the
+    # table of lengths less one
+    bint has_tails
+    Prefix* tails
+    int32_t* n_tails
     Prefix* final
     Source* sources
     double* gains
+
+
+cdef inline bint tailed(const Segments* segments) noexcept nogil:
+    """Whether segments may be longer than the table of lengths."""
+    return segments.tail != NULL and segments.size > segments.max_length
 
 
 cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept nogil:
     """Doubles that `best_segmentations` needs."""
     cdef Py_ssize_t cells = segments.size * segments.n_labels
     cdef Py_ssize_t longest = longest_segment(segments)
+    cdef Py_ssize_t n_lists = (2 + tailed(segments)) * cells
     cdef Py_ssize_t n_bytes = (
-        (2 * cells + 1) * k * sizeof(Prefix)
-        + max(segments.n_labels, longest) * sizeof(Source)
-        + 4 * longest * sizeof(double) + 2 * cells * sizeof(int32_t))
+        (n_lists + 1) * k * sizeof(Prefix)
+        + (max(segments.n_labels, longest) + 1) * sizeof(Source)
+        + 4 * longest * sizeof(double) + n_lists * sizeof(int32_t))
     return n_bytes // sizeof(double) + 1
 
 
@@ -64,12 +78,13 @@ cdef Lists carve(const Segments* segments, Py_ssize_t k, double* memory) noexcep
     lists.k, lists.n_labels = k, segments.n_labels
     lists.closed = <Prefix*> memory
     lists.entries = lists.closed + cells * k
-    lists.final = lists.entries + cells * k
+    lists.has_tails, lists.tails = tailed(segments), lists.entries + cells * k
+    lists.final = lists.tails + lists.has_tails * cells * k
     lists.sources = <Source*> (lists.final + k)
-    lists.gains = <double*> (lists.sources + max(segments.n_labels, longest))
+    lists.gains = <double*> (lists.sources + max(segments.n_labels, longest) + 1)
     # last, as these are shorter than a double
     lists.n_closed = <int32_t*> (lists.gains + 4 * longest)
-    lists.n_entries = lists.n_closed + cells
+    lists.n_entries, lists.n_tails = lists.n_closed + cells, lists.n_closed + 2 * cells
     return lists
 
 
@@ -124,8 +139,51 @@ cdef void close_lists(const Segments* segments, Py_ssize_t stop,
                 source.node = segments.nodes[node + label]
                 source.gain = lists.gains[4 * (length - 1) + label - block]
             cell = (stop - 1) * lists.n_labels + label
-            lists.n_closed[cell] = merge(lists.sources, longest, lists.k,
-                                         lists.closed + cell * lists.k)
+            lists.n_closed[cell] = merge(
+                lists.sources, add_tails(segments, stop, label, longest, lists),
+                lists.k, lists.closed + cell * lists.k)
+
+
+cdef Py_ssize_t add_tails(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                          Py_ssize_t n_sources, const Lists* lists) noexcept nogil:
+    """Add the list of tails that stop at a position; returns the number of sources."""
+    cdef Py_ssize_t cell = (stop - 2) * lists.n_labels + label, k
+    cdef Source* source = lists.sources + segments.max_length
+    if not lists.has_tails or stop <= segments.max_length:
+        return n_sources
+    # the number of the list is that of tails, also if other lengths are forbidden
+    for k in range(n_sources, segments.max_length):
+        lists.sources[k].count = 0
+    source.prefixes, source.count = lists.tails + cell * lists.k, lists.n_tails[cell]
+    source.node = segments.nodes[role_at(segments, END, stop - 1) + label]
+    source.gain = segments.tail[label]
+    return segments.max_length + 1
+
+
+cdef void extend_lists(const Segments* segments, Py_ssize_t last,
+                       const Lists* lists) noexcept nogil:
+    """Complete the lists of tails whose last position is this one."""
+    cdef Py_ssize_t start = last - segments.max_length + 1, label, cell, t
+    cdef Source* begun = lists.sources
+    cdef Source* older = lists.sources + 1
+    if not lists.has_tails or start < 0:
+        return
+    for label in range(segments.n_labels):
+        cell = start * lists.n_labels + label
+        begun.prefixes = lists.entries + cell * lists.k
+        begun.count = lists.n_entries[cell]
+        begun.node = segments.nodes[role_at(segments, BEGIN, start) + label]
+        begun.gain = segments.lengths[
+            (segments.max_length - 1) * segments.ld + label]
+        for t in range(start + 1, last + 1):
+            begun.gain += segments.nodes[role_at(segments, INSIDE, t) + label]
+        cell = last * lists.n_labels + label
+        older.prefixes = lists.tails + (cell - lists.n_labels) * lists.k
+        older.count = lists.n_tails[cell - lists.n_labels] if start else 0
+        older.node = segments.nodes[role_at(segments, INSIDE, last) + label]
+        older.gain = segments.tail[label]
+        lists.n_tails[cell] = merge(lists.sources, 2, lists.k,
+                                    lists.tails + cell * lists.k)
 
 
 cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
@@ -145,13 +203,21 @@ cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
 cdef void read_labeling(const Segments* segments, const Lists* lists,
                         Py_ssize_t rank, int32_t* labeling) noexcept nogil:
     """Write the labeling of a rank in the list of all."""
-    cdef Py_ssize_t stop = segments.size, start, label
+    cdef Py_ssize_t stop = segments.size, start, label, last
     cdef Prefix prefix = lists.final[rank]
     while True:
         label = prefix.source
         prefix = lists.closed[
             ((stop - 1) * lists.n_labels + label) * lists.k + prefix.rank]
         start = stop - prefix.source - 1
+        if prefix.source == segments.max_length:
+            last = stop - 1
+            # the second of two sources: tails before
+            while last == stop - 1 or prefix.source:
+                last -= 1
+                prefix = lists.tails[
+                    (last * lists.n_labels + label) * lists.k + prefix.rank]
+            start = last - segments.max_length + 1
         write_segment(labeling, start, stop, label)
         if not start:
             break
@@ -180,6 +246,7 @@ cdef Py_ssize_t best_segmentations(
         close_lists(segments, stop, &lists)
         if stop == size:
             break
+        extend_lists(segments, stop - 1, &lists)
         for label in range(n):
             cell = stop * n + label
             lists.n_entries[cell] = merge_labels(

@@ -1,10 +1,11 @@
-"""Semi-Markov chains as a structure: see `inference/segments/_segments.pxd` for scores.
+"""Semi-Markov chains as a structure: see `inference/segments/_scores.pxd` for scores.
 
 The tables of a sequence of T positions are, in this order and in rows of ld labels,
 
     nodes           n_roles rows for each position: where segments begin, inside, where
                     they end, and segments of one position; or one row for all of these
-    lengths         one row for each length, up to the size or the largest there is
+    lengths         one row for each length, up to the size or the largest there is, and
+                    if segments may be longer, one row for each further position
     spans           one row for each candidate span, if there are any at all
     transitions     one row for each label, then one for the first and one for the last;
                     these are one row of a block that all sequences share
@@ -19,10 +20,10 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int8_t, int32_t
 from libc.string cimport memcpy, memset
 
-from sksstruct.inference.segments._segments cimport (
-    BEGIN, END, INSIDE, SINGLE, SegmentMeans, Segments, best_scratch,
-    best_segmentation,
+from sksstruct.inference.segments._scores cimport (
+    BEGIN, END, INSIDE, SINGLE, SegmentMeans, Segments,
 )
+from sksstruct.inference.segments._segments cimport best_scratch, best_segmentation
 from sksstruct.inference.segments._sums cimport (
     SegmentSums, load_sums, segment_probability, sum_segmentations, sums_scratch,
 )
@@ -68,11 +69,14 @@ cdef class SegmentSequences(Structure):
     oracles = ("max", "topk", "exp")
     cdef readonly Py_ssize_t n_labels, ld, n_roles, max_length
     cdef readonly bint by_segment, repeats
-    # numbers of the masked copies of lengths and transitions
-    cdef Py_ssize_t _masked
+    # numbers of what is copied: lengths and transitions, masked, and largest lengths
+    cdef Py_ssize_t _copied
     # keeps what the pointers lead to; NULL: there are none
     cdef object _owned
     cdef const double* _forbidden
+    # the largest length of each example that has a row, and labels of longer segments
+    cdef const Py_ssize_t* _reach
+    cdef const double* _tail
     cdef const int32_t* _longest
     cdef const int8_t* _counted
     # of each example, and of missing each label at a position
@@ -85,14 +89,17 @@ cdef class SegmentSequences(Structure):
 
     def __init__(self, sizes, y_true, max_keys, arrays):
         cdef Segments one
-        cdef Py_ssize_t size
+        cdef Py_ssize_t size, reach
         self._owned = arrays
         self.n_labels, self.ld = arrays.n_labels, arrays.ld
         self.n_roles = arrays.n_roles
         self.max_length, self.reads_shared = len(arrays.forbidden), True
         self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
-        self._masked = (self.max_length + self.n_labels) * self.ld
+        self._copied = (self.max_length + self.n_labels + 2) * self.ld
         self._forbidden = const_doubles(arrays.forbidden)
+        self._reach = const_intps(arrays.reach)
+        if arrays.tail is not None:
+            self._tail = const_doubles(arrays.tail)
         self._longest = const_int32s(arrays.longest)
         if self.by_segment:
             self._counted = const_int8s(arrays.counted)
@@ -106,31 +113,37 @@ cdef class SegmentSequences(Structure):
             self._span_start = const_int32s(span_start)
             self._spans_of = const_intps(spans_of)
         self.meaning = arrays.meaning
-        # after the masked copies the memory of any sequence: the longest one need not
-        # be the one for which most is kept
-        for size in arrays.lengths:
-            one = self._empty(size)
+        # after the copies the memory of any sequence: the longest one need not be the
+        # one for which most is kept
+        for size, reach in arrays.lengths:
+            one = self._empty(size, reach)
             self.memory_size = max(
                 self.memory_size,
                 # of each span its scores, and two numbers that say where it is
-                self._masked + arrays.most_spans * (self.ld + 2)
+                self._copied + arrays.most_spans * (self.ld + 2)
                 + max(best_scratch(&one), sums_scratch(&one)))
 
     cdef inline Py_ssize_t _n_lengths(self, Py_ssize_t i) noexcept nogil:
         """Return the number of rows of lengths of an example."""
-        return min(self.max_length, self._sizes[i])
+        return self._reach[i] + self._has_tail(i)
+
+    cdef inline bint _has_tail(self, Py_ssize_t i) noexcept nogil:
+        """Return whether an example has segments that are longer than all rows."""
+        return self._tail != NULL and self._sizes[i] > self._reach[i]
 
     cdef inline Py_ssize_t _n_spans(self, Py_ssize_t i) noexcept nogil:
         """Return the number of rows of spans of an example."""
         return self._spans_of[i + 1] - self._spans_of[i] if self._has_spans else 0
 
-    cdef Segments _empty(self, Py_ssize_t size) noexcept nogil:
-        """Return potentials of so many positions, without addresses."""
+    cdef Segments _empty(self, Py_ssize_t size, Py_ssize_t reach) noexcept nogil:
+        """Return potentials of so many positions and lengths, without addresses."""
         cdef Segments out
         cdef Py_ssize_t role
         memset(&out, 0, sizeof(Segments))
         out.size, out.n_labels, out.ld = size, self.n_labels, self.ld
-        out.max_length, out.longest = min(self.max_length, size), self._longest
+        out.max_length = reach
+        if size > reach:
+            out.tail = self._tail
         out.node_step = self.n_roles * self.ld
         for role in range(4):
             out.role_offset[role] = role * self.ld if self.n_roles == 4 else 0
@@ -138,15 +151,24 @@ cdef class SegmentSequences(Structure):
 
     cdef Segments _read(self, Potentials* at, Py_ssize_t i) noexcept nogil:
         """Return the potentials of an example; what is forbidden is -inf."""
-        cdef Segments out = self._empty(self._sizes[i])
+        cdef Segments out = self._empty(self._sizes[i], self._reach[i])
         cdef const double* lengths = at.theta + out.size * out.node_step
-        cdef double* transitions = at.memory + out.max_length * self.ld
+        cdef double* tail = at.memory + out.max_length * self.ld
+        cdef double* transitions = tail + self.ld
+        cdef int32_t* longest = <int32_t*> (transitions + self.n_labels * self.ld)
         cdef Py_ssize_t k
         if not self.labeled:
             self.forbid_others(at, i)
         for k in range(out.max_length * self.ld):
             at.memory[k] = lengths[k] + self._forbidden[k]
+        for k in range(self.ld):
+            longest[k] = <int32_t> min(<Py_ssize_t> self._longest[k], out.max_length)
+            if out.tail != NULL:
+                tail[k] = lengths[out.max_length * self.ld + k] + self._tail[k]
         out.nodes, out.lengths, out.transitions = at.theta, at.memory, at.shared
+        out.longest = longest
+        if out.tail != NULL:
+            out.tail = tail
         if not self.repeats:
             memcpy(transitions, at.shared, self.n_labels * self.ld * sizeof(double))
             for k in range(self.n_labels):
@@ -156,7 +178,7 @@ cdef class SegmentSequences(Structure):
         out.last = out.first + self.ld
         # an example may have no span, and no address then
         if self._n_spans(i):
-            out.spans = lengths + out.max_length * self.ld
+            out.spans = lengths + self._n_lengths(i) * self.ld
             out.first_span = &self._first_span[self._starts[i] + i]
             out.span_start = &self._span_start[self._spans_of[i]]
         return out
@@ -171,10 +193,11 @@ cdef class SegmentSequences(Structure):
             segment = segment_at(y, start, size)
             if not 0 <= segment.label < self.n_labels:
                 return 0
-            if segment.stop - start > self.max_length:
-                return 0
             length = segment.stop - start
-            if self._forbidden[(length - 1) * self.ld + segment.label] < 0.0:
+            if length <= self.max_length:
+                if self._forbidden[(length - 1) * self.ld + segment.label] < 0.0:
+                    return 0
+            elif self._tail == NULL or self._tail[segment.label] < 0.0:
                 return 0
             if segment.label == before and not self.repeats:
                 return 0
@@ -193,19 +216,23 @@ cdef class SegmentSequences(Structure):
         cdef Py_ssize_t size = self._sizes[i], ld = self.ld, start = 0, count = 0, t
         cdef Py_ssize_t lengths = size * self.n_roles * ld, span
         cdef Py_ssize_t spans = lengths + self._n_lengths(i) * ld, before = -1
-        cdef Py_ssize_t transitions = spans + self._n_spans(i) * ld, stop
+        cdef Py_ssize_t transitions = spans + self._n_spans(i) * ld, stop, over
         cdef Segment segment
         while start < size:
             segment = segment_at(y, start, size)
             for t in range(start, segment.stop):
                 keys[count] = self._node_key(&segment, t)
                 count += 1
+            over = max(segment.stop - start - self._reach[i], 0)
             keys[count] = <int32_t> (
-                lengths + (segment.stop - start - 1) * ld + segment.label)
+                lengths + (segment.stop - start - over - 1) * ld + segment.label)
             # after the rows of all labels, the one of the first segment
             keys[count + 1] = <int32_t> (
                 transitions + (before if start else self.n_labels) * ld + segment.label)
             count += 2
+            for _ in range(over):
+                keys[count] = <int32_t> (lengths + self._reach[i] * ld + segment.label)
+                count += 1
             if self._has_spans:
                 stop = self._starts[i] + i + segment.stop
                 for span in range(self._first_span[stop - 1], self._first_span[stop]):
@@ -235,7 +262,7 @@ cdef class SegmentSequences(Structure):
         cdef Segment segment
         if self.by_segment:
             # each segment that is not right costs, and right ones save twice as much
-            for length in range(self._n_lengths(i)):
+            for length in range(self._reach[i]):
                 for label in range(self.n_labels):
                     if self._counted[label]:
                         lengths[length * self.ld + label] += cost
@@ -296,7 +323,7 @@ cdef class SegmentSequences(Structure):
                     int32_t* y) except -1 nogil:
         cdef Segments segments = self._read(at, i)
         cdef double score = best_segmentation(
-            &segments, at.memory + self._masked, y)
+            &segments, at.memory + self._copied, y)
         if score == -INFINITY:
             with gil:
                 raise ValueError(
@@ -318,7 +345,7 @@ cdef class SegmentSequences(Structure):
                     double* value) except -1 nogil:
         cdef Segments segments = self._read(at, i)
         cdef SegmentSums sums = load_sums(
-            &segments, 1.0 / mu, at.memory + self._masked)
+            &segments, 1.0 / mu, at.memory + self._copied)
         cdef SegmentMeans counts = self._means(&segments, i, means)
         memset(means, 0, at.size * sizeof(double))
         value[0] = at.constant + mu * sum_segmentations(&sums, 1.0, &counts)
@@ -330,7 +357,8 @@ cdef class SegmentSequences(Structure):
         cdef SegmentMeans out
         out.nodes = means
         out.lengths = means + segments.size * segments.node_step
-        out.spans = out.lengths + segments.max_length * self.ld
+        out.tail = out.lengths + segments.max_length * self.ld
+        out.spans = out.lengths + self._n_lengths(i) * self.ld
         out.transitions = out.spans + self._n_spans(i) * self.ld
         out.first = out.transitions + self.n_labels * self.ld
         out.last = out.first + self.ld
@@ -355,7 +383,7 @@ cdef class SegmentSequences(Structure):
             self._sizes[i] * self.n_roles + self._n_lengths(i) + self._n_spans(i))
         scores = self._read(&at, i)
         with nogil:
-            sums = load_sums(&scores, 1.0, at.memory + self._masked)
+            sums = load_sums(&scores, 1.0, at.memory + self._copied)
             counts = self._means(&scores, i, means)
             sum_segmentations(&sums, 1.0, &counts)
             for k in range(n):

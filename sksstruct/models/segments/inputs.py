@@ -124,6 +124,8 @@ class SegmentInputs(Sequence):
             Features of all spans.
         first_span, span_start, first_of_example : ndarray
             As `segment_sequences` says.
+        longest : ndarray of shape (n_sequences,)
+            Length of the longest span of each sequence, zero without any.
         """
         offsets, lengths = self.packed.offsets, self.packed.lengths
         offset = np.repeat(offsets[:-1], np.diff(self.first_span))
@@ -148,11 +150,14 @@ class SegmentInputs(Sequence):
         which = np.repeat(np.arange(len(self)), lengths + 1)
         first = before[np.arange(len(which)) - which] - before[offsets[which]]
         example = np.searchsorted(offsets, starts, "right") - 1
+        longest = np.zeros(len(self), dtype=np.intp)
+        np.maximum.at(longest, example, stops - starts)
         return (
             features,
             first.astype(np.int32),
             (starts - offsets[example]).astype(np.int32),
             before[offsets],
+            longest,
         )
 
 

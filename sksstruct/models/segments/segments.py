@@ -1,13 +1,10 @@
 """Sequences of segments, which have labels, lengths and features of their own."""
 
-import warnings
 from collections.abc import Sized
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
-from scipy import sparse
 
 from sksstruct.losses import PositionLoss, WrongSegments
 from sksstruct.models._compiled import CompiledModel
@@ -20,23 +17,20 @@ from sksstruct.models.segments.forms import (
 )
 from sksstruct.models.segments.inputs import SegmentInputs
 from sksstruct.models.segments.known import allowed_nodes
+from sksstruct.models.segments.lengths import NO_LIMIT, SegmentLengths
 from sksstruct.models.segments.outputs import SegmentOutputs, in_places
 from sksstruct.models.segments.sequences import segment_sequences
 from sksstruct.models.spec import HINGE_ALPHA, LIKELIHOOD_C2
 from sksstruct.models.tables._table import BoundTable
-from sksstruct.utils._files import cut
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_weight
 
-# The largest length of labels without a limit.
-NO_LIMIT = np.iinfo(np.int32).max
-
 
 @dataclass(eq=False, repr=False)
-class SegmentModel(SegmentOutputs, CompiledModel):
+class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     """Segmentations of sequences: a semi-Markov conditional random field.
 
     An output is a sequence of segments (start, stop, label) that follow each other. The
@@ -119,9 +113,10 @@ class SegmentModel(SegmentOutputs, CompiledModel):
     the first of the labels.
 
     The decoder takes time proportional to the number of positions, the largest length
-    plus the number of labels, and the number of labels. Without a limit, the largest
-    length is that of the sequence; with few labels, the time for sequences of some
-    thousands of positions is still that of other steps.
+    plus the number of labels, and the number of labels. Without a limit, lengths with a
+    weight of their own take the place of the largest length. Candidate spans that are
+    longer, and with ``loss_unit="segment"`` observed segments, are counted among these
+    in their sequences, as they have scores of their own.
 
     References
     ----------
@@ -331,49 +326,6 @@ class SegmentModel(SegmentOutputs, CompiledModel):
         self.costs_ = np.ones(len(names)) if costs is None else costs
         super()._settle()
 
-    def _limits(self, name, default):
-        """A limit of the length for each label; the outside, with 1, comes first."""
-        given, labels = getattr(self, name), self.classes_.tolist()
-        if isinstance(given, dict):
-            unknown = [label for label in given if label not in labels]
-            # as with class_weight, a fold may lack a label
-            if unknown and not set(labels) <= set(given):
-                raise ValueError(
-                    f"{name} names {unknown[0]!r:.80}, which is not a label of y: "
-                    f"these are {cut(', '.join(map(repr, labels[:20])))}"
-                )
-            for label, length in given.items():
-                if length is None and name == "max_length":
-                    continue
-                if not isinstance(length, Integral) or length < 1:
-                    raise ValueError(
-                        f"{name}[{label!r:.80}] must be an int of at least 1, got "
-                        f"{length!r:.80}"
-                    )
-            default = [given.get(k, n) for k, n in zip(labels, default, strict=True)]
-        elif given != "auto":
-            default = [given] * len(labels)
-        default = [NO_LIMIT if length is None else length for length in default]
-        return np.array([1] * self.outside_ + default, dtype=np.intp)
-
-    def _warn_of_cuts(self, y, stacklevel):
-        """Say how many segments of the training data are cut."""
-        if self.max_length in ("auto", None):
-            return
-        # of what is not known as a whole, no segment is cut
-        segments = y.take(np.flatnonzero(~y.partial)).segments(self.form_)
-        lengths = segments.stops - segments.starts
-        numbers = self._numbers_of(segments, "y")
-        n_cut = np.count_nonzero(lengths > self.longest_[numbers])
-        if n_cut:
-            warnings.warn(
-                f"{n_cut} segments of y are longer than max_length="
-                f"{self.max_length}, the longest {lengths.max()}; they were cut into "
-                "pieces",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
-
     @property
     def _n_labels(self):
         return len(self.longest_)
@@ -405,42 +357,6 @@ class SegmentModel(SegmentOutputs, CompiledModel):
 
     # ---- what is compiled ----
 
-    def _allowed(self, size):
-        """Lengths that each label may have in so many positions, (size, n_labels)."""
-        lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
-        return (lengths >= self.shortest_) & (lengths <= self.longest_)
-
-    def _length_rows(self, counts):
-        """Features of lengths, so many of each example: 1 for the range they are in.
-
-        Without a limit of lengths the last range is that of all longer ones, and the
-        last feature is the number of further positions.
-        """
-        limit = self.length_features
-        if limit == "auto":
-            limit = 8 if self.outside_ else 64
-        n_rows = int(counts.sum())
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        lengths = np.arange(1, n_rows + 1) - before
-        if (self.longest_ == NO_LIMIT).any():
-            places = np.column_stack(
-                [np.minimum(lengths, limit) - 1, lengths * 0 + limit]
-            )
-            values = np.column_stack([np.ones(n_rows), np.maximum(lengths - limit, 0)])
-            starts = np.arange(0, 2 * n_rows + 1, 2)
-            rows = values.ravel(), places.ravel(), starts
-            rows = sparse.csr_array(rows, shape=(n_rows, limit + 1))
-            rows.eliminate_zeros()
-            return rows
-
-        def place(lengths):
-            over = np.ceil(np.log2(np.maximum(lengths / limit, 1.0)))
-            return np.where(lengths <= limit, lengths, limit + over).astype(np.int32)
-
-        shape = n_rows, int(place(self.longest_.max()))
-        places = place(lengths) - 1
-        return sparse.csr_array((np.ones(n_rows), places, np.arange(n_rows + 1)), shape)
-
     _disagreement = (
         "no segmentation agrees with what is known of it and with the lengths that "
         "labels may have, min_length and max_length"
@@ -465,14 +381,16 @@ class SegmentModel(SegmentOutputs, CompiledModel):
             observed = self._segments_of(labels)[:2] if with_observed else None
             spans = X.bound_spans(self.n_span_features_, observed)
         n_columns = (4 if self._has_roles else 1) * ld
-        n_lengths = np.minimum(sizes, self.longest_.max())
+        reach = self._reach(sizes, spans).astype(np.intp)
+        tail = self.longest_ == NO_LIMIT if self._is_unlimited else None
+        n_lengths = reach if tail is None else reach + (sizes > reach)
         first_length = np.concatenate([[0], np.cumsum(n_lengths)])
         blocks = [
             (self._rows(X), offsets, n_columns, self.fit_intercept),
-            (self._length_rows(n_lengths), first_length, ld, False),
+            (self._length_rows(n_lengths, reach), first_length, ld, False),
         ]
         if spans is not None:
-            blocks.append((spans[0], spans[-1], ld, False))
+            blocks.append((spans[0], spans[3], ld, False))
         # the same for all sequences
         blocks.append((np.ones((n, 1)), each, (n_labels + 2) * ld, False))
         structure = segment_sequences(
@@ -481,12 +399,14 @@ class SegmentModel(SegmentOutputs, CompiledModel):
             4 * int(sizes.max()) + 1,
             n_labels,
             self._has_roles,
-            self._allowed(sizes.max()),
+            self._allowed(reach.max()),
+            reach,
+            tail,
             self._repeats,
             counted,
             costs,
             self.costs_,
-            None if spans is None else spans[1:],
+            None if spans is None else spans[1:4],
             known,
         )
         return BoundTable(blocks, structure, example_weights, self._names_of)

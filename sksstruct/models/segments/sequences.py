@@ -15,6 +15,8 @@ def segment_sequences(
     n_labels,
     with_roles,
     allowed,
+    reach,
+    tail,
     repeats,
     counted,
     costs,
@@ -35,6 +37,11 @@ def segment_sequences(
         Whether scores of positions depend on their role in the segment.
     allowed : ndarray of shape (max_length, n_labels), bool
         Lengths that a label may have.
+    reach : ndarray of shape (n_examples,), intp
+        The largest length of each example that has a row, at most `max_length`.
+    tail : ndarray of shape (n_labels,), bool, or None
+        Labels that may have longer segments in longer examples, which have one more row
+        then; None: there are none.
     repeats : bool
         Whether segments of the same label may follow each other.
     counted : ndarray of shape (n_labels,), bool, or None
@@ -65,21 +72,29 @@ def segment_sequences(
     longest = np.zeros(ld, dtype=np.int32)
     lengths = np.arange(1, len(allowed) + 1)[:, None]
     longest[:n_labels] = (allowed * lengths).max(axis=0)
+    forbidden_tail = None
+    if tail is not None:
+        forbidden_tail = np.full(ld, -np.inf)
+        forbidden_tail[:n_labels][tail] = 0.0
     arrays = SimpleNamespace(
         n_labels=n_labels,
         ld=ld,
         n_roles=4 if with_roles else 1,
         repeats=repeats,
         forbidden=forbidden,
+        reach=reach,
+        tail=forbidden_tail,
         longest=longest,
         counted=None if counted is None else np.ascontiguousarray(counted, np.int8),
         costs=costs,
         label_costs=label_costs,
         spans=spans,
         most_spans=0 if spans is None else int(np.diff(spans[2]).max()),
-        lengths=np.unique(sizes).tolist(),
+        lengths=np.unique(np.column_stack([sizes, reach]), axis=0).tolist(),
         meaning=[allowed, with_roles, repeats, *(() if spans is None else spans)],
     )
+    if tail is not None:
+        arrays.meaning += [reach, tail]
     structure = SegmentSequences(sizes, y_true, max_keys, arrays)
     structure.set_known(known, arrays.n_roles * ld)
     return structure

@@ -1,0 +1,185 @@
+"""Segments that are longer than the table of lengths: a score for each more position.
+
+A segment of more than L positions, the rows of the table, has the score of L and
+`tail` for each further position. So all starts have the same score for one more, and
+those of L positions and more, of which all but the first are inside, are one number
+for each label and position:
+
+    tails_t(b) = max( tails_{t - 1}(b) + inside[t, b] + tail[b],
+                      opened_s(b) + inside[s + 1 to t, b] + lengths[L, b] )
+
+with s = t - L + 1. A segment that stops after t has tails_{t - 1} + end[t] + tail. It
+takes O(T K) time and memory, as a state of a hidden semi-Markov model whose durations
+have a geometric tail (Y. Guedon, "Estimating hidden semi-Markov chains from discrete
+sequences", 2003). With log-sum-exp for the maximum, parts of sums are kept for the way
+back.
+
+The sums of L - 1 scores inside are of two blocks at most: from a position to the end
+of its block, and from the beginning of the next one. No difference of sums is formed,
+which would lose digits, and be NaN where a position is forbidden.
+"""
+
+from libc.math cimport INFINITY
+from libc.string cimport memset
+
+from sksstruct.inference.segments._scores cimport (
+    END, INSIDE, Prefixes, SegmentMeans, Segments, role_at,
+)
+from sksstruct.utils._simd cimport sks_series_logadd
+
+
+cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil:
+    """Doubles that `load_tails` needs."""
+    if segments.tail == NULL or segments.size <= segments.max_length:
+        return 0
+    return (4 * segments.size + 3) * segments.ld
+
+
+cdef Tails load_tails(const Segments* segments, bint best,
+                      double** memory) noexcept nogil:
+    """Divide memory, and sum up the scores inside blocks."""
+    cdef Tails tails
+    cdef Py_ssize_t ld = segments.ld, cells = segments.size * ld, t, label
+    cdef Py_ssize_t width = segments.max_length - 1, node
+    memset(&tails, 0, sizeof(Tails))
+    tails.any, tails.best = tails_scratch(segments) > 0, best
+    if not tails.any:
+        return tails
+    tails.scores = memory[0]
+    tails.older, tails.stopping = tails.scores + cells, tails.scores + 2 * cells
+    tails.rest = tails.scores + 3 * cells
+    tails.passed = tails.rest + cells
+    tails.other, tails.weight = tails.passed + ld, tails.passed + 2 * ld
+    memory[0] += tails_scratch(segments)
+    memset(tails.weight, 0, ld * sizeof(double))
+    for t in range(segments.size - 1, -1 if width else segments.size - 1, -1):
+        node = role_at(segments, INSIDE, t)
+        for label in range(segments.n_labels):
+            tails.rest[t * ld + label] = segments.nodes[node + label]
+            if t + 1 < segments.size and (t + 1) % width:
+                tails.rest[t * ld + label] += tails.rest[(t + 1) * ld + label]
+    return tails
+
+
+cdef void merge(const Segments* segments, const double* other, double* row,
+                double* part, const Tails* tails) noexcept nogil:
+    """Add other scores to a row, and write what part they are of the result."""
+    cdef Py_ssize_t label
+    if not tails.best:
+        sks_series_logadd(segments.n_labels, other, row, part)
+        return
+    for label in range(segments.n_labels):
+        # the row has the shorter segments, which win ties
+        part[label] = other[label] > row[label]
+        row[label] = other[label] if other[label] > row[label] else row[label]
+
+
+# ---- forward ----
+
+cdef double tail_score(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                       const Tails* tails) noexcept nogil:
+    """Score of the tails that stop at a position; -inf if there are none."""
+    if not tails.any or stop <= segments.max_length:
+        return -INFINITY
+    return (tails.scores[(stop - 2) * segments.ld + label]
+            + segments.nodes[role_at(segments, END, stop - 1) + label]
+            + segments.tail[label])
+
+
+cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
+                     const Tails* tails) noexcept nogil:
+    """Add the tails that stop at a position to the row of shorter segments."""
+    cdef Py_ssize_t label
+    if not tails.any or stop <= segments.max_length:
+        return
+    for label in range(segments.n_labels):
+        tails.other[label] = tail_score(segments, stop, label, tails)
+    merge(segments, tails.other, row, tails.stopping + (stop - 1) * segments.ld, tails)
+
+
+cdef void extend_tails(const Segments* segments, Py_ssize_t last,
+                       const Prefixes* prefixes, const Tails* tails) noexcept nogil:
+    """Score the tails whose last position is this one; `opened` of it is known."""
+    cdef Py_ssize_t label, ld = segments.ld, width = segments.max_length - 1
+    cdef Py_ssize_t start = last - width, first = start + 1
+    cdef const double* inside = segments.nodes + role_at(segments, INSIDE, last)
+    cdef const double* longest = segments.lengths + width * ld
+    cdef double* row
+    cdef double window
+    if not tails.any:
+        return
+    row = tails.scores + last * ld
+    for label in range(segments.n_labels):
+        if width and last % width:
+            tails.passed[label] += inside[label]
+        else:
+            tails.passed[label] = inside[label]
+        if start < 0:
+            continue
+        window = tails.passed[label] if width else 0.0
+        if width and first % width:
+            window += tails.rest[first * ld + label]
+        row[label] = prefixes.opened[start * ld + label] + window + longest[label]
+        tails.other[label] = -INFINITY
+        if start:
+            tails.other[label] = row[label - ld] + inside[label] + segments.tail[label]
+    if start >= 0:
+        merge(segments, tails.other, row, tails.older + last * ld, tails)
+
+
+cdef Py_ssize_t tail_length(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                            const Tails* tails) noexcept nogil:
+    """Length of the shortest of the best tails that stop at a position."""
+    cdef Py_ssize_t last = stop - 2
+    while tails.older[last * segments.ld + label] > 0.0:
+        last -= 1
+    return stop - last - 1 + segments.max_length
+
+
+# ---- and back ----
+
+cdef void hand_tails(const Segments* given, Py_ssize_t last, bint inside,
+                     double* opened, const SegmentMeans* means,
+                     const Tails* tails) noexcept nogil:
+    """Distribute tails whose last position is this one over those before, and starts.
+
+    `opened` has the probabilities of starts. Scores inside are counted if `inside`.
+    """
+    cdef Py_ssize_t label, ld = given.ld, start = last - given.max_length + 1, t
+    cdef double older, begun
+    # nothing goes on after the last position
+    if not tails.any or start < 0 or last + 1 == given.size:
+        return
+    for label in range(given.n_labels):
+        older = tails.weight[label] * tails.older[last * ld + label]
+        begun = tails.weight[label] - older
+        tails.weight[label] = older
+        means.tail[label] += older
+        means.lengths[(given.max_length - 1) * ld + label] += begun
+        opened[start * ld + label] += begun
+        if not inside:
+            continue
+        means.nodes[role_at(given, INSIDE, last) + label] += older
+        for t in range(start + 1, last + 1 if begun != 0.0 else 0):
+            means.nodes[role_at(given, INSIDE, t) + label] += begun
+
+
+cdef void hand_stopping(const Segments* given, Py_ssize_t stop, double* row,
+                        double* goes_on, const SegmentMeans* means,
+                        const Tails* tails) noexcept nogil:
+    """Take the tails that stop at a position from a row of probabilities.
+
+    They are added to `goes_on`, the probabilities of what is inside before, or NULL.
+    """
+    cdef Py_ssize_t label
+    cdef double stopping
+    if not tails.any or stop <= given.max_length:
+        return
+    for label in range(given.n_labels):
+        stopping = row[label] * tails.stopping[(stop - 1) * given.ld + label]
+        row[label] -= stopping
+        tails.weight[label] += stopping
+        means.tail[label] += stopping
+        means.nodes[role_at(given, END, stop - 1) + label] += stopping
+        if goes_on != NULL:
+            goes_on[label] += stopping

@@ -1,0 +1,120 @@
+"""Lengths that segments may have, and their features."""
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.utils._files import cut
+
+# The largest length of labels without a limit.
+NO_LIMIT = np.iinfo(np.int32).max
+
+
+class SegmentLengths:
+    """Lengths of the segments of a `SegmentModel`, from its parameters."""
+
+    def _limits(self, name, default):
+        """A limit of the length for each label; the outside, with 1, comes first."""
+        given, labels = getattr(self, name), self.classes_.tolist()
+        if isinstance(given, dict):
+            unknown = [label for label in given if label not in labels]
+            # as with class_weight, a fold may lack a label
+            if unknown and not set(labels) <= set(given):
+                raise ValueError(
+                    f"{name} names {unknown[0]!r:.80}, which is not a label of y: "
+                    f"these are {cut(', '.join(map(repr, labels[:20])))}"
+                )
+            for label, length in given.items():
+                if length is None and name == "max_length":
+                    continue
+                if not isinstance(length, Integral) or length < 1:
+                    raise ValueError(
+                        f"{name}[{label!r:.80}] must be an int of at least 1, got "
+                        f"{length!r:.80}"
+                    )
+            default = [given.get(k, n) for k, n in zip(labels, default, strict=True)]
+        elif given != "auto":
+            default = [given] * len(labels)
+        default = [NO_LIMIT if length is None else length for length in default]
+        return np.array([1] * self.outside_ + default, dtype=np.intp)
+
+    def _warn_of_cuts(self, y, stacklevel):
+        """Say how many segments of the training data are cut."""
+        if self.max_length in ("auto", None):
+            return
+        # of what is not known as a whole, no segment is cut
+        segments = y.take(np.flatnonzero(~y.partial)).segments(self.form_)
+        lengths = segments.stops - segments.starts
+        numbers = self._numbers_of(segments, "y")
+        n_cut = np.count_nonzero(lengths > self.longest_[numbers])
+        if n_cut:
+            warnings.warn(
+                f"{n_cut} segments of y are longer than max_length="
+                f"{self.max_length}, the longest {lengths.max()}; they were cut into "
+                "pieces",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+
+    def _allowed(self, size):
+        """Lengths that each label may have in so many positions, (size, n_labels)."""
+        lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
+        return (lengths >= self.shortest_) & (lengths <= self.longest_)
+
+    @property
+    def _n_single_lengths(self):
+        """Number of lengths that have a weight each."""
+        if self.length_features == "auto":
+            return 8 if self.outside_ else 64
+        return self.length_features
+
+    @property
+    def _is_unlimited(self):
+        """Whether there is a label without a limit of lengths."""
+        return bool((self.longest_ == NO_LIMIT).any())
+
+    def _reach(self, sizes, spans):
+        """Largest length of each sequence that has a row in its table.
+
+        Without a limit, scores of longer segments are those of this length and of
+        further positions. No length may be allowed or forbidden by itself then, nor be
+        that of a span, which has features of its own.
+        """
+        if not self._is_unlimited:
+            return np.minimum(sizes, self.longest_.max())
+        limits = self.longest_[self.longest_ < NO_LIMIT]
+        most = max(self._n_single_lengths, self.shortest_.max(), limits.max(initial=1))
+        return np.minimum(sizes, most if spans is None else np.maximum(most, spans[-1]))
+
+    def _length_rows(self, counts, reach):
+        """Features of lengths, so many of each example: 1 for the range they are in.
+
+        Without a limit of lengths the last range is that of all longer ones, and the
+        last feature is the number of further positions. A row that is beyond the reach
+        is that of one more position.
+        """
+        limit, n_rows = self._n_single_lengths, int(counts.sum())
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        lengths = np.arange(1, n_rows + 1) - before
+        if self._is_unlimited:
+            further = lengths > np.repeat(reach, counts)
+            places = np.column_stack(
+                [np.minimum(lengths, limit) - 1, lengths * 0 + limit]
+            )
+            over = np.where(further, 1, np.maximum(lengths - limit, 0))
+            values = np.column_stack([1.0 - further, over])
+            starts = np.arange(0, 2 * n_rows + 1, 2)
+            rows = values.ravel(), places.ravel(), starts
+            rows = sparse.csr_array(rows, shape=(n_rows, limit + 1))
+            rows.eliminate_zeros()
+            return rows
+
+        def place(lengths):
+            over = np.ceil(np.log2(np.maximum(lengths / limit, 1.0)))
+            return np.where(lengths <= limit, lengths, limit + over).astype(np.int32)
+
+        shape = n_rows, int(place(self.longest_.max()))
+        places = place(lengths) - 1
+        return sparse.csr_array((np.ones(n_rows), places, np.arange(n_rows + 1)), shape)
