@@ -133,6 +133,7 @@ class TrainedSegments(TrainedModel):
     _stream: Any = ()
 
     length_coef_: np.ndarray
+    boundary_length_coef_: np.ndarray
     transitions_: np.ndarray
     start_: np.ndarray
     end_: np.ndarray

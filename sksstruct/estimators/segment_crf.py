@@ -38,6 +38,7 @@ _OF_THE_MODEL = (
     "max_length",
     "min_length",
     "length_features",
+    "boundary_lengths",
     "roles",
     "loss_unit",
     "class_weight",
@@ -127,6 +128,8 @@ class SegmentCRF(
     length_coef_ : ndarray of shape (n_length_features, n_labels)
         Weights of lengths. Without a limit of lengths, the last row has the weights of
         each further position.
+    boundary_length_coef_ : ndarray of shape (n_length_features, n_labels)
+        The same of the first and the last segment, if ``boundary_lengths="own"``.
     transitions_ : ndarray of shape (n_labels, n_labels)
         Weights of consecutive labels, from -> to.
     start_, end_ : ndarray of shape (n_labels,)
@@ -209,6 +212,7 @@ class SegmentCRF(
     max_length: Count | dict | Literal["auto"] | None = "auto"
     min_length: Count | dict = 1
     length_features: Count | Literal["auto"] = "auto"
+    boundary_lengths: Literal["same", "own", "none"] = "same"
     roles: bool | Literal["auto"] = "auto"
     loss_unit: Literal["position", "segment"] = "position"
     class_weight: dict | Literal["balanced"] | None = None

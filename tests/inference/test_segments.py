@@ -24,6 +24,7 @@ from sksstruct.inference.segments._semi_markov import (
 )
 
 NAMES = ("nodes", "lengths", "transitions", "first", "last", "span_scores", "tail")
+OWN = ("boundary_lengths", "boundary_tail")
 WILD = st.sampled_from([-np.inf, -1e4, -2000.0, -400.0, -1.0, 0.0, 1.0, 300.0, 1e4])
 
 
@@ -62,7 +63,7 @@ def segmentations(size, n_labels):
 def entries(problem, segments):
     """Pairs (name, index) of the scores that a segmentation picks; None if too long."""
     picked, before = [], None
-    roles = np.ndim(problem["nodes"]) == 3
+    roles, size = np.ndim(problem["nodes"]) == 3, len(problem["nodes"])
     for start, stop, label in segments:
         over = max(stop - start - len(problem["lengths"]), 0)
         if over and "tail" not in problem:
@@ -71,8 +72,11 @@ def entries(problem, segments):
             role = 0 if t == start else 2 if t == stop - 1 else 1
             role = 3 if stop - start == 1 else role
             picked.append(("nodes", (t, role, label) if roles else (t, label)))
-        picked.append(("lengths", (stop - start - over - 1, label)))
-        picked += [("tail", (label,))] * over
+        own = "boundary_" * (
+            "boundary_lengths" in problem and (start == 0 or stop == size)
+        )
+        picked.append((f"{own}lengths", (stop - start - over - 1, label)))
+        picked += [(f"{own}tail", (label,))] * over
         if before is not None:
             picked.append(("transitions", (before, label)))
         for i, span in enumerate(problem.get("spans", ())):
@@ -104,7 +108,9 @@ def enumerate_segmentations(problem):
 def weighted(problem, picked, weights):
     """Weighted sums of the indicators of picked entries, by name."""
     sums = {
-        name: np.zeros(np.shape(problem[name])) for name in NAMES if name in problem
+        name: np.zeros(np.shape(problem[name]))
+        for name in NAMES + OWN
+        if name in problem
     }
     for each, weight in zip(picked, weights, strict=True):
         for name, index in each:
@@ -113,9 +119,8 @@ def weighted(problem, picked, weights):
 
 
 def as_potentials(problem):
-    return SegmentPotentials(
-        *(problem.get(k) for k in (*NAMES[:5], "spans", *NAMES[5:]))
-    )
+    names = *NAMES[:5], "spans", *NAMES[5:], *OWN
+    return SegmentPotentials(*(problem.get(name) for name in names))
 
 
 def means_of(result):
@@ -123,7 +128,7 @@ def means_of(result):
 
 
 def assert_means(problem, means, expected, atol):
-    for name, value in zip(NAMES, means, strict=True):
+    for name, value in zip(NAMES + OWN, means, strict=False):
         if name in expected:
             np.testing.assert_allclose(
                 value, expected[name], rtol=1e-10, atol=atol, err_msg=name
@@ -222,11 +227,12 @@ def test_weights_of_means(problem, weight):
 
 def without_tail(problem):
     """The same problem with a row for each length."""
-    if "tail" not in problem:
-        return problem
-    out, lengths = {**problem}, np.asarray(problem["lengths"])
-    more = np.arange(1, len(problem["nodes"]) - len(lengths) + 1)[:, None]
-    out["lengths"] = np.vstack([lengths, lengths[-1] + more * out.pop("tail")])
+    out = {**problem}
+    for name in "", "boundary_":
+        if f"{name}tail" in problem:
+            lengths, tail = np.asarray(out[f"{name}lengths"]), out.pop(f"{name}tail")
+            more = np.arange(1, len(problem["nodes"]) - len(lengths) + 1)[:, None]
+            out[f"{name}lengths"] = np.vstack([lengths, lengths[-1] + more * tail])
     return out
 
 
@@ -253,7 +259,9 @@ def dynamic_program(problem, add):
                 inside = roles[start + 1 : stop - 1, 1].sum(axis=0)
                 own = roles[start, 0] + inside + roles[stop - 1, 2]
             own = own + spans.get((start, stop), 0.0)
-            terms.append(entries[start] + own + lengths[length - 1])
+            boundary = start == 0 or stop == size
+            scores = problem.get("boundary_lengths", lengths) if boundary else lengths
+            terms.append(entries[start] + own + scores[length - 1])
         closed[stop] = add(np.array(terms), axis=0)
         if stop < size:
             before = closed[stop][:, None] + problem["transitions"]
@@ -339,7 +347,7 @@ def assert_as_in_log_space(problem, rtol=1e-10, atol=1e-12):
     other = as_potentials(in_log_space(problem)).sums(1.0, rows)
     log_partition, means, probabilities = as_potentials(problem).sums(1.0, rows)
     assert log_partition == pytest.approx(other[0], rel=1e-12, abs=1e-12)
-    for name, one, two in zip(NAMES, means, other[1], strict=True):
+    for name, one, two in zip(NAMES + OWN, means, other[1], strict=True):
         if one is not None:
             two = two[: len(one)]
             np.testing.assert_allclose(one, two, rtol=rtol, atol=atol, err_msg=name)
@@ -607,6 +615,96 @@ def test_tails_that_rise_or_fall(slope):
     problem["lengths"][:9], problem["nodes"][:80, 3] = -np.inf, 500.0
     problem["nodes"][:60, 1] = -300.0
     assert_as_without_tail(problem)
+
+
+def with_boundaries(problem, table):
+    """The problem with other scores of lengths of the first and the last segment."""
+    problem["boundary_lengths"] = table(np.shape(problem["lengths"]))
+    if "tail" in problem:
+        problem["boundary_tail"] = table(np.shape(problem["tail"]))
+    return problem
+
+
+@settings(max_examples=150)
+@given(st.data(), st.sampled_from([SCORES, WILD]), st.sampled_from([0.3, 1.0, 7.0]))
+def test_boundaries(data, scores, mu):
+    """All oracles against enumeration, the score, and its entries."""
+
+    def table(shape):
+        return data.draw(hnp.arrays(np.float64, shape, elements=scores))
+
+    problem = with_boundaries(data.draw(problems(scores, size=5)), table)
+    potentials, size = as_potentials(problem), len(problem["nodes"])
+    expected, values, picked = enumerate_segmentations(problem)
+    rows = [row for segments in expected for row in segments]
+    rows = np.array(rows, dtype=int).reshape(-1, 3)
+    log_partition, means, shares = potentials.sums(1.0 / mu, rows)
+    labeling, score = potentials.best()
+    if not len(values):
+        assert score == log_partition == -np.inf
+        return
+    tables = [
+        np.abs(np.asarray(problem[k], dtype=float)) for k in NAMES if k in problem
+    ]
+    largest = max(each[np.isfinite(each)].max(initial=1.0) for each in tables)
+    assert score == pytest.approx(values[0], rel=1e-13, abs=1e-15 * largest)
+    if scores is SCORES:
+        labelings, found = potentials.best_k(7)
+        assert score == values[0]
+        np.testing.assert_array_equal(found, values[:7])
+        for each, segments in zip(labelings, expected, strict=False):
+            assert [tuple(row) for row in labeling_segments(each).tolist()] == segments
+        assert (labeling == labelings[0]).all()
+    weights = np.exp(values / mu - logsumexp(values / mu))
+    assert log_partition == pytest.approx(
+        logsumexp(values / mu), rel=1e-12, abs=1e-15 * size * largest / mu + 1e-12
+    )
+    assert_means(problem, means, weighted(problem, picked, weights), 1e-9)
+    probability = dict.fromkeys(map(tuple, rows.tolist()), 0.0)
+    for segments, weight in zip(expected, weights, strict=True):
+        for row in segments:
+            probability[row] += weight
+    np.testing.assert_allclose(
+        shares, [probability[tuple(row)] for row in rows.tolist()], atol=1e-9
+    )
+    for segments, entries_of in zip(expected[:5], picked[:5], strict=True):
+        labeling = segments_labeling(segments, size)
+        value = sum(problem[name][index] for name, index in entries_of)
+        assert potentials.score(labeling) == pytest.approx(value, abs=1e-12 * largest)
+        found = potentials.indicator(labeling, -2.0)
+        assert_means(problem, found, weighted(problem, [entries_of], [-2.0]), 0.0)
+
+
+@pytest.mark.parametrize("spread", [0.1, 3.0, 300.0])
+@pytest.mark.parametrize("shape", [(300, 3, 20), (300, 1, 1), (90, 9, 30), (40, 2, 60)])
+def test_long_segments_at_boundaries(shape, spread):
+    """Against plain recursions, and in logarithms; and the derivative."""
+    rng = np.random.RandomState(len(str(spread)) + shape[1])
+    problem = random_problem(rng, *shape, tail=True)
+    problem["nodes"] = spread * rng.uniform(-1.0, 1.0, problem["nodes"].shape)
+    problem["nodes"][:, 1] += 0.5 * spread
+    if shape[1] > 1:
+        problem["nodes"][30:33, 1:3, 0] = problem["lengths"][:3, -1] = -np.inf
+    problem = with_boundaries(problem, lambda shape: rng.normal(size=shape))
+    potentials, none = as_potentials(problem), np.zeros((0, 3), dtype=int)
+    labeling, score = potentials.best()
+    assert score == pytest.approx(dynamic_program(problem, np.max), rel=1e-12)
+    assert potentials.score(labeling) == score
+    labelings, scores = potentials.best_k(3)
+    assert scores[0] == pytest.approx(score, rel=1e-12)
+    np.testing.assert_array_equal(labelings[0], labeling)
+    value, means, _ = potentials.sums(1.0, none)
+    assert value == pytest.approx(dynamic_program(problem, logsumexp), rel=1e-12)
+    assert_as_in_log_space(problem, 1e-10, 1e-11 * max(spread, 1.0))
+    names, step, moved = NAMES + OWN, 1e-4, []
+    direction = {name: rng.normal(size=problem[name].shape) for name in names}
+    for sign in 1.0, -1.0:
+        other = {k: problem[k] + sign * step * direction[k] for k in names}
+        other["spans"] = problem["spans"]
+        moved.append(as_potentials(other).sums(1.0, none)[0])
+    pairs = zip(names, means, strict=True)
+    slope = sum((direction[name] * mean).sum() for name, mean in pairs)
+    assert slope == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-4)
 
 
 @pytest.mark.parametrize("slope", [-3.0, 2.0])

@@ -69,6 +69,59 @@ def test_by_enumeration(unit, roles):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["position", "segment"])
+@pytest.mark.parametrize("boundary_lengths", ["own", "none"])
+@pytest.mark.parametrize("max_length", [None, "auto"])
+def test_lengths_at_boundaries_by_enumeration(unit, boundary_lengths, max_length):
+    X, y = sentences(12, longest=5)
+    X = [(x, [(0, len(x)), (0, 1)][: len(x)], np.ones((2, 1))[: len(x)]) for x in X]
+    # shorter ones are pieces of longer ones
+    y = [
+        [(a, b, k) for a, b, k in rows if b - a > 1 or a == 0 or b == len(x[0])]
+        for x, rows in zip(X, y, strict=True)
+    ]
+    model = SegmentModel(
+        length_features=1 if max_length is None else 2,
+        min_length=2,
+        max_length=max_length,
+        boundary_lengths=boundary_lengths,
+        loss_unit=unit,
+    )
+    check_model(model, X, y, enumerate_outputs=True, random_state=0)
+
+
+def test_lengths_at_boundaries():
+    """Series that are cut out of longer ones: inner runs are of ten."""
+    rng = np.random.RandomState(0)
+    labels = np.tile(np.repeat(["a", "b"], 10), 60)
+    starts = rng.randint(len(labels) - 35, size=40)
+    y = [labels[start : start + 35] for start in starts]
+    X = [(row == "b")[:, None] + rng.normal(size=(35, 1)) for row in y]
+    fits = {
+        kind: SSVMClassifier(
+            SegmentModel(boundary_lengths=kind, max_length=12), alpha=0.01, loss="log"
+        ).fit(X, y)
+        for kind in ("same", "own", "none")
+    }
+    for kind, fit in fits.items():
+        coef = fit.length_coef_
+        assert coef.shape == (12, 2) and hasattr(fit, "boundary_length_coef_") == (
+            kind == "own"
+        )
+        if kind != "same":
+            assert (coef[9] > np.delete(coef, 9, axis=0).max(axis=0) + 1.0).all()
+    assert fits["own"].boundary_length_coef_.shape == (12, 2)
+    # the first and the last run cannot be told to be too short
+    with pytest.raises(ValueError, match=r"y\[0\] has a segment"):
+        SSVMClassifier(SegmentModel(min_length=10)).fit(X, y)
+    model = SegmentModel(min_length=10, boundary_lengths="own")
+    fitted = SSVMClassifier(model, alpha=0.01, loss="log").fit(X, y)
+    for found in fitted.predict(X):
+        runs = np.flatnonzero(np.r_[True, found[1:] != found[:-1], True])
+        assert set(np.diff(runs)[1:-1]) <= {10}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["position", "segment"])
 @pytest.mark.parametrize("n_lengths", [1, 3])
 def test_some_labels_without_a_limit_by_enumeration(unit, n_lengths):
     """Spans that are longer than all rows, a smallest length, and a largest one."""

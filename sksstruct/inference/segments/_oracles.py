@@ -267,8 +267,8 @@ def segment_sum_product(
     log_partition, means, probabilities = potentials.sums(1.0 / mu, wanted)
     if log_partition == -np.inf:
         raise ValueError("every segmentation is forbidden: there is no distribution")
-    *means, tail = means
-    return SegmentMarginals(log_partition, *means, probabilities, tail)
+    tables, tail = means[:6], means[6]
+    return SegmentMarginals(log_partition, *tables, probabilities, tail)
 
 
 def _check_segments(segments, size, n_labels):

@@ -22,7 +22,8 @@ cdef double* entries(object rows) except? NULL:
 cdef SegmentMeans means_of(list rows):
     """The struct of means in arrays like the tables."""
     return SegmentMeans(
-        entries(rows[0]), entries(rows[1]), entries(rows[6]), entries(rows[2]),
+        entries(rows[0]), entries(rows[1]), entries(rows[6]), entries(rows[7]),
+        entries(rows[8]), entries(rows[2]),
         entries(rows[3]), entries(rows[4]), entries(rows[5]))
 
 
@@ -36,8 +37,8 @@ cdef class SegmentKernel:
     has_roles : bool
         Whether each position has four rows of nodes.
     rows : list of ndarray
-        Padded rows of nodes, lengths, transitions, first, last, scores of spans, and
-        tail.
+        Padded rows of nodes, lengths, transitions, first, last, scores of spans,
+        tail, and lengths and tail of boundaries.
     longest, first_span, span_start : ndarray, int32
         As in `Segments`.
     """
@@ -59,6 +60,8 @@ cdef class SegmentKernel:
         segments.transitions = entries(rows[2])
         segments.first, segments.last = entries(rows[3]), entries(rows[4])
         segments.spans, segments.tail = entries(rows[5]), entries(rows[6])
+        segments.boundary_lengths = entries(rows[7])
+        segments.boundary_tail = entries(rows[8])
         segments.first_span = const_int32s(first_span)
         segments.span_start = const_int32s(span_start)
 

@@ -356,6 +356,8 @@ cdef void start_backward(const Segments* segments, double weight,
     cdef Py_ssize_t label, t
     cells.weight = weight
     for label in range(segments.n_labels):
+        # of the last stop there may be none, see `_boundaries.pyx`
+        cells.shares[(label + 1) * segments.size - 1] = 0.0
         cells.end[label], cells.inside[label] = segments.size + 1, 0.0
     for t in range(segments.size):
         cells.head[t] = -1

@@ -1,5 +1,6 @@
 # Potentials of semi-Markov chains, which all kernels of segments share.
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 # Roles of a position in its segment. A segment of one position is neither begun nor
@@ -26,6 +27,10 @@ cdef struct Segments:
     # (ld,) of each position of a segment beyond max_length, added to the score of that
     # length; -inf forbids, and NULL all of them
     const double* tail
+    # the same of segments that start at the first position or stop at the last one, or
+    # NULL: these are as others
+    const double* boundary_lengths
+    const double* boundary_tail
     const double* transitions   # (n_labels, ld) from -> to
     const double* first         # (ld,) of the first segment, or NULL
     const double* last          # (ld,) of the last segment, or NULL
@@ -40,6 +45,8 @@ cdef struct SegmentMeans:
     double* nodes
     double* lengths
     double* tail
+    double* boundary_lengths
+    double* boundary_tail
     double* transitions
     double* first
     double* last
@@ -68,3 +75,39 @@ cdef inline Py_ssize_t longest_of(const Segments* segments, Py_ssize_t stop,
     for j in range(4):
         longest = max(longest, segments.longest[label + j])
     return min(longest, stop)
+
+cdef inline bint is_boundary(const Segments* segments, Py_ssize_t start,
+                             Py_ssize_t stop) noexcept nogil:
+    """Whether the length of a segment has a score of boundaries."""
+    return segments.boundary_lengths != NULL and (
+        start == 0 or stop == segments.size)
+
+cdef inline double length_score(const Segments* segments, Py_ssize_t start,
+                                Py_ssize_t stop, Py_ssize_t label) noexcept nogil:
+    """Score of the length of a segment; -inf if it is not allowed."""
+    cdef Py_ssize_t over = max(stop - start - segments.max_length, 0)
+    cdef Py_ssize_t cell = (stop - start - over - 1) * segments.ld + label
+    cdef const double* tail = segments.tail
+    cdef double score = segments.lengths[cell]
+    if is_boundary(segments, start, stop):
+        score, tail = segments.boundary_lengths[cell], segments.boundary_tail
+    if not over:
+        return score
+    return -INFINITY if tail == NULL else score + over * tail[label]
+
+cdef inline void add_length(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
+                            Py_ssize_t label, double weight,
+                            const SegmentMeans* means) noexcept nogil:
+    """Add a weight to the entries whose sum is the score of a length."""
+    cdef Py_ssize_t over = max(stop - start - segments.max_length, 0)
+    cdef Py_ssize_t cell = (stop - start - over - 1) * segments.ld + label
+    cdef bint boundary = is_boundary(segments, start, stop)
+    cdef double* lengths = means.boundary_lengths if boundary else means.lengths
+    # what is too long has no row; its score is -inf
+    if over and segments.tail == NULL:
+        return
+    lengths[cell] += weight
+    if over and boundary:
+        means.boundary_tail[label] += over * weight
+    elif over:
+        means.tail[label] += over * weight

@@ -21,7 +21,8 @@ so that the maximum is that of the sum of two vectors. P begins again where it g
 large, or -inf, and is added to the starts before then. The length of a segment of the
 best segmentation is found from its gains, where nodes are summed up from its last
 position to its first: labels are worked on by four, for each length, which makes
-vectors of them. Segments that are longer than the table of lengths are in `_tails.pyx`.
+vectors of them. Segments that are longer than the table of lengths are in `_tails.pyx`,
+and first and last ones with scores of lengths of their own in `_boundaries.pyx`.
 
 Ties: the last label is the lowest. Then the last segment is the shortest, the label
 before it the lowest, and so on.
@@ -34,9 +35,13 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from sksstruct.inference.segments._boundaries cimport (
+    Boundaries, boundaries_scratch, last_start, load_boundaries, open_first, stop_first,
+    stop_last,
+)
 from sksstruct.inference.segments._scores cimport (
-    BEGIN, END, INSIDE, SINGLE, Prefixes, SegmentMeans, Segments, longest_of,
-    longest_segment, role_at,
+    BEGIN, END, INSIDE, SINGLE, Prefixes, SegmentMeans, Segments, add_length,
+    length_score, longest_of, longest_segment, role_at,
 )
 from sksstruct.inference.segments._tails cimport (
     Tails, extend_tails, load_tails, stop_tails, tail_length, tail_score, tails_scratch,
@@ -95,18 +100,14 @@ cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t 
     """One of the numbers of `fill_gains`; -inf where the segment is too long."""
     cdef Py_ssize_t length = stop - start, t
     cdef int32_t span
-    cdef double gain = 0.0
-    if length > segments.longest[label] and (
-            segments.tail == NULL or length <= segments.max_length):
-        return -INFINITY
+    cdef double gain = 0.0, own = length_score(segments, start, stop, label)
+    if own == -INFINITY:
+        return own
     if length > 1:
-        gain = segments.nodes[role_at(segments, END, stop - 1) + label]
+        gain += segments.nodes[role_at(segments, END, stop - 1) + label]
     for t in range(stop - 2, start, -1):
         gain += segments.nodes[role_at(segments, INSIDE, t) + label]
-    gain += segments.lengths[
-        (min(length, segments.max_length) - 1) * segments.ld + label]
-    if length > segments.max_length:
-        gain += (length - segments.max_length) * segments.tail[label]
+    gain += own
     if segments.spans != NULL:
         for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
             if segments.span_start[span] == start:
@@ -135,7 +136,7 @@ cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil:
     # label its lengths
     return ((4 * segments.size + 2) * segments.ld + 4 * longest_segment(segments)
             + segments.size + segments.n_labels * segments.max_length
-            + tails_scratch(segments))
+            + tails_scratch(segments) + boundaries_scratch(segments))
 
 
 cdef struct Lengths:
@@ -210,7 +211,8 @@ cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
 
 cdef void close_segments(const Segments* segments, Py_ssize_t stop,
                          const Prefixes* prefixes, const Lengths* own,
-                         const Tails* tails) noexcept nogil:
+                         const Tails* tails,
+                         const Boundaries* boundaries) noexcept nogil:
     """Set the best scores of prefixes that stop at a position."""
     cdef Py_ssize_t label, cell = (stop - 1) * segments.ld, span
     cdef double longer
@@ -224,6 +226,7 @@ cdef void close_segments(const Segments* segments, Py_ssize_t stop,
                     prefixes.closed[cell + label] += (
                         segments.spans[span * segments.ld + label])
     stop_tails(segments, stop, prefixes.closed + cell, tails)
+    stop_first(segments, stop, prefixes.closed + cell, boundaries)
     for label in range(segments.n_labels if stop > 1 else 0):
         add_start(segments, stop - 2, label, prefixes, own)
         longer = (best_of_lengths(segments, stop, label, own) + own.passed[label]
@@ -234,8 +237,11 @@ cdef void close_segments(const Segments* segments, Py_ssize_t stop,
 
 cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                             const Prefixes* prefixes, const Tails* tails,
+                            const Boundaries* boundaries,
                             double* gains) noexcept nogil:
     """Shortest of the best last segments that have a label and stop at a position."""
+    if boundaries.any and stop == segments.size:
+        return stop - last_start(segments, label, boundaries)
     cdef Py_ssize_t ld = segments.ld, length, best = 1, block = label - label % 4
     cdef Py_ssize_t longest = fill_gains(segments, stop, block, gains)
     cdef double score, highest = -INFINITY
@@ -247,8 +253,11 @@ cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
                  + gains[4 * (length - 1)])
         if score > highest:
             best, highest = length, score
-    if tail_score(segments, stop, label, tails) > highest:
-        return tail_length(segments, stop, label, tails)
+    score = tail_score(segments, stop, label, tails)
+    if score > highest:
+        best, highest = tail_length(segments, stop, label, tails), score
+    if boundaries.any and boundaries.first[(stop - 1) * ld + label] > highest:
+        return stop
     return best
 
 
@@ -273,14 +282,19 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
     cdef double* memory = gains + 4 * longest_segment(segments)
     cdef Lengths own = turn_lengths(segments, &memory)
     cdef Tails tails = load_tails(segments, True, &memory)
+    cdef Boundaries boundaries = load_boundaries(segments, True, &memory)
     cdef double* final = prefixes.closed + (size - 1) * ld
     cdef const double* before = segments.first
     memset(entry, 0, row_bytes)
     if before == NULL:
         before = entry
     open_segments(segments, 0, before, &prefixes)
+    open_first(segments, &prefixes, &boundaries)
     for stop in range(1, size + 1):
-        close_segments(segments, stop, &prefixes, &own, &tails)
+        if boundaries.any and stop == size:
+            stop_last(segments, &prefixes, final, &boundaries)
+        else:
+            close_segments(segments, stop, &prefixes, &own, &tails, &boundaries)
         if stop < size:
             extend_tails(segments, stop - 1, &prefixes, &tails)
             memset(entry, 0, row_bytes)
@@ -292,7 +306,8 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
             final[label] += segments.last[label]
     label, stop = best_state(n, final), size
     while True:
-        start = stop - best_length(segments, stop, label, &prefixes, &tails, gains)
+        start = stop - best_length(segments, stop, label, &prefixes, &tails,
+                                   &boundaries, gains)
         write_segment(labeling, start, stop, label)
         if not start:
             return segmentation_score(segments, labeling)
@@ -336,7 +351,6 @@ cdef void add_indicator(const Segments* segments, const int32_t* labeling,
                         double weight, const SegmentMeans* means) noexcept nogil:
     """Add a weight to the entries whose sum is the score of a labeling."""
     cdef Py_ssize_t start = 0, stop = 0, label = 0, before, t, ld = segments.ld
-    cdef Py_ssize_t over
     cdef int32_t span
     while stop < segments.size:
         start, before, label = stop, label, labeling[stop]
@@ -346,12 +360,7 @@ cdef void add_indicator(const Segments* segments, const int32_t* labeling,
         for t in range(start + 1, stop):
             means.nodes[role_at(
                 segments, INSIDE if t < stop - 1 else END, t) + label] += weight
-        over = max(stop - start - segments.max_length, 0)
-        # what is too long has no row; its score is -inf
-        if not over or segments.tail != NULL:
-            means.lengths[(stop - start - over - 1) * ld + label] += weight
-        if over and segments.tail != NULL:
-            means.tail[label] += over * weight
+        add_length(segments, start, stop, label, weight, means)
         if start:
             means.transitions[before * ld + label] += weight
         elif means.first != NULL:

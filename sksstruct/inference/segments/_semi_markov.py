@@ -30,10 +30,23 @@ class SegmentPotentials:
     ----------
     nodes, lengths, transitions, first, last, spans, span_scores, tail : array-like
         See `segment_viterbi`.
+    boundary_lengths, boundary_tail : array-like or None
+        What takes the place of `lengths` and `tail` for segments that start at the
+        first position, or stop at the last one. None: these are as others.
     """
 
     def __init__(
-        self, nodes, lengths, transitions, first, last, spans, span_scores, tail=None
+        self,
+        nodes,
+        lengths,
+        transitions,
+        first,
+        last,
+        spans,
+        span_scores,
+        tail=None,
+        boundary_lengths=None,
+        boundary_tail=None,
     ):
         nodes = check_scores("nodes", nodes)
         self.has_roles = nodes.ndim == 3
@@ -60,12 +73,21 @@ class SegmentPotentials:
                 f"transitions must have shape {(k, k)}, got {transitions.shape}"
             )
         tables = [nodes.reshape(-1, k), lengths, transitions]
-        for name, row in ("first", first), ("last", last), ("tail", tail):
+        for name, row in (
+            ("first", first),
+            ("last", last),
+            ("tail", tail),
+            ("boundary_tail", boundary_tail),
+        ):
             row = np.zeros((0, k)) if row is None else check_scores(name, row)[None]
             if row.shape[1:] != (k,):
                 raise ValueError(f"{name} must have shape {(k,)}, got {row.shape[1:]}")
             tables.append(row)
         tables.insert(5, self._check_spans(spans, span_scores))
+        own = np.zeros((0, k))
+        if boundary_lengths is not None:
+            own = np.asarray(boundary_lengths, dtype=np.float64)
+        tables.insert(7, self._with_spans(own, tables[7]))
         tables[1] = lengths = self._with_spans(lengths, tables[6])
         self.rows = [pad_rows(table) if len(table) else table for table in tables]
         self.check_sums(1.0)
@@ -132,16 +154,12 @@ class SegmentPotentials:
 
     def _unpad(self, rows):
         """Means in the shapes of what was given; None where that was None."""
-        nodes, lengths, transitions, first, last, spans, tail = (
+        nodes, lengths, transitions, first, last, spans, tail, own, own_tail = (
             np.ascontiguousarray(table[:, : self.n_labels]) for table in rows
         )
         if self.has_roles:
             nodes = nodes.reshape(self.size, 4, self.n_labels)
-        more = lengths[self._n_lengths :]
-        lengths = lengths[: self._n_lengths]
-        if len(more):
-            lengths[-1] += more.sum(axis=0)
-            tail[0] += np.arange(1, len(more) + 1) @ more
+        lengths, own = self._folded(lengths, tail), self._folded(own, own_tail)
         in_order = np.empty_like(spans)
         in_order[self._span_order] = spans
         return (
@@ -152,7 +170,17 @@ class SegmentPotentials:
             last[0] if len(last) else None,
             in_order,
             tail[0] if len(tail) else None,
+            own,
+            own_tail[0] if len(own_tail) else None,
         )
+
+    def _folded(self, lengths, tail):
+        """Means without the rows of `_with_spans`, which are added to the tail's."""
+        more, lengths = lengths[self._n_lengths :], lengths[: self._n_lengths]
+        if len(more):
+            lengths[-1] += more.sum(axis=0)
+            tail[0] += np.arange(1, len(more) + 1) @ more
+        return lengths
 
     def best(self):
         """Return the best labeling and its score."""

@@ -1,4 +1,5 @@
 from sksstruct.inference.chains._sumproduct cimport EdgeTable
+from sksstruct.inference.segments._boundaries cimport Boundaries
 from sksstruct.inference.segments._scaled cimport Cells
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 from sksstruct.inference.segments._tails cimport Tails
@@ -23,6 +24,7 @@ cdef struct SegmentSums:
     double* pairs       # (n_labels, ld) what means of transitions are, but for a factor
     double* table       # four columns for each length, or for each label before
     Cells cells         # sums over lengths
+    Boundaries boundaries   # first and last segments
     Tails tails         # segments that are longer than these
     # whether transitions, and lengths, are summed over in log space
     bint logs, log_lengths

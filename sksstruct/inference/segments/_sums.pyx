@@ -24,6 +24,10 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport exponentiate_table
+from sksstruct.inference.segments._boundaries cimport (
+    boundaries_scratch, hand_first, hand_last, load_boundaries, open_first, stop_first,
+    stop_last,
+)
 from sksstruct.inference.segments._scaled cimport (
     add_lengths, cells_scratch, close_labels, leave_stop, load_cells, start_backward,
     start_forward,
@@ -64,9 +68,9 @@ cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil:
     if segments.spans != NULL:
         n_rows = segments.first_span[size]
     # of each position four roles and nine rows; the transitions four times
-    n_rows += 13 * size + segments.max_length + 4 * segments.n_labels + 6
+    n_rows += 13 * size + 2 * segments.max_length + 4 * segments.n_labels + 7
     return (n_rows * segments.ld + table_size(segments) + cells_scratch(segments)
-            + tails_scratch(segments))
+            + tails_scratch(segments) + boundaries_scratch(segments))
 
 
 cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
@@ -104,6 +108,9 @@ cdef void scale_segments(double scale, double** memory,
                         given.nodes + role_at(&given, <Role> role, t))
     segments.lengths = scaled_copy(memory, given.max_length * ld, scale, given.lengths)
     segments.tail = scaled_copy(memory, ld, scale, given.tail)
+    segments.boundary_lengths = scaled_copy(memory, given.max_length * ld, scale,
+                                            given.boundary_lengths)
+    segments.boundary_tail = scaled_copy(memory, ld, scale, given.boundary_tail)
     segments.transitions = scaled_copy(memory, given.n_labels * ld, scale,
                                        given.transitions)
     segments.first = scaled_copy(memory, ld, scale, given.first)
@@ -137,6 +144,7 @@ cdef SegmentSums load_sums(const Segments* segments, double scale,
     s.table = take(&memory, table_size(segments))
     exponentiate_table(segments.n_labels, ld, &s.transitions)
     s.tails = load_tails(&s.scaled, False, &memory)
+    s.boundaries = load_boundaries(&s.scaled, False, &memory)
     s.logs, s.log_lengths = False, not load_cells(&s.scaled, &memory, &s.cells)
     return s
 
@@ -212,7 +220,10 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
 
 
 cdef void close_alone(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
-    """Sum over the segments of one position, and the tails, that stop at a position."""
+    """Sum over what stops at a position and is no term of sums over lengths.
+
+    These are segments of one position, tails, and first segments with other scores.
+    """
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t ld = segments.ld, label
     cdef const double* single = sums.prefixes.single + (stop - 1) * ld
@@ -226,6 +237,7 @@ cdef void close_alone(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
                 for label in range(ld):
                     alone[label] += segments.spans[span * ld + label]
     stop_tails(segments, stop, alone, &sums.tails)
+    stop_first(segments, stop, alone, &sums.boundaries)
 
 
 cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
@@ -254,7 +266,13 @@ cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
         entry = sums.zeros
     open_segments(segments, 0, entry, &sums.prefixes)
     start_forward(segments, &sums.cells)
+    open_first(segments, &sums.prefixes, &sums.boundaries)
     for stop in range(1, segments.size + 1):
+        if sums.boundaries.any and stop == segments.size:
+            stop_last(segments, &sums.prefixes,
+                      sums.prefixes.closed + (stop - 1) * segments.ld,
+                      &sums.boundaries)
+            break
         close_stop(sums, stop)
         if stop < segments.size:
             extend_tails(segments, stop - 1, &sums.prefixes, &sums.tails)
@@ -344,13 +362,16 @@ cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
 
 cdef void hand_alone(SegmentSums* sums, Py_ssize_t stop,
                      const SegmentMeans* means) noexcept nogil:
-    """Take the tails from `row`, and count the segments of one position, the rest."""
+    """Take what is longer from `row`, and count the segments of one position."""
     cdef const Segments* given = &sums.given
     cdef Py_ssize_t label, ld = given.ld
+    cdef double* goes_on = NULL if sums.log_lengths else sums.cells.inside
     cdef double* nodes = means.nodes + role_at(given, SINGLE, stop - 1)
     cdef int32_t span
-    hand_stopping(given, stop, sums.row,
-                  NULL if sums.log_lengths else sums.cells.inside, means, &sums.tails)
+    hand_first(given, stop, sums.row, sums.opened, goes_on, means, &sums.boundaries)
+    hand_stopping(given, stop, sums.row, goes_on, means, &sums.tails)
+    if sums.boundaries.any and stop == 1:
+        return
     for label in range(given.n_labels):
         nodes[label] += sums.row[label]
         means.lengths[label] += sums.row[label]
@@ -397,6 +418,19 @@ cdef void hand_to_ends(SegmentSums* sums, Py_ssize_t start,
             ended[before] += (row[0] + row[1]) + (row[2] + row[3])
 
 
+cdef void hand_to_labels(SegmentSums* sums, Py_ssize_t stop,
+                         const SegmentMeans* means) noexcept nogil:
+    """Distribute all segments that start at stop - 1, which are known by now."""
+    cdef Py_ssize_t label, ld = sums.given.ld
+    cdef const double* opened = sums.opened + (stop - 1) * ld
+    cdef double* nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)
+    for label in range(ld):
+        nodes[label] += opened[label]
+        sums.row[label] += opened[label]
+    if stop > 1:
+        hand_to_ends(sums, stop - 1, means)
+
+
 cdef double sum_segmentations(SegmentSums* sums, double weight,
                               const SegmentMeans* means) noexcept nogil:
     """Log-partition; adds the expected counts of all entries, times a weight, to means.
@@ -408,8 +442,6 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
     cdef Py_ssize_t stop, label
     cdef double log_partition = sum_prefixes(sums)
     cdef double* ended = sums.ended + (size - 1) * ld
-    cdef double* opened
-    cdef double* nodes
     if log_partition == -INFINITY or means == NULL:
         return log_partition
     memset(sums.ended, 0, (size - 1) * ld * sizeof(double))
@@ -423,6 +455,12 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
             means.last[label] += ended[label]
     for stop in range(size, 0, -1):
         memset(sums.row, 0, ld * sizeof(double))
+        if sums.boundaries.any and stop == size:
+            hand_last(&sums.given, ended, sums.row, sums.opened,
+                      NULL if sums.log_lengths else sums.cells.inside, means,
+                      &sums.boundaries)
+            hand_to_labels(sums, stop, means)
+            continue
         hand_tails(&sums.given, stop - 1, sums.log_lengths, sums.opened, means,
                    &sums.tails)
         if sums.log_lengths:
@@ -432,14 +470,7 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
             leave_stop(&sums.scaled, stop, &sums.prefixes, sums.ended + (stop - 1) * ld,
                        sums.opened, sums.row, &sums.given, means, &sums.cells)
         hand_alone(sums, stop, means)
-        # all segments that start at stop - 1 are known by now
-        opened = sums.opened + (stop - 1) * ld
-        nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)
-        for label in range(ld):
-            nodes[label] += opened[label]
-            sums.row[label] += opened[label]
-        if stop > 1:
-            hand_to_ends(sums, stop - 1, means)
+        hand_to_labels(sums, stop, means)
     if means.first != NULL:
         for label in range(n):
             means.first[label] += sums.row[label]
@@ -457,6 +488,8 @@ cdef double segment_probability(const SegmentSums* sums, Py_ssize_t start,
     cdef const double* before = sums.prefixes.opened
     if stop - start == 1:
         before = sums.prefixes.single
+    if sums.boundaries.any and not start:
+        before = sums.boundaries.begun if stop > 1 else sums.boundaries.single
     # also where the label is forbidden: -inf less -inf would be NaN
     if sums.ended[cell] == 0.0:
         return 0.0

@@ -18,6 +18,8 @@ cdef struct Tails:
 cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil
 cdef Tails load_tails(const Segments* segments, bint best,
                       double** memory) noexcept nogil
+cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row,
+                       double* part) noexcept nogil
 cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
                      const Tails* tails) noexcept nogil
 cdef void extend_tails(const Segments* segments, Py_ssize_t last,

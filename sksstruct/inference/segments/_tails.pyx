@@ -61,14 +61,14 @@ cdef Tails load_tails(const Segments* segments, bint best,
     return tails
 
 
-cdef void merge(const Segments* segments, const double* other, double* row,
-                double* part, const Tails* tails) noexcept nogil:
+cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row,
+                       double* part) noexcept nogil:
     """Add other scores to a row, and write what part they are of the result."""
     cdef Py_ssize_t label
-    if not tails.best:
-        sks_series_logadd(segments.n_labels, other, row, part)
+    if not best:
+        sks_series_logadd(n, other, row, part)
         return
-    for label in range(segments.n_labels):
+    for label in range(n):
         # the row has the shorter segments, which win ties
         part[label] = other[label] > row[label]
         row[label] = other[label] if other[label] > row[label] else row[label]
@@ -94,7 +94,8 @@ cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
         return
     for label in range(segments.n_labels):
         tails.other[label] = tail_score(segments, stop, label, tails)
-    merge(segments, tails.other, row, tails.stopping + (stop - 1) * segments.ld, tails)
+    merge_scores(segments.n_labels, tails.best, tails.other, row,
+                 tails.stopping + (stop - 1) * segments.ld)
 
 
 cdef void extend_tails(const Segments* segments, Py_ssize_t last,
@@ -124,7 +125,8 @@ cdef void extend_tails(const Segments* segments, Py_ssize_t last,
         if start:
             tails.other[label] = row[label - ld] + inside[label] + segments.tail[label]
     if start >= 0:
-        merge(segments, tails.other, row, tails.older + last * ld, tails)
+        merge_scores(segments.n_labels, tails.best, tails.other, row,
+                     tails.older + last * ld)
 
 
 cdef Py_ssize_t tail_length(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,

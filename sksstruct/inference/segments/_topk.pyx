@@ -4,7 +4,8 @@ The recursion of `_segments.pyx` with the k best prefixes in order where that ha
 best one: each list is merged from those of all lengths, or of all labels before, which
 takes O(T k (L + K) K) time and O(T K k) memory (Algorithm 2 of Pillutla et al., 2018).
 Tails, as of `_tails.pyx`, have lists of their own, each merged from what begins to be
-one and from those that were one before.
+one and from those that were one before. First and last segments whose lengths have
+other scores are lists to merge, too.
 
 Ties: as for the best segmentation, and then in the order of the same rule.
 
@@ -16,7 +17,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.segments._scores cimport (
-    BEGIN, END, INSIDE, SINGLE, Segments, longest_segment, role_at,
+    BEGIN, END, INSIDE, SINGLE, Segments, length_score, longest_segment, role_at,
 )
 from sksstruct.inference.segments._segments cimport fill_gains, write_segment
 
@@ -48,6 +49,7 @@ cdef struct Lists:
     bint has_tails
     Prefix* tails
     int32_t* n_tails
+    double* inside      # (n_labels,) scores inside the first segment so far
     Prefix* final
     Source* sources
     double* gains
@@ -58,6 +60,15 @@ cdef inline bint tailed(const Segments* segments) noexcept nogil:
     return segments.tail != NULL and segments.size > segments.max_length
 
 
+cdef inline Py_ssize_t most_sources(const Segments* segments) noexcept nogil:
+    """Number of lists to merge at most."""
+    cdef Py_ssize_t lengths = longest_segment(segments) + 2
+    # the last segment starts anywhere
+    if segments.boundary_lengths != NULL:
+        lengths = max(lengths, segments.size)
+    return max(lengths, segments.n_labels)
+
+
 cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept nogil:
     """Doubles that `best_segmentations` needs."""
     cdef Py_ssize_t cells = segments.size * segments.n_labels
@@ -65,8 +76,9 @@ cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept no
     cdef Py_ssize_t n_lists = (2 + tailed(segments)) * cells
     cdef Py_ssize_t n_bytes = (
         (n_lists + 1) * k * sizeof(Prefix)
-        + (max(segments.n_labels, longest) + 1) * sizeof(Source)
-        + 4 * longest * sizeof(double) + n_lists * sizeof(int32_t))
+        + most_sources(segments) * sizeof(Source)
+        + (4 * longest + segments.n_labels) * sizeof(double)
+        + n_lists * sizeof(int32_t))
     return n_bytes // sizeof(double) + 1
 
 
@@ -81,9 +93,10 @@ cdef Lists carve(const Segments* segments, Py_ssize_t k, double* memory) noexcep
     lists.has_tails, lists.tails = tailed(segments), lists.entries + cells * k
     lists.final = lists.tails + lists.has_tails * cells * k
     lists.sources = <Source*> (lists.final + k)
-    lists.gains = <double*> (lists.sources + max(segments.n_labels, longest) + 1)
+    lists.gains = <double*> (lists.sources + most_sources(segments))
+    lists.inside = lists.gains + 4 * longest
     # last, as these are shorter than a double
-    lists.n_closed = <int32_t*> (lists.gains + 4 * longest)
+    lists.n_closed = <int32_t*> (lists.inside + segments.n_labels)
     lists.n_entries, lists.n_tails = lists.n_closed + cells, lists.n_closed + 2 * cells
     return lists
 
@@ -140,24 +153,78 @@ cdef void close_lists(const Segments* segments, Py_ssize_t stop,
                 source.gain = lists.gains[4 * (length - 1) + label - block]
             cell = (stop - 1) * lists.n_labels + label
             lists.n_closed[cell] = merge(
-                lists.sources, add_tails(segments, stop, label, longest, lists),
+                lists.sources, add_longer(segments, stop, label, longest, lists),
                 lists.k, lists.closed + cell * lists.k)
 
 
-cdef Py_ssize_t add_tails(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
-                          Py_ssize_t n_sources, const Lists* lists) noexcept nogil:
-    """Add the list of tails that stop at a position; returns the number of sources."""
+cdef Py_ssize_t add_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                           Py_ssize_t n_sources, const Lists* lists) noexcept nogil:
+    """Add tails that stop at a position, and first segments; returns how many lists."""
     cdef Py_ssize_t cell = (stop - 2) * lists.n_labels + label, k
-    cdef Source* source = lists.sources + segments.max_length
-    if not lists.has_tails or stop <= segments.max_length:
+    cdef Source* source = lists.sources + longest_segment(segments)
+    if not lists.has_tails and segments.boundary_lengths == NULL:
         return n_sources
-    # the number of the list is that of tails, also if other lengths are forbidden
-    for k in range(n_sources, segments.max_length):
+    # numbers of these lists are the same, whatever lengths are forbidden
+    for k in range(n_sources, longest_segment(segments) + 2):
         lists.sources[k].count = 0
-    source.prefixes, source.count = lists.tails + cell * lists.k, lists.n_tails[cell]
-    source.node = segments.nodes[role_at(segments, END, stop - 1) + label]
-    source.gain = segments.tail[label]
-    return segments.max_length + 1
+    if lists.has_tails and stop > segments.max_length:
+        source.prefixes = lists.tails + cell * lists.k
+        source.count = lists.n_tails[cell]
+        source.node = segments.nodes[role_at(segments, END, stop - 1) + label]
+        source.gain = segments.tail[label]
+    if segments.boundary_lengths != NULL:
+        add_first(segments, stop, label, source + 1, lists)
+    return longest_segment(segments) + 2
+
+
+cdef void add_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+                    Source* source, const Lists* lists) noexcept nogil:
+    """Add the first segment that stops at a position; stops are in order."""
+    cdef int32_t span
+    source.prefixes, source.count = lists.entries + label * lists.k, 1
+    source.node = segments.nodes[
+        role_at(segments, BEGIN if stop > 1 else SINGLE, 0) + label]
+    source.gain = length_score(segments, 0, stop, label)
+    if stop > 1:
+        source.gain += lists.inside[label] + segments.nodes[
+            role_at(segments, END, stop - 1) + label]
+        lists.inside[label] += segments.nodes[
+            role_at(segments, INSIDE, stop - 1) + label]
+    if segments.spans != NULL:
+        for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
+            if not segments.span_start[span]:
+                source.gain += segments.spans[span * segments.ld + label]
+
+
+cdef void close_last(const Segments* segments, const Lists* lists) noexcept nogil:
+    """Complete the lists of the last stop, where the lengths have other scores."""
+    cdef Py_ssize_t size = segments.size, label, start, cell
+    cdef Source* source
+    cdef double inside
+    cdef int32_t span
+    for label in range(segments.n_labels):
+        inside = segments.nodes[role_at(segments, END, size - 1) + label]
+        for start in range(size - 1, 0, -1):
+            source = lists.sources + (size - start - 1)
+            cell = start * lists.n_labels + label
+            source.prefixes = lists.entries + cell * lists.k
+            source.count = lists.n_entries[cell]
+            source.node = segments.nodes[role_at(
+                segments, BEGIN if start < size - 1 else SINGLE, start) + label]
+            source.gain = length_score(segments, start, size, label)
+            if start < size - 1:
+                source.gain += inside
+                inside += segments.nodes[role_at(segments, INSIDE, start) + label]
+        for span in range(segments.first_span[size - 1] if segments.spans else 0,
+                          segments.first_span[size] if segments.spans else 0):
+            start = segments.span_start[span]
+            if start:
+                lists.sources[size - start - 1].gain += (
+                    segments.spans[span * segments.ld + label])
+        add_first(segments, size, label, lists.sources + (size - 1), lists)
+        cell = (size - 1) * lists.n_labels + label
+        lists.n_closed[cell] = merge(lists.sources, size, lists.k,
+                                     lists.closed + cell * lists.k)
 
 
 cdef void extend_lists(const Segments* segments, Py_ssize_t last,
@@ -210,7 +277,11 @@ cdef void read_labeling(const Segments* segments, const Lists* lists,
         prefix = lists.closed[
             ((stop - 1) * lists.n_labels + label) * lists.k + prefix.rank]
         start = stop - prefix.source - 1
-        if prefix.source == segments.max_length:
+        if segments.boundary_lengths != NULL and stop == segments.size:
+            pass
+        elif prefix.source == longest_segment(segments) + 1:
+            start = 0
+        elif prefix.source == longest_segment(segments):
             last = stop - 1
             # the second of two sources: tails before
             while last == stop - 1 or prefix.source:
@@ -240,10 +311,15 @@ cdef Py_ssize_t best_segmentations(
     for label in range(n):
         lists.entries[label * k] = Prefix(
             0.0 if segments.first == NULL else segments.first[label], 0, 0)
-        # a score of -inf is no head of a list, and is left out then
-        lists.n_entries[label] = 1
+        # a score of -inf is no head of a list, and is left out then; first segments
+        # whose lengths have other scores are in lists of their own
+        lists.n_entries[label] = segments.boundary_lengths == NULL
+        lists.inside[label] = 0.0
     for stop in range(1, size + 1):
-        close_lists(segments, stop, &lists)
+        if stop == size and segments.boundary_lengths != NULL:
+            close_last(segments, &lists)
+        else:
+            close_lists(segments, stop, &lists)
         if stop == size:
             break
         extend_lists(segments, stop - 1, &lists)

@@ -5,7 +5,8 @@ The tables of a sequence of T positions are, in this order and in rows of ld lab
     nodes           n_roles rows for each position: where segments begin, inside, where
                     they end, and segments of one position; or one row for all of these
     lengths         one row for each length, up to the size or the largest there is, and
-                    if segments may be longer, one row for each further position
+                    if segments may be longer, one row for each further position; the
+                    same again for boundaries, if their lengths have other scores
     spans           one row for each candidate span, if there are any at all
     transitions     one row for each label, then one for the first and one for the last;
                     these are one row of a block that all sequences share
@@ -69,7 +70,8 @@ cdef class SegmentSequences(Structure):
     oracles = ("max", "topk", "exp")
     cdef readonly Py_ssize_t n_labels, ld, n_roles, max_length
     cdef readonly bint by_segment, repeats
-    # numbers of what is copied: lengths and transitions, masked, and largest lengths
+    # numbers of what is copied: lengths twice and transitions, masked, and the largest
+    # lengths
     cdef Py_ssize_t _copied
     # keeps what the pointers lead to; NULL: there are none
     cdef object _owned
@@ -77,6 +79,8 @@ cdef class SegmentSequences(Structure):
     # the largest length of each example that has a row, and labels of longer segments
     cdef const Py_ssize_t* _reach
     cdef const double* _tail
+    # of boundaries, NULL where they are as others
+    cdef const double* _at_boundary
     cdef const int32_t* _longest
     cdef const int8_t* _counted
     # of each example, and of missing each label at a position
@@ -95,11 +99,13 @@ cdef class SegmentSequences(Structure):
         self.n_roles = arrays.n_roles
         self.max_length, self.reads_shared = len(arrays.forbidden), True
         self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
-        self._copied = (self.max_length + self.n_labels + 2) * self.ld
+        self._copied = (2 * self.max_length + self.n_labels + 3) * self.ld
         self._forbidden = const_doubles(arrays.forbidden)
         self._reach = const_intps(arrays.reach)
         if arrays.tail is not None:
             self._tail = const_doubles(arrays.tail)
+        if arrays.at_boundary is not None:
+            self._at_boundary = const_doubles(arrays.at_boundary)
         self._longest = const_int32s(arrays.longest)
         if self.by_segment:
             self._counted = const_int8s(arrays.counted)
@@ -125,6 +131,10 @@ cdef class SegmentSequences(Structure):
 
     cdef inline Py_ssize_t _n_lengths(self, Py_ssize_t i) noexcept nogil:
         """Return the number of rows of lengths of an example."""
+        return self._n_others(i) * (2 if self._at_boundary != NULL else 1)
+
+    cdef inline Py_ssize_t _n_others(self, Py_ssize_t i) noexcept nogil:
+        """Return how many of these are not of boundaries, and come first."""
         return self._reach[i] + self._has_tail(i)
 
     cdef inline bint _has_tail(self, Py_ssize_t i) noexcept nogil:
@@ -142,6 +152,7 @@ cdef class SegmentSequences(Structure):
         memset(&out, 0, sizeof(Segments))
         out.size, out.n_labels, out.ld = size, self.n_labels, self.ld
         out.max_length = reach
+        out.boundary_lengths = self._at_boundary
         if size > reach:
             out.tail = self._tail
         out.node_step = self.n_roles * self.ld
@@ -153,22 +164,26 @@ cdef class SegmentSequences(Structure):
         """Return the potentials of an example; what is forbidden is -inf."""
         cdef Segments out = self._empty(self._sizes[i], self._reach[i])
         cdef const double* lengths = at.theta + out.size * out.node_step
-        cdef double* tail = at.memory + out.max_length * self.ld
-        cdef double* transitions = tail + self.ld
-        cdef int32_t* longest = <int32_t*> (transitions + self.n_labels * self.ld)
+        cdef double* transitions
+        cdef int32_t* longest
         cdef Py_ssize_t k
         if not self.labeled:
             self.forbid_others(at, i)
-        for k in range(out.max_length * self.ld):
-            at.memory[k] = lengths[k] + self._forbidden[k]
+        transitions = self._mask_lengths(lengths, self._forbidden, at.memory, &out)
+        out.nodes, out.lengths, out.transitions = at.theta, at.memory, at.shared
+        if out.tail != NULL:
+            out.tail = transitions - self.ld
+        if out.boundary_lengths != NULL:
+            out.boundary_lengths = transitions
+            transitions = self._mask_lengths(
+                lengths + self._n_others(i) * self.ld, self._at_boundary, transitions,
+                &out)
+            if out.tail != NULL:
+                out.boundary_tail = transitions - self.ld
+        longest = <int32_t*> (transitions + self.n_labels * self.ld)
         for k in range(self.ld):
             longest[k] = <int32_t> min(<Py_ssize_t> self._longest[k], out.max_length)
-            if out.tail != NULL:
-                tail[k] = lengths[out.max_length * self.ld + k] + self._tail[k]
-        out.nodes, out.lengths, out.transitions = at.theta, at.memory, at.shared
         out.longest = longest
-        if out.tail != NULL:
-            out.tail = tail
         if not self.repeats:
             memcpy(transitions, at.shared, self.n_labels * self.ld * sizeof(double))
             for k in range(self.n_labels):
@@ -183,19 +198,35 @@ cdef class SegmentSequences(Structure):
             out.span_start = &self._span_start[self._spans_of[i]]
         return out
 
+    cdef double* _mask_lengths(self, const double* lengths, const double* forbidden,
+                               double* memory, const Segments* out) noexcept nogil:
+        """Write scores of lengths and the tail, and return where memory goes on."""
+        cdef Py_ssize_t k, cells = out.max_length * self.ld
+        for k in range(cells):
+            memory[k] = lengths[k] + forbidden[k]
+        if out.tail == NULL:
+            return memory + cells
+        for k in range(self.ld):
+            memory[cells + k] = lengths[cells + k] + self._tail[k]
+        return memory + cells + self.ld
+
     # ---- labelings ----
 
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         cdef Py_ssize_t size = self._sizes[i], start = 0, before = -1, t
         cdef Py_ssize_t length
+        cdef const double* forbidden
         cdef Segment segment
         while start < size:
             segment = segment_at(y, start, size)
             if not 0 <= segment.label < self.n_labels:
                 return 0
             length = segment.stop - start
+            forbidden = self._forbidden
+            if self._at_boundary != NULL and (not start or segment.stop == size):
+                forbidden = self._at_boundary
             if length <= self.max_length:
-                if self._forbidden[(length - 1) * self.ld + segment.label] < 0.0:
+                if forbidden[(length - 1) * self.ld + segment.label] < 0.0:
                     return 0
             elif self._tail == NULL or self._tail[segment.label] < 0.0:
                 return 0
@@ -214,8 +245,8 @@ cdef class SegmentSequences(Structure):
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t size = self._sizes[i], ld = self.ld, start = 0, count = 0, t
-        cdef Py_ssize_t lengths = size * self.n_roles * ld, span
-        cdef Py_ssize_t spans = lengths + self._n_lengths(i) * ld, before = -1
+        cdef Py_ssize_t lengths, others = size * self.n_roles * ld, span
+        cdef Py_ssize_t spans = others + self._n_lengths(i) * ld, before = -1
         cdef Py_ssize_t transitions = spans + self._n_spans(i) * ld, stop, over
         cdef Segment segment
         while start < size:
@@ -223,6 +254,9 @@ cdef class SegmentSequences(Structure):
             for t in range(start, segment.stop):
                 keys[count] = self._node_key(&segment, t)
                 count += 1
+            lengths = others
+            if self._at_boundary != NULL and (not start or segment.stop == size):
+                lengths += self._n_others(i) * ld
             over = max(segment.stop - start - self._reach[i], 0)
             keys[count] = <int32_t> (
                 lengths + (segment.stop - start - over - 1) * ld + segment.label)
@@ -262,8 +296,11 @@ cdef class SegmentSequences(Structure):
         cdef Segment segment
         if self.by_segment:
             # each segment that is not right costs, and right ones save twice as much
-            for length in range(self._reach[i]):
-                for label in range(self.n_labels):
+            for length in range(self._n_lengths(i)):
+                # tails go on from the longest of them
+                for label in range(
+                        self.n_labels if length % self._n_others(i) < self._reach[i]
+                        else 0):
                     if self._counted[label]:
                         lengths[length * self.ld + label] += cost
         while start < size:
@@ -358,6 +395,8 @@ cdef class SegmentSequences(Structure):
         out.nodes = means
         out.lengths = means + segments.size * segments.node_step
         out.tail = out.lengths + segments.max_length * self.ld
+        out.boundary_lengths = out.lengths + self._n_others(i) * self.ld
+        out.boundary_tail = out.boundary_lengths + segments.max_length * self.ld
         out.spans = out.lengths + self._n_lengths(i) * self.ld
         out.transitions = out.spans + self._n_spans(i) * self.ld
         out.first = out.transitions + self.n_labels * self.ld

@@ -63,6 +63,14 @@ class SegmentLengths:
         lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
         return (lengths >= self.shortest_) & (lengths <= self.longest_)
 
+    def _at_boundary(self, size):
+        """The same of the first and the last segment; None if they are as others."""
+        if self.boundary_lengths == "same":
+            return None
+        lengths = np.arange(1, min(self.longest_.max(), size) + 1)[:, None]
+        # what is there may be a piece of a longer segment
+        return lengths <= self.longest_
+
     @property
     def _n_single_lengths(self):
         """Number of lengths that have a weight each."""
@@ -87,6 +95,26 @@ class SegmentLengths:
         limits = self.longest_[self.longest_ < NO_LIMIT]
         most = max(self._n_single_lengths, self.shortest_.max(), limits.max(initial=1))
         return np.minimum(sizes, most if spans is None else np.maximum(most, spans[-1]))
+
+    def _rows_of_lengths(self, counts, reach):
+        """Features of the lengths of all segments, those of boundaries included.
+
+        Returns as many rows for each example as its table has, and their numbers.
+        """
+        rows = self._length_rows(counts, reach)
+        if self.boundary_lengths == "same":
+            return rows, counts
+        nothing = sparse.csr_array(rows.shape)
+        parts = [rows, nothing]
+        if self.boundary_lengths == "own":
+            parts = [
+                sparse.hstack([rows, nothing]),
+                sparse.hstack([nothing, rows]),
+            ]
+        example = np.repeat(np.arange(len(counts)), counts)
+        # of each example first those that are not of boundaries
+        order = np.argsort(np.concatenate([example, example]), kind="stable")
+        return sparse.vstack(parts, format="csr")[order], 2 * counts
 
     def _length_rows(self, counts, reach):
         """Features of lengths, so many of each example: 1 for the range they are in.

@@ -60,10 +60,13 @@ class SegmentOutputs:
         out[segments.starts] = numbers
         sizes, offsets = segments.stops - segments.starts, np.cumsum(lengths)
         limits = self.shortest_[numbers], self.longest_[numbers]
+        bounds = set()
+        if self.boundary_lengths != "same":
+            bounds = {0, *offsets.tolist()}
         for k in np.flatnonzero((sizes < limits[0]) | (sizes > limits[1])):
             start, stop = int(segments.starts[k]), int(segments.stops[k])
             for first, last in _pieces(start, stop, limits[1][k]):
-                if last - first < limits[0][k]:
+                if last - first < limits[0][k] and not bounds & {first, last}:
                     i = int(np.searchsorted(offsets, start, "right"))
                     start, stop = (
                         t + int(lengths[i] - offsets[i]) for t in (start, stop)
@@ -190,7 +193,8 @@ class SegmentOutputs:
     def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")
         size = x.packed.offsets[-1]
-        for labeling in _segmentations(size, self._allowed(size)):
+        allowed = self._allowed(size), self._at_boundary(size)
+        for labeling in _segmentations(size, *allowed):
             labeling = np.array(labeling, dtype=np.int32)
             labels = self._segments_of(labeling)[2]
             if self._repeats or (labels[1:] != labels[:-1]).all():
@@ -212,12 +216,18 @@ def _pieces(start, stop, longest):
     return itertools.pairwise(places.tolist())
 
 
-def _segmentations(n_positions, allowed):
-    """All labelings of so many positions, as integers."""
+def _segmentations(n_positions, allowed, at_boundary, first=True):
+    """All labelings of so many positions, as integers.
+
+    `at_boundary` has the lengths of the first and the last segment, or is None.
+    """
     if not n_positions:
         yield []
         return
     for length in range(1, min(n_positions, len(allowed)) + 1):
-        for rest in _segmentations(n_positions - length, allowed):
-            for label in np.flatnonzero(allowed[length - 1]).tolist():
+        row = allowed[length - 1]
+        if at_boundary is not None and (first or length == n_positions):
+            row = at_boundary[length - 1]
+        for rest in _segmentations(n_positions - length, allowed, at_boundary, False):
+            for label in np.flatnonzero(row).tolist():
                 yield [label, *[-1 - label] * (length - 1), *rest]

@@ -73,6 +73,11 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         weight of the largest of these lengths instead, and another one for each further
         position. "auto": 8 if there is an outside, and otherwise 64, as runs of labels
         are longer.
+    boundary_lengths : {"same", "own", "none"}, default="same"
+        Weights of the lengths of the first and the last segment of a sequence. "same":
+        those of all others. "own": another set of weights, for the first and the last
+        one together, for sequences that begin or end within a segment. "none": there
+        are none. With "own" and "none", these may be shorter than `min_length`.
     roles : bool or "auto", default="auto"
         Whether features have weights that depend on where in a segment a position is:
         first, inside, last, or alone. "auto": if there is an outside.
@@ -107,7 +112,8 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     -----
     A fitted `sksstruct.SSVMClassifier` has ``coef_`` of shape (n_roles, n_labels,
     n_features) and ``intercept_`` (n_roles, n_labels), with roles in the order first,
-    inside, last, alone; ``length_coef_`` (n_length_features, n_labels),
+    inside, last, alone; ``length_coef_`` (n_length_features, n_labels), the same for
+    ``boundary_length_coef_`` if ``boundary_lengths="own"``,
     ``transitions_`` (n_labels, n_labels) from one label to the next, ``start_`` and
     ``end_`` (n_labels,), and ``span_coef_`` (n_labels, n_span_features). The outside is
     the first of the labels.
@@ -140,6 +146,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
     max_length: Count | dict | Literal["auto"] | None = "auto"
     min_length: Count | dict = 1
     length_features: Count | Literal["auto"] = "auto"
+    boundary_lengths: Literal["same", "own", "none"] = "same"
     roles: bool | Literal["auto"] = "auto"
     loss_unit: Literal["position", "segment"] = "position"
     class_weight: dict | Literal["balanced"] | None = None
@@ -384,10 +391,11 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
         reach = self._reach(sizes, spans).astype(np.intp)
         tail = self.longest_ == NO_LIMIT if self._is_unlimited else None
         n_lengths = reach if tail is None else reach + (sizes > reach)
+        length_rows, n_lengths = self._rows_of_lengths(n_lengths, reach)
         first_length = np.concatenate([[0], np.cumsum(n_lengths)])
         blocks = [
             (self._rows(X), offsets, n_columns, self.fit_intercept),
-            (self._length_rows(n_lengths, reach), first_length, ld, False),
+            (length_rows, first_length, ld, False),
         ]
         if spans is not None:
             blocks.append((spans[0], spans[3], ld, False))
@@ -402,6 +410,7 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
             self._allowed(reach.max()),
             reach,
             tail,
+            self._at_boundary(reach.max()),
             self._repeats,
             counted,
             costs,
@@ -420,14 +429,17 @@ class SegmentModel(SegmentLengths, SegmentOutputs, CompiledModel):
 
         (coef, bias), (lengths, _), *spans, (pairs, _) = blocks
         pairs = cut(pairs)[0]
+        n_lengths = len(lengths) // (2 if self.boundary_lengths == "own" else 1)
         named = {
             "coef": cut(coef).transpose(1, 2, 0),
             "intercept": cut(bias),
-            "length_coef": lengths[:, :n],
+            "length_coef": lengths[:n_lengths, :n],
             "transitions": pairs[:n],
             "start": pairs[n],
             "end": pairs[n + 1],
         }
+        if self.boundary_lengths == "own":
+            named["boundary_length_coef"] = lengths[n_lengths:, :n]
         if self.n_span_features_:
             named["span_coef"] = spans[0][0][:, :n].T
         return named

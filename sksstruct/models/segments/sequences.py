@@ -17,6 +17,7 @@ def segment_sequences(
     allowed,
     reach,
     tail,
+    at_boundary,
     repeats,
     counted,
     costs,
@@ -42,6 +43,9 @@ def segment_sequences(
     tail : ndarray of shape (n_labels,), bool, or None
         Labels that may have longer segments in longer examples, which have one more row
         then; None: there are none.
+    at_boundary : ndarray like `allowed`, or None
+        Lengths that the first and the last segment may have, which have rows of their
+        own; None: these are as others.
     repeats : bool
         Whether segments of the same label may follow each other.
     counted : ndarray of shape (n_labels,), bool, or None
@@ -66,24 +70,28 @@ def segment_sequences(
         The structure, for a `BoundTable`.
     """
     ld = padded_length(n_labels)
-    forbidden = np.full((len(allowed), ld), -np.inf)
-    forbidden[:, :n_labels][allowed] = 0.0
     # the last length that is allowed; none in the padding
     longest = np.zeros(ld, dtype=np.int32)
     lengths = np.arange(1, len(allowed) + 1)[:, None]
     longest[:n_labels] = (allowed * lengths).max(axis=0)
-    forbidden_tail = None
-    if tail is not None:
-        forbidden_tail = np.full(ld, -np.inf)
-        forbidden_tail[:n_labels][tail] = 0.0
+
+    def scores(allowed):
+        """Zeros, and -inf for what is forbidden, as is the padding."""
+        if allowed is None:
+            return None
+        out = np.full((*allowed.shape[:-1], ld), -np.inf)
+        out[..., :n_labels][allowed] = 0.0
+        return out
+
     arrays = SimpleNamespace(
         n_labels=n_labels,
         ld=ld,
         n_roles=4 if with_roles else 1,
         repeats=repeats,
-        forbidden=forbidden,
+        forbidden=scores(allowed),
         reach=reach,
-        tail=forbidden_tail,
+        tail=scores(tail),
+        at_boundary=scores(at_boundary),
         longest=longest,
         counted=None if counted is None else np.ascontiguousarray(counted, np.int8),
         costs=costs,
@@ -95,6 +103,8 @@ def segment_sequences(
     )
     if tail is not None:
         arrays.meaning += [reach, tail]
+    if at_boundary is not None:
+        arrays.meaning.append(at_boundary)
     structure = SegmentSequences(sizes, y_true, max_keys, arrays)
     structure.set_known(known, arrays.n_roles * ld)
     return structure
