@@ -218,6 +218,10 @@ def tags(rng):
 MODELS = {
     "segments": (SegmentModel(loss_unit="segment"), segments),
     "runs": (SegmentModel(length_features=2), runs),
+    "runs of any length": (
+        SegmentModel(max_length=None, length_features=2, boundary_lengths="own"),
+        runs,
+    ),
     "tags": (SegmentModel(), tags),
     "graph": (GraphModel(class_weight="balanced", loss_normalization="mean"), graphs),
     "matching": (MatchingModel(loss_normalization="mean"), matchings),
@@ -279,9 +283,13 @@ def test_sets_of_tags(client):
     np.testing.assert_allclose(tagger.coef_, expected.coef_, atol=1e-3)
 
 
-def test_segments_are_tagged(client):
+@pytest.mark.parametrize(
+    "lengths",
+    [{}, {"max_length": None, "length_features": 1, "boundary_lengths": "own"}],
+)
+def test_segments_are_tagged(client, lengths):
     X, y = map(list, zip(*segments(np.random.default_rng(0)), strict=True))
-    options = {"alpha": 0.3, "random_state": 0, "loss": "log", "tol": 1e-3}
+    options = {"alpha": 0.3, "random_state": 0, "loss": "log", "tol": 1e-3, **lengths}
     tagger = DaskSegmentCRF(client=client, **options).fit(in_parts(X, y))
     expected = SegmentCRF(solver=Partitioned(blocks=B, tol=1e-3), **options).fit(X, y)
     gap = tagger.dual_gap_ + expected.dual_gap_

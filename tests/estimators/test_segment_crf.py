@@ -316,6 +316,54 @@ def test_mini_batches():
     assert 0.0 < distance < 0.3 * np.linalg.norm(before)
 
 
+def series(n, size=60, seed=0):
+    """Series that are cut out of longer ones, with runs of one to fifty positions."""
+    rng = np.random.RandomState(seed)
+    X, y = [], []
+    for _ in range(n):
+        lengths = rng.randint(1, 51, size=size)
+        labels = np.repeat(np.arange(size) % 2, lengths)[20 : size + 20]
+        y.append(np.array(["a", "b"])[labels])
+        X.append(labels[:, None] + rng.normal(size=(size, 1)))
+    return X, y
+
+
+@pytest.mark.parametrize("boundary_lengths", ["same", "own", "none"])
+def test_mini_batches_without_a_limit_of_lengths(boundary_lengths):
+    """Later mini-batches have longer runs; a stream can be pickled in the middle."""
+    X, y = series(40)
+    # the first mini-batch has short runs only
+    y[0], y[1] = (np.array(list("aabbb" * 12)) for _ in range(2))
+    tagger = SegmentCRF(
+        0.05,
+        max_length=None,
+        length_features=4,
+        boundary_lengths=boundary_lengths,
+        random_state=0,
+    )
+    whole = clone(tagger).set_params(tol=1e-3).fit(X, y)
+    assert objective(whole, X, y) == pytest.approx(whole.objective_)
+    tagger.partial_fit(X[:2], y[:2], classes=["a", "b"])
+    twin = pickle.loads(pickle.dumps(tagger))
+    reached = []
+    for _ in range(20):
+        for k in range(0, 40, 10):
+            for each in tagger, twin:
+                each.partial_fit(X[k : k + 10], y[k : k + 10])
+        reached.append(objective(tagger, X, y))
+    np.testing.assert_array_equal(twin.weights_, tagger.weights_)
+    # from 1.21, 1.14, 1.33 to 1.10, 1.09, 1.12
+    assert whole.objective_ <= reached[-1] < 1.13 * whole.objective_ < reached[0]
+    for each in whole, tagger:
+        assert each.length_coef_.shape == (5, 2)
+        has_own = hasattr(each, "boundary_length_coef_")
+        assert has_own == (boundary_lengths == "own")
+    long = [np.vstack([x, x, x]) for x in X[:3]]
+    known = [["a"] * 180] * 3
+    assert tagger.predict(long, known=known)[0].tolist() == known[0]
+    assert tagger.score(*series(20, seed=1)) > 0.85
+
+
 def test_mini_batches_count_by_their_weights():
     """Sizes of all sequences so far are averaged, and weights follow another alpha."""
     X, y = sentences(30)
