@@ -1,8 +1,9 @@
 """Long sequences and time series.
 
 Few long sequences by loss and solver; taggers of series, beside single frames and
-hmmlearn (if it is installed); labels that are given out late; and what an iteration of
-the likelihood of segments takes beside that of the chain.
+hmmlearn (if it is installed), also of series that are cut out of longer ones; labels
+that are given out late; and what an iteration of the likelihood of segments takes
+beside that of the chain.
 
     python benchmarks/bench_series.py [--data-home folder] [--only section ...]
 """
@@ -154,6 +155,57 @@ def accuracy(home):
     live_table("taggers of series, on one thread", rows())
 
 
+def cut_series(n=20, size=3000, seed=0):
+    """Noisy series out of the middle of longer ones, with runs of 50 to 1,000 steps."""
+    rng = np.random.default_rng(seed)
+    means = 0.5 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    X, y = [], []
+    for _ in range(2 * n):
+        first = int(rng.integers(1000, 2000))
+        labels: list[int] = []
+        while len(labels) < first + size:
+            others = [k for k in range(3) if labels[-1:] != [k]]
+            labels += [int(rng.choice(others))] * int(rng.integers(50, 1001))
+        y.append(np.array(labels[first : first + size]))
+        X.append(means[y[-1]] + rng.normal(size=(size, 2)))
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def cut(home):
+    """Taggers of series that begin and end within runs, and set no limit to them."""
+    X, y, X_test, y_test = cut_series()
+    options = {"max_length": None, "length_features": 20, "random_state": 0}
+    tagged = {"frames": Frames()}
+    if importlib.util.find_spec("hmmlearn"):
+        tagged["hmmlearn"] = HiddenMarkov()
+        tagged["hmmlearn, Erlang"] = HiddenMarkov(most_states=20)
+    tagged["chain, hinge"] = ChainCRF(random_state=0)
+    tagged["chain, log"] = ChainCRF(loss="log", random_state=0)
+    for kind in "same", "own", "none":
+        tagged[f"segments, log, {kind}"] = SegmentCRF(
+            loss="log", boundary_lengths=kind, **options
+        )
+    tagged["segments, hinge, own"] = SegmentCRF(
+        boundary_lengths="own", max_seconds=120, **options
+    )
+
+    def rows():
+        for kind, tagger in tagged.items():
+            seconds = seconds_of(tagger, X, y)
+            with Clock() as clock:
+                found = tagger.predict(X_test)
+            right = np.concatenate(found) == np.concatenate(y_test)
+            yield {
+                "tagger": kind.ljust(20),
+                "seconds": round(seconds, 2),
+                "us a step": round(1e6 * clock.seconds / sum(map(len, y_test)), 2),
+                "accuracy": round(100 * right.mean(), 2),
+                "run F1": round(100 * run_f1(y_test, found), 1),
+            }
+
+    live_table("series that are cut out of longer ones, runs of up to 1,000", rows())
+
+
 def tokens(size, n=3000):
     """The same tokens in sequences of a size: words that tell their tag, or not."""
     rng = np.random.default_rng(0)
@@ -231,7 +283,9 @@ def streaming(home):
     live_table("accuracy in percent, by the lag", accuracy_rows(home))
 
 
-SECTIONS = {each.__name__: each for each in (training, accuracy, streaming, iterations)}
+SECTIONS = {
+    each.__name__: each for each in (training, accuracy, cut, streaming, iterations)
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
