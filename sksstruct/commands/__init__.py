@@ -6,7 +6,7 @@ import sys
 
 from sksstruct.commands import export, tagging
 from sksstruct.commands import map as map_command
-from sksstruct.utils.state import __version__
+from sksstruct.utils.version import __version__
 
 __all__ = ["main"]
 

@@ -23,7 +23,7 @@ from sksstruct.utils._files import cut, reading
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._param_validation import Interval, Options, validate_params
 from sksstruct.utils.labels import LabelEncoder
-from sksstruct.utils.state import __version__
+from sksstruct.utils.version import __version__
 
 _Class = TypeVar("_Class", bound=type)
 _FORMAT, _FORMAT_VERSION = "sksstruct tagger", 1

@@ -1,44 +1,8 @@
 """From potentials to labelings: oracles that know no weights and no features."""
 
-from sksstruct.inference._batch import batch
-from sksstruct.inference.assignment._matching import (
-    Matching,
-    matching,
-    matching_max_marginals,
-)
-from sksstruct.inference.chains._oracles import forward_backward, viterbi, viterbi_topk
-from sksstruct.inference.chains._schemes import scheme_transitions
-from sksstruct.inference.chains._smoothing import SmoothedMax, smoothed_max_product
-from sksstruct.inference.cuts._solver import MinCut, min_cut, min_cut_max_marginals
-from sksstruct.inference.dependencies._oracles import (
-    dependency_marginals,
-    dependency_topk,
-    dependency_tree,
-)
-from sksstruct.inference.parts._oracles import (
-    PartsMarginals,
-    Placement,
-    parts_max_marginals,
-    parts_max_product,
-    parts_sum_product,
-)
-from sksstruct.inference.search._a_star import best_first
-from sksstruct.inference.search._branch_and_bound import SearchResult, branch_and_bound
-from sksstruct.inference.search._exhaustive import Exhaustive
-from sksstruct.inference.search._image_boxes import best_boxes
-from sksstruct.inference.search._max_marginals import bmmf
-from sksstruct.inference.segments._oracles import (
-    SegmentMarginals,
-    segment_sum_product,
-    segment_topk,
-    segment_viterbi,
-)
-from sksstruct.inference.trees._trees import (
-    max_marginals,
-    max_product,
-    max_product_topk,
-    sum_product,
-)
+from typing import TYPE_CHECKING
+
+from sksstruct.utils._lazy import lazy_names
 
 __all__ = [
     "Exhaustive",
@@ -77,3 +41,93 @@ __all__ = [
     "viterbi",
     "viterbi_topk",
 ]
+
+if TYPE_CHECKING:
+    from sksstruct.inference._batch import batch
+    from sksstruct.inference.assignment._matching import (
+        Matching,
+        matching,
+        matching_max_marginals,
+    )
+    from sksstruct.inference.chains._oracles import (
+        forward_backward,
+        viterbi,
+        viterbi_topk,
+    )
+    from sksstruct.inference.chains._schemes import scheme_transitions
+    from sksstruct.inference.chains._smoothing import SmoothedMax, smoothed_max_product
+    from sksstruct.inference.cuts._solver import MinCut, min_cut, min_cut_max_marginals
+    from sksstruct.inference.dependencies._oracles import (
+        dependency_marginals,
+        dependency_topk,
+        dependency_tree,
+    )
+    from sksstruct.inference.parts._oracles import (
+        PartsMarginals,
+        Placement,
+        parts_max_marginals,
+        parts_max_product,
+        parts_sum_product,
+    )
+    from sksstruct.inference.search._a_star import best_first
+    from sksstruct.inference.search._branch_and_bound import (
+        SearchResult,
+        branch_and_bound,
+    )
+    from sksstruct.inference.search._exhaustive import Exhaustive
+    from sksstruct.inference.search._image_boxes import best_boxes
+    from sksstruct.inference.search._max_marginals import bmmf
+    from sksstruct.inference.segments._oracles import (
+        SegmentMarginals,
+        segment_sum_product,
+        segment_topk,
+        segment_viterbi,
+    )
+    from sksstruct.inference.trees._trees import (
+        max_marginals,
+        max_product,
+        max_product_topk,
+        sum_product,
+    )
+else:
+    # A kernel that tags imports this package, and none of the oracles.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_batch": ["batch"],
+            "assignment._matching": ["Matching", "matching", "matching_max_marginals"],
+            "chains._oracles": ["forward_backward", "viterbi", "viterbi_topk"],
+            "chains._schemes": ["scheme_transitions"],
+            "chains._smoothing": ["SmoothedMax", "smoothed_max_product"],
+            "cuts._solver": ["MinCut", "min_cut", "min_cut_max_marginals"],
+            "dependencies._oracles": [
+                "dependency_marginals",
+                "dependency_topk",
+                "dependency_tree",
+            ],
+            "parts._oracles": [
+                "PartsMarginals",
+                "Placement",
+                "parts_max_marginals",
+                "parts_max_product",
+                "parts_sum_product",
+            ],
+            "search._a_star": ["best_first"],
+            "search._branch_and_bound": ["SearchResult", "branch_and_bound"],
+            "search._exhaustive": ["Exhaustive"],
+            "search._image_boxes": ["best_boxes"],
+            "search._max_marginals": ["bmmf"],
+            "segments._oracles": [
+                "SegmentMarginals",
+                "segment_sum_product",
+                "segment_topk",
+                "segment_viterbi",
+            ],
+            "trees._trees": [
+                "max_marginals",
+                "max_product",
+                "max_product_topk",
+                "sum_product",
+            ],
+        },
+    )

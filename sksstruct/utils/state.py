@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.exceptions import InconsistentVersionWarning
 
 from sksstruct.utils._names import FeatureNames
-
-__version__ = "0.1.0.dev0"
+from sksstruct.utils.version import __version__
 
 # The entry of a state that names the version, as scikit-learn's `_sklearn_version`.
 _VERSION = "_sksstruct_version"

@@ -20,7 +20,7 @@ from sksstruct.feature_extraction import (
     shape_features,
     window_features,
 )
-from sksstruct.utils.state import __version__
+from sksstruct.utils.version import __version__
 
 TRAIN = """\
 Ada NNP B-PER

@@ -25,7 +25,7 @@ from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.models import GraphModel
 from sksstruct.solvers import BCFW
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.state import __version__
+from sksstruct.utils.version import __version__
 
 X = [[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.5], [0.0, 0.25]]]
 Y = [["a", "b"], ["b", "a"]]

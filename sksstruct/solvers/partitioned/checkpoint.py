@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sksstruct.utils.entries import Entries
-from sksstruct.utils.state import __version__
+from sksstruct.utils.version import __version__
 
 _FORMAT, _VERSION = "sksstruct.Checkpoint", 1
 _DRIVER = "driver.npz"
