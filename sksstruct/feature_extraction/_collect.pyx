@@ -26,13 +26,12 @@ from sksstruct.feature_extraction._vocabulary cimport (
     Columns, Feature, Vocabulary, hash_text, shift,
 )
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._recursion cimport enter_recursion, leave_recursion
 from sksstruct.utils._simd cimport sks_prefetch
 
 cdef extern from "Python.h":
     # a borrowed reference, which `cpython.list` makes an object of
     PyObject* PyList_GET_ITEM(list items, Py_ssize_t k)
-    int Py_EnterRecursiveCall(const char* where) except -1
-    void Py_LeaveRecursiveCall()
 
 
 cdef enum:
@@ -257,7 +256,7 @@ cdef class Collector:
         """List the features of a dict under a name."""
         self.check_name(name)
         # a dict may hold itself
-        Py_EnterRecursiveCall(" while reading features")
+        enter_recursion(" while reading features")
         try:
             for below, item in features.items():
                 self.check_name(below)
@@ -268,7 +267,7 @@ cdef class Collector:
                 self.list_item(child, item)
                 self.depth -= 1
         finally:
-            Py_LeaveRecursiveCall()
+            leave_recursion()
         return 0
 
     cdef int note_below(self, name, below, child, item) except -1:
