@@ -30,6 +30,7 @@ _OTHERS = "FactorGraph", "__version__"
 
 if TYPE_CHECKING:
     from sksstruct import commands as commands
+    from sksstruct import crfsuite as crfsuite
     from sksstruct import dask as dask
     from sksstruct import datasets as datasets
     from sksstruct import estimators as estimators

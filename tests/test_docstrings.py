@@ -30,6 +30,7 @@ PUBLIC = (
     "sksstruct.projections",
     "sksstruct.feature_extraction",
     "sksstruct.metrics",
+    "sksstruct.crfsuite",
     "sksstruct.datasets",
     "sksstruct.utils.packed",
     "sksstruct.utils.estimator_checks",
@@ -37,6 +38,8 @@ PUBLIC = (
 )
 # Public names without an example, and why.
 WITHOUT_EXAMPLE = {
+    "sksstruct.crfsuite.ModelInfo": "Tagger.info returns it",
+    "sksstruct.crfsuite.TrainingLog": "Trainer.train makes it",
     "sksstruct.dask.DaskExecutor": "the estimators of sksstruct.dask make it",
     "sksstruct.inference.map.MAPSolver": "doc/developers/map_solver.rst has one",
     "sksstruct.solvers.SolverResult": "solvers return it to estimators",

@@ -33,6 +33,15 @@ MAY_IMPORT = {
         "solvers",
         "utils",
     },
+    # also above: names of other packages, for the same models
+    "crfsuite": {
+        "crfsuite",
+        "estimators",
+        "feature_extraction",
+        "inference",
+        "metrics",
+        "utils",
+    },
     "commands": {
         "commands",
         "datasets",

@@ -9,6 +9,8 @@ _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 # CRFsuite stops when ten iterations have improved the objective by a share of 1e-5,
 # which is about this far above the optimum.
 _TOL = 1e-4
+# What an l1 penalty alone gets as c2, as a share of c1: dual ascent needs some.
+_LEAST = 1e-4
 
 
 def crfsuite_parameters(
@@ -42,8 +44,11 @@ def crfsuite_parameters(
         same optimum here. For the three online algorithms, which have no objective, it
         is the structured hinge with its defaults; `c1` and `c2` have no effect then.
     c1, c2 : float, default=0.0 and 1.0
-        Factors of the sum of the absolute weights and of the squared norm. `c2` must be
-        positive.
+        Factors of the sum of the absolute weights and of the squared norm. If both are
+        0, nothing is regularized, and the solver is "lbfgs", which stops where the
+        objective is flat. If `c2` is 0 and `c1` is not, `c2` becomes ``1e-4 * c1``, as
+        the solver "sdca" needs some: the objective without it is then larger by at most
+        ``1e-4 * c1 |w|^2``, of the order of the tolerance.
     max_iterations : int, default=None
         Maximum number of passes. None: `max_iter` keeps its default.
     all_possible_states, all_possible_transitions : bool, default=False
@@ -67,10 +72,15 @@ def crfsuite_parameters(
         parameters["max_iter"] = max_iterations
     if algorithm not in ("lbfgs", "l2sgd"):
         return parameters
-    total = c1 + 2.0 * c2
-    alpha, l1_ratio = total / n_sequences, c1 / total
-    if alpha == 0.0 or l1_ratio == 1.0:
-        raise ValueError(f"c2={c2!r} is too small, beside {c1=!r} or the losses")
+    if c1 == c2 == 0.0:
+        alpha = l1_ratio = 0.0
+        parameters["solver"] = "lbfgs"
+    else:
+        least = c2 or _LEAST * c1
+        total = c1 + 2.0 * least
+        alpha, l1_ratio = total / n_sequences, c1 / total
+        if alpha == 0.0 or l1_ratio == 1.0:
+            raise ValueError(f"c2={c2!r} is too small, beside {c1=!r} or the losses")
     return {
         **parameters,
         "loss": "log",
@@ -88,7 +98,7 @@ def _check(n_sequences, algorithm, c1, c2, max_iterations):
         ("n_sequences", n_sequences, Interval(Integral, 1, None, closed="left")),
         ("algorithm", algorithm, StrOptions(set(_ALGORITHMS))),
         ("c1", c1, Interval(Real, 0, None, closed="left")),
-        ("c2", c2, Interval(Real, 0, None, closed="neither")),
+        ("c2", c2, Interval(Real, 0, None, closed="left")),
     ]
     if max_iterations is not None:
         limit = Interval(Integral, 1, None, closed="left")

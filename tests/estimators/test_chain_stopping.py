@@ -229,13 +229,20 @@ class TestCRFsuiteParameters:
 
     @pytest.mark.parametrize(
         "bad",
-        [{"c1": -1.0}, {"c2": 0.0}, {"algorithm": "sgd"}, {"max_iterations": 0}],
+        [{"c1": -1.0}, {"c2": -1.0}, {"algorithm": "sgd"}, {"max_iterations": 0}],
     )
     def test_bad_values(self, bad):
         with pytest.raises(ValueError, match=next(iter(bad))):
             crfsuite_parameters(10, **bad)
         with pytest.raises(ValueError, match="n_sequences"):
             crfsuite_parameters(0)
+
+    def test_no_squared_norm(self):
+        """Gradients need none of it, and dual ascent little."""
+        free = crfsuite_parameters(10, c2=0.0)
+        assert (free["alpha"], free["l1_ratio"], free["solver"]) == (0.0, 0.0, "lbfgs")
+        sparse = crfsuite_parameters(10, c1=0.5, c2=0.0)
+        assert sparse == crfsuite_parameters(10, c1=0.5, c2=0.5e-4)
 
     @pytest.mark.parametrize(("c1", "c2"), [(0.1, 1e-20), (5e-324, 5e-324)])
     def test_penalties_that_round_to_none(self, c1, c2):

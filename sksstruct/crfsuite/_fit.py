@@ -1,0 +1,129 @@
+"""Training of what a `Trainer` has been given, and the model file."""
+
+import os
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from sksstruct.estimators import crfsuite_parameters, make_tagger
+from sksstruct.estimators._crfsuite_format import CRFsuiteModel, write_model
+from sksstruct.feature_extraction import SequenceVectorizer
+
+
+def train_model(trainer, data, held_out, path):
+    """Train on sentences, report to the trainer, and write a model.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        Has the parameters, and gets the messages.
+    data, held_out : list of tuple of (AttributeList, list of str, int)
+        Sentences to train on, and to evaluate.
+    path : path-like
+        The file; "": none is written.
+    """
+    values, say = trainer.get_params(), trainer._report
+    parameters = _parameters(values, len(data))
+    say("Feature generation\n", "start")
+    say("type: CRF1d\n", "start")
+    for name, value in values.items():
+        say(f"{name}: {value}\n", "start")
+    order = list(dict.fromkeys(label for _, labels, _ in data for label in labels))
+    if order:
+        tagger = _fitted(parameters, data)
+        model = _in_order(tagger._crfsuite("__BOS__", "__EOS__").model(), order)
+        n_features = model.states.nnz + model.transitions.nnz
+        say(f"Number of active features: {n_features}\n", "featgen_end")
+        scores = _evaluated(tagger, held_out)
+        _report_passes(trainer, tagger[-1].history_, len(data), scores)
+    else:
+        empty = sparse.csr_array((0, 0))
+        model = CRFsuiteModel([], [], empty, empty)
+    say("Storing the model\n", "optimization_end")
+    if os.fspath(path):
+        write_model(path, model)
+    say("\n", "end")
+
+
+def _parameters(values, n_sequences):
+    """Parameters of `ChainCRF`."""
+    if values["feature.minfreq"] > 0.0:
+        raise ValueError(
+            f"feature.minfreq={values['feature.minfreq']} is not possible: use "
+            "sksstruct.feature_extraction.SequenceVectorizer(min_count=...)"
+        )
+    return crfsuite_parameters(
+        max(n_sequences, 1),
+        c1=values.get("c1", 0.0),
+        c2=values["c2"],
+        max_iterations=max(values["max_iterations"], 1),
+        all_possible_states=values["feature.possible_states"],
+        all_possible_transitions=values["feature.possible_transitions"],
+    )
+
+
+def _fitted(parameters, data):
+    """A tagger that is trained on sentences."""
+    tagger = make_tagger(
+        SequenceVectorizer(separator=":"), **parameters, random_state=0
+    )
+    X = [[_summed(pairs) for pairs in items._pairs()] for items, _, _ in data]
+    with warnings.catch_warnings():
+        # a limit of passes was asked for
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return tagger.fit(X, [labels for _, labels, _ in data])
+
+
+def _summed(pairs):
+    """Attributes of an item; values of one that occurs twice are added."""
+    item = dict(pairs)
+    if len(item) < len(pairs):
+        item = dict.fromkeys(item, 0.0)
+        for name, value in pairs:
+            item[name] += value
+    return item
+
+
+def _in_order(model, labels):
+    """A model with its labels in another order, that of the training data."""
+    places = np.array([model.labels.index(label) for label in labels])
+    return CRFsuiteModel(
+        labels,
+        model.attributes,
+        sparse.csr_array(model.states[:, places]),
+        sparse.csr_array(model.transitions[places][:, places]),
+    )
+
+
+def _evaluated(tagger, held_out):
+    """Shares of items and sentences that are right."""
+    if not held_out:
+        return {}
+    X = [[_summed(pairs) for pairs in items._pairs()] for items, _, _ in held_out]
+    right = [
+        np.equal(found, labels)
+        for found, (_, labels, _) in zip(tagger.predict(X), held_out, strict=True)
+    ]
+    return {
+        "item_accuracy_float": float(np.concatenate(right).mean()),
+        "instance_accuracy_float": float(np.mean([each.all() for each in right])),
+    }
+
+
+def _report_passes(trainer, history, n_sequences, scores):
+    """Report the passes of the solver, the last with scores."""
+    log, seconds = trainer.logparser, history["seconds"]
+    # the first row is of the weights before training
+    for k in range(1, len(seconds)):
+        info = {
+            "num": int(history["pass"][k]),
+            "loss": n_sequences * float(history["primal"][k]),
+            "time": float(seconds[k] - seconds[k - 1]),
+        }
+        if k == len(seconds) - 1:
+            info |= scores
+        log.iterations.append(info)
+        text = "".join(f"  {name}: {value:.6g}\n" for name, value in info.items())
+        trainer._report(f"Iteration\n{text}", "iteration", info)

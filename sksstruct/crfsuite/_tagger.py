@@ -1,0 +1,331 @@
+"""Tagger and items, as python-crfsuite has them."""
+
+import contextlib
+import os
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from sksstruct.crfsuite._attributes import AttributeList
+from sksstruct.crfsuite._file import ModelFile
+from sksstruct.crfsuite._scores import Scores
+
+PathLike = str | bytes | os.PathLike
+#: Version of CRFsuite whose files are read and written.
+CRFSUITE_VERSION = "0.12"
+_OFFSETS = ("features", "labels", "attrs", "labelrefs", "attrrefs")
+
+
+class ItemSequence(AttributeList):
+    """The items of a sentence, read once for several calls.
+
+    Parameters
+    ----------
+    pyseq : iterable of {dict, list, set}
+        The items. An item has attributes with values: ``{"a": 0.5, "b": True}``; a
+        string is joined to its name, so that ``{"w": "he"}`` is the attribute "w:he"
+        with the value 1; and what is in a dict, list or set below a name, too. An item
+        that is no dict has attributes of value 1. Strings may be bytes of UTF-8.
+
+    Notes
+    -----
+    In contrast to python-crfsuite, a string in place of a sentence or of an item is an
+    error, and so are NaN and infinity.
+
+    Examples
+    --------
+    >>> from sksstruct.crfsuite import ItemSequence
+    >>> ItemSequence([{"w": "he", "at": {"start": 0.5}}]).items()
+    [{'w:he': 1.0, 'at:start': 0.5}]
+    """
+
+    def __init__(self, pyseq: Any) -> None:
+        super().__init__(pyseq)
+
+    def items(self) -> list[dict[str, float]]:
+        """Attributes of each item; of one that occurs twice, the last value.
+
+        Returns
+        -------
+        items : list of dict of str to float
+            Names and values.
+        """
+        return [dict(pairs) for pairs in self._pairs()]
+
+    def __repr__(self):
+        return f"<ItemSequence of size {len(self)}>"
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model file contains.
+
+    Parameters
+    ----------
+    header : dict of str to str
+        Fields of the header of the file.
+    labels, attributes : dict of str to str
+        Numbers by name.
+    transitions : dict of (str, str) to float
+        Weights of pairs of labels, (from, to).
+    state_features : dict of (str, str) to float
+        Weights of pairs of an attribute and a label.
+    """
+
+    header: dict[str, str]
+    labels: dict[str, str]
+    attributes: dict[str, str]
+    transitions: dict[tuple[str, str], float]
+    state_features: dict[tuple[str, str], float]
+
+
+class Tagger:
+    """Tagger of sentences by a model file of CRFsuite.
+
+    It has the methods of python-crfsuite's, and finds the same labels and
+    probabilities. `tag` may be called by several threads at once. `set` and the methods
+    that follow it share the sentence, and need a tagger for each thread.
+
+    Notes
+    -----
+    In contrast to python-crfsuite, damaged files raise an error, and so do methods
+    without a model; an unknown label is a ValueError; and `info` has the weights to
+    their last digit.
+
+    Examples
+    --------
+    >>> from sksstruct.crfsuite import Tagger, Trainer
+    >>> trainer = Trainer(verbose=False)
+    >>> trainer.append([["w=he"], ["w=ran"]], ["PRP", "VBD"])
+    >>> trainer.train("tagger.crfsuite")
+    >>> tagger = Tagger()
+    >>> with tagger.open("tagger.crfsuite"):
+    ...     tagger.tag([["w=he"], ["w=ran"]])
+    ['PRP', 'VBD']
+    """
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._scores: Any = None
+
+    def open(self, name: PathLike) -> contextlib.closing:
+        """Open a model file.
+
+        Parameters
+        ----------
+        name : path-like
+            The file.
+
+        Returns
+        -------
+        context : context manager
+            Closes the tagger at the end of a ``with`` block.
+        """
+        self.close()
+        with open(name, "rb") as file:
+            return self._open(file.read(), f"the model file {name!r}")
+
+    def open_inmemory(self, value: bytes) -> contextlib.closing:
+        """Open a model from the bytes of a file.
+
+        Parameters
+        ----------
+        value : bytes
+            What the file contains.
+
+        Returns
+        -------
+        context : context manager
+            Closes the tagger at the end of a ``with`` block.
+        """
+        self.close()
+        return self._open(value, "value")
+
+    def _open(self, data, what):
+        try:
+            self._model = ModelFile(data)
+        except ValueError as error:
+            raise ValueError(f"{what} cannot be opened: {error}") from None
+        self._scores = Scores(self._model, ())
+        return contextlib.closing(self)
+
+    def close(self) -> None:
+        """Close the model."""
+        self._model = self._scores = None
+
+    def _opened(self, error=ValueError):
+        """The model, or an error; python-crfsuite has two kinds."""
+        if self._model is None:
+            raise error("the tagger is not opened: call open first")
+        return self._model
+
+    def labels(self) -> list[str]:
+        """Labels of the model.
+
+        Returns
+        -------
+        labels : list of str
+            In the order of the file.
+        """
+        return list(self._opened().labels)
+
+    def set(self, xseq: Any) -> None:
+        """Set the sentence that the other methods are about.
+
+        Parameters
+        ----------
+        xseq : ItemSequence or iterable of {dict, list, set}
+            Items, as for `ItemSequence`.
+        """
+        self._scores = Scores(self._opened(), xseq)
+
+    def tag(self, xseq: Any = None) -> list[str]:
+        """Best labels of a sentence.
+
+        Parameters
+        ----------
+        xseq : ItemSequence or iterable of {dict, list, set}, default=None
+            Items, as for `ItemSequence`; None: those of `set`, or of the last call.
+
+        Returns
+        -------
+        yseq : list of str
+            A label for each item.
+        """
+        if xseq is None:
+            self._opened()
+            return self._scores.best()
+        self._scores = scores = Scores(self._opened(), xseq)
+        return scores.best()
+
+    def probability(self, yseq: Any) -> float:
+        """Probability of labels for the sentence that was set.
+
+        Parameters
+        ----------
+        yseq : sequence of {str, bytes}
+            A label for each item.
+
+        Returns
+        -------
+        probability : float
+            Their probability; 0 without items.
+        """
+        numbers = self._opened().numbers
+        if not len(self._scores):
+            return 0.0
+        labels = [_text(label) for label in yseq]
+        if len(labels) != len(self._scores):
+            raise ValueError(
+                f"yseq has {len(labels)} labels, and the sentence "
+                f"{len(self._scores)} items"
+            )
+        for label in labels:
+            if label not in numbers:
+                raise ValueError(f"yseq has {label!r:.80}, which the model does not")
+        return self._scores.probability([numbers[label] for label in labels])
+
+    def marginal(self, y: str | bytes, pos: int) -> float:
+        """Probability of a label at a position of the sentence that was set.
+
+        Parameters
+        ----------
+        y : str or bytes
+            The label.
+        pos : int
+            The position.
+
+        Returns
+        -------
+        probability : float
+            The marginal probability; 0 without items.
+        """
+        number, size = self._opened().numbers.get(_text(y)), len(self._scores)
+        if not size:
+            return 0.0
+        if not 0 <= pos < size:
+            raise ValueError(f"pos must be in [0, {size}), got {pos!r}")
+        if number is None:
+            raise ValueError(f"the model does not have the label y={y!r:.80}")
+        return self._scores.marginal(number, pos)
+
+    def marginals(self) -> list[dict[str, float]]:
+        """Probabilities of all labels, which python-crfsuite gives one by one.
+
+        Returns
+        -------
+        marginals : list of dict of str to float
+            For each item of the sentence that was set, labels and their probabilities.
+        """
+        self._opened()
+        return self._scores.marginals()
+
+    def info(self) -> ModelInfo:
+        """Content of the model.
+
+        Returns
+        -------
+        info : ModelInfo
+            Weights, and what they belong to.
+        """
+        model = self._opened(RuntimeError)
+        magic, size, kind, version, *counts = struct.unpack_from(
+            "<4sI4sI8I", model.data
+        )
+        names = ["num_features", "num_labels", "num_attrs"]
+        header = {"magic": magic.decode(), "size": size, "type": kind.decode()}
+        header |= {"version": version} | dict(zip(names, counts[:3], strict=True))
+        for name, offset in zip(_OFFSETS, counts[3:], strict=True):
+            header[f"off_{name}"] = f"0x{offset:X}"
+        labels, n_attributes = model.labels, model.n_attributes
+        attributes = [model.attribute(k).decode() for k in range(n_attributes)]
+        return ModelInfo(
+            {name: str(value) for name, value in header.items()},
+            {label: str(k) for k, label in enumerate(labels)},
+            {attribute: str(k) for k, attribute in enumerate(attributes)},
+            {
+                (label, labels[other]): weight
+                for k, label in enumerate(labels)
+                for other, weight in model.transitions(k)
+            },
+            {
+                (attribute, labels[label]): weight
+                for k, attribute in enumerate(attributes)
+                for label, weight in model.states(k)
+            },
+        )
+
+    def dump(self, filename: PathLike | None = None) -> None:
+        """Write the content of the model as text.
+
+        Parameters
+        ----------
+        filename : path-like, default=None
+            The file; None: standard output.
+        """
+        info = self.info()
+        parts = {
+            "FILEHEADER": [f"  {name}: {value}" for name, value in info.header.items()],
+            "LABELS": [f"  {k:>5}: {label}" for label, k in info.labels.items()],
+            "ATTRIBUTES": [f"  {k:>5}: {name}" for name, k in info.attributes.items()],
+        }
+        features = info.transitions, info.state_features
+        for kind, name in ((1, "TRANSITIONS"), (0, "STATE_FEATURES")):
+            parts[name] = [
+                f"  ({kind}) {source} --> {label}: {weight:.6f}"
+                for (source, label), weight in features[1 - kind].items()
+            ]
+        text = "".join(
+            "\n".join([f"{name} = {{", *lines, "}\n\n"])
+            for name, lines in parts.items()
+        )
+        if filename is None:
+            sys.stdout.write(text)
+        else:
+            with open(filename, "w", encoding="utf-8") as file:
+                file.write(text)
+
+
+def _text(label):
+    return label.decode() if isinstance(label, bytes) else label
