@@ -127,7 +127,8 @@ def prepare(estimator, X, y, sample_weight=None):
         tol=tolerance(estimator, spec),
         model=model,
         l1=l1,
-        alpha=spec.solver_alpha(alpha),
+        # what is left of it for the squared norm
+        alpha=spec.solver_alpha(alpha) * (1.0 - estimator.l1_ratio),
     )
     if solver.in_parts:
         model.binder = partial(spec._bind_part, examples)

@@ -39,7 +39,7 @@ from sksstruct.utils.typing import (
     TrainedTransitions,
 )
 
-Share = Annotated[float, Interval(Real, 0, 1, closed="left")]
+Share = Annotated[float, Interval(Real, 0, 1, closed="both")]
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
     "loss",
@@ -136,10 +136,11 @@ class ChainCRF(
         defaults. An object of `sksstruct.losses` has the task loss as its `cost`:
         ``Hinge(cost="boundaries")`` lets wrong boundaries of entities cost more.
     l1_ratio : float, default=0.0
-        Share of the l1 penalty, less than 1. The penalty is ``alpha * (l1_ratio |w|_1 +
+        Share of the l1 penalty. The penalty is ``alpha * (l1_ratio |w|_1 +
         (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.
-        A positive value makes many weights zero. Training is slow for values near 1.
-        Only for ``loss="log"`` and hinges smoothed by the entropy.
+        A positive value makes many weights zero. Only for ``loss="log"`` and hinges
+        smoothed by the entropy. The solver "sdca" is slow for values near 1; 1 needs
+        "lbfgs".
     class_weight : dict or "balanced", default=None
         Cost of a wrong position, by its true label. The cost of labels that are not in
         the dict is 1. As in scikit-learn, the dict may name a label that is not in y

@@ -9,8 +9,8 @@ _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 # CRFsuite stops when ten iterations have improved the objective by a share of 1e-5,
 # which is about this far above the optimum.
 _TOL = 1e-4
-# What an l1 penalty alone gets as c2, as a share of c1: dual ascent needs some.
-_LEAST = 1e-4
+# The same with c1 alone, where CRFsuite's iterations gain little long before.
+_TOL_OF_L1 = 1e-3
 
 
 def crfsuite_parameters(
@@ -44,11 +44,9 @@ def crfsuite_parameters(
         same optimum here. For the three online algorithms, which have no objective, it
         is the structured hinge with its defaults; `c1` and `c2` have no effect then.
     c1, c2 : float, default=0.0 and 1.0
-        Factors of the sum of the absolute weights and of the squared norm. If both are
-        0, nothing is regularized, and the solver is "lbfgs", which stops where the
-        objective is flat. If `c2` is 0 and `c1` is not, `c2` becomes ``1e-4 * c1``, as
-        the solver "sdca" needs some: the objective without it is then larger by at most
-        ``1e-4 * c1 |w|^2``, of the order of the tolerance.
+        Factors of the sum of the absolute weights and of the squared norm. With
+        ``c2=0`` the solver is "lbfgs", as others need some of it; it stops where the
+        objective is flat, and `tol` is 1e-3 if `c1` is positive.
     max_iterations : int, default=None
         Maximum number of passes. None: `max_iter` keeps its default.
     all_possible_states, all_possible_transitions : bool, default=False
@@ -72,19 +70,17 @@ def crfsuite_parameters(
         parameters["max_iter"] = max_iterations
     if algorithm not in ("lbfgs", "l2sgd"):
         return parameters
-    if c1 == c2 == 0.0:
-        alpha = l1_ratio = 0.0
-        parameters["solver"] = "lbfgs"
-    else:
-        least = c2 or _LEAST * c1
-        total = c1 + 2.0 * least
-        alpha, l1_ratio = total / n_sequences, c1 / total
-        if alpha == 0.0 or l1_ratio == 1.0:
-            raise ValueError(f"c2={c2!r} is too small, beside {c1=!r} or the losses")
+    total, tol = c1 + 2.0 * c2, _TOL
+    alpha, l1_ratio = total / n_sequences, c1 / total if total else 0.0
+    if total and alpha == 0.0:
+        raise ValueError(f"{c1=!r} and {c2=!r} are too small, beside the losses")
+    # which is that of c1 if c2 is lost beside it
+    if total == c1:
+        parameters["solver"], tol = "lbfgs", _TOL_OF_L1 if c1 else _TOL
     return {
         **parameters,
         "loss": "log",
-        "tol": _TOL,
+        "tol": tol,
         "alpha": alpha,
         "l1_ratio": l1_ratio,
         "all_possible_states": all_possible_states,

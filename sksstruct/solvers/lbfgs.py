@@ -4,6 +4,9 @@ Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parame
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
 alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). If weights are confined to a box, w'
 is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
+With an l1 penalty it is R(w) + <grad f(w), w> + sum_j o_j^2 / (2 alpha), R being both
+penalties and o_j = max(|grad_j f(w)| - l1, 0). As P(w) bounds l1 |w*|_1, the last term
+is at most max_j o_j P(w) / l1, which needs no alpha.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -17,6 +20,7 @@ from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import GradientCertificate
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop, ended_by
+from sksstruct.solvers.core.orthants import descend_in_orthants
 from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
@@ -45,7 +49,8 @@ class LBFGS(GradientSolver):
     smoothed hinge loss [1]_. The expected mean parameters of every example are a point
     of the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``:
     the certificate needs no additional computation. The solver supports the bounds on
-    weights that some models need [2]_.
+    weights that some models need [2]_, and an l1 penalty beside the squared norm or in
+    its place [3]_.
 
     Parameters
     ----------
@@ -78,6 +83,8 @@ class LBFGS(GradientSolver):
     .. [2] R. H. Byrd, P. Lu, J. Nocedal and C. Zhu, "A limited memory algorithm for
        bound constrained optimization", SIAM Journal on Scientific Computing 16(5),
        1995.
+    .. [3] G. Andrew and J. Gao, "Scalable training of L1-regularized log-linear
+       models", ICML 2007.
 
     %(example)s
     """
@@ -89,6 +96,7 @@ class LBFGS(GradientSolver):
 
     required_oracles = ("exp", "topk", "slopes")
     bounded = unregularized = True
+    penalties = ("l2", "elasticnet")
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         if "slopes" in model.oracles:
@@ -139,6 +147,8 @@ def run_lbfgs(objective, loop, memory):
             if loop.converged:
                 raise _Stop(Status.CONVERGED)
             method = descend if objective.bounds is None else _descend_in_box
+            if objective.l1:
+                method = descend_in_orthants
             method(objective, *first, memory, after_iteration)
             loop.status = Status.STALLED
     except _Stop as stop:
@@ -238,7 +248,7 @@ class Objective:
     alpha : float
         Regularization.
     options : Options
-        Its `n_jobs` and `dual_state` are read.
+        Its `n_jobs`, `l1` and `dual_state` are read.
 
     Attributes
     ----------
@@ -253,7 +263,13 @@ class Objective:
     extra = ()
 
     def __init__(self, loss, box, alpha, options):
+        if options.l1 and (box is not None or loss.unpenalized is not None):
+            raise ValueError(
+                "LBFGS has no l1 penalty for models with bounds of weights, or with "
+                "weights without a penalty"
+            )
         self.loss, self.alpha, self.n_jobs = loss, alpha, options.n_jobs
+        self.l1 = options.l1
         n_weights = loss.model.n_weights
         self.gradient = aligned_zeros(n_weights)
         self._kept = slice(None) if loss.support is None else loss.support
@@ -284,7 +300,8 @@ class Objective:
     def at(self, x):
         """Objective at weights that exist, and its gradient with respect to them.
 
-        The next call may write to the gradient.
+        The next call may write to the gradient, which is without that of the l1
+        penalty.
         """
         w = x
         if self._all is not None:
@@ -293,6 +310,8 @@ class Objective:
         loss = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
         with np.errstate(over="ignore", invalid="ignore"):
             primal = loss + self.alpha / 2 * self._square(x)
+            if self.l1:
+                primal += self.l1 * float(np.abs(x).sum())
             slope, dual, residual = self._compare(primal, x, w)
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
@@ -321,6 +340,8 @@ class Objective:
 
     def _compare(self, primal, x, w):
         """Gradient, dual value, and a number that is small at the optimum."""
+        if self.l1:
+            return self._compare_sparse(primal, x)
         if self.box is None and self.alpha > 0.0:
             slope = self.gradient[self._kept]
             add_scaled(self.alpha, x, slope)
@@ -341,6 +362,22 @@ class Objective:
         slope = self.gradient[self._kept]
         add_scaled(self.alpha, x, slope)
         return slope, dual, min(primal - dual, residual)
+
+    def _compare_sparse(self, primal, x):
+        """The same with an l1 penalty."""
+        slope = self.gradient[self._kept]
+        size = float(np.abs(x).sum())
+        # Convexity bounds the optimum: f(v) is at least f(x) + <f'(x), v - x>, and the
+        # least value of that and the penalties over v is known. If there is only the l1
+        # norm, that of the optimal v is at most P(x) / l1.
+        over = np.maximum(np.abs(slope) - self.l1, 0.0)
+        least = float(np.max(over, initial=0.0)) * primal / self.l1
+        if self.alpha > 0.0:
+            least = min(least, float(over @ over) / (2 * self.alpha))
+        terms = [float(slope @ x), self.alpha / 2 * float(x @ x), self.l1 * size, least]
+        rounding = ROUNDING * (abs(primal) + sum(map(abs, terms)))
+        add_scaled(self.alpha, x, slope)
+        return slope, primal - sum(terms) - rounding, sum(terms)
 
     def keep(self, x):
         """Note that the weights of the last call are the best so far."""

@@ -234,5 +234,13 @@ def test_an_interrupt_leaves_a_tagger(data):
 def test_it_is_for_losses_with_a_gradient(data):
     with pytest.raises(ValueError, match="LBFGS needs a gradient"):
         fit(data, blocks(), loss="hinge")
-    with pytest.raises(ValueError, match="LBFGS minimizes with the penalty"):
-        fit(data, blocks(), l1_ratio=0.5)
+
+
+@pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
+def test_an_l1_penalty(data, l1_ratio):
+    found, expected = (
+        fit(data, solver, l1_ratio=l1_ratio) for solver in (blocks(), LBFGS())
+    )
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    np.testing.assert_allclose(weights(found), weights(expected), atol=1e-6)
+    assert 0.0 < (weights(found) == 0.0).mean() < 1.0

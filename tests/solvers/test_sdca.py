@@ -358,8 +358,9 @@ def test_free_memory():
         ({"loss": SmoothedHinge("l2"), "solver": "sdca"}, "smoothing='entropy'"),
         ({"loss": "hinge", "solver": "sdca"}, "gradient"),
         ({"loss": "hinge", "l1_ratio": 0.5}, "l1_ratio"),
-        ({"loss": "log", "solver": "lbfgs", "l1_ratio": 0.5}, "l1_ratio"),
-        ({"loss": "log", "l1_ratio": 1.0}, "l1_ratio"),
+        ({"loss": "log", "solver": "svrg", "l1_ratio": 0.5}, "l1_ratio"),
+        ({"loss": "log", "l1_ratio": 1.5}, "l1_ratio"),
+        ({"loss": "log", "solver": "sdca", "l1_ratio": 1.0}, "alpha > 0"),
     ],
 )
 def test_refusals(parameters, message):

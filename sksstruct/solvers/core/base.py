@@ -237,7 +237,7 @@ class Solver(Constrained, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} minimizes with the penalty alpha/2 |w|^2 "
                 "alone; l1_ratio > 0 needs loss='log' or an entropy-smoothed hinge, "
-                "every label of y, and solver='sdca'"
+                "and solver='sdca', with every label of y, or 'lbfgs'"
             )
 
     def check_alpha(self, alpha: float) -> None:

@@ -256,7 +256,7 @@ class Partitioned(Solver):
             model.ld,
             model.oracle_cost,
             box=model.box(bounds),
-            threshold=l1 / alpha if l1 else 0.0,
+            threshold=l1 / alpha if l1 and alpha else 0.0,
             support=model.support,
             lean=model.on_disk,
         )
