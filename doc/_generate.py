@@ -26,6 +26,7 @@ _API = (
     ("Features", "sksstruct.feature_extraction", ()),
     ("Metrics", "sksstruct.metrics", ()),
     ("Data sets", "sksstruct.datasets", ()),
+    ("In place of python-crfsuite", "sksstruct.crfsuite", ("CRFSUITE_VERSION",)),
     ("Clusters", "sksstruct.dask", ()),
     ("Inference", "sksstruct.inference", ()),
     ("Factor graphs", "sksstruct.factor_graphs", ()),

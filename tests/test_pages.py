@@ -4,6 +4,7 @@ import doctest
 import re
 import shlex
 import shutil
+import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_iris
 
+import sksstruct
 from sksstruct.commands import main
 
 PAGES = Path(__file__).parents[1] / "doc"
@@ -164,6 +166,16 @@ def test_scripts(name, folder):
         else:
             pairs = zip(new[each], old[each], strict=True)
             assert all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_the_old_script_runs_as_it_is(folder, monkeypatch):
+    """With the module that takes the place of python-crfsuite."""
+    monkeypatch.setitem(sys.modules, "pycrfsuite", sksstruct.crfsuite)
+    old = run_path(str(SCRIPTS / "pycrfsuite_old.py"))
+    new = run_path(str(SCRIPTS / "pycrfsuite_new.py"))
+    pairs = zip(old["predicted"], new["predicted"], strict=True)
+    assert all(np.array_equal(a, b) for a, b in pairs)
+    assert old["weight"] == pytest.approx(new["weight"], rel=0.03)
 
 
 def test_script_for_files_of_svm_hmm(folder):

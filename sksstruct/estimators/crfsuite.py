@@ -9,8 +9,9 @@ _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 # CRFsuite stops when ten iterations have improved the objective by a share of 1e-5,
 # which is about this far above the optimum.
 _TOL = 1e-4
-# The same with c1 alone, where CRFsuite's iterations gain little long before.
-_TOL_OF_L1 = 1e-3
+# The same with c1 alone, where iterations gain little long before; and with nothing,
+# where the optimum is often zero.
+_TOL_OF_L1, _TOL_OF_NOTHING = 1e-3, 1e-8
 
 
 def crfsuite_parameters(
@@ -46,7 +47,7 @@ def crfsuite_parameters(
     c1, c2 : float, default=0.0 and 1.0
         Factors of the sum of the absolute weights and of the squared norm. With
         ``c2=0`` the solver is "lbfgs", as others need some of it; it stops where the
-        objective is flat, and `tol` is 1e-3 if `c1` is positive.
+        objective is flat, and `tol` is 1e-3 if `c1` is positive, or else 1e-8.
     max_iterations : int, default=None
         Maximum number of passes. None: `max_iter` keeps its default.
     all_possible_states, all_possible_transitions : bool, default=False
@@ -76,7 +77,7 @@ def crfsuite_parameters(
         raise ValueError(f"{c1=!r} and {c2=!r} are too small, beside the losses")
     # which is that of c1 if c2 is lost beside it
     if total == c1:
-        parameters["solver"], tol = "lbfgs", _TOL_OF_L1 if c1 else _TOL
+        parameters["solver"], tol = "lbfgs", _TOL_OF_L1 if c1 else _TOL_OF_NOTHING
     return {
         **parameters,
         "loss": "log",

@@ -59,7 +59,10 @@ def descend_in_orthants(objective, value, found, memory, after_iteration):
         Called after every iteration; it raises an exception at the end.
     """
     x, gradient = objective.start, found.copy()
-    direction, pairs = np.empty_like(x), Pairs(memory, len(x))
+    direction = np.empty_like(x)
+    # From a multiple of the identity: the diagonal keeps curvature of weights that have
+    # become zero, and after 200 iterations every step was too short.
+    pairs = Pairs(memory, len(x), diagonal=False)
     slope = penalized_slope(x, gradient, objective.l1)
     first = objective.first_step(value, slope)
     while True:

@@ -59,10 +59,12 @@ class Pairs:
         Largest number of pairs.
     size : int
         Number of weights.
+    diagonal : bool, default=True
+        Whether pairs update the matrix that the loops begin with.
     """
 
-    def __init__(self, memory, size):
-        self.memory = memory
+    def __init__(self, memory, size, diagonal=True):
+        self.memory, self._updates_diagonal = memory, diagonal
         # s and y in turns; the memory is taken when a row is first written
         self._rows = np.empty((2 * memory, size), dtype=np.float32)
         # <s, y> of all pairs, the former in rows
@@ -111,7 +113,8 @@ class Pairs:
         self._ratio[place] = s_norm / y_norm
         np.multiply(direction, step / s_norm, out=self._rows[2 * place])
         np.multiply(change, 1.0 / y_norm, out=self._rows[2 * place + 1])
-        self._update_diagonal(place, curvature / s_norm / y_norm)
+        if self._updates_diagonal:
+            self._update_diagonal(place, curvature / s_norm / y_norm)
 
     def _update_diagonal(self, place, cosine):
         """Update the diagonal by the BFGS formula with a pair of norm one.

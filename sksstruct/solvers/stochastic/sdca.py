@@ -225,7 +225,7 @@ def _check_memory(model, l1):
     of_labels = "" if labels is None else f" with {labels} labels"
     remedy = "use solver='lbfgs'"
     if l1:
-        remedy = "use solver='lbfgs', or fewer labels or examples"
+        remedy += ", or fewer labels or examples"
     raise MemoryError(
         f"SDCA keeps a number for each score of each example: {taken} bytes for "
         f"{model.n_examples} examples{of_labels}, and {free} bytes of memory are free; "
