@@ -44,6 +44,7 @@ MAY_IMPORT = {
     },
     "commands": {
         "commands",
+        "crfsuite",
         "datasets",
         "estimators",
         "feature_extraction",

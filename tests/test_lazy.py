@@ -10,7 +10,9 @@ import pytest
 
 import sksstruct
 
-LAZY = ["sksstruct", "sksstruct.inference"]
+LAZY = ["sksstruct"] + [
+    f"sksstruct.{name}" for name in ("datasets", "feature_extraction", "inference")
+]
 HEAVY = {"scipy", "joblib", "sklearn", "matplotlib", "pandas"}
 
 

@@ -4,7 +4,8 @@ import os
 
 from sklearn.pipeline import Pipeline
 
-from sksstruct.commands.tagging import check_folder, load_model
+from sksstruct.commands._models import load_model
+from sksstruct.commands._reading import check_folder
 from sksstruct.estimators import CalibratedTagger, ChainCRF, Tagger
 
 

@@ -1,23 +1,8 @@
 """From tokens and measurements to feature rows."""
 
-from sksstruct.feature_extraction._arcs import ArcVectorizer
-from sksstruct.feature_extraction._clusters import ClusterFeatures
-from sksstruct.feature_extraction._columns import ColumnFeatures
-from sksstruct.feature_extraction._gazetteers import GazetteerFeatures
-from sksstruct.feature_extraction._hasher import SequenceHasher
-from sksstruct.feature_extraction._helpers import (
-    affix_features,
-    morphology_features,
-    shape_features,
-    window_features,
-)
-from sksstruct.feature_extraction._long_table import sequences_from_table
-from sksstruct.feature_extraction._row_transformer import RowTransformer
-from sksstruct.feature_extraction._series import SeriesFeatures
-from sksstruct.feature_extraction._vector_files import read_word_vectors
-from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
-from sksstruct.feature_extraction._word_clusters import WordClusters
-from sksstruct.feature_extraction._word_vectors import WordVectors
+from typing import TYPE_CHECKING
+
+from sksstruct.utils._lazy import lazy_names
 
 __all__ = [
     "ArcVectorizer",
@@ -37,3 +22,47 @@ __all__ = [
     "shape_features",
     "window_features",
 ]
+
+if TYPE_CHECKING:
+    from sksstruct.feature_extraction._arcs import ArcVectorizer
+    from sksstruct.feature_extraction._clusters import ClusterFeatures
+    from sksstruct.feature_extraction._columns import ColumnFeatures
+    from sksstruct.feature_extraction._gazetteers import GazetteerFeatures
+    from sksstruct.feature_extraction._hasher import SequenceHasher
+    from sksstruct.feature_extraction._helpers import (
+        affix_features,
+        morphology_features,
+        shape_features,
+        window_features,
+    )
+    from sksstruct.feature_extraction._long_table import sequences_from_table
+    from sksstruct.feature_extraction._row_transformer import RowTransformer
+    from sksstruct.feature_extraction._series import SeriesFeatures
+    from sksstruct.feature_extraction._vector_files import read_word_vectors
+    from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
+    from sksstruct.feature_extraction._word_clusters import WordClusters
+    from sksstruct.feature_extraction._word_vectors import WordVectors
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "_arcs": ["ArcVectorizer"],
+            "_clusters": ["ClusterFeatures"],
+            "_columns": ["ColumnFeatures"],
+            "_gazetteers": ["GazetteerFeatures"],
+            "_hasher": ["SequenceHasher"],
+            "_helpers": [
+                "affix_features",
+                "morphology_features",
+                "shape_features",
+                "window_features",
+            ],
+            "_long_table": ["sequences_from_table"],
+            "_row_transformer": ["RowTransformer"],
+            "_series": ["SeriesFeatures"],
+            "_vector_files": ["read_word_vectors"],
+            "_vectorizer": ["SequenceVectorizer"],
+            "_word_clusters": ["WordClusters"],
+            "_word_vectors": ["WordVectors"],
+        },
+    )

@@ -1,32 +1,20 @@
 """Attributes of tokens from the columns of a file, by a template or the usual ones."""
 
-import re
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Self, TypeAlias
 
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.feature_extraction._helpers import (
-    _check_tokens,
-    affixes_of,
-    columns_of,
-    shape_of,
-)
+from sksstruct.feature_extraction._column_rules import expand, parse, usual
+from sksstruct.feature_extraction._helpers import _check_tokens, columns_of
 from sksstruct.feature_extraction._vectorizer import check_iterable
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.state import Versioned
 
-# How far away words, and other columns, are looked at without a template.
-_WORDS, _OTHERS = range(-2, 3), range(-1, 2)
-_AFFIXES = (2, 3)
 # The columns of a sentence, or what `sequences_from_table` makes of one.
 Sentence: TypeAlias = tuple[list[str], ...] | list[str] | list[dict[str, str]]
-_MACRO = re.compile(r"%([xX])\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
-# What names of attributes begin with, by the first character of a line.
-_KINDS = {"U": "U", "u": "U", "B": "B", "b": "B", "*": "B*"}
 
 
 @dataclass(eq=False, repr=False)
@@ -112,7 +100,7 @@ class ColumnFeatures(
         check_iterable(X)
         if len(X) == 0:
             raise ValueError("X is empty: at least one sentence is required")
-        rules = [] if self.template is None else _parse(self.template)
+        rules = [] if self.template is None else parse(self.template)
         names = _names(X)
         n_columns = _check_columns(_columns(X, names), None)
         for number, line, parts in rules:
@@ -146,9 +134,9 @@ class ColumnFeatures(
         X = _columns(X, self.column_names_)
         _check_columns(X, self.n_columns_)
         if self.template is None:
-            return [_usual(columns) for columns in X]
-        rules = [parts for _, _, parts in _parse(self.template)]
-        return [_expand(rules, columns) for columns in X]
+            return [usual(columns) for columns in X]
+        rules = [parts for _, _, parts in parse(self.template)]
+        return [expand(rules, columns) for columns in X]
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Leave the names of features to the vectorizer that comes next in a pipeline.
@@ -216,113 +204,3 @@ def _check_columns(X, n_columns):
                     f"{len(columns[0])}"
                 )
     return n_columns
-
-
-def _usual(columns):
-    """Attributes of one sentence without a template.
-
-    Those of `window_features`, `shape_features` and `affix_features`, in this order.
-    Texts repeat their words: what a word gives is kept, which takes a third of the time
-    of making the strings anew.
-    """
-    if not columns[0]:
-        return []
-    words = list(map(_of_word, columns[0]))
-    around = zip(*[shifted for shifted, _ in words], strict=True)
-    windows = list(map(_moved, around, 2 * (*_WORDS,)))
-    for number, column in enumerate(columns[1:], start=1):
-        around = zip(*[_of_tag(number, tag) for tag in column], strict=True)
-        windows += map(_moved, around, _OTHERS)
-    rows = list(map(list, zip(*windows, strict=True)))
-    n, reach = len(rows), _WORDS[-1]
-    for t in {*range(min(reach, n)), *range(max(0, n - reach), n)}:
-        rows[t] = [attribute for attribute in rows[t] if attribute is not None]
-    rows[0].append("__BOS__")
-    rows[-1].append("__EOS__")
-    for row, (_, affixes) in zip(rows, words, strict=True):
-        row += affixes
-    return rows
-
-
-def _moved(column, offset):
-    """Values of a column so far away, and None beyond both ends."""
-    n = len(column)
-    if offset < 0:
-        return ((None,) * -offset + column)[:n]
-    return column[offset:] + (None,) * min(offset, n)
-
-
-@lru_cache(maxsize=2**14)
-def _of_word(word):
-    """What a word gives: attributes of the tokens around it, by offset, and affixes."""
-    lower, shape = word.lower(), shape_of(word)
-    around = [f"w[{offset}]={lower}" for offset in _WORDS]
-    around += [f"shape[{offset}]={shape}" for offset in _WORDS]
-    return tuple(around), affixes_of(word, _AFFIXES, "w")
-
-
-@lru_cache(maxsize=2**14)
-def _of_tag(number, tag):
-    """What a value of another column gives the tokens around it, by offset."""
-    return tuple(f"column{number}[{offset}]={tag}" for offset in _OTHERS)
-
-
-def _parse(template):
-    """Rules of a template: line number, line, and texts and macros in turns."""
-    rules = []
-    for number, line in enumerate(template.splitlines(), start=1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        first, *pieces = _MACRO.split(line)
-        texts = [first, *pieces[3::4]]
-        if line[0] not in _KINDS or "%" in "".join(texts):
-            text = (
-                f"template, line {number}: expected U, B or * and macros "
-                f"%x[row,column], got {line!r:.80}"
-            )
-            if re.search(r"%[mMtT]\[|%[xX]\[\s*@", line):
-                text += (
-                    ". Wapiti's %m, %t and positions with @ are not supported: put "
-                    "what they make in a column of the data, and name that by %x"
-                )
-            raise ValueError(text)
-        parts = [_KINDS[line[0]] + first[1:]]
-        if not pieces and parts[0][0] == "B":
-            continue
-        for k in range(0, len(pieces), 4):
-            letter, row, column, text = pieces[k : k + 4]
-            parts += [(int(row), int(column), letter == "X"), text]
-        rules.append((number, line, parts))
-    if not rules:
-        raise ValueError("the template has no line that makes an attribute")
-    return rules
-
-
-def _expand(rules, columns):
-    """Attributes of one sentence, by rules of a template."""
-    size = len(columns[0])
-    rows = [[] for _ in range(size)]
-    for parts in rules:
-        values = []
-        for part in parts:
-            if isinstance(part, str):
-                values.append([part] * size)
-            else:
-                row, column, is_lower = part
-                found = columns[column]
-                if is_lower:
-                    found = list(map(str.lower, found))
-                values.append(_shifted(found, row))
-        for attributes, pieces in zip(rows, zip(*values, strict=True), strict=True):
-            attributes.append("".join(pieces))
-    return rows
-
-
-def _shifted(column, offset):
-    """Values of a column so far away, with names of their own beyond both ends."""
-    size = len(column)
-    return [
-        column[t] if 0 <= t < size else f"_B{t if t < 0 else t - size + 1:+d}"
-        for t in range(offset, offset + size)
-    ]

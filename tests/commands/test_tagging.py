@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import sksstruct
 from sksstruct.commands import main
 from sksstruct.datasets import read_conll
 from sksstruct.estimators import ChainCRF, Tagger
@@ -159,7 +161,7 @@ def test_bad_files(files, tmp_path, capsys):
     assert "is not a model" in capsys.readouterr().err
     (tmp_path / "crfsuite").write_bytes(b"lCRF and more")
     assert main(["tag", data, "-m", str(tmp_path / "crfsuite")]) == 2
-    assert "is a model of CRFsuite" in capsys.readouterr().err
+    assert "is no model file of CRFsuite" in capsys.readouterr().err
     joblib.dump([1], model)
     assert main(["tag", data, "-m", model]) == 2
     assert "'sksstruct train'" in capsys.readouterr().err
@@ -355,3 +357,83 @@ def test_usual_features_are_those_of_the_functions(size):
     if rows:
         found[0][0].clear()
         assert ColumnFeatures().fit_transform([(words, tags)])[0] == rows
+
+
+TEMPLATE = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\n"
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+@pytest.mark.parametrize("kind", ["crfsuite", "json"])
+def test_models_in_other_formats(kind, template, files, tmp_path, capsys):
+    """The ending of the file says which, and labels are the same."""
+    data, model = files
+    options = []
+    if template:
+        (tmp_path / "template").write_text(template)
+        options = ["--template", str(tmp_path / "template")]
+    for name in (model, model + f".{kind}"):
+        command = ["train", data, "-m", name, "--scheme", "bio", "--loss", "log"]
+        assert main([*command, *options]) == 0
+    new = tmp_path / "new.txt"
+    new.write_text("Noether NNP\nin IN\nRome NNP\n\nAda NNP\n")
+    tagged = []
+    for name in (model, model + f".{kind}"):
+        capsys.readouterr()
+        more = options if name.endswith(".crfsuite") else []
+        assert main(["tag", str(new), "-m", name, *more]) == 0
+        assert main(["tag", data, "-m", name, "--test", *more]) == 0
+        tagged.append(capsys.readouterr().out)
+    assert tagged[0] == tagged[1] and "token accuracy 1.0000" in tagged[0]
+
+
+def test_mistakes_with_models_of_crfsuite(files, tmp_path, capsys):
+    data, model = files
+    name = model + ".crfsuite"
+    (tmp_path / "template").write_text("B0:%x[0,0]\nU0:%x[0,2]\n")
+    template = ["--template", str(tmp_path / "template")]
+    assert main(["train", data, "-m", name]) == 0
+    more = tmp_path / "more.txt"
+    more.write_text(TRAIN.replace(" NNP", " NNP NNP").replace(" VBD", " VBD VBD")
+                    .replace(" IN", " IN IN").replace(" PRP", " PRP PRP"))  # fmt: skip
+    capsys.readouterr()
+    for command, message in (
+        (["train", str(more), "-m", name, *template], "no B lines of templates"),
+        (["tag", data, "-m", model, *template], "No such file"),
+        (
+            ["tag", data, "-m", name, *template],
+            "has no attribute that begins with B0: or U0:",
+        ),
+    ):
+        assert main(command) == 2
+        assert message in capsys.readouterr().err
+    # of sentences without a known word, which are no mistake, and of too few columns
+    (tmp_path / "words").write_text("xyz 9\n")
+    assert main(["tag", str(tmp_path / "words"), "-m", name]) == 0
+    (tmp_path / "template").write_text("U0:%x[0,1]\n")
+    assert main(["train", data, "-m", name, *template]) == 0
+    (tmp_path / "words").write_text("xyz\n")
+    assert main(["tag", str(tmp_path / "words"), "-m", name, *template]) == 2
+    assert "the template names column 1, there are 1" in capsys.readouterr().err
+    assert main(["train", data, "-m", model]) == 0
+    assert main(["tag", data, "-m", model, *template]) == 2
+    assert "--template is for models of CRFsuite" in capsys.readouterr().err
+
+
+def test_tagging_starts_without_scikit_learn(files, tmp_path):
+    data, model = files
+    name = model + ".crfsuite"
+    assert main(["train", data, "-m", name]) == 0
+    code = (
+        "import sys, time\n"
+        "begin = time.process_time()\n"
+        "from sksstruct.commands import main\n"
+        f"assert main(['tag', {data!r}, '-m', {name!r}]) == 0\n"
+        "seconds = time.process_time() - begin\n"
+        "heavy = {'scipy', 'joblib', 'sklearn'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert seconds < 0.6, seconds"
+    )
+    root = Path(sksstruct.__file__).parents[1]
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, check=True, capture_output=True, text=True, cwd=root)
+    assert "Ada\tNNP\tB-PER\tB-PER" in done.stdout

@@ -1,0 +1,83 @@
+"""Files of columns: options of commands, and sentences."""
+
+import codecs
+import os
+
+from sksstruct.datasets._conll_reader import ConllReader
+from sksstruct.utils._files import lines_of
+
+
+def add_reading(parser, which):
+    """Add the options that tell how files of columns are read."""
+    parser.add_argument(
+        "--columns", type=_numbers,
+        help=f"numbers of the columns to use, such as 1,4: {which} (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--separator", type=lambda text: text.replace("\\t", "\t"),
+        help=r"column separator, such as '\t' (default: spaces and tabs)",
+    )  # fmt: skip
+    parser.add_argument("--comment", help="skip lines that begin with this text")
+    parser.add_argument("--empty", help="text to put in place of empty columns")
+    parser.add_argument(
+        "--encoding", type=_encoding, default="utf-8",
+        help="encoding of files with columns (default: utf-8)",
+    )  # fmt: skip
+
+
+def _numbers(text):
+    """Indices of columns, of a list of numbers that begin with 1."""
+    numbers = [int(part) - 1 for part in text.split(",")]
+    if min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise ValueError
+    return numbers
+
+
+def _encoding(name):
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError from None
+
+
+def read(options, source, least=1, **parameters):
+    """Sentences of a file, with all of their columns and with those to use."""
+    reader = ConllReader(
+        separator=options.separator, comment=options.comment, empty=options.empty,
+        encoding=options.encoding, advice="--{} {}", least=least, **parameters,
+    )  # fmt: skip
+    sentences = reader.read(source)
+    if not sentences:
+        if least > 1:
+            raise ValueError(f"{source}: no tokens")
+        return [], []
+    if options.columns is None:
+        return sentences, sentences
+    if max(options.columns) >= reader.n_columns:
+        raise ValueError(
+            f"--columns names column {max(options.columns) + 1}; "
+            f"the file has {reader.n_columns}"
+        )
+    return sentences, [tuple(s[k] for k in options.columns) for s in sentences]
+
+
+def check_folder(name):
+    """Refuse the name of a file to write that is a folder, or is in none.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    """
+    if os.path.isdir(name):
+        raise IsADirectoryError(f"{name} is a folder")
+    folder = os.path.dirname(os.path.abspath(name))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{name}: there is no folder {folder}")
+
+
+def template_of(name):
+    """The text of a template, or None."""
+    if name is None:
+        return None
+    return "".join(lines_of(name))
