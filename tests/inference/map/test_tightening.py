@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from map_graphs import best_score, enumerate_labelings, random_graph
 
 from sksstruct.factor_graphs import FactorGraph, Potts
-from sksstruct.inference.map import TRWS, Auto, HiGHS, Tightened
+from sksstruct.inference.map import TRWS, Auto, HiGHS, Tightened, auto
+from sksstruct.inference.map.branch_and_bound.exact_search import ExactSearch
 from sksstruct.inference.map.core._written import written_out
 from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.tightening.clusters import Clusters
 from sksstruct.inference.map.tightening.cycles import SignedGraph, Triangles, spread
 from sksstruct.inference.map.tightening.tighten import (
+    Tightening,
     _splits,
     simple_cycles,
     triangulate,
@@ -288,3 +290,38 @@ def test_auto_tightens_and_proves():
     result = Auto().solve(graph, random_state=0)
     assert result.status == "optimal"
     assert any(step.startswith("tightening") for step in result.plan_)
+
+
+def test_clusters_and_branch_and_bound_take_turns(monkeypatch):
+    """Neither waits for the other: which of them closes the gap is not known."""
+    events = []
+    for cls, name in ((Tightening, "clusters"), (ExactSearch, "search")):
+
+        def advance(self, *args, _advance=cls.advance, _name=name):
+            before = self.work
+            try:
+                return _advance(self, *args)
+            finally:
+                events.append((_name, self.work - before))
+
+        monkeypatch.setattr(cls, "advance", advance)
+    of = np.arange(144).reshape(12, 12)
+    edges = np.concatenate([
+        np.stack([of.ravel(), np.roll(of, 1, axis).ravel()], axis=1)
+        for axis in range(2)
+    ])  # fmt: skip
+    rng = np.random.default_rng(0)
+    tables = rng.normal(size=(len(edges), 1, 1)) * np.array([[1, -1], [-1, 1]])
+    graph = FactorGraph(np.zeros((144, 2)), edges, list(tables))
+    result = Auto().solve(graph, random_state=0)
+    assert result.status == "optimal"
+    names = [name for name, _ in events]
+    first = names.index("clusters")
+    # the first work of branch and bound, and what its last step was too long by
+    assert sum(work for _, work in events[:first]) < 3 * auto._FIRST_WORK
+    last = len(names) - names[::-1].index("clusters")
+    assert "search" in names[first:last]
+    # with a seed they take the same turns
+    turns, events[:] = list(events), []
+    assert Auto().solve(graph, random_state=0).score == result.score
+    assert events == turns

@@ -67,7 +67,7 @@ cdef class ConflictSearch:
 
     cdef object _owned
     cdef Py_ssize_t _n_variables, _n_given
-    # literals of all clauses, where each begins, and levels of those that are learned
+    # literals of all clauses, where each clause begins, and levels of learned clauses
     cdef int32_t[::1] _literals
     cdef int64_t[::1] _begin
     cdef int32_t[::1] _levels
@@ -127,14 +127,14 @@ cdef class ConflictSearch:
         return found
 
     def begin_again(self):
-        """Take back all decisions, and keep what was learned."""
+        """Take back all decisions, and keep the learned clauses."""
         with nogil:
             self._back_to(0)
 
     # ---- the search ----
 
     cdef void _begin_search(self) noexcept nogil:
-        """Watch all clauses, and note those of one literal."""
+        """Watch all clauses; a clause of one literal fixes a variable."""
         cdef Py_ssize_t v
         for v in range(self._n_variables):
             self._heap[v], self._place[v] = <int32_t> v, <int32_t> v
@@ -162,7 +162,7 @@ cdef class ConflictSearch:
             if self._n_levels and self.n_conflicts >= self._next_restart:
                 self._restart()
                 continue
-            # nothing is left half done here
+            # the search can end here: a later call goes on with the next decision
             if self.work >= end:
                 return False
             variable = self._most_active()
@@ -223,7 +223,7 @@ cdef class ConflictSearch:
         self._head[literal] = node
 
     cdef void _watch_all(self) noexcept nogil:
-        """Build all lists anew; without decisions."""
+        """Build all lists of watches anew, after all decisions were taken back."""
         cdef Py_ssize_t clause, literal
         cdef int64_t begin
         for literal in range(2 * self._n_variables):
@@ -237,7 +237,7 @@ cdef class ConflictSearch:
             else:
                 self._watch(self._literals[begin], 2 * clause)
                 self._watch(self._literals[begin + 1], 2 * clause + 1)
-        # what is known has to meet clauses that were not watched when it was found
+        # clauses that were not watched have to be propagated by the fixed literals
         self._n_propagated = 0
 
     cdef void _fix(self, int32_t literal) noexcept nogil:
@@ -281,7 +281,7 @@ cdef class ConflictSearch:
             if not moved:
                 self._watch(false_literal, node)
                 if self._value[other] == FALSE:
-                    # the rest of the list stays as it is
+                    # the other clauses of the list still watch the literal
                     self._append(false_literal, following)
                     return clause
                 if self._value[other] == OPEN:
@@ -360,7 +360,7 @@ cdef class ConflictSearch:
         cdef int32_t literal
         for k in range(1, self._n_learned):
             literal = self._learned[k]
-            # the mark of a dropped literal stays: others may be implied by it
+            # a dropped literal stays marked, as other literals may be implied by it
             if not self._is_implied(literal >> 1):
                 self._learned[k] = self._learned[kept]
                 self._learned[kept] = literal
@@ -382,7 +382,7 @@ cdef class ConflictSearch:
         return True
 
     cdef Py_ssize_t _second_level(self) noexcept nogil:
-        """Put a literal of the latest level but the present one second; its level."""
+        """Find the latest level but the present one; put its literal second."""
         cdef Py_ssize_t k, best = 1
         if self._n_learned == 1:
             return 0
@@ -407,9 +407,10 @@ cdef class ConflictSearch:
     # ---- memory ----
 
     cdef void _forget(self) noexcept nogil:
-        """Forget learned clauses of many levels; without decisions.
+        """Forget learned clauses of many levels, after all decisions were taken back.
 
-        Clauses that are true for good go too. No reason is looked at any more.
+        Clauses with a literal that is true for good are forgotten too. Reasons of fixed
+        variables may name other clauses afterwards: nobody reads them.
         """
         cdef Py_ssize_t clause, kept = self._n_given, n = self.n_clauses
         cdef int64_t begin, size, end = self._begin[self._n_given]
@@ -429,7 +430,7 @@ cdef class ConflictSearch:
             self._begin[kept] = end
             kept, end = kept + 1, end + size
         self._begin[kept] = end
-        # where nearly all have few levels, the youngest go
+        # where nearly all clauses have few levels, the youngest are forgotten
         self.n_clauses = min(kept, self._n_given + 3 * (n - self._n_given) // 4)
         self._watch_all()
 

@@ -77,7 +77,7 @@ class Constraints:
         return self._size <= _MOST_LITERALS
 
     def _scopes_by_table(self):
-        """Yield tables and the scopes that use them, those of edges first."""
+        """Yield each table with the scopes that use it, edges first."""
         graph = self._graph
         for t, edges in graph.edges_by_table():
             # a table that does not count forbids nothing
@@ -106,7 +106,7 @@ class Constraints:
         """Of each row of literals, no two are true."""
         n, k = literals.shape
         if n * k * (k - 1) > _MOST_LITERALS:
-            # not even built
+            # so many pairs are not even built
             self._size = np.inf
             return
         pairs = np.array(list(combinations(range(k), 2)), dtype=int).reshape(-1, 2)
@@ -125,7 +125,7 @@ class Constraints:
             self._add(self._literal[first + entry] ^ 1)
 
     def _add_supports(self, forbidden, first):
-        """What each state of the first variable leaves to the second one."""
+        """Add, for each state of the first variable, the states left to the second."""
         for state, row in enumerate(forbidden):
             if not row.any():
                 continue
@@ -187,12 +187,12 @@ class Constraints:
         if not self._search.advance(work):
             return None
         taken = self._search.values[self._literal >> 1] == (self._literal & 1 == 0)
-        # the first state that is taken, of exactly one
+        # clauses allow exactly one state of each variable
         flat = np.flatnonzero(taken)
         return (flat - self._graph.first_state[:-1]).astype(np.int32)
 
     def prefer(self, labeling):
-        """Search again, for a labeling near another one; what was learned is kept."""
+        """Search again, for a labeling near another one, with the learned clauses."""
         self._search.prefer(self._values(labeling))
 
 
