@@ -20,6 +20,11 @@ from sksstruct.inference.segments._scores cimport (
     BEGIN, END, INSIDE, SINGLE, Segments, length_score, longest_segment, role_at,
 )
 from sksstruct.inference.segments._segments cimport fill_gains, write_segment
+from sksstruct.inference.trees._messages cimport best_state
+from sksstruct.utils._simd cimport sks_first, sks_max_below
+
+# Scores from which on they are looked at by the best instructions there are.
+cdef Py_ssize_t MANY = 16
 
 
 cdef struct Prefix:
@@ -33,7 +38,7 @@ cdef struct Source:
     # a list to merge, the rank of what comes next, and what is added to its scores
     const Prefix* prefixes
     int32_t count, rank
-    double node, gain, head
+    double node, gain
 
 
 cdef struct Lists:
@@ -52,6 +57,7 @@ cdef struct Lists:
     double* inside      # (n_labels,) scores inside the first segment so far
     Prefix* final
     Source* sources
+    double* heads       # score of the next prefix of each source
     double* gains
 
 
@@ -77,7 +83,7 @@ cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept no
     cdef Py_ssize_t n_bytes = (
         (n_lists + 1) * k * sizeof(Prefix)
         + most_sources(segments) * sizeof(Source)
-        + (4 * longest + segments.n_labels) * sizeof(double)
+        + (4 * longest + segments.n_labels + most_sources(segments)) * sizeof(double)
         + n_lists * sizeof(int32_t))
     return n_bytes // sizeof(double) + 1
 
@@ -93,7 +99,8 @@ cdef Lists carve(const Segments* segments, Py_ssize_t k, double* memory) noexcep
     lists.has_tails, lists.tails = tailed(segments), lists.entries + cells * k
     lists.final = lists.tails + lists.has_tails * cells * k
     lists.sources = <Source*> (lists.final + k)
-    lists.gains = <double*> (lists.sources + most_sources(segments))
+    lists.heads = <double*> (lists.sources + most_sources(segments))
+    lists.gains = lists.heads + most_sources(segments)
     lists.inside = lists.gains + 4 * longest
     # last, as these are shorter than a double
     lists.n_closed = <int32_t*> (lists.inside + segments.n_labels)
@@ -101,36 +108,42 @@ cdef Lists carve(const Segments* segments, Py_ssize_t k, double* memory) noexcep
     return lists
 
 
-cdef inline void next_head(Source* source) noexcept nogil:
-    """Score the next prefix of a source, -inf at the end of its list."""
-    source.head = -INFINITY
-    if source.rank < source.count:
-        # in the order of `segmentation_score`, for the same last digits
-        source.head = (source.prefixes[source.rank].score + source.node) + source.gain
+cdef inline double head_of(const Source* source) noexcept nogil:
+    """Score of the next prefix of a source, -inf at the end of its list."""
+    if source.rank >= source.count:
+        return -INFINITY
+    # in the order of `segmentation_score`, for the same last digits
+    return (source.prefixes[source.rank].score + source.node) + source.gain
 
 
-cdef int32_t merge(Source* sources, Py_ssize_t n_sources, Py_ssize_t k,
+cdef inline Py_ssize_t best_head(Py_ssize_t n, const double* heads) noexcept nogil:
+    """The first of the largest scores."""
+    # a call through the table of kernels takes longer than short rows
+    if n < MANY:
+        return best_state(n, heads)
+    return sks_first(n, heads, sks_max_below(n, heads, INFINITY))
+
+
+cdef int32_t merge(const Lists* lists, Py_ssize_t n_sources,
                    Prefix* out) noexcept nogil:
     """Write the k best prefixes of all sources, in order; returns their number."""
-    cdef Py_ssize_t i
-    cdef int32_t best, count = 0
-    cdef double highest
+    cdef Source* sources = lists.sources
+    cdef double* heads = lists.heads
+    cdef Py_ssize_t i, best
+    cdef int32_t count = 0
     for i in range(n_sources):
         sources[i].rank = 0
-        next_head(&sources[i])
-    while count < k:
-        best, highest = 0, -INFINITY
-        # few sources, so that no heap is worth its order; the first of equal ones
-        for i in range(n_sources):
-            if sources[i].head > highest:
-                best, highest = <int32_t> i, sources[i].head
+        heads[i] = head_of(&sources[i])
+    while n_sources and count < lists.k:
+        # all heads are looked at: no heap is worth its order where they are in vectors
+        best = best_head(n_sources, heads)
         # what is forbidden is in no list
-        if highest == -INFINITY:
+        if heads[best] == -INFINITY:
             break
-        out[count] = Prefix(highest, best, sources[best].rank)
+        out[count] = Prefix(heads[best], <int32_t> best, sources[best].rank)
         count += 1
         sources[best].rank += 1
-        next_head(&sources[best])
+        heads[best] = head_of(&sources[best])
     return count
 
 
@@ -153,8 +166,8 @@ cdef void close_lists(const Segments* segments, Py_ssize_t stop,
                 source.gain = lists.gains[4 * (length - 1) + label - block]
             cell = (stop - 1) * lists.n_labels + label
             lists.n_closed[cell] = merge(
-                lists.sources, add_longer(segments, stop, label, longest, lists),
-                lists.k, lists.closed + cell * lists.k)
+                lists, add_longer(segments, stop, label, longest, lists),
+                lists.closed + cell * lists.k)
 
 
 cdef Py_ssize_t add_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
@@ -223,8 +236,7 @@ cdef void close_last(const Segments* segments, const Lists* lists) noexcept nogi
                     segments.spans[span * segments.ld + label])
         add_first(segments, size, label, lists.sources + (size - 1), lists)
         cell = (size - 1) * lists.n_labels + label
-        lists.n_closed[cell] = merge(lists.sources, size, lists.k,
-                                     lists.closed + cell * lists.k)
+        lists.n_closed[cell] = merge(lists, size, lists.closed + cell * lists.k)
 
 
 cdef void extend_lists(const Segments* segments, Py_ssize_t last,
@@ -249,8 +261,7 @@ cdef void extend_lists(const Segments* segments, Py_ssize_t last,
         older.count = lists.n_tails[cell - lists.n_labels] if start else 0
         older.node = segments.nodes[role_at(segments, INSIDE, last) + label]
         older.gain = segments.tail[label]
-        lists.n_tails[cell] = merge(lists.sources, 2, lists.k,
-                                    lists.tails + cell * lists.k)
+        lists.n_tails[cell] = merge(lists, 2, lists.tails + cell * lists.k)
 
 
 cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
@@ -264,7 +275,7 @@ cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
         lists.sources[label].count = lists.n_closed[cell]
         lists.sources[label].node = 0.0 if scores == NULL else scores[label * stride]
         lists.sources[label].gain = 0.0
-    return merge(lists.sources, segments.n_labels, lists.k, out)
+    return merge(lists, segments.n_labels, out)
 
 
 cdef void read_labeling(const Segments* segments, const Lists* lists,
