@@ -44,8 +44,8 @@ class CRF(BaseEstimator):
         Training algorithm, "lbfgs" or "l2sgd"; None is "lbfgs". "ap", "pa" and "arow"
         are an error in `fit`, which says what to use.
     min_freq : float or None, default=None
-        Accepted if it is not positive; for other values, use ``min_count`` of
-        `sksstruct.feature_extraction.SequenceVectorizer`.
+        Least sum of the values of an attribute at the positions with a label, and least
+        number of a pair of labels, for a weight to exist; None is 0.
     all_possible_states, all_possible_transitions : bool or None, default=None
         Whether pairs that were not seen together have weights.
     c1, c2 : float or None, default=None

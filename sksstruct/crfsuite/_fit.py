@@ -7,9 +7,45 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct.estimators import crfsuite_parameters, make_tagger
+from sksstruct.estimators import ChainCRF, Tagger, crfsuite_parameters
 from sksstruct.estimators._crfsuite_format import CRFsuiteModel, write_model
 from sksstruct.feature_extraction import SequenceVectorizer
+
+
+class FrequentCRF(ChainCRF):
+    """A tagger with weights for what is as frequent as CRFsuite asks for.
+
+    The frequency of a weight is the sum of the values of its feature at the positions
+    with its label, or the number of its pairs of labels.
+    """
+
+    minfreq = 0.0
+
+    def _model(self):
+        model = super()._model()
+        existing = model._existing
+        model._existing = lambda bound, data: self._frequent(existing, bound, data)
+        return model
+
+    def _frequent(self, existing, bound, data):
+        """Those of the existing weights that are frequent."""
+        frequency = np.zeros(bound.n_weights)
+        rows, labels = sparse.coo_array(data.packed.values), data.labels.astype(int)
+        of_states = rows.col.astype(int) * bound.ld + labels[rows.row]
+        np.add.at(frequency, of_states, rows.data)
+        inside = np.ones(len(labels) - 1, dtype=bool)
+        inside[data.packed.offsets[1:-1] - 1] = False
+        # after the features three rows for the bias and both ends
+        first = (data.packed.n_features + 3) * bound.ld
+        pairs = labels[:-1][inside] * bound.ld + labels[1:][inside]
+        np.add.at(frequency, first + pairs, 1.0)
+        weights = existing(bound, data)
+        weights = weights[frequency[weights] >= self.minfreq]
+        if not len(weights):
+            raise ValueError(
+                f"nothing is as frequent as feature.minfreq={self.minfreq}"
+            )
+        return weights
 
 
 def train_model(trainer, data, held_out, path):
@@ -31,16 +67,17 @@ def train_model(trainer, data, held_out, path):
     for name, value in values.items():
         say(f"{name}: {value}\n", "start")
     order = list(dict.fromkeys(label for _, labels, _ in data for label in labels))
-    if order:
-        tagger = _fitted(parameters, data)
+    if len(order) > 1:
+        tagger = _fitted(parameters, values["feature.minfreq"], data)
         model = _in_order(tagger._crfsuite("__BOS__", "__EOS__").model(), order)
         n_features = model.states.nnz + model.transitions.nnz
         say(f"Number of active features: {n_features}\n", "featgen_end")
         scores = _evaluated(tagger, held_out)
         _report_passes(trainer, tagger[-1].history_, len(data), scores)
     else:
-        empty = sparse.csr_array((0, 0))
-        model = CRFsuiteModel([], [], empty, empty)
+        # a single label is certain without any weight
+        states, pairs = (sparse.csr_array((k, len(order))) for k in (0, len(order)))
+        model = CRFsuiteModel(order, [], states, pairs)
     say("Storing the model\n", "optimization_end")
     if os.fspath(path):
         write_model(path, model)
@@ -49,11 +86,6 @@ def train_model(trainer, data, held_out, path):
 
 def _parameters(values, n_sequences):
     """Parameters of `ChainCRF`."""
-    if values["feature.minfreq"] > 0.0:
-        raise ValueError(
-            f"feature.minfreq={values['feature.minfreq']} is not possible: use "
-            "sksstruct.feature_extraction.SequenceVectorizer(min_count=...)"
-        )
     return crfsuite_parameters(
         max(n_sequences, 1),
         c1=values.get("c1", 0.0),
@@ -64,11 +96,11 @@ def _parameters(values, n_sequences):
     )
 
 
-def _fitted(parameters, data):
+def _fitted(parameters, minfreq, data):
     """A tagger that is trained on sentences."""
-    tagger = make_tagger(
-        SequenceVectorizer(separator=":"), **parameters, random_state=0
-    )
+    crf = FrequentCRF(**parameters, random_state=0)
+    crf.minfreq = minfreq
+    tagger = Tagger([("items", SequenceVectorizer(separator=":")), ("crf", crf)])
     X = [[_summed(pairs) for pairs in items._pairs()] for items, _, _ in data]
     with warnings.catch_warnings():
         # a limit of passes was asked for

@@ -9,7 +9,7 @@ from sksstruct.crfsuite._tagger import PathLike
 
 # For each parameter the default and what it is.
 _COMMON = {
-    "feature.minfreq": (0.0, "Least frequency of a feature; 0 or less only"),
+    "feature.minfreq": (0.0, "Least sum of the values of a feature with a label"),
     "feature.possible_states": (False, "Weights of all attributes and labels"),
     "feature.possible_transitions": (False, "Weights of all pairs of labels"),
 }
@@ -115,10 +115,9 @@ class Trainer:
     Iterations are reported at the end of the training, and a held-out group is
     evaluated once, then.
 
-    A weight exists for what was seen together, as in CRFsuite; but also where the
-    values of an attribute have a negative sum at the positions with a label, for which
-    CRFsuite needs a ``feature.minfreq`` of -1e9. Positive frequencies are an error.
-    ``c2=0`` is minimized by `sksstruct.solvers.LBFGS`.
+    The weights that exist are those of CRFsuite: of what was seen together, unless the
+    values of an attribute have a sum of less than ``feature.minfreq`` at the positions
+    with a label. ``c2=0`` is minimized by `sksstruct.solvers.LBFGS`.
 
     Examples
     --------

@@ -24,7 +24,7 @@ def sentences(n=60, seed=0):
         labels = rng.choice(["O", "B", "I"], rng.integers(1, 7)).tolist()
         X.append(
             [
-                {"w": f"{label}{rng.integers(5)}", "é": float(rng.random()), "n": t > 1}
+                {"w": f"{label}{rng.integers(5)}", "é": float(rng.normal()), "n": t > 1}
                 for t, label in enumerate(labels)
             ]
         )
@@ -61,6 +61,9 @@ def trained(kind, path, X, y, algorithm="lbfgs", **params):
         ("lbfgs", {"c2": 0.1, "feature.possible_states": True}),
         ("lbfgs", {"c1": 0.1, "c2": 0.1, "feature.possible_transitions": 1}),
         ("l2sgd", {"c2": 0.5}),
+        ("lbfgs", {"c2": 1.0, "feature.minfreq": 6}),
+        ("lbfgs", {"c2": 1.0, "feature.minfreq": -1e9}),
+        ("lbfgs", {"c2": 0.5, "feature.minfreq": 3, "feature.possible_states": True}),
         ("lbfgs", {"c1": 0.5, "c2": 0.0}),
         ("lbfgs", {"c2": 0.0}),
     ],
@@ -154,14 +157,23 @@ def test_mistakes(tmp_path):
             call()
     with pytest.raises(TypeError, match=r"yseq\[0\] must be a string, got 1"):
         trainer.append([["a"]], [1])
-    trainer.append([["a"]], ["x"])
+    trainer.append([["a"], ["b"]], ["x", "y"])
     trainer.set("feature.minfreq", 2)
-    with pytest.raises(ValueError, match="min_count"):
+    with pytest.raises(ValueError, match=r"as frequent as feature\.minfreq=2\.0"):
         trainer.train(tmp_path / "model")
     trainer.clear()
     trainer.set("feature.minfreq", 0)
     with pytest.warns(UserWarning, match="no sentences"):
         trainer.train(tmp_path / "model")
+
+
+def test_a_single_label(tmp_path):
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    trained(Trainer, tmp_path / "model", [[["a"], ["b"]]], [["x", "x"]])
+    for tagger in (Tagger(), pycrfsuite.Tagger()):
+        with tagger.open(str(tmp_path / "model")):
+            assert tagger.tag([["a"], [], ["c"]]) == ["x", "x", "x"]
+            assert tagger.probability(["x", "x", "x"]) == 1.0
 
 
 def test_items_twice_bytes_and_values_add_up(tmp_path):
