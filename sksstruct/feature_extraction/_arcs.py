@@ -8,10 +8,11 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._helpers import affixes_of, morphology_of
+from sksstruct.feature_extraction._transformer import SequenceTransformer
 from sksstruct.utils._layout import StoredRows
 from sksstruct.utils._param_validation import Constrained, Count, validate_params
 from sksstruct.utils.packed import PackedSequences
@@ -82,10 +83,9 @@ _MOST = 2**63 - 1
 @dataclass(eq=False, repr=False)
 class ArcVectorizer(
     Constrained,
-    TransformerMixin,
+    SequenceTransformer,
     Versioned,
     BaseEstimator,
-    auto_wrap_output_keys=None,
 ):
     """Turn sentences of words and tags into sparse features of their arcs.
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._column_rules import expand, parse, usual
 from sksstruct.feature_extraction._helpers import _check_tokens, columns_of
+from sksstruct.feature_extraction._transformer import SequenceTransformer
 from sksstruct.feature_extraction._vectorizer import check_iterable
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.state import Versioned
@@ -18,9 +19,7 @@ Sentence: TypeAlias = tuple[list[str], ...] | list[str] | list[dict[str, str]]
 
 
 @dataclass(eq=False, repr=False)
-class ColumnFeatures(
-    TransformerMixin, Versioned, BaseEstimator, auto_wrap_output_keys=None
-):
+class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
     """Turn the columns of tokens into lists of attributes.
 
     Use it before a `SequenceVectorizer`, for data in the format of

@@ -1,9 +1,10 @@
 """What transformers of sequences of numbers share: checks and names of columns."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.feature_extraction._transformer import SequenceTransformer
 from sksstruct.utils._param_validation import Constrained, validate_params
 from sksstruct.utils.packed import PackedSequences, check_sequences
 from sksstruct.utils.state import Versioned
@@ -11,10 +12,9 @@ from sksstruct.utils.state import Versioned
 
 class RowsTransformer(
     Constrained,
-    TransformerMixin,
+    SequenceTransformer,
     Versioned,
     BaseEstimator,
-    auto_wrap_output_keys=None,
 ):
     """Base of transformers whose input is rows of numbers, a matrix a sequence."""
 

@@ -14,7 +14,7 @@ from sksstruct.utils.typing import FeatureSequences, Strings
 
 
 @dataclass(eq=False, repr=False)
-class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
+class SequenceHasher(SequenceFeatures):
     """Turn sequences of feature dicts or strings into rows without a vocabulary.
 
     Features are those of `SequenceVectorizer`. The column of a feature is a hash of its

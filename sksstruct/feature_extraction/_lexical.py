@@ -6,9 +6,10 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.feature_extraction._transformer import SequenceTransformer
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Constrained, validate_params
 from sksstruct.utils.state import Versioned
@@ -55,7 +56,7 @@ class Memo(dict):
 
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
-class LexicalFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
+class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator):
     """Base of transformers that add what is known of words to tokens.
 
     Subclasses have the parameter `name`, the name of an attribute of fitted ones as

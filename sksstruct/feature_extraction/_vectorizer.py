@@ -8,10 +8,11 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._collect import collect
+from sksstruct.feature_extraction._transformer import SequenceTransformer
 from sksstruct.feature_extraction._vocabulary import Vocabulary
 from sksstruct.utils._layout import StoredRows
 from sksstruct.utils._names import FeatureNames
@@ -32,7 +33,7 @@ _SURE = 20
 _COUNTED = 2**22
 
 
-class SequenceFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
+class SequenceFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator):
     """Base of the transformers of sequences of features.
 
     Subclasses have the parameters `dtype` and `separator`.
@@ -67,9 +68,7 @@ class SequenceFeatures(Constrained, TransformerMixin, Versioned, BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class SequenceVectorizer(
-    CallbackSupportMixin, SequenceFeatures, auto_wrap_output_keys=None
-):
+class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
     """Turn sequences of feature dicts or strings into sparse feature rows.
 
     The features of a position are a mapping from names to values, or an iterable of

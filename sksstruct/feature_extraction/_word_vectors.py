@@ -8,10 +8,11 @@ from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._helpers import _check_tokens
+from sksstruct.feature_extraction._transformer import SequenceTransformer
 from sksstruct.feature_extraction._vector_files import read_word_vectors
 from sksstruct.feature_extraction._vectorizer import check_iterable
 from sksstruct.utils._names import FeatureNames
@@ -29,10 +30,9 @@ from sksstruct.utils.typing import Integers
 @dataclass(eq=False, repr=False)
 class WordVectors(
     Constrained,
-    TransformerMixin,
+    SequenceTransformer,
     Versioned,
     BaseEstimator,
-    auto_wrap_output_keys=None,
 ):
     """Turn tokens into rows of word vectors, also called word embeddings.
 

@@ -6,12 +6,18 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.pipeline import FeatureUnion
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sksstruct import ChainCRF, make_tagger
 from sksstruct.feature_extraction import (
+    ArcVectorizer,
+    ColumnFeatures,
+    GazetteerFeatures,
+    RowTransformer,
     SequenceHasher,
     SequenceVectorizer,
+    SeriesFeatures,
+    WordVectors,
     affix_features,
     morphology_features,
     shape_features,
@@ -284,3 +290,37 @@ def test_changes_of_rows_are_seen():
     packed.values.data = np.full_like(packed.values.data, np.nan)
     with pytest.raises(ValueError, match="NaN"):
         tagger.predict(packed)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [SequenceVectorizer()],
+        [SequenceHasher()],
+        [ColumnFeatures(), SequenceVectorizer()],
+        [SeriesFeatures()],
+        [WordVectors({"a": [1.0]})],
+        [GazetteerFeatures(), SequenceVectorizer()],
+        [RowTransformer(StandardScaler())],
+        [ArcVectorizer()],
+    ],
+    ids=lambda steps: type(steps[0]).__name__,
+)
+def test_set_output_of_all_transformers(steps):
+    """A pipeline can be told the default, and no step makes data frames."""
+    tagger = make_tagger(*steps)
+    assert tagger.set_output(transform="default").set_output() is tagger
+    with pytest.raises(ValueError, match="no data frame, got transform='polars'"):
+        tagger.set_output(transform="polars")
+
+
+def test_the_error_of_set_output_makes_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    vectorizer = SequenceVectorizer()
+    rows = vectorizer.fit_transform([[{"w": "a"}, {"w": "b", "z": 2.0}], [{"w": "b"}]])
+    with pytest.raises(ValueError, match="SequenceVectorizer returns") as caught:
+        vectorizer.set_output(transform="pandas")
+    code = str(caught.value).partition("use ")[2]
+    frame = eval(code, {"pandas": pandas, "X": rows, "vectorizer": vectorizer})
+    assert frame.columns.tolist() == ["w=a", "w=b", "z"]
+    assert frame.to_numpy().tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 2.0]]
