@@ -4,7 +4,6 @@ Annotations of a dataclass are its parameters: those of fitted attributes, for t
 checkers, are in bases that are not dataclasses.
 """
 
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sksstruct.inference.map import MAPResult, MarginalResult
 from sksstruct.models import ScoreFunction, StructuredModel
 from sksstruct.models.spec import ModelSpec
 from sksstruct.solvers.core.base import Solver
+from sksstruct.utils._elsewhere import NamesOthers
 from sksstruct.utils._param_validation import Constrained
 
 # Parameters that estimators of other libraries have.
@@ -28,16 +28,21 @@ _ELSEWHERE = {
     "default, for the others",
     "max_iterations": "use max_iter",
     "min_freq": "use SequenceVectorizer(min_count=...)",
+    "inference_method": "inference is part of the model; LPMAPPredictor(solver=...) is "
+    "for scores that are given",
+    "switch_to": "inference is part of the model, and the same in all of training",
+    "show_loss_every": "use verbose, or callbacks",
 }
 
 
-class Trained(Constrained):
+class Trained(NamesOthers, Constrained):
     """Estimators that a solver trains: what `sksstruct.estimators._train` calls.
 
     Parameters that an estimator does not have are constants here. A subclass defines
     `_model`, and the other methods where it has more to say.
     """
 
+    _elsewhere = _ELSEWHERE
     l1_ratio: float = 0.0
     early_stopping: bool = False
     warm_start: bool = False
@@ -66,12 +71,6 @@ class Trained(Constrained):
         if surrogate is not None and not surrogate.by_sums:
             return {"topk_exact_": result.exact}
         return {}
-
-    def __new__(cls, *args, **params):
-        for name in params.keys() & _ELSEWHERE.keys():
-            if name not in signature(cls.__init__).parameters:
-                raise TypeError(f"{cls.__name__} has no {name}: {_ELSEWHERE[name]}")
-        return super().__new__(cls)
 
     n_features_in_: int
     feature_names_in_: np.ndarray

@@ -1,11 +1,14 @@
 """Warnings of runs that did not converge say who it was, and what will help here."""
 
+import inspect
+import pickle
 import re
 import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
@@ -20,7 +23,7 @@ from sksstruct import (
 )
 from sksstruct.estimators._advice import columns, near_optimum
 from sksstruct.feature_extraction import SequenceVectorizer
-from sksstruct.models import RelaxedGraphModel
+from sksstruct.models import GraphModel, RelaxedGraphModel
 from sksstruct.solvers.core.result import SolverResult
 from sksstruct.utils._mixed import MixedRows
 
@@ -294,3 +297,35 @@ def test_trials(rows):
     (text,) = [str(w.message) for w in seen if "trial" in str(w.message)]
     assert "(MultilabelPairwise)" in text
     check(text, SCALE)
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "message"),
+    [
+        (LinearSSVC, "C", "LinearSSVC has no C: use alpha, which is 1 / "),
+        (ChainCRF, "c2", "ChainCRF has no c2: sksstruct.crfsuite_parameters"),
+        (SSVMClassifier, "inference_method", "inference is part of the model; LPMAP"),
+        (GraphModel, "inference_method", "GraphModel has no .*: GraphModel is exact"),
+        (RelaxedGraphModel, "n_states", "the data that are given to fit say so"),
+        (MultilabelPairwise, "switch_to", "has no switch_to: inference is part"),
+        (GraphModel, "pairwises", "unexpected keyword argument 'pairwises'"),
+    ],
+)
+def test_parameters_of_other_packages(cls, name, message):
+    """They are named, with what to use; other names are errors as always."""
+    with pytest.raises(TypeError, match=message):
+        cls(**{name: 1})
+    assert name not in inspect.signature(cls).parameters
+    # the signature is still that of the parameters, and objects can be copied
+    names = set(inspect.signature(cls).parameters)
+    assert names == set(cls._get_param_names()) and len(names) > 3
+    assert repr(pickle.loads(pickle.dumps(clone(cls())))) == repr(cls())
+
+
+def test_a_class_may_have_the_parameter_that_others_lack():
+    class Mine(GraphModel):
+        def __init__(self, n_states=2):
+            super().__init__()
+            self.n_states = n_states
+
+    assert Mine(n_states=5).n_states == 5

@@ -14,6 +14,7 @@ from sksstruct.losses import PositionLoss
 from sksstruct.models._compiled import CompiledModel
 from sksstruct.models.graph.inputs import (
     Graph,
+    TakesGraphs,
     check_graph,
     in_a_row,
     labels_of,
@@ -42,7 +43,7 @@ from sksstruct.utils.validation import LabelEncoder, check_labels
 
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
-class GraphModel(CompiledModel):
+class GraphModel(TakesGraphs, CompiledModel):
     """Labels for the nodes of a graph, whose edges score pairs of labels.
 
     An input is a tuple ``(node_features, edges)`` or ``(node_features, edges,

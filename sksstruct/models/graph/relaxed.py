@@ -17,6 +17,7 @@ from sksstruct.inference.trees._tree import Tree
 from sksstruct.losses import PositionLoss
 from sksstruct.models.graph.inputs import (
     Graph,
+    TakesGraphs,
     check_graph,
     in_a_row,
     plain,
@@ -43,7 +44,7 @@ from sksstruct.utils.progress import Status
 
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
-class RelaxedGraphModel(Constrained, StructuredModel):
+class RelaxedGraphModel(TakesGraphs, Constrained, StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
     Inputs and outputs are those of `GraphModel`. Training maximizes over the local
