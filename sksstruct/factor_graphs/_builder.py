@@ -26,8 +26,8 @@ class FactorGraphBuilder:
     States may have names, which labelings then have, too:
 
     >>> builder = FactorGraphBuilder()
-    >>> sky = builder.add_variable({"grey": 0.0, "blue": 1.0})
-    >>> sea = builder.add_variable({"grey": 0.5, "blue": 0.0})
+    >>> sky = builder.add_variable({"gray": 0.0, "blue": 1.0})
+    >>> sea = builder.add_variable({"gray": 0.5, "blue": 0.0})
     >>> builder.add_factor([sky, sea], Potts(2))
     >>> builder.build().score(["blue", "blue"])
     2.0

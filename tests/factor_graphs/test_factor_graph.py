@@ -380,9 +380,9 @@ def test_scores_that_cannot_be_added():
 class TestNamesOfStates:
     def graph(self, **more):
         builder = FactorGraphBuilder()
-        sky = builder.add_variable({"grey": 0.0, "blue": 1.0})
+        sky = builder.add_variable({"gray": 0.0, "blue": 1.0})
         size = builder.add_variable([0.0, 0.5, 0.25])
-        sea = builder.add_variable({"blue": 0.0, "grey": 1.5, "green": 0.0})
+        sea = builder.add_variable({"blue": 0.0, "gray": 1.5, "green": 0.0})
         builder.add_factor([sky, sea], [[0.0, 2.0, 0.0], [2.0, 0.0, 0.0]])
         for variable, state in more.get("observe", {}).items():
             builder.observe(variable, state)
@@ -390,14 +390,14 @@ class TestNamesOfStates:
 
     def test_predictions_have_names(self):
         graph, _ = self.graph()
-        assert graph.state_names == (("grey", "blue"), None, ("blue", "grey", "green"))
+        assert graph.state_names == (("gray", "blue"), None, ("blue", "gray", "green"))
         predictor = LPMAPPredictor(random_state=0)
         (found,) = predictor.predict([graph])
-        assert found.tolist() == ["grey", 1, "grey"] and found.dtype == object
+        assert found.tolist() == ["gray", 1, "gray"] and found.dtype == object
         assert predictor.results_[0].labeling.tolist() == [0, 1, 1]
         assert graph.score(found) == graph.score([0, 1, 1]) == predictor.scores_[0]
         assert graph.named([1, 2, 2]).tolist() == ["blue", 2, "green"]
-        assert predictor.score([graph], [["grey", 1, "blue"]]) == 2 / 3
+        assert predictor.score([graph], [["gray", 1, "blue"]]) == 2 / 3
         assert predictor.score([graph], [[0, 1, 0]]) == 2 / 3
         # graphs without names stay as they are, beside others
         plain = FactorGraph([[0.0, 1.0]])
@@ -438,14 +438,14 @@ class TestNamesOfStates:
     def test_errors_of_labelings(self):
         graph, _ = self.graph()
         wrong = {
-            r"labeling has 'red' at variable 2, whose states are \['blue', 'grey'": (
-                ["grey", 0, "red"]
+            r"labeling has 'red' at variable 2, whose states are \['blue', 'gray'": (
+                ["gray", 0, "red"]
             ),
-            "labeling has 'grey' at variable 1, whose states have no names": (
-                ["grey", "grey", "grey"]
+            "labeling has 'gray' at variable 1, whose states have no names": (
+                ["gray", "gray", "gray"]
             ),
-            "labeling has state 5 at variable 1": ["grey", 5, "grey"],
-            "labeling must be integers": ["grey", 0.5, "grey"],
+            "labeling has state 5 at variable 1": ["gray", 5, "gray"],
+            "labeling must be integers": ["gray", 0.5, "gray"],
         }
         for message, labeling in wrong.items():
             with pytest.raises(ValueError, match=message):
