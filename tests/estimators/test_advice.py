@@ -255,7 +255,9 @@ def test_histories(gap, primal, sentence):
 def test_time_limit(rows):
     """A run that had no time says so; one that came near the optimum says nothing."""
     X, y = rows[0] * [1, 1, 1, 1, 300, 1], rows[1]
-    classifier = SSVMClassifier(alpha=0.01, tol=0.0, max_seconds=1e-9, random_state=0)
+    classifier = SSVMClassifier(
+        alpha=0.01, max_iter=10**9, tol=0.0, max_seconds=1e-9, random_state=0
+    )
     text = warning_of(lambda: classifier.fit(X, y))
     assert "ended by max_seconds after 1 pass" in text
     check(text, SCALE)

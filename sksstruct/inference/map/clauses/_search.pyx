@@ -14,8 +14,8 @@ is learned (J. Marques-Silva and K. Sakallah, GRASP, IEEE Transactions on Comput
 1999). The search jumps back to where the learned clause propagates. Variables that
 took part in conflicts are decided first, and take the value that they had last.
 Restarts follow Luby's sequence. Where the room for learned clauses is full, the half
-of them whose literals come from the most levels of decisions is forgotten (G. Audemard
-and L. Simon, Predicting learnt clauses quality, IJCAI 2009).
+of them whose literals come from the most levels of decisions is forgotten, as in
+Glucose (G. Audemard and L. Simon, IJCAI 2009).
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t
