@@ -1,11 +1,13 @@
 """Scores of label sequences, flat and per sequence."""
 
+import warnings
 from collections.abc import Sized
 from textwrap import indent
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import (
     accuracy_score,
     classification_report,
@@ -123,13 +125,13 @@ def sequence_accuracy_score(
     Returns
     -------
     score : float
-        Between 0 and 1.
+        Between 0 and 1. Of no sequences at all it is 0, with an
+        ``UndefinedMetricWarning``.
 
     Raises
     ------
     ValueError
-        If there is no sequence, or no label at all, as scikit-learn's scores do: the
-        fraction is not defined then.
+        If there are sequences, but no label at all.
 
     Examples
     --------
@@ -137,6 +139,13 @@ def sequence_accuracy_score(
     >>> sequence_accuracy_score([["a", "b"], ["a"]], [["a", "a"], ["a"]])
     0.5
     """
+    if isinstance(y_true, Sized) and not len(y_true) and not len(y_pred):
+        warnings.warn(
+            "the accuracy of no sequences is not defined, and set to 0",
+            UndefinedMetricWarning,
+            stacklevel=2,
+        )
+        return 0.0
     flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
     labels, known = observed(flat_true, flat_pred)
     check_any_known(known, "y_true")

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import sklearn.metrics
+from sklearn.exceptions import UndefinedMetricWarning
 
 from sksstruct import metrics
 
@@ -68,6 +69,13 @@ def test_arrays_and_lists_mix():
     assert metrics.token_accuracy_score(a, b) == 0.5
 
 
+def test_no_sequences():
+    with pytest.warns(UndefinedMetricWarning, match="no sequences"):
+        assert metrics.sequence_accuracy_score([], []) == 0.0
+    with pytest.raises(ValueError, match="y_true"):
+        metrics.sequence_accuracy_score([], [["a"]])
+
+
 @pytest.mark.parametrize(
     ("y_true", "y_pred", "message"),
     [
@@ -77,7 +85,9 @@ def test_arrays_and_lists_mix():
     ],
 )
 def test_errors(y_true, y_pred, message):
-    names = ("token_accuracy_score", "sequence_accuracy_score", "flat_accuracy_score")
-    for name in (*names, "chunk_f1_score", "chunk_match_scores"):
+    names = ["token_accuracy_score", "flat_accuracy_score", "chunk_f1_score"]
+    if y_true:
+        names.append("sequence_accuracy_score")
+    for name in (*names, "chunk_match_scores"):
         with pytest.raises(ValueError, match=message):
             getattr(metrics, name)(y_true, y_pred)
