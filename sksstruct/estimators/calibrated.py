@@ -37,9 +37,9 @@ class CalibratedTagger(
 ):
     """Tagger with calibrated probabilities: scores are divided by a temperature.
 
-    The scores of the hinge losses say which labeling is best. As logarithms of
-    probabilities they are far too close to each other. The temperature T makes the
-    observed labelings of held-out sequences as likely as possible, with probabilities
+    The scores of the hinge losses say which labeling is best. The differences of these
+    scores are far too small to be differences of log-probabilities: all labelings would
+    have nearly the same probability. The temperature T makes the observed labelings of held-out sequences as likely as possible, with probabilities
     proportional to ``exp(score / T)`` [1]_. One number cannot be overfitted, and it
     changes no prediction, except those of a `ChainCRF` with ``risk="hamming"``.
 

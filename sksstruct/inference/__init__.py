@@ -1,4 +1,8 @@
-"""From potentials to labelings: oracles that know no weights and no features."""
+"""Inference: from the potentials of a structure to labelings, marginals and bounds.
+
+The functions and kernels of this folder take arrays of scores. How scores are formed
+from weights and features is the matter of `sksstruct.models`.
+"""
 
 from typing import TYPE_CHECKING
 

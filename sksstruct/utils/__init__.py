@@ -1,4 +1,7 @@
-"""Ragged data, checks, parallel work: below all floors."""
+"""Tools of all other folders: ragged data, validation, parallel work, memory, SIMD.
+
+This folder imports nothing of the package but itself.
+"""
 
 from sksstruct.utils._lazy import lazy_names
 
