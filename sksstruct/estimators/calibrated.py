@@ -39,9 +39,10 @@ class CalibratedTagger(
 
     The scores of the hinge losses say which labeling is best. The differences of these
     scores are far too small to be differences of log-probabilities: all labelings would
-    have nearly the same probability. The temperature T makes the observed labelings of held-out sequences as likely as possible, with probabilities
-    proportional to ``exp(score / T)`` [1]_. One number cannot be overfitted, and it
-    changes no prediction, except those of a `ChainCRF` with ``risk="hamming"``.
+    have nearly the same probability. The temperature T makes the observed labelings of
+    held-out sequences as likely as possible, with probabilities proportional to
+    ``exp(score / T)`` [1]_. One number cannot be overfitted, and it changes no
+    prediction, except those of a `ChainCRF` with ``risk="hamming"``.
 
     Parameters
     ----------
