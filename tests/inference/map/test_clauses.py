@@ -1,6 +1,6 @@
 """Constraints as clauses, against enumeration, and in the default solver."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -71,6 +71,33 @@ def test_an_allowed_labeling_or_none(first):
         found.prefer(rng.integers(0, graph.n_states))
         assert graph.score(found.advance(ENOUGH)) > -np.inf
     assert 20 < sum(outcomes) < 90
+
+
+def n_models(constraints):
+    """Number of assignments of truth values that satisfy the clauses."""
+    arrays, n = constraints._search._arrays, len(constraints._search.values)
+    begin = arrays.begin[: constraints._search.n_clauses + 1]
+    values = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    holds = np.ones(2**n, dtype=bool)
+    for first, end in pairwise(begin.tolist()):
+        clause = arrays.literals[first:end]
+        holds &= (values[:, clause >> 1] != (clause & 1)).any(axis=1)
+    return int(holds.sum())
+
+
+def test_clauses_say_what_constraints_say():
+    """Each allowed labeling is one assignment of truth values, and no other is."""
+    compared = 0
+    for seed in range(200):
+        graph, _ = random_graph(seed)
+        found = Constraints(graph, np.zeros(graph.n_variables, dtype=int))
+        if not found.exist or len(found._search.values) > 11:
+            continue
+        labelings = product(*map(range, graph.n_states.tolist()))
+        allowed = sum(graph.score(np.array(y)) > -np.inf for y in labelings)
+        assert n_models(found) == allowed
+        compared += 1
+    assert compared > 50
 
 
 def three_literals(n, n_clauses, seed):
@@ -150,15 +177,6 @@ def test_none_and_too_many(monkeypatch):
     assert not Constraints(wide, np.zeros(5000, dtype=int)).exist
     monkeypatch.setattr(constraints_module, "_MOST_LITERALS", 10)
     assert not Constraints(pigeons(4, 4), np.zeros(4, dtype=int)).exist
-
-
-def test_tables_that_do_not_count():
-    never = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
-    graph = FactorGraph(
-        np.zeros((3, 2)), [(0, 1), (1, 2)], [never, never], edge_weights=[1.0, 2.0]
-    )
-    labeling = Constraints(graph, np.zeros(3, dtype=int)).advance(ENOUGH)
-    assert graph.score(labeling) == 0.0
 
 
 def colors(size, more):

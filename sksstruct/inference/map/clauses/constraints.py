@@ -2,8 +2,7 @@
 
 A variable of two states is a truth value, one of more states has a truth value for each
 of them, of which exactly one is true. An entry of -inf is a clause: not all of its
-states are taken. Where most entries of a pair are -inf, clauses say instead which
-states a state leaves to the other variable: there are fewer, and they propagate more.
+states are taken.
 """
 
 from itertools import combinations
@@ -16,8 +15,6 @@ from sksstruct.inference.map.core._index import offsets
 
 # Literals of all clauses beyond which there is no search.
 _MOST_LITERALS = 8_000_000
-# A pair of tables says what a state leaves where more of its entries are forbidden.
-_MOST_FORBIDDEN = 0.5
 
 
 class Constraints:
@@ -33,14 +30,12 @@ class Constraints:
     Attributes
     ----------
     exist : bool
-        Whether there are any, not more than there is memory for.
-    complete : bool
-        Whether the clauses say all that constraints say: conditions "budget" are left
-        out.
+        Whether there are any, not more than there is memory for. Conditions "budget"
+        are left out, so that a labeling may violate one of them.
     """
 
     def __init__(self, graph, labeling):
-        self._graph, self.complete = graph, True
+        self._graph = graph
         self._states = states = np.asarray(graph.n_states)
         # of each state, the literal that says it is taken
         binary = states == 2
@@ -79,10 +74,8 @@ class Constraints:
     def _scopes_by_table(self):
         """Yield each table with the scopes that use it, edges first."""
         graph = self._graph
+        # weights of tables with -inf are positive, and change nothing here
         for t, edges in graph.edges_by_table():
-            # a table that does not count forbids nothing
-            if graph.edge_weights is not None:
-                edges = edges[graph.edge_weights[edges] != 0.0]
             yield t, graph.edges[edges]
         for t, _, scopes in graph.factors_by_table():
             yield t, scopes
@@ -117,28 +110,14 @@ class Constraints:
         if not forbidden.any() or not len(scopes):
             return
         first = self._graph.first_state[scopes]
-        if forbidden.ndim == 2 and forbidden.mean() > _MOST_FORBIDDEN:
-            self._add_supports(forbidden, first)
-            self._add_supports(forbidden.T, first[:, ::-1])
-            return
         for entry in np.argwhere(forbidden):
             self._add(self._literal[first + entry] ^ 1)
-
-    def _add_supports(self, forbidden, first):
-        """Add, for each state of the first variable, the states left to the second."""
-        for state, row in enumerate(forbidden):
-            if not row.any():
-                continue
-            left = np.flatnonzero(~row)
-            taken = self._literal[first[:, :1] + state] ^ 1
-            self._add(np.hstack([taken, self._literal[first[:, 1:] + left]]))
 
     def _add_condition(self, table, scopes):
         """Clauses for a condition on variables of two states."""
         on = self._literal[self._graph.first_state[scopes] + 1] ^ table.negated
         name = table.condition
         if name == "budget":
-            self.complete = False
             return
         last = None
         if name.endswith("out"):
