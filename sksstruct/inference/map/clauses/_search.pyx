@@ -237,8 +237,6 @@ cdef class ConflictSearch:
             else:
                 self._watch(self._literals[begin], 2 * clause)
                 self._watch(self._literals[begin + 1], 2 * clause + 1)
-        # clauses that were not watched have to be propagated by the fixed literals
-        self._n_propagated = 0
 
     cdef void _fix(self, int32_t literal) noexcept nogil:
         """Make a literal true for good."""
