@@ -30,48 +30,48 @@ cdef Py_ssize_t boundaries_scratch(const Segments* segments) noexcept nogil:
 cdef Boundaries load_boundaries(const Segments* segments, bint best,
                                 double** memory) noexcept nogil:
     """Divide memory."""
-    cdef Boundaries own
+    cdef Boundaries ends
     cdef Py_ssize_t ld = segments.ld
-    memset(&own, 0, sizeof(Boundaries))
-    own.any, own.best = segments.boundary_lengths != NULL, best
-    if not own.any:
-        return own
-    own.first, own.last = memory[0], memory[0] + segments.size * ld
-    own.begun = own.last + segments.size * ld
-    own.single, own.inside = own.begun + ld, own.begun + 2 * ld
-    own.other, own.goes_on = own.begun + 3 * ld, own.begun + 4 * ld
+    memset(&ends, 0, sizeof(Boundaries))
+    ends.any, ends.best = segments.boundary_lengths != NULL, best
+    if not ends.any:
+        return ends
+    ends.first, ends.last = memory[0], memory[0] + segments.size * ld
+    ends.begun = ends.last + segments.size * ld
+    ends.single, ends.inside = ends.begun + ld, ends.begun + 2 * ld
+    ends.other, ends.goes_on = ends.begun + 3 * ld, ends.begun + 4 * ld
     memory[0] += boundaries_scratch(segments)
-    memset(own.goes_on, 0, ld * sizeof(double))
-    return own
+    memset(ends.goes_on, 0, ld * sizeof(double))
+    return ends
 
 
 # ---- forward ----
 
 cdef void open_first(const Segments* segments, const Prefixes* prefixes,
-                     const Boundaries* own) noexcept nogil:
-    """Take what starts at the first position from the other kernels."""
+                     const Boundaries* ends) noexcept nogil:
+    """Take segments that start at the first position from the other kernels."""
     cdef Py_ssize_t label, row_bytes = segments.ld * sizeof(double)
-    if not own.any:
+    if not ends.any:
         return
-    memcpy(own.begun, prefixes.opened, row_bytes)
-    memcpy(own.single, prefixes.single, row_bytes)
-    memset(own.inside, 0, row_bytes)
+    memcpy(ends.begun, prefixes.opened, row_bytes)
+    memcpy(ends.single, prefixes.single, row_bytes)
+    memset(ends.inside, 0, row_bytes)
     for label in range(segments.ld):
         prefixes.opened[label] = prefixes.single[label] = -INFINITY
 
 
 cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
-                      const Boundaries* own) noexcept nogil:
+                      const Boundaries* ends) noexcept nogil:
     """Score the first segment, if it stops at a position; stops are in order."""
     cdef Py_ssize_t label, ld = segments.ld
     cdef int32_t span
     for label in range(segments.n_labels):
-        row[label] = own.single[label]
+        row[label] = ends.single[label]
         if stop > 1:
-            row[label] = own.begun[label] + own.inside[label] + segments.nodes[
+            row[label] = ends.begun[label] + ends.inside[label] + segments.nodes[
                 role_at(segments, END, stop - 1) + label]
-            # of the next stop
-            own.inside[label] += segments.nodes[
+            # the next stop has this position inside
+            ends.inside[label] += segments.nodes[
                 role_at(segments, INSIDE, stop - 1) + label]
         row[label] += length_score(segments, 0, stop, label)
     if segments.spans == NULL:
@@ -82,56 +82,56 @@ cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
 
 
 cdef void stop_first(const Segments* segments, Py_ssize_t stop, double* row,
-                     const Boundaries* own) noexcept nogil:
+                     const Boundaries* ends) noexcept nogil:
     """Add the first segment that stops at a position, but at the last one, to a row."""
-    cdef double* first = own.first + (stop - 1) * segments.ld
-    if not own.any:
+    cdef double* first = ends.first + (stop - 1) * segments.ld
+    if not ends.any:
         return
-    score_first(segments, stop, own.other, own)
-    merge_scores(segments.n_labels, own.best, own.other, row, first)
-    if own.best:
-        memcpy(first, own.other, segments.n_labels * sizeof(double))
+    score_first(segments, stop, ends.other, ends)
+    merge_scores(segments.n_labels, ends.best, ends.other, row, first)
+    if ends.best:
+        memcpy(first, ends.other, segments.n_labels * sizeof(double))
 
 
 cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* row,
-                    const Boundaries* own) noexcept nogil:
-    """Set a row to the scores of all that stops at the last position."""
+                    const Boundaries* ends) noexcept nogil:
+    """Set a row to the scores of all segments that stop at the last position."""
     cdef Py_ssize_t size = segments.size, ld = segments.ld, n = segments.n_labels
     cdef Py_ssize_t start, label, stop = size
     cdef const double* end = segments.nodes + role_at(segments, END, size - 1)
     cdef double* scores
     cdef int32_t span
-    # all of the sequence, with its spans
-    score_first(segments, size, own.last, own)
+    # a single segment may be the whole sequence
+    score_first(segments, size, ends.last, ends)
     memcpy(row, end, n * sizeof(double))
     for start in range(size - 1, 0, -1):
-        scores = own.last + start * ld
+        scores = ends.last + start * ld
         for label in range(n):
             scores[label] = prefixes.single[start * ld + label]
             if start < size - 1:
                 scores[label] = prefixes.opened[start * ld + label] + row[label]
-                # of the starts before
+                # for earlier starts this position is inside
                 row[label] += segments.nodes[role_at(segments, INSIDE, start) + label]
             scores[label] += length_score(segments, start, stop, label)
     if segments.spans != NULL:
         for span in range(segments.first_span[size - 1], segments.first_span[size]):
             start = segments.span_start[span]
             for label in range(n if start else 0):
-                own.last[start * ld + label] += segments.spans[span * ld + label]
+                ends.last[start * ld + label] += segments.spans[span * ld + label]
     for label in range(n):
         row[label] = -INFINITY
-    # the shortest first
+    # from the shortest segment to the longest
     for start in range(size - 1, -1, -1):
-        memcpy(own.other, own.last + start * ld, n * sizeof(double))
-        merge_scores(n, own.best, own.other, row, own.last + start * ld)
+        memcpy(ends.other, ends.last + start * ld, n * sizeof(double))
+        merge_scores(n, ends.best, ends.other, row, ends.last + start * ld)
 
 
 cdef Py_ssize_t last_start(const Segments* segments, Py_ssize_t label,
-                           const Boundaries* own) noexcept nogil:
+                           const Boundaries* ends) noexcept nogil:
     """Start of the shortest of the best last segments."""
     cdef Py_ssize_t start = 0
-    # what was better than all that is shorter
-    while start < segments.size - 1 and own.last[start * segments.ld + label] == 0.0:
+    # a zero says that a shorter segment was as good
+    while start < segments.size - 1 and ends.last[start * segments.ld + label] == 0.0:
         start += 1
     return start
 
@@ -140,7 +140,7 @@ cdef Py_ssize_t last_start(const Segments* segments, Py_ssize_t label,
 
 cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
                      double* opened, double* goes_on, const SegmentMeans* means,
-                     const Boundaries* own) noexcept nogil:
+                     const Boundaries* ends) noexcept nogil:
     """Take the first segments that stop at a position from a row of probabilities.
 
     They are added to `opened`, the probabilities of starts, and to `goes_on`, those of
@@ -149,14 +149,14 @@ cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
     cdef Py_ssize_t label, ld = given.ld, last = stop - 1
     cdef double first
     cdef int32_t span
-    if not own.any:
+    if not ends.any:
         return
     for label in range(given.n_labels):
-        first = row[label] * own.first[last * ld + label]
-        own.other[label] = first
+        first = row[label] * ends.first[last * ld + label]
+        ends.other[label] = first
         add_length(given, 0, stop, label, first, means)
         if not last:
-            # all that stops here
+            # the first segment is this position alone
             means.nodes[role_at(given, SINGLE, 0) + label] += first
             continue
         row[label] -= first
@@ -165,21 +165,22 @@ cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
         if goes_on != NULL:
             goes_on[label] += first
             continue
-        means.nodes[role_at(given, INSIDE, last) + label] += own.goes_on[label]
-        own.goes_on[label] += first
+        means.nodes[role_at(given, INSIDE, last) + label] += ends.goes_on[label]
+        ends.goes_on[label] += first
     if means.spans == NULL:
         return
     for span in range(given.first_span[last], given.first_span[stop]):
         for label in range(0 if given.span_start[span] else given.n_labels):
-            means.spans[span * ld + label] += own.other[label]
+            means.spans[span * ld + label] += ends.other[label]
 
 
 cdef void hand_last(const Segments* given, const double* ended, double* row,
                     double* opened, double* goes_on, const SegmentMeans* means,
-                    const Boundaries* own) noexcept nogil:
-    """Distribute all that stops at the last position over its starts.
+                    const Boundaries* ends) noexcept nogil:
+    """Distribute the probability of stops at the last position over their starts.
 
-    That of one position is put into a row, and the others as in `hand_first`.
+    The share of a segment of one position is put into a row. The other shares are added
+    where `hand_first` adds them.
     """
     cdef Py_ssize_t size = given.size, ld = given.ld, n = given.n_labels, label, start
     cdef double share, longer
@@ -188,9 +189,9 @@ cdef void hand_last(const Segments* given, const double* ended, double* row,
     for label in range(n):
         longer = 0.0
         row[label] = ended[label]
-        # the longest first, of what was merged last
+        # from the longest segment on, which was merged last
         for start in range(size - 1):
-            part = own.last + start * ld + label
+            part = ends.last + start * ld + label
             share = part[0] = row[label] * part[0]
             row[label] -= share
             opened[start * ld + label] += share
@@ -200,13 +201,13 @@ cdef void hand_last(const Segments* given, const double* ended, double* row,
                 means.nodes[role_at(given, INSIDE, start + 1) + label] += longer
         means.nodes[role_at(given, END, size - 1) + label] += longer
         means.nodes[role_at(given, SINGLE, size - 1) + label] += row[label]
-        own.last[(size - 1) * ld + label] = row[label]
+        ends.last[(size - 1) * ld + label] = row[label]
         add_length(given, size - 1, size, label, row[label], means)
         if goes_on != NULL:
             goes_on[label] += longer
     if means.spans == NULL:
         return
     for span in range(given.first_span[size - 1], given.first_span[size]):
-        part = own.last + given.span_start[span] * ld
+        part = ends.last + given.span_start[span] * ld
         for label in range(n):
             means.spans[span * ld + label] += part[label]
