@@ -83,6 +83,10 @@ def test_the_objective_is_that_of_crfsuite(algorithm, params, tmp_path):
             rel = 1e-6 if c2 or not c1 else 1e-3
             assert loss == pytest.approx(found[0], rel=rel)
     assert found[0] <= found[1] * (1 + 1e-3)
+    if algorithm == "l2sgd":
+        # the peer draws sentences at random and stops before the optimum, which its
+        # other algorithm finds
+        trained(pycrfsuite.Trainer, tmp_path / "1", X, y, "lbfgs", **params)
     taggers = Tagger(), Tagger()
     for k, tagger in enumerate(taggers):
         tagger.open(tmp_path / str(k))
