@@ -13,8 +13,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from scipy.stats import entropy
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct import ChainCRF, make_tagger
+from sksstruct import ChainCRF, SegmentCRF, make_tagger
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._chain import BoundChain
@@ -277,6 +278,30 @@ def test_warm_start(change, alpha):
     with pytest.warns(UserWarning, match="training starts from zero"):
         tagger.fit(data.X, shifted)
     assert abs(tagger.objective_ - other.objective_) <= 1.1e-4 * tagger.objective_
+
+
+def long_runs(seed, n=6, size=120):
+    """Sequences whose runs of a label take 20 to 59 positions, in noise."""
+    rng, X, y = np.random.default_rng(seed), [], []
+    for _ in range(n):
+        runs = [[rng.integers(3)] * int(rng.integers(20, 60)) for _ in range(6)]
+        labels = np.concatenate(runs)[:size]
+        X.append(0.7 * np.eye(3)[labels] + rng.normal(size=(size, 3)))
+        y.append(labels)
+    return X, y
+
+
+@pytest.mark.parametrize("max_length", [25, 60])
+def test_segments_of_long_runs(max_length):
+    # a run of a label that may follow itself has 2^59 segmentations
+    X, y = long_runs(0)
+    options = {"loss": "log", "max_length": max_length, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "[0-9]+ segments of y are longer")
+        best = SegmentCRF(0.1, solver="lbfgs", tol=1e-6, **options).fit(X, y)
+        tagger = SegmentCRF(0.1, solver="sdca", tol=1e-4, **options).fit(X, y)
+    assert best.objective_ <= tagger.objective_ <= 1.01 * best.objective_
 
 
 def test_choice_of_the_solver(monkeypatch):

@@ -99,6 +99,8 @@ cdef class SegmentSequences(Structure):
         self.n_roles = arrays.n_roles
         self.max_length, self.reads_shared = len(arrays.forbidden), True
         self.repeats, self.by_segment = arrays.repeats, arrays.counted is not None
+        # a run of a label that may follow itself has many segmentations
+        self.first_block_decides = self.n_roles == 4 or not self.repeats
         self._copied = (2 * self.max_length + self.n_labels + 3) * self.ld
         self._forbidden = const_doubles(arrays.forbidden)
         self._reach = const_intps(arrays.reach)

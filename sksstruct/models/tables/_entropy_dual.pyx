@@ -73,5 +73,22 @@ cdef class TableEntropyDual(EntropyDual):
         self._table.expect(workspace, i, 1.0, means, &log_partition)
         return log_partition
 
+    cdef int _favor(self, Py_ssize_t i, double* natural,
+                    double advantage) except -1 nogil:
+        cdef Py_ssize_t nodes = self.n_nodes(i), n_keys, k
+        EntropyDual._favor(self, i, natural, advantage)
+        if self._table.structure.first_block_decides:
+            return 0
+        # Labelings that share all nodes may differ in the number of other entries, and
+        # the most numerous ones would dominate: entries that were not observed lose
+        # the advantage.
+        for k in range(nodes, self._size(i)):
+            natural[k] -= advantage
+        n_keys = self.observed_keys(i)
+        for k in range(n_keys):
+            if self._keys[k] >= nodes:
+                natural[self._keys[k]] = self._loaded[self._keys[k]]
+        return 0
+
     cdef double loss(self, Py_ssize_t i, const double* means) except? -1 nogil:
         return self._loss_constant + inner(self._size(i), &self._loss_table[0], means)

@@ -30,7 +30,7 @@ cdef class Structure:
     cdef readonly Py_ssize_t n_examples, max_size, max_keys
     cdef readonly Py_ssize_t memory_size, n_others, others_of_key, most_other_keys
     cdef readonly object sizes, starts, labels
-    cdef readonly bint labeled, reads_shared, one_entry
+    cdef readonly bint labeled, reads_shared, one_entry, first_block_decides
     cdef readonly object partial
     cdef readonly list meaning
     # the same arrays, for loops without the interpreter

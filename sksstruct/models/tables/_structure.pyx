@@ -74,6 +74,8 @@ cdef class Structure:
     one_entry : bool
         Whether a labeling is one integer, the entry that it picks of the one row of its
         example; there is one block then.
+    first_block_decides : bool
+        Whether the entries that a labeling picks of the first block determine it.
     labels : ndarray of int32
         Observed labelings, one after the other.
     labeled : bool
@@ -123,6 +125,7 @@ cdef class Structure:
             self.labels = np.ascontiguousarray(y_true, dtype=np.int32)
         self._y_true = self.labels
         self.max_keys = max(max_keys, 1)
+        self.first_block_decides = True
         # subclasses with messages ask for more
         self.memory_size = 1
         self.meaning = []
