@@ -1,10 +1,10 @@
-"""Hybrid best-first search: depth-first from the open node with the least bound.
+"""Hybrid best-first search: depth-first from the open node with the lowest bound.
 
 D. Allouche, S. de Givry, G. Katsirelos, T. Schiex and M. Zytnicki, Anytime hybrid
-best-first search with tree decomposition for weighted CSP, CP 2015. A depth-first
-search has a number of dead ends; what it leaves open goes into a heap. That number
-doubles if going to nodes takes more than a tenth of the work, and halves below a
-twentieth.
+best-first search with tree decomposition for weighted CSP, CP 2015. Each depth-first
+search may run into a number of dead ends; then the heap receives the nodes that are
+still open. The number of dead ends doubles if restoring nodes takes more than a tenth
+of the work, and halves if it takes less than a twentieth.
 """
 
 import heapq
@@ -19,34 +19,36 @@ from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.branch_and_bound.search import DepthFirst
 
 _MOST_DEAD_ENDS = 10_000
-# Decisions of all open nodes together, beyond which the search is depth-first.
+# Decisions stored for all open nodes; beyond this number the search is depth-first.
 _MOST_DECISIONS = 20_000_000
 
 
 class Component:
-    """The search in one component.
+    """Hybrid best-first search in one connected component.
 
     Parameters
     ----------
     unaries, scopes, tables : list
         Costs of the variables and factors.
     limit : int
-        Labelings that cost so much are of no interest.
+        Labelings that cost the limit or more are not searched for.
     grain : int
-        Labelings that cost less by less than that need not be found.
+        Labelings that improve the cost by less than this need not be found.
     start : list of int or None
-        Values of a labeling that is known, and that may cost more than the limit.
+        Values of a known labeling, which may cost more than the limit.
+    late : callable
+        Whether the time of the run is over.
 
     Attributes
     ----------
     bound : int
-        Lower bound of the costs, as far as they are of interest.
+        Lower bound on the costs below the limit.
     best : ndarray or None
-        The best values known.
+        Values of the incumbent.
     cost : int or None
-        What they cost.
+        Cost of the incumbent.
     closed : bool
-        Whether nothing is left to search.
+        Whether the search is over.
     """
 
     def __init__(self, unaries, scopes, tables, limit, grain, start, late):
@@ -54,8 +56,8 @@ class Component:
         self.best = self.cost = None
         if start is not None:
             cost = labeling_cost(unaries, scopes, tables, start)
-            # costs are exact below the limit only: others may be larger than they are
-            # here, and say nothing of labelings below the limit
+            # costs at the limit or above are not exact, so that a labeling with such a
+            # cost gives no incumbent
             if cost < limit:
                 self.best, self.cost = self._given(np.array(start)), cost
                 limit = cost - grain + 1
@@ -71,24 +73,24 @@ class Component:
         self._begin(np.zeros(len(unaries)) if start is None else start)
 
     def _begin(self, hint):
-        """Begin at the root."""
-        self._heap, self._count, self._held = [], 0, 0
-        self._dead_ends, self._going, self._searching = 1, 0, 0
-        self._running, self._left = False, 0
+        """Set up the search, with the root as the only open node."""
+        self._heap, self._count, self._n_decisions = [], 0, 0
+        self._dead_ends, self._restore_work, self._search_work = 1, 0, 0
+        self._running, self._dead_ends_left = False, 0
         self.search = DepthFirst(self.network, hint, self.grain)
         self._push(self.bound, [])
 
     @property
     def work(self):
-        """Entries of tables that were looked at."""
+        """Table entries read so far."""
         return self.network.work
 
     def _given(self, values):
-        """Values in the order in which the variables were given."""
+        """Return values in the order in which the variables were given."""
         return values
 
     def _note(self):
-        """Keep the best values that the search has found."""
+        """Make the best labeling of the search the incumbent."""
         search = self.search
         if search.found and (self.cost is None or search.best_cost < self.cost):
             self.best, self.cost = self._given(search.labeling.copy()), search.best_cost
@@ -99,25 +101,25 @@ class Component:
         self.bound = self.cost if self.cost is not None else self.limit
 
     def _push(self, bound, decisions):
-        # the deepest of equal bounds first, then the oldest
+        # order of nodes: lowest bound, deepest, oldest
         self._count += 1
-        self._held += len(decisions)
+        self._n_decisions += len(decisions)
         heapq.heappush(self._heap, (bound, -len(decisions), self._count, decisions))
 
     def lower_limit(self, limit):
-        """Look only for labelings that cost less.
+        """Search only for labelings that cost less than a limit.
 
         Parameters
         ----------
         limit : int
-            What they must cost less than.
+            The limit.
         """
         if limit < self.limit and not self.closed:
             self.limit = limit
             self.search.lower_limit(limit)
 
     def prefer(self, values):
-        """Prefer the values of a labeling, and note what it costs.
+        """Prefer the values of a labeling when the search chooses values.
 
         Parameters
         ----------
@@ -128,12 +130,12 @@ class Component:
             self.search.prefer(values)
 
     def advance(self, work):
-        """Search on.
+        """Continue the search.
 
         Parameters
         ----------
         work : int
-            Entries of tables to look at, about.
+            Table entries to read, about.
         """
         network, search = self.network, self.search
         end = network.work + work
@@ -142,43 +144,43 @@ class Component:
                 self._close()
                 return
             before, dead_ends = network.work, search.n_dead_ends
-            left = search.run(end - network.work, self._left)
-            self._searching += network.work - before
-            self._left -= search.n_dead_ends - dead_ends
+            left = search.run(end - network.work, self._dead_ends_left)
+            self._search_work += network.work - before
+            self._dead_ends_left -= search.n_dead_ends - dead_ends
             self._note()
             if not left:
                 self._running = False
-            elif self._left <= 0:
+            elif self._dead_ends_left <= 0:
                 self._hand_out()
         least = [self._heap[0][0]] if self._heap else []
         if self._running:
-            least.append(self._base)
+            least.append(self._node_bound)
         self.bound = max(self.bound, min(least, default=self.bound))
 
     def _go_to_next(self):
-        """Go to the open node with the least bound; False: there is none."""
+        """Restore the open node with the lowest bound; False: none is left."""
         while self._heap:
             bound, _, _, decisions = heapq.heappop(self._heap)
-            self._held -= len(decisions)
+            self._n_decisions -= len(decisions)
             if bound >= self.limit:
                 continue
             before = self.network.work
             self.search.start(decisions)
-            self._going += self.network.work - before
-            self._running, self._base = True, bound
-            self._left = self._dead_ends
+            self._restore_work += self.network.work - before
+            self._running, self._node_bound = True, bound
+            self._dead_ends_left = self._dead_ends
             return True
         return False
 
     def _hand_out(self):
-        """Leave the present node, with what is open below it."""
-        if self._held > _MOST_DECISIONS:
-            self._left = _MOST_DEAD_ENDS
+        """End the depth-first search, and put its open nodes into the heap."""
+        if self._n_decisions > _MOST_DECISIONS:
+            self._dead_ends_left = _MOST_DEAD_ENDS
             return
         for bound, decisions in self.search.open_nodes():
-            self._push(max(bound, self._base), decisions)
+            self._push(max(bound, self._node_bound), decisions)
         self._running = False
-        if self._going > 0.1 * self._searching:
+        if self._restore_work > 0.1 * self._search_work:
             self._dead_ends = min(2 * self._dead_ends, _MOST_DEAD_ENDS)
-        elif self._going < 0.05 * self._searching:
+        elif self._restore_work < 0.05 * self._search_work:
             self._dead_ends = max(self._dead_ends // 2, 1)

@@ -1,10 +1,10 @@
-"""Trees of clusters: which variables to decide together, and what falls apart then.
+"""Trees of clusters: separators that split the search into independent problems.
 
-Variables are eliminated in the order of least fill; each with its neighbors at that
-time is a cluster, below that of the neighbor which goes first. Clusters with too many
-neighbors, or too few variables, become part of the one above (G. Jegou, S. Ndiaye and
-C. Terrioux, Computing and exploiting tree-decompositions for solving constraint
-networks, CP 2005).
+Variables are eliminated in the order of minimum fill. Each variable and its neighbors
+at that time are a cluster; its parent is the cluster of the neighbor that is eliminated
+next. Clusters with a large separator, or with few variables, are merged with their
+parent (P. Jegou, S. Ndiaye and C. Terrioux, Computing and exploiting
+tree-decompositions for solving constraint networks, CP 2005).
 """
 
 import heapq
@@ -15,41 +15,41 @@ from sksstruct.inference.map.branch_and_bound._best_first import Component
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN
 from sksstruct.inference.map.branch_and_bound.search import TreeSearch
 
-# Neighbors of a variable that is eliminated, and pairs of neighbors that are looked at,
-# above which there is no tree.
+# A graph with more neighbors of an eliminated variable, or more visited pairs of
+# neighbors, has no tree of use.
 _MOST_NEIGHBORS, _MOST_PAIRS = 64, 4_000_000
-# Values of a separator, and variables.
+# Largest number of tuples of values of a separator, and of its variables.
 _MOST_VALUES, _MOST_SEPARATOR = 2.0**40, 10
-# Least number of variables of a cluster and those below it.
+# Least number of variables of a cluster and all its descendants.
 _LEAST_VARIABLES = 6
-# Work after which a search without clusters joins in.
+# Table entries that the tree search reads before a search without clusters joins it.
 _ALONE = 5_000_000
-# Goods and nogoods that are kept: some hundred MB.
+# Largest number of goods and nogoods in memory: some hundred MB.
 _MOST_GOODS = 4_000_000
-# A tree is worth it where no cluster has a larger share of the variables.
+# Largest share of the variables in one cluster for which the tree is used.
 _LARGEST_SHARE = 0.5
 
 
 def tree_of_clusters(sizes, scopes, late):
-    """Clusters of variables, and how they hang together.
+    """Build a rooted tree of clusters of variables.
 
     Parameters
     ----------
     sizes : list of int
         Number of values of each variable.
     scopes : list of tuples of int
-        The variables of each factor; all of them hang together.
+        The variables of each factor; the graph of the factors is connected.
     late : callable
-        Whether to stop early.
+        Whether the time of the run is over.
 
     Returns
     -------
     order : list of int, or None
-        The variables, cluster by cluster, each before those below it. None if it
-        is of no use.
+        The variables, cluster by cluster, each cluster before its descendants. None
+        if the graph has no tree of use.
     clusters : list of tuples (begin, own_end, end, parent, separator)
-        Places in the order where its variables begin, where those below it do, and
-        where these end; the cluster above; and the places of their common neighbors.
+        Variables of the cluster are at `begin` to `own_end` of the order, those of its
+        descendants at `own_end` to `end`; the separator has places in the order.
     """
     eliminated = _eliminate(len(sizes), scopes, late)
     if eliminated is None:
@@ -58,7 +58,7 @@ def tree_of_clusters(sizes, scopes, late):
     rank = {v: k for k, v in enumerate(order)}
     above = {v: min(around[v], key=rank.get, default=-1) for v in order}
     n_below, merged = dict.fromkeys(order, 1), {}
-    # those below come first
+    # `order` eliminates children before their parents
     for v in order:
         if above[v] < 0:
             continue
@@ -79,13 +79,13 @@ def tree_of_clusters(sizes, scopes, late):
 
 
 def _number(root, below, merged, around):
-    """Number the variables of clusters, from the root down."""
+    """Number variables and clusters in depth-first order from the root."""
     order, place, clusters = [], {}, []
     waiting = [(root, -1)]
     while waiting:
         top, parent = waiting.pop()
         if parent == -2:
-            # all below it have their numbers
+            # all descendants of this cluster have their numbers
             clusters[top][2] = len(order)
             continue
         k, own = len(clusters), [top]
@@ -106,15 +106,17 @@ def _number(root, below, merged, around):
 
 
 def _eliminate(n, scopes, late):
-    """An order of least fill, and the neighbors of each variable when it goes; None:
-    there are too many, or it is late."""
+    """Order of minimum fill, and the neighbors of each variable at its elimination.
+
+    None if there are too many neighbors, or the time is over.
+    """
     around = [set() for _ in range(n)]
     for scope in scopes:
         for v in scope:
             around[v].update(scope)
     for v in range(n):
         around[v].discard(v)
-    # finding the fill takes as long, before any clock is looked at
+    # the first fills take this many steps, before the first check of the time
     n_pairs = sum(min(len(near), len(around[u])) for near in around for u in near)
     if n_pairs > _MOST_PAIRS:
         return None
@@ -127,7 +129,7 @@ def _eliminate(n, scopes, late):
             continue
         n_pairs += len(around[v]) ** 2
         now = _fill(around, v)
-        # what is out of date goes back
+        # the fill in the heap is out of date: back with the new one
         if now > fill:
             heapq.heappush(heap, (now, v))
             continue
@@ -145,7 +147,7 @@ def _eliminate(n, scopes, late):
 
 
 def _fill(around, v):
-    """Number of pairs of neighbors that would become neighbors."""
+    """Number of pairs of neighbors that the elimination would link."""
     near = around[v]
     return sum(len(near) - 1 - len(around[u] & near) for u in near) // 2
 
@@ -153,8 +155,8 @@ def _fill(around, v):
 class TreeComponent(Component):
     """The search in one component, along a tree of clusters.
 
-    If it takes long, one without clusters takes turns with it, which bounds better
-    before the end.
+    A long tree search takes turns with a search without clusters, whose bounds are
+    better before the end.
 
     Parameters
     ----------
@@ -170,10 +172,10 @@ class TreeComponent(Component):
         self._order, self._clusters = np.array(order), clusters
         self._place = place = np.argsort(self._order)
         self._costs, self._late = (unaries, scopes, tables), late
-        self._partner, self._given_up = None, False
+        self._partner, self._memory_full = None, False
         scopes = [place[list(scope)] for scope in scopes]
         axes = [np.argsort(scope) for scope in scopes]
-        # what costs the limit at the root may cost anything
+        # an entry that costs the limit at the root is in no better labeling
         tables = [
             np.where(table >= limit, FORBIDDEN, table).transpose(axis)
             for table, axis in zip(tables, axes, strict=True)
@@ -186,7 +188,7 @@ class TreeComponent(Component):
         )
 
     def _begin(self, hint):
-        # what clusters may miss adds up
+        # each cluster may miss an improvement below its grain, and these add up
         grain = 1 + (self.grain - 1) // len(self._clusters)
         self.search = TreeSearch(
             self.network, hint, grain, self._clusters, FORBIDDEN // 2, _MOST_GOODS
@@ -194,7 +196,7 @@ class TreeComponent(Component):
 
     @property
     def work(self):
-        """Entries of tables that were looked at, by both."""
+        """Table entries that this search and its partner have read."""
         partner = self._partner
         return self.network.work + (0 if partner is None else partner.network.work)
 
@@ -212,20 +214,20 @@ class TreeComponent(Component):
             self._partner.prefer(values)
 
     def advance(self, work):
-        if not self._given_up:
+        if not self._memory_full:
             self._advance_tree(work if self._partner is None else work // 4)
-        if not self.closed and (self.network.work > _ALONE or self._given_up):
-            self._advance_partner(work if self._given_up else 3 * work // 4)
+        if not self.closed and (self.network.work > _ALONE or self._memory_full):
+            self._advance_partner(work if self._memory_full else 3 * work // 4)
 
     def _advance_tree(self, work):
         left = self.search.run(work, 0)
         self._note()
         if not left:
             self._close()
-        self._given_up = self.search.full
+        self._memory_full = self.search.full
 
     def _advance_partner(self, work):
-        """Search without clusters; its work counts as well."""
+        """Continue the search without clusters, and use its incumbent and bound."""
         if self._partner is None:
             best = None if self.best is None else self.best.tolist()
             self._partner = Component(
@@ -244,7 +246,7 @@ class TreeComponent(Component):
 
 
 def make_component(unaries, scopes, tables, limit, grain, start, late):
-    """The search in one component, along a tree of clusters if that is worth it.
+    """Set up the search in one component, along a tree of clusters if it has one.
 
     Parameters
     ----------

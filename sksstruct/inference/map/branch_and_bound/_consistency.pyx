@@ -1,33 +1,35 @@
-"""Soft arc consistency: costs move to where they count, and values are removed.
+"""Soft arc consistency: costs move to the lower bound c0, and values are removed.
 
-A value has a support in a factor if some tuple with it costs nothing, and a full one if
-the other values of the tuple cost nothing either. What a value without a support costs
-at least is moved to it, and from variables to c0. Full directional consistency asks for
-full supports in the direction of earlier variables; existential consistency, that each
-variable has a value which has full supports everywhere (EDAC; de Givry et al.,
-Existential arc consistency, IJCAI 2005). A value that costs too much is removed, which
-is arc consistency where costs are infinite. Factors of three or more variables are
-looked at while few tuples are left.
+A value has a support in a factor if some tuple with the value costs nothing there, and
+a full support if the other values of the tuple cost nothing either. Projection moves
+the least cost of a value's tuples from the factor to the value, and the least cost of a
+variable's values to c0; extension moves costs of values back into factors. Full
+directional arc consistency requires full supports for the first variable of each
+factor; existential arc consistency requires that each variable has a value with full
+supports in all factors (EDAC; de Givry et al., Existential arc consistency, IJCAI
+2005). A value whose cost reaches the limit is removed; for infinite costs this is arc
+consistency. Factors wait until at most `MAX_TUPLES` tuples are alive.
 
-`sweep` moves costs through all variables in their order, each giving equal shares to
-the factors that go on: sequential tree-reweighted message passing with integers, with
-all that is certain in c0. It bounds better than EDAC, and costs more.
+`sweep` visits all variables in their order; each collects the costs of its factors, and
+gives equal shares to the factors that contain a later variable: sequential
+tree-reweighted message passing (TRW-S) with integers. The bound of sweeps is better
+than that of EDAC, and takes more work.
 """
 
 from libc.string cimport memset
 
 from sksstruct.utils._pointers cimport int32s, uint8s
 
-# Factors with more tuples wait until some of their values are gone.
+# Factors with more tuples wait until some values of their variables are removed.
 cdef Py_ssize_t MAX_TUPLES = 20_000
-# Visits of each variable, on average, in one call of `propagate`, and the least gain of
-# an existential support: what is left below the limit, shifted by so much.
+# Largest average number of visits of a variable in one call of `propagate`; the least
+# gain of an existential projection is the distance of c0 to the limit, shifted right.
 cdef Py_ssize_t MOST_VISITS = 32
-cdef int LEAST_GAIN = 16
+cdef int LEAST_GAIN_SHIFT = 16
 
 
 cdef inline void enqueue(Queue* queue, Py_ssize_t variable) noexcept nogil:
-    """Queue a variable of the part that is searched, unless it is in the queue."""
+    """Add a variable between `begin` and `end` to the queue, unless it waits there."""
     if queue.begin <= variable < queue.end and not queue.waits[variable]:
         queue.waits[variable] = 1
         queue.n += 1
@@ -36,7 +38,7 @@ cdef inline void enqueue(Queue* queue, Py_ssize_t variable) noexcept nogil:
 
 
 cdef inline Py_ssize_t dequeue(Queue* queue, bint lowest) noexcept nogil:
-    """Take out the lowest variable, or the highest."""
+    """Remove the lowest or the highest variable from the queue, and return it."""
     cdef Py_ssize_t variable
     if lowest:
         while not queue.waits[queue.low]:
@@ -52,7 +54,7 @@ cdef inline Py_ssize_t dequeue(Queue* queue, bint lowest) noexcept nogil:
 
 
 cdef class Consistency(CostNetwork):
-    """A network that is kept consistent, in the arrays of `Network`."""
+    """Propagation of soft arc consistency in the arrays of `Network`."""
 
     def __init__(self, arrays, limit, c0):
         cdef uint8_t* waits = uint8s(arrays.waits)
@@ -69,7 +71,7 @@ cdef class Consistency(CostNetwork):
         cdef Queue* queues[3]
         cdef Py_ssize_t k
         queues[0], queues[1], queues[2] = &self._lost, &self._risen, &self._doubtful
-        # queues are empty as a rule
+        # most calls find empty queues
         for k in range(3):
             if queues[k].n:
                 memset(queues[k].waits, 0, self.n_variables)
@@ -77,7 +79,8 @@ cdef class Consistency(CostNetwork):
 
     cdef void focus(self, Py_ssize_t begin, Py_ssize_t own_end,
                     Py_ssize_t end) noexcept nogil:
-        """Restrict the queues to some variables; only the first ones lose values."""
+        """Restrict propagation to a range of variables; only its first part is pruned.
+        """
         cdef Queue* queues[3]
         cdef Py_ssize_t k
         self.forget()
@@ -85,23 +88,23 @@ cdef class Consistency(CostNetwork):
         queues[0], queues[1], queues[2] = &self._lost, &self._risen, &self._doubtful
         for k in range(3):
             queues[k].begin, queues[k].end = begin, end
-        # another limit, most likely
+        # the limit may be another one: check all values again
         self._settled_c0 = -1
 
     cdef void wake(self, Py_ssize_t variable) noexcept nogil:
-        """Look at a variable whose values have changed."""
+        """Queue a variable whose values have changed."""
         enqueue(&self._lost, variable)
         enqueue(&self._risen, variable)
         enqueue(&self._doubtful, variable)
 
     def wake_all(self):
-        """Queue all variables for a visit."""
+        """Queue all variables."""
         cdef Py_ssize_t variable
         for variable in range(self.n_variables):
             self.wake(variable)
 
     def make_consistent(self):
-        """Move costs and remove values until nothing more follows.
+        """Move costs and remove values until the network is consistent.
 
         Returns
         -------
@@ -114,26 +117,28 @@ cdef class Consistency(CostNetwork):
         return possible
 
     cdef bint propagate(self) except -1 nogil:
-        """Process the queues, cheap work first; False: a dead end."""
+        """Process the queues, cheap work first; False: dead end."""
         cdef bint alive = True
-        # moves that add up to little may go on for ever: the rest is left as it is
-        cdef Py_ssize_t left = MOST_VISITS * (self.end - self.begin)
-        self.least_gain = 1 + ((self.limit - self.c0) >> LEAST_GAIN)
+        # ever smaller moves may never end: visits are limited, and full supports may
+        # lack
+        cdef Py_ssize_t visits_left = MOST_VISITS * (self.end - self.begin)
+        self.least_gain = 1 + ((self.limit - self.c0) >> LEAST_GAIN_SHIFT)
         while alive:
-            # what costs too much by now goes before anything else is looked at
+            # after a change of c0 or the limit, values whose cost reaches the limit go
+            # first
             if self.c0 != self._settled_c0 or self.limit != self._settled_limit:
                 alive = self.settle_all()
             elif self._lost.n:
-                alive = self._arcs(dequeue(&self._lost, True))
-            elif left <= 0:
+                alive = self._restore_supports(dequeue(&self._lost, True))
+            elif visits_left <= 0:
                 self.forget()
                 return True
             elif self._risen.n:
-                left -= 1
-                alive = self._directed_arcs(dequeue(&self._risen, False))
+                visits_left -= 1
+                alive = self._restore_full_supports(dequeue(&self._risen, False))
             elif self._doubtful.n:
-                left -= 1
-                alive = self._exists(dequeue(&self._doubtful, True))
+                visits_left -= 1
+                alive = self._restore_existential(dequeue(&self._doubtful, True))
             else:
                 return True
         self.forget()
@@ -141,14 +146,14 @@ cdef class Consistency(CostNetwork):
         return False
 
     cdef bint settle_all(self) except -1 nogil:
-        """Remove all values that cost too much; False: a dead end."""
+        """Remove all values whose cost reaches the limit; False: dead end."""
         cdef Py_ssize_t variable
         cdef int64_t before
         if self.c0 >= self.limit:
             return False
         self._settled_c0, self._settled_limit = self.c0, self.limit
         for variable in range(self.begin, self.own_end):
-            # most variables have no value that costs so much
+            # `highest` is an upper bound that spares the check of most variables
             if self.highest[variable] + self.c0 >= self.limit:
                 before = self.size[variable]
                 if not self.settle(variable):
@@ -159,30 +164,32 @@ cdef class Consistency(CostNetwork):
 
     # ---- supports ----
 
-    cdef bint _arcs(self, Py_ssize_t variable) except -1 nogil:
-        """New supports in the factors of a variable that lost values."""
+    cdef bint _restore_supports(self, Py_ssize_t variable) except -1 nogil:
+        """Restore the supports in the factors of a variable that lost values."""
         cdef Py_ssize_t i, place, factor, other
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
             factor, place = self.in_factor[i], self.in_place[i]
             if self.n_tuples(factor) > MAX_TUPLES:
                 continue
-            # to all others, whether they are decided or not: costs must not stay behind
+            # decided variables included: a cost left in the table would be missing in
+            # c0
             for other in range(self.scope_first[factor], self.scope_first[factor + 1]):
                 if other != place and not self._project(factor, other, False):
                     return False
         return True
 
-    cdef bint _directed_arcs(self, Py_ssize_t variable) except -1 nogil:
-        """New full supports for the first variables of the factors of a variable."""
+    cdef bint _restore_full_supports(self, Py_ssize_t variable) except -1 nogil:
+        """Restore the full supports of earlier variables in the factors of a variable.
+        """
         cdef Py_ssize_t i, first, factor
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
             factor = self.in_factor[i]
             first = self.scope_first[factor]
-            # of a larger factor the first that is open
+            # in a factor of three or more variables, the first open one is the target
             while (first < self.scope_first[factor + 1] - 2
                    and self.size[self.scope[first]] == 1):
                 first += 1
-            # costs go to earlier variables only, so that this ends
+            # costs move to earlier variables only, so that the projections end
             if self.scope[first] < variable:
                 if (self.n_tuples(factor) <= MAX_TUPLES
                         and not self._project(factor, first, True)):
@@ -193,16 +200,15 @@ cdef class Consistency(CostNetwork):
 
     cdef bint _project(self, Py_ssize_t factor, Py_ssize_t target,
                        bint full) except -1 nogil:
-        """Move costs of a factor to the variable at a place of its scope.
+        """Project a factor onto the variable at a place of its scope; False: dead end.
 
-        With `full` the costs of its other variables are moved into the factor as far as
-        they can be moved on.
+        With `full` the costs of the other variables are first extended into the factor.
         """
         cdef bint pair = self.scope_first[factor + 1] - self.scope_first[factor] == 2
         cdef Py_ssize_t variable = self.scope[target], first, k
         cdef bint any_cost = False
         self.culprit = factor
-        # pairs are most of the work, and have a way of their own
+        # pairs are most of the work, and have faster code
         if pair:
             self._minimize_pair(factor, target, full)
         else:
@@ -212,28 +218,28 @@ cdef class Consistency(CostNetwork):
             if self.least[self.values[first + k]] > 0:
                 any_cost = True
                 break
-        # nothing to move: every value has its support
+        # every value has its support: no cost to move
         if not any_cost:
             return True
-        # the costs of the others go in, and what is certain comes out
+        # extend the other variables' costs, and project the sum onto the target
         if full and pair:
             self._extend_pair(factor, target)
         elif full:
             self._extend(factor, target)
-        if not self._accept(target):
+        if not self._project_least(target):
             return False
         if not full or pair:
             return True
-        # what the target did not take goes back, to earlier variables first
+        # project the rest back onto the other variables, earlier ones first
         for k in range(self.scope_first[factor], self.scope_first[factor + 1]):
             if k != target:
                 self.minimize(factor, k, False)
-                if not self._accept(k):
+                if not self._project_least(k):
                     return False
         return True
 
-    cdef bint _accept(self, Py_ssize_t target) except -1 nogil:
-        """Move `least` to the variable at a place; False: a dead end."""
+    cdef bint _project_least(self, Py_ssize_t target) except -1 nogil:
+        """Move `least` from a factor to the variable at a place; False: dead end."""
         cdef Py_ssize_t variable = self.scope[target], k, value
         cdef Py_ssize_t first = self.first[variable]
         cdef int64_t before = self.size[variable], cost, most = self.too_much(variable)
@@ -243,7 +249,7 @@ cdef class Consistency(CostNetwork):
             cost = self.least[value]
             if cost <= 0:
                 continue
-            # gone, and so nothing has to be moved to it
+            # a removed value needs no cost
             if cost + self.unary[first + value] >= most:
                 self.remove(variable, value)
                 continue
@@ -252,20 +258,23 @@ cdef class Consistency(CostNetwork):
             if self.unary[first + value] > self.highest[variable]:
                 self.save(&self.highest[variable])
                 self.highest[variable] = self.unary[first + value]
-        # values of its neighbors may have lost their full supports
+        # values of neighbors may have lost full supports
         if self.size[variable] < before or risen:
             if not self.settle(variable):
                 return False
             enqueue(&self._risen, variable)
             enqueue(&self._doubtful, variable)
-        # where values are gone, other values may have lost all supports
+        # removed values may have been supports of neighbors' values
         if self.size[variable] < before:
             enqueue(&self._lost, variable)
         return True
 
     cdef void _minimize_pair(self, Py_ssize_t factor, Py_ssize_t target,
                              bint full) noexcept nogil:
-        """As `minimize`, for two variables; values that had a support may still do."""
+        """`minimize` for two variables, which tries the last support of a value first.
+
+        A value whose residue (last support) still costs nothing needs no scan.
+        """
         cdef bint column = target > self.scope_first[factor]
         cdef Py_ssize_t source = target - 1 if column else target + 1
         cdef Py_ssize_t variable = self.scope[target], other = self.scope[source]
@@ -275,29 +284,29 @@ cdef class Consistency(CostNetwork):
         cdef Py_ssize_t step = n_cols if column else 1
         cdef const int32_t* values = &self.values[self.first[variable]]
         cdef const int32_t* others = &self.values[self.first[other]]
-        cdef const int64_t* taken = &self.delta[self.delta_first[source]]
+        cdef const int64_t* source_delta = &self.delta[self.delta_first[source]]
         cdef const int64_t* unary = &self.unary[self.first[other]]
         cdef const int64_t* table
         cdef int32_t* residue = &self.residue[self.delta_first[target]]
         cdef Py_ssize_t k, i, value, b, best
-        cdef int64_t least, cost, own
+        cdef int64_t least, cost, target_delta
         for k in range(self.size[variable]):
             value = values[k]
             table = self.tables[factor] + (value if column else value * n_cols)
-            own = self.delta[self.delta_first[target] + value]
-            # where it was the last time it most likely still is
+            target_delta = self.delta[self.delta_first[target] + value]
+            # the residue is most likely still a support
             b = residue[value]
             self.work += 1
             if (self.place[self.first[other] + b] < self.size[other]
-                    and table[b * step] - taken[b] - own
+                    and table[b * step] - source_delta[b] - target_delta
                     + (unary[b] if full else 0) <= 0):
                 self.least[value] = 0
                 continue
-            # otherwise all are looked at, until one costs nothing
+            # otherwise scan the alive values until one costs nothing
             least, best = max(self.limit, self.top), b
             for i in range(self.size[other]):
                 b = others[i]
-                cost = table[b * step] - taken[b] - own
+                cost = table[b * step] - source_delta[b] - target_delta
                 if full:
                     cost += unary[b]
                 if cost < least:
@@ -309,35 +318,37 @@ cdef class Consistency(CostNetwork):
             residue[value] = best
 
     cdef int _extend_pair(self, Py_ssize_t factor, Py_ssize_t target) except -1 nogil:
-        """Move as much into a factor of two variables as `least` needs."""
+        """Extend costs of the other variable into a pair, only as much as `least`
+        needs.
+        """
         cdef bint column = target > self.scope_first[factor]
         cdef Py_ssize_t source = target - 1 if column else target + 1
         cdef Py_ssize_t variable = self.scope[target], other = self.scope[source]
         cdef Py_ssize_t n_cols = (self.first[variable + 1] - self.first[variable]
                                   if column else
                                   self.first[other + 1] - self.first[other])
-        cdef Py_ssize_t i, k, value, b, at
+        cdef Py_ssize_t i, k, value, b, cell
         cdef int64_t need, cost, most = self.too_much(variable)
         for i in range(self.size[other]):
             b = self.values[self.first[other] + i]
-            # what costs nothing gives nothing
+            # a value that costs nothing has no cost to extend
             if self.unary[self.first[other] + b] == 0:
                 continue
-            # the most that any value of the target asks of this one
+            # the largest need of any value of the target
             need = 0
             self.work += self.size[variable]
             for k in range(self.size[variable]):
                 value = self.values[self.first[variable] + k]
                 cost = self.least[value]
-                # values that are removed at once need nothing
+                # no need: the value has a support, or the projection removes it
                 if (cost <= 0
                         or cost + self.unary[self.first[variable] + value] >= most):
                     continue
-                # the cost of the pair as it is now
-                at = b * n_cols + value if column else value * n_cols + b
+                # `least` less the present cost of the pair
+                cell = b * n_cols + value if column else value * n_cols + b
                 cost += (self.delta[self.delta_first[target] + value]
                          + self.delta[self.delta_first[source] + b]
-                         - self.tables[factor][at])
+                         - self.tables[factor][cell])
                 if cost > need:
                     need = cost
             if need > 0:
@@ -345,7 +356,7 @@ cdef class Consistency(CostNetwork):
         return 0
 
     cdef int _extend(self, Py_ssize_t factor, Py_ssize_t target) except -1 nogil:
-        """Move all costs of the other variables into a factor."""
+        """Extend all costs of the other variables into a factor of three or more."""
         cdef Py_ssize_t i, k, variable, value
         cdef int64_t cost
         for i in range(self.scope_first[factor], self.scope_first[factor + 1]):
@@ -354,7 +365,7 @@ cdef class Consistency(CostNetwork):
                 continue
             for k in range(self.size[variable]):
                 value = self.values[self.first[variable] + k]
-                # all of it: the rest comes back afterwards
+                # `_project` moves the unused rest back
                 cost = self.unary[self.first[variable] + value]
                 if cost > 0:
                     self.take(i, value, -cost)
@@ -362,14 +373,18 @@ cdef class Consistency(CostNetwork):
 
     # ---- existential supports ----
 
-    cdef bint _exists(self, Py_ssize_t variable) except -1 nogil:
-        """Move costs to a variable none of whose values has full supports."""
+    cdef bint _restore_existential(self, Py_ssize_t variable) except -1 nogil:
+        """Project costs onto a variable that has no existential support.
+
+        Full supports in factors with later variables hold already (directional arc
+        consistency), so that the check reads factors with earlier variables only.
+        """
         cdef Py_ssize_t first = self.first[variable], k, value, i, factor, place
         cdef int64_t least = self.limit, cost
         if self.size[variable] == 1 or self._has_support(
                 variable, self.support[variable]):
             return True
-        # the value that is cheapest so far bounds the others
+        # the sum of a value stops at the least sum so far
         for k in range(self.size[variable]):
             value = self.values[first + k]
             cost = self._cost_with_earlier(variable, value, least)
@@ -378,21 +393,20 @@ cdef class Consistency(CostNetwork):
                 self.support[variable] = value
                 if cost == 0:
                     return True
-        # too little: the work is better spent on a decision
+        # a smaller gain is not worth the projections
         if least < self.least_gain:
             return True
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
             factor, place = self.in_factor[i], self.in_place[i]
             if (self.scope_first[factor + 1] - self.scope_first[factor] == 2
                     and place > self.scope_first[factor]):
-                # what they cost together meets at this variable, and so in c0
+                # after these projections every value costs something, which raises c0
                 if not self._project(factor, place, True):
                     return False
         return True
 
     cdef bint _has_support(self, Py_ssize_t variable, Py_ssize_t value) noexcept nogil:
-        """Whether a value costs nothing, with earlier neighbors seen to cost nothing.
-        """
+        """Whether a value costs nothing, and has full supports in earlier neighbors."""
         if not (self.alive(variable, value)
                 and self.unary[self.first[variable] + value] == 0):
             return False
@@ -400,33 +414,35 @@ cdef class Consistency(CostNetwork):
 
     cdef int64_t _cost_with_earlier(self, Py_ssize_t variable, Py_ssize_t value,
                                     int64_t most) noexcept nogil:
-        """Cost of a value, and what earlier neighbors cost with it; up to `most`."""
+        """Cost of a value plus its least costs with earlier neighbors; stops at `most`.
+        """
         cdef Py_ssize_t i, k, factor, place, other, b, n_cols
-        cdef int64_t total = self.unary[self.first[variable] + value], least, cost, own
+        cdef int64_t total = self.unary[
+            self.first[variable] + value], least, cost, moved
         cdef const int64_t* table
         n_cols = self.first[variable + 1] - self.first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
-            # no need to know by how much
+            # callers compare with `most` only
             if total >= most:
                 break
             factor, place = self.in_factor[i], self.in_place[i]
             if (self.scope_first[factor + 1] - self.scope_first[factor] != 2
                     or place == self.scope_first[factor]):
                 continue
-            # later neighbors have given their costs already
+            # factors with a later neighbor have full supports already and are skipped
             other = self.scope[place - 1]
             table = self.tables[factor] + value
-            own = self.delta[self.delta_first[place] + value]
+            moved = self.delta[self.delta_first[place] + value]
             b = self.residue[self.delta_first[place] + value]
             self.work += 1
             if (self.alive(other, b)
-                    and table[b * n_cols] - own + self.unary[self.first[other] + b]
+                    and table[b * n_cols] - moved + self.unary[self.first[other] + b]
                     - self.delta[self.delta_first[place - 1] + b] <= 0):
                 continue
             least = self.limit
             for k in range(self.size[other]):
                 b = self.values[self.first[other] + k]
-                cost = (table[b * n_cols] - own + self.unary[self.first[other] + b]
+                cost = (table[b * n_cols] - moved + self.unary[self.first[other] + b]
                         - self.delta[self.delta_first[place - 1] + b])
                 if cost < least:
                     least = cost
@@ -440,7 +456,7 @@ cdef class Consistency(CostNetwork):
     # ---- sweeps ----
 
     def sweep(self, bint backward=False):
-        """Move costs through all variables in their order, or backward.
+        """Sweep: collect and share out costs at all variables in order, or backward.
 
         Returns
         -------
@@ -452,16 +468,16 @@ cdef class Consistency(CostNetwork):
         with nogil:
             for k in range(self.n_variables):
                 variable = self.n_variables - 1 - k if backward else k
-                # all that is known arrives before it goes on
-                if not self._pull(variable):
+                # the variable collects all projections before it shares its costs
+                if not self._collect(variable):
                     possible = False
                     self.forget()
                     break
-                self._push(variable, backward)
+                self._share_out(variable, backward)
         return possible
 
-    cdef bint _pull(self, Py_ssize_t variable) except -1 nogil:
-        """Move all costs of its factors to a variable, as far as they are certain."""
+    cdef bint _collect(self, Py_ssize_t variable) except -1 nogil:
+        """Project all factors of a variable onto it; False: dead end."""
         cdef Py_ssize_t i, factor
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
             factor = self.in_factor[i]
@@ -470,29 +486,31 @@ cdef class Consistency(CostNetwork):
                 return False
         return True
 
-    cdef int _push(self, Py_ssize_t variable, bint backward) except -1 nogil:
-        """Give shares of the costs of a variable to the factors that go on."""
-        cdef Py_ssize_t i, k, value, n_on = 0, n_all
+    cdef int _share_out(self, Py_ssize_t variable, bint backward) except -1 nogil:
+        """Extend equal shares of a variable's costs into factors with later variables.
+        """
+        cdef Py_ssize_t i, k, value, n_later = 0, n_shares
         cdef int64_t share
-        n_all = self.in_first[variable + 1] - self.in_first[variable]
+        n_shares = self.in_first[variable + 1] - self.in_first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
-            # as many shares as in the chains of tree-reweighted message passing
-            n_on += self._goes_on(i, backward)
-        n_all = max(n_on, n_all - n_on)
-        if n_on == 0:
+            # number of chains through the variable in TRW-S: the larger of both
+            # directions
+            n_later += self._continues(i, backward)
+        n_shares = max(n_later, n_shares - n_later)
+        if n_later == 0:
             return 0
         for k in range(self.size[variable]):
             value = self.values[self.first[variable] + k]
-            # rounded down: what is left over stays
-            share = self.unary[self.first[variable] + value] // n_all
+            # rounded down: the remainder stays at the variable
+            share = self.unary[self.first[variable] + value] // n_shares
             if share <= 0:
                 continue
             for i in range(self.in_first[variable], self.in_first[variable + 1]):
-                if self._goes_on(i, backward):
+                if self._continues(i, backward):
                     self.take(self.in_place[i], value, -share)
         return 0
 
-    cdef inline bint _goes_on(self, Py_ssize_t i, bint backward) noexcept nogil:
+    cdef inline bint _continues(self, Py_ssize_t i, bint backward) noexcept nogil:
         """Whether a factor has a later variable, or backward an earlier one."""
         cdef Py_ssize_t factor = self.in_factor[i]
         if backward:

@@ -14,12 +14,11 @@ cdef class Descent:
     cdef object _owned
     cdef int32_t* _hint
     cdef double* _weight
-    # decisions on the way: a variable, the values that it got or lost, up to the first
-    # of the next one, the mark to go back to, the bound before it, and whether the
-    # other way is open
-    # ones from `_lowest` on are those of the present search
+    # decisions on the path from the root: variable, chosen values (up to `_first` of
+    # the next decision), trail mark and bound before the decision, and whether the
+    # second branch is open; backtracking stops at `_lowest`
     cdef readonly Py_ssize_t depth
-    cdef Py_ssize_t _root, _lowest, _last
+    cdef Py_ssize_t _root_mark, _lowest, _conflict
     cdef int32_t* _variable
     cdef int32_t* _chosen
     cdef Py_ssize_t* _first
@@ -30,11 +29,11 @@ cdef class Descent:
 
     cdef bint _run(self, Consistency network, int64_t work,
                    Py_ssize_t dead_ends) except -1 nogil
-    cdef int _finish(self, Consistency network) except -1 nogil
-    cdef int _give(self, Consistency network, Py_ssize_t variable) except -1 nogil
-    cdef int _follow(self, Consistency network, Py_ssize_t variable,
-                     const int32_t* chosen, Py_ssize_t n, bint keep) except -1 nogil
-    cdef bint _go_back(self, Consistency network) except -1 nogil
+    cdef int _solve_leaf(self, Consistency network) except -1 nogil
+    cdef int _decide(self, Consistency network, Py_ssize_t variable) except -1 nogil
+    cdef int _apply(self, Consistency network, Py_ssize_t variable,
+                    const int32_t* chosen, Py_ssize_t n, bint keep) except -1 nogil
+    cdef bint _backtrack(self, Consistency network) except -1 nogil
     cdef void _blame(self, Consistency network, Py_ssize_t variable) noexcept nogil
     cdef Py_ssize_t _choose(self, Consistency network) noexcept nogil
     cdef Py_ssize_t _fewest_values(self, Consistency network, Py_ssize_t begin,

@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 
-# One number that was changed, and what it was before.
+# Entry of the trail: address of a changed number, and its value before the change.
 cdef struct Saved:
     int64_t* where
     int64_t value
@@ -9,44 +9,46 @@ cdef struct Saved:
 
 cdef class CostNetwork:
     cdef readonly Py_ssize_t n_variables, n_factors
-    # costs in c0 count for all labelings; those of `limit` or more are of no interest
+    # c0 is part of the cost of every labeling; labelings that cost `limit` or more are
+    # not searched for
     cdef readonly int64_t c0, limit
-    # the part that is searched: variables from `begin` to `end`, of which those before
-    # `own_end` lose values that cost too much, and the others those that cost `top`; 0:
-    # there is no such part, and all variables lose them
+    # variables `begin` to `end` are searched: those before `own_end` lose values that
+    # would raise c0 to the limit, and those after it lose values that cost `top`;
+    # without clusters `own_end` is the number of variables, and `top` is unused
     cdef Py_ssize_t begin, own_end, end
     cdef int64_t top
-    # entries that were looked at: the clock of everything that has to be repeatable
+    # table entries read: a clock that is the same in every run
     cdef readonly int64_t work
-    # what has all the arrays
+    # owner of the arrays behind the pointers
     cdef object _owned
-    # variables: values from first[v] to first[v + 1]; the first size[v] of `values` are
-    # alive, `place` says where in it a value is
+    # values of variable v are at first[v] to first[v + 1]; the first size[v] of
+    # `values` there are alive, and `place` is the seat of each value in this list
     cdef const Py_ssize_t* first
     cdef int32_t* values
     cdef int32_t* place
     cdef int64_t* size
     cdef int64_t* unary
-    # at least the largest cost of a value that is alive
+    # by variable: upper bound on the costs of the values that are alive
     cdef int64_t* highest
-    # what went from each variable to c0
+    # by variable: cost moved from the variable to c0
     cdef int64_t* settled
-    # factors: scopes in increasing order; for each place in a scope, where its deltas
-    # begin: what was taken out of the table for each value
+    # factors: scopes in increasing order; each place in a scope has deltas, the cost
+    # moved from the table to each value of its variable, and residues, the last
+    # supports
     cdef const Py_ssize_t* scope_first
     cdef const Py_ssize_t* delta_first
     cdef const int32_t* scope
     cdef int64_t* delta
     cdef int32_t* residue
     cdef const int64_t** tables
-    # of a variable: its places in scopes, and the factors
+    # by variable: its places in scopes, and their factors
     cdef const Py_ssize_t* in_first
     cdef const int32_t* in_place
     cdef const int32_t* in_factor
-    # what to undo
+    # the trail: changes to undo
     cdef Saved* _trail
     cdef Py_ssize_t n_saved, _trail_capacity
-    # scratch: a number for each value of a variable, and the digits of a tuple
+    # workspace: a cost for each value of one variable, and the digits of a tuple
     cdef int64_t* least
     cdef int32_t* digit
 

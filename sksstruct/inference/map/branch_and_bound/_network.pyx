@@ -1,14 +1,17 @@
-"""A network of costs: integers that move between tables, variables and a constant.
+"""A cost network: integers that move between tables, variables and a constant.
 
-The cost of a labeling is c0 plus the costs of its values plus those of its factors, all
-of them at least 0, so that c0 is a lower bound. Costs move without changing that sum
+The cost of a labeling is c0 plus the costs of its values plus those of its factors. All
+costs are at least 0, so that c0 is a lower bound. Costs move without changing the sum
 (equivalence-preserving transformations; Cooper et al., Soft arc consistency revisited,
-Artificial Intelligence 174, 2010). Tables are never written to: what was moved from a
-factor to the value of one of its variables is its delta, and the cost of a tuple is its
-entry minus the deltas of its values. Integers make that exact.
+Artificial Intelligence 174, 2010). Tables are read-only: the delta of a value is the
+cost moved to it from a factor, and the cost of a tuple is its table entry minus the
+deltas of its values. Integers keep the sums exact.
 
-What changes is saved first, and undone by going back to a mark. Values that are alive
-come first in a list of all, so that only their number is saved.
+The trail saves each number before it changes, and backtracking restores the numbers up
+to a mark. The values of a variable that are alive come first in a list of all values,
+so that the trail saves their number only.
+
+Propagation and branching are in the kernels that extend this one.
 """
 
 from libc.stdlib cimport free
@@ -47,21 +50,21 @@ cdef class CostNetwork:
     def __dealloc__(self):
         free(self._trail)
 
-    # ---- going back ----
+    # ---- the trail ----
 
     cdef int save(self, int64_t* where) except -1 nogil:
-        """Remember a number that is about to change."""
+        """Save a number on the trail before it changes."""
         reserve(<void**>&self._trail, &self._trail_capacity, self.n_saved + 1,
                 sizeof(Saved))
-        # where it is and what it was: enough for any kind of number
+        # every number that changes is an int64
         self._trail[self.n_saved].where = where
         self._trail[self.n_saved].value = where[0]
         self.n_saved += 1
         return 0
 
     cdef void undo(self, Py_ssize_t mark) noexcept nogil:
-        """Give all numbers the values they had when `n_saved` was `mark`."""
-        # the last change first: a number may have changed several times
+        """Restore all numbers to their values when `n_saved` was `mark`."""
+        # from the last change back: a number may have changed several times
         while self.n_saved > mark:
             self.n_saved -= 1
             self._trail[self.n_saved].where[0] = self._trail[self.n_saved].value
@@ -73,19 +76,19 @@ cdef class CostNetwork:
         return self.place[self.first[variable] + value] < self.size[variable]
 
     cdef int remove(self, Py_ssize_t variable, Py_ssize_t value) except -1 nogil:
-        """Take away a value that is alive."""
+        """Remove a value that is alive."""
         self.save(&self.size[variable])
-        # behind the last seat, from where going back restores it
+        # the seat behind the last alive value: restoring `size` revives the value
         self.size[variable] -= 1
         self._seat(variable, value, self.size[variable])
         return 0
 
     cdef int restrict(self, Py_ssize_t variable, const int32_t* chosen,
                       Py_ssize_t n_chosen, bint keep) except -1 nogil:
-        """Take away all values but the chosen ones, or those."""
+        """Keep only the chosen values of a variable, or remove them."""
         cdef Py_ssize_t k, n_kept = 0
         self.save(&self.size[variable])
-        # seats in front for those that stay, or behind for those that go
+        # kept values move to the first seats, removed ones behind the last alive value
         for k in range(n_chosen):
             if not self.alive(variable, chosen[k]):
                 continue
@@ -101,13 +104,13 @@ cdef class CostNetwork:
 
     cdef void _seat(self, Py_ssize_t variable, Py_ssize_t value,
                     Py_ssize_t seat) noexcept nogil:
-        """Let a value change places with the one at a seat."""
+        """Swap a value with the value at a seat."""
         cdef Py_ssize_t first = self.first[variable]
         cdef int32_t other = self.values[first + seat]
-        cdef Py_ssize_t now = self.place[first + value]
-        # list and places, both ways round
-        self.values[first + seat], self.values[first + now] = value, other
-        self.place[first + value], self.place[first + other] = seat, now
+        cdef Py_ssize_t old_seat = self.place[first + value]
+        # `values` and `place` stay inverse to each other
+        self.values[first + seat], self.values[first + old_seat] = value, other
+        self.place[first + value], self.place[first + other] = seat, old_seat
 
     # ---- moving costs ----
 
@@ -116,7 +119,7 @@ cdef class CostNetwork:
         """Move a cost from a factor to a value of a variable of its scope, or back."""
         cdef int64_t* delta = &self.delta[self.delta_first[place] + value]
         cdef int64_t* unary = &self.unary[self.first[self.scope[place]] + value]
-        # both sides of the move, so that the sum is what it was
+        # delta and unary cost change together, so that costs of labelings do not
         self.save(delta)
         self.save(unary)
         delta[0] += cost
@@ -124,17 +127,17 @@ cdef class CostNetwork:
         return 0
 
     cdef bint settle(self, Py_ssize_t variable) except -1 nogil:
-        """Move the least cost of a variable to c0, remove values; False: a dead end."""
+        """Move the least cost of a variable to c0, remove values; False: dead end."""
         cdef Py_ssize_t first = self.first[variable], k
         cdef int64_t least, high = 0, most
         if self.size[variable] == 0:
             return False
-        # one value costs nothing after this
+        # the least cost of the values that are alive
         least = self.unary[first + self.values[first]]
         for k in range(1, self.size[variable]):
             least = min(least, self.unary[first + self.values[first + k]])
         if least > 0:
-            # it counts whatever the variable is
+            # every value costs at least this much
             self.save(&self.c0)
             self.save(&self.settled[variable])
             self.c0 += least
@@ -144,11 +147,11 @@ cdef class CostNetwork:
             for k in range(self.size[variable]):
                 self.save(&self.unary[first + self.values[first + k]])
                 self.unary[first + self.values[first + k]] -= least
-        # from the last one on, whose seat is taken by one that was looked at
+        # backward: `remove` fills the seat with a value that has been checked
         most = self.too_much(variable)
         for k in range(self.size[variable] - 1, -1, -1):
             least = self.unary[first + self.values[first + k]]
-            # a value that brings the costs to the limit is in no better labeling
+            # a value that raises c0 to the limit is in no better labeling
             if least >= most:
                 self.remove(variable, self.values[first + k])
             elif least > high:
@@ -159,14 +162,14 @@ cdef class CostNetwork:
         return True
 
     cdef int64_t too_much(self, Py_ssize_t variable) noexcept nogil:
-        """What a value of a variable must cost to be removed."""
-        # in a part that is searched later, another limit may hold
+        """Least cost at which a value of a variable is removed."""
+        # variables of descendants are searched later, maybe with another limit
         return self.limit - self.c0 if variable < self.own_end else self.top
 
     # ---- factors of any number of variables ----
 
     cdef Py_ssize_t n_tuples(self, Py_ssize_t factor) noexcept nogil:
-        """Number of tuples of values that are alive; one million if there are more."""
+        """Number of tuples of alive values, at most one million."""
         cdef Py_ssize_t i, n = 1
         for i in range(self.scope_first[factor], self.scope_first[factor + 1]):
             n *= self.size[self.scope[i]]
@@ -176,37 +179,39 @@ cdef class CostNetwork:
 
     cdef void minimize(self, Py_ssize_t factor, Py_ssize_t target,
                        bint full) noexcept nogil:
-        """Least cost of a factor for each value of the variable at a place of its
-        scope, in `least`; with `full` plus the costs of its other variables."""
-        cdef Py_ssize_t begin = self.scope_first[factor], i, at, value, own
+        """Write to `least` the min-marginals of a factor for the variable at a place.
+
+        With `full` the costs of the other variables are added to the factor.
+        """
+        cdef Py_ssize_t begin = self.scope_first[factor], i, cell, value, target_value
         cdef Py_ssize_t arity = self.scope_first[factor + 1] - begin
         cdef Py_ssize_t variable = self.scope[target]
         cdef int64_t cost
-        # more than the limit is as good as the limit
+        # larger costs are capped: at the limit a value is removed anyway
         for i in range(self.size[variable]):
             self.least[self.values[self.first[variable] + i]] = max(
                 self.limit, self.top)
-        # from the first value of every variable on
+        # the first tuple has the first value of every variable
         for i in range(arity):
             self.digit[i] = 0
         while True:
-            # an entry has its values as digits, the last variable fastest
-            at, cost, own = 0, 0, 0
+            # the index of an entry has the values as digits, the last variable fastest
+            cell, cost, target_value = 0, 0, 0
             for i in range(begin, begin + arity):
                 variable = self.scope[i]
                 value = self.values[self.first[variable] + self.digit[i - begin]]
-                at = at * (self.first[variable + 1] - self.first[variable]) + value
+                cell = cell * (self.first[variable + 1] - self.first[variable]) + value
                 cost -= self.delta[self.delta_first[i] + value]
-                # what the target costs itself stays out
+                # the target's own unary cost is left out
                 if i == target:
-                    own = value
+                    target_value = value
                 elif full:
                     cost += self.unary[self.first[variable] + value]
             self.work += 1
-            cost += self.tables[factor][at]
-            if cost < self.least[own]:
-                self.least[own] = cost
-            # on to the next tuple, like a number with one digit for each variable
+            cost += self.tables[factor][cell]
+            if cost < self.least[target_value]:
+                self.least[target_value] = cost
+            # next tuple: add one to a number with a digit for each variable
             i = arity - 1
             while i >= 0:
                 self.digit[i] += 1

@@ -1,4 +1,4 @@
-"""Variables of few neighbors are eliminated, and what is left falls into components."""
+"""Elimination of variables with few neighbors; the rest is split into components."""
 
 import heapq
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from sksstruct.inference.map.branch_and_bound._terms import FORBIDDEN
 
-# Largest number of neighbors of a variable that is eliminated, and of entries of the
-# table that it makes, where it has one to two, or three.
+# Largest number of neighbors of an eliminated variable, and of entries of the new table
+# over its neighbors, by the number of neighbors.
 _NEIGHBORS = 3
 _ENTRIES = {0: np.inf, 1: np.inf, 2: 40_000, 3: 200}
 
 
 class Simplified:
-    """What is left of a network without variables of few neighbors.
+    """A network whose variables with few neighbors are eliminated.
 
     Parameters
     ----------
@@ -25,11 +25,11 @@ class Simplified:
     Attributes
     ----------
     constant : int
-        Cost of all labelings.
+        Cost that all labelings share.
     values : list of ndarrays
-        The values of each variable that are left.
+        The remaining values of each variable.
     components : list of tuples (variables, unaries, scopes, tables)
-        The variables that are left, in parts that share no factor; scopes are places in
+        Connected components of the remaining variables; scopes are places in
         `variables`.
     """
 
@@ -39,7 +39,7 @@ class Simplified:
         self._unaries = [row.copy() for row in unaries]
         self._sizes = [len(row) for row in unaries]
         self._tables = {}
-        self._around = [set() for _ in unaries]
+        self._scopes_of = [set() for _ in unaries]
         for scope, table in zip(scopes, tables, strict=True):
             self._add(scope, table)
         self._eliminated = []
@@ -47,7 +47,7 @@ class Simplified:
         self.components = self._split()
 
     def _add(self, scope, table):
-        """Add costs to some variables, without those that have one value."""
+        """Add a table over a scope, reduced to the variables with several values."""
         open_ = [k for k, v in enumerate(scope) if self._sizes[v] > 1]
         table = table.reshape([table.shape[k] for k in open_])
         scope = tuple(scope[k] for k in open_)
@@ -57,25 +57,25 @@ class Simplified:
             self.constant += int(table)
         elif len(scope) == 1:
             row = self._unaries[scope[0]]
-            # what costs too much stays there, without running over
+            # capped: sums of forbidden costs would overflow
             self._unaries[scope[0]] = np.minimum(row + table, FORBIDDEN)
         else:
             old = self._tables.get(scope)
             total = table if old is None else old + table
             self._tables[scope] = np.minimum(total, FORBIDDEN)
             for v in scope:
-                self._around[v].add(scope)
+                self._scopes_of[v].add(scope)
 
     def _eliminate(self):
         """Eliminate variables, those with few neighbors first."""
         heap = [(self._degree(v), v) for v in range(len(self._sizes))]
         heapq.heapify(heap)
-        self._gone = [False] * len(self._sizes)
+        self._is_eliminated = [False] * len(self._sizes)
         while heap:
             degree, v = heapq.heappop(heap)
-            if self._gone[v]:
+            if self._is_eliminated[v]:
                 continue
-            # degrees change: what is out of date goes back
+            # the degree in the heap is out of date: back with the new one
             now = self._degree(v)
             if now > degree:
                 heapq.heappush(heap, (now, v))
@@ -86,40 +86,40 @@ class Simplified:
             n_entries = np.prod([self._sizes[u] for u in neighbors])
             if n_entries > _ENTRIES[len(neighbors)]:
                 continue
-            self._maximize_out(v, neighbors)
+            self._minimize_out(v, neighbors)
             for u in neighbors:
                 heapq.heappush(heap, (self._degree(u), u))
 
     def _neighbors(self, v):
-        return sorted({u for scope in self._around[v] for u in scope} - {v})
+        return sorted({u for scope in self._scopes_of[v] for u in scope} - {v})
 
     def _degree(self, v):
-        # variables with one value come first: they have no factors
+        # `_add` leaves no factor at variables with one value: their degree is 0
         return len(self._neighbors(v))
 
-    def _maximize_out(self, v, neighbors):
-        """Replace a variable by the least costs for the values of its neighbors."""
+    def _minimize_out(self, v, neighbors):
+        """Replace a variable by a table of its least costs given its neighbors."""
         scope = (*neighbors, v)
         total = np.zeros([self._sizes[u] for u in scope], dtype=np.int64)
         total += self._unaries[v]
-        for other in list(self._around[v]):
+        for other in list(self._scopes_of[v]):
             table = self._tables.pop(other)
             for u in other:
-                self._around[u].discard(other)
-            # variables of a scope are in order, but for v, which is the last here
+                self._scopes_of[u].discard(other)
+            # scopes are in increasing order; here `v` is moved to the last axis
             table = np.moveaxis(table, other.index(v), -1)
             shape = [self._sizes[u] if u in other else 1 for u in scope]
             total = np.minimum(total + table.reshape(shape), FORBIDDEN)
         best = total.argmin(axis=-1)
         self._eliminated.append((v, neighbors, best))
-        self._gone[v] = True
+        self._is_eliminated[v] = True
         self._add(tuple(neighbors), total.min(axis=-1))
 
     def _split(self):
-        """The variables that are left, in parts that share no factor."""
+        """Return the connected components of the remaining variables."""
         part, parts = {}, []
-        for v, gone in enumerate(self._gone):
-            if gone or v in part:
+        for v, is_eliminated in enumerate(self._is_eliminated):
+            if is_eliminated or v in part:
                 continue
             part[v], members = len(parts), [v]
             for u in members:
@@ -131,8 +131,8 @@ class Simplified:
         out = []
         for members in parts:
             place = {v: k for k, v in enumerate(members)}
-            # in the order of their first variables
-            scopes = sorted({scope for v in members for scope in self._around[v]})
+            # each scope once, in a fixed order
+            scopes = sorted({scope for v in members for scope in self._scopes_of[v]})
             out.append((
                 members,
                 [self._unaries[v] for v in members],
@@ -142,7 +142,7 @@ class Simplified:
         return out
 
     def restrict(self, labeling, members):
-        """Places of the states of some variables among the values that are left.
+        """Return the places of some variables' states among the remaining values.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Simplified:
         Returns
         -------
         places : list of int, or None
-            None where a state is not left.
+            None if a state has been removed.
         """
         places = []
         for v in members:
@@ -165,7 +165,7 @@ class Simplified:
         return places
 
     def complete(self, parts):
-        """The best labeling with given values of the variables that are left.
+        """Return the best labeling for given values of the remaining variables.
 
         Parameters
         ----------

@@ -1,10 +1,11 @@
-"""Variables that need no branching: eliminated one by one, at most two neighbors each.
+"""Elimination of open variables with at most two neighbors, which need no branching.
 
-Where few variables are open, those with at most two open neighbors go, and link these
-(variable elimination during search; Larrosa and Dechter, Boosting search with variable
-elimination in constraint optimization, Constraints 8, 2003). What is left is the core:
-a search branches on it only. Where nothing is left, the best values of all are found by
-elimination, in tables of two variables.
+At nodes with few open variables, `peel` eliminates variables with at most two open
+neighbors, which become neighbors of each other (variable elimination during search;
+Larrosa and Dechter, Boosting search with variable elimination in constraint
+optimization, Constraints 8, 2003). The remaining variables are the core, and a search
+branches on the core only. At a leaf the core is empty, and `solve` finds the best
+values of all open variables by dynamic programming with tables of two variables.
 """
 
 cimport cython
@@ -16,7 +17,7 @@ from sksstruct.utils._pointers cimport int32s, uint8s
 
 @cython.final
 cdef class Tail:
-    """Scratch for the open variables of a network."""
+    """Workspace for the elimination of the open variables of a network."""
 
     def __cinit__(self, arrays):
         self._owned = arrays
@@ -29,9 +30,9 @@ cdef class Tail:
         free(self._choices)
 
     cdef Py_ssize_t peel(self, Consistency network) noexcept nogil:
-        """Find the core; its size, or -1 where too many variables are open."""
+        """Find the core; return its size, or -1 if too many variables are open."""
         cdef Py_ssize_t variable, k, a, b, c, n_left
-        # places number the open variables, so that what follows is small
+        # places number the open variables, so that the arrays of pairs stay small
         self._n_open = 0
         for variable in range(network.n_variables):
             self._place[variable] = -1
@@ -42,34 +43,35 @@ cdef class Tail:
                 self._open[self._n_open] = variable
                 self._n_open += 1
         self._connect(network)
-        # in passes: who loses a neighbor may go in the next one
+        # passes: a variable that loses a neighbor may be eliminated in the next pass
         n_left, self._n_gone, k = self._n_open, 0, -1
         while k != self._n_gone:
             k = self._n_gone
             for a in range(self._n_open):
                 if self._degree[a] > 2 or self._degree[a] < 0:
                     continue
-                # one neighbor gets a cost, two get a table of both
-                b = self._around[a][0] if self._degree[a] > 0 else -1
-                c = self._around[a][1] if self._degree[a] > 1 else -1
-                self._gone[self._n_gone] = a
-                self._next[self._n_gone][0], self._next[self._n_gone][1] = b, c
+                # one neighbor receives costs, a pair of neighbors receives a table
+                b = self._neighbors[a][0] if self._degree[a] > 0 else -1
+                c = self._neighbors[a][1] if self._degree[a] > 1 else -1
+                self._order[self._n_gone] = a
+                self._near[self._n_gone][0], self._near[self._n_gone][1] = b, c
                 self._n_gone += 1
                 if b >= 0:
                     self._unlink(b, a)
                 if c >= 0:
                     self._unlink(c, a)
                     self._link(b, c)
-                # gone: no pass looks at it again
+                # a negative degree: later passes skip the eliminated place
                 self._degree[a] = -1
                 self.core[self._open[a]] = 0
                 n_left -= 1
         return n_left
 
     cdef void _connect(self, Consistency network) noexcept nogil:
-        """Link open variables that share a factor; those in larger ones stay."""
+        """Link pairs of open variables; variables of larger factors stay in the core.
+        """
         cdef Py_ssize_t a, b, i, k, variable, factor, n, first
-        # from scratch at every node, as fewer variables are open each time
+        # anew at every node, as the open variables differ
         for a in range(self._n_open):
             self._degree[a] = 0
             for b in range(self._n_open):
@@ -80,7 +82,7 @@ cdef class Tail:
             network.work += network.in_first[variable + 1] - network.in_first[variable]
             for i in range(network.in_first[variable], network.in_first[variable + 1]):
                 factor, n, first = network.in_factor[i], 0, -1
-                # factors of any size are pairs once the rest of their scope is decided
+                # a larger factor is a pair once the rest of its scope is decided
                 for k in range(network.scope_first[factor],
                                network.scope_first[factor + 1]):
                     b = self._place[network.scope[k]]
@@ -89,20 +91,20 @@ cdef class Tail:
                 if n == 1:
                     self._link(a, first)
                 elif n > 1:
-                    # too many neighbors, whatever they are
+                    # larger factors have no table here: a degree that prevents
+                    # elimination
                     self._degree[a] += MOST_OPEN
 
     cdef void _link(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
         """Make two places neighbors."""
         if self._linked[a][b]:
             return
-        # both ways, so that either end can be asked
         self._linked[a][b] = self._linked[b][a] = 1
-        # lists of variables in larger factors are not read
+        # degrees of variables of larger factors exceed their lists, which are not read
         if self._degree[a] < MOST_OPEN:
-            self._around[a][self._degree[a]] = b
+            self._neighbors[a][self._degree[a]] = b
         if self._degree[b] < MOST_OPEN:
-            self._around[b][self._degree[b]] = a
+            self._neighbors[b][self._degree[b]] = a
         self._degree[a] += 1
         self._degree[b] += 1
 
@@ -114,41 +116,42 @@ cdef class Tail:
         if self._degree[a] >= MOST_OPEN - 1:
             return
         for i in range(self._degree[a]):
-            # the last one takes its seat
-            if self._around[a][i] == b:
-                self._around[a][i] = self._around[a][self._degree[a]]
+            # the last neighbor of the list replaces `b`
+            if self._neighbors[a][i] == b:
+                self._neighbors[a][i] = self._neighbors[a][self._degree[a]]
                 break
 
     # ---- elimination ----
 
     cdef int64_t solve(self, Consistency network) except -1 nogil:
-        """Give all variables their best values, where there is no core; their cost."""
+        """Find the best values of all variables, with an empty core; return their cost.
+        """
         cdef int64_t total = network.c0
         cdef Py_ssize_t k
-        # tables are copies: the network stays as it is
+        # elimination changes copies of the costs: the network stays as it is
         self._load(network)
         for k in range(self._n_gone):
             total += self._eliminate(network, k)
-            # whatever comes next only adds to it
+            # costs are at least 0: the total can only rise
             if total >= network.limit:
                 return total
         self._read_off(network)
         return total
 
     cdef int _load(self, Consistency network) except -1 nogil:
-        """Copy the costs of all open variables and of the factors between them."""
+        """Copy the costs of all open variables and of the factors that link them."""
         cdef Py_ssize_t a, b, i, k, variable, factor, other
-        # room is kept from one leaf to the next
+        # the memory is reused from leaf to leaf
         self._n_entries = self._n_choices = self._first[0] = 0
         for a in range(self._n_open):
             self._first[a + 1] = self._first[a] + network.size[self._open[a]]
             for b in range(self._n_open):
-                self._begin[a][b] = -1
+                self._offset[a][b] = -1
         reserve(<void**>&self._unary, &self._unary_capacity,
                 self._first[self._n_open] + 1, sizeof(int64_t))
         for a in range(self._n_open):
             variable = self._open[a]
-            # in the order of the values that are alive, as all tables here
+            # this file numbers values by their seats among the alive ones
             for k in range(network.size[variable]):
                 self._unary[self._first[a] + k] = network.unary[
                     network.first[variable]
@@ -160,25 +163,26 @@ cdef class Tail:
                     b = self._place[network.scope[k]]
                     if b >= 0 and b != a:
                         other = b
-                # each factor once; there are no larger ones
+                # each factor once; with an empty core no factor is larger than a pair
                 if a < other:
                     self._add_factor(network, factor, a, other)
         return 0
 
     cdef Py_ssize_t _table(self, Consistency network, Py_ssize_t a,
                            Py_ssize_t b) except -1 nogil:
-        """Where the table of two places begins, the first one lower; zeros if new."""
+        """Offset of the table of two places, `a` < `b`; a new table is filled with
+        zeros.
+        """
         cdef Py_ssize_t k, size
-        # made when the first cost is added
-        if self._begin[a][b] < 0:
+        if self._offset[a][b] < 0:
             size = network.size[self._open[a]] * network.size[self._open[b]]
             reserve(<void**>&self._entries, &self._capacity, self._n_entries + size,
                     sizeof(int64_t))
-            self._begin[a][b] = self._n_entries
+            self._offset[a][b] = self._n_entries
             for k in range(size):
                 self._entries[self._n_entries + k] = 0
             self._n_entries += size
-        return self._begin[a][b]
+        return self._offset[a][b]
 
     cdef int _add_factor(self, Consistency network, Py_ssize_t factor,
                          Py_ssize_t a, Py_ssize_t b) except -1 nogil:
@@ -188,7 +192,7 @@ cdef class Tail:
         cdef int64_t cost
         for i in range(network.size[va]):
             for j in range(network.size[vb]):
-                # decided variables have one value, which comes first
+                # decided variables have one alive value, at the first seat
                 at = cost = 0
                 for k in range(network.scope_first[factor],
                                network.scope_first[factor + 1]):
@@ -204,34 +208,35 @@ cdef class Tail:
         network.work += network.size[va] * network.size[vb]
         return 0
 
-    cdef inline int64_t _pair(self, Consistency network, Py_ssize_t a, Py_ssize_t i,
-                              Py_ssize_t b, Py_ssize_t j) noexcept nogil:
-        """Cost of two places with values at i and j."""
+    cdef inline int64_t _pair_cost(self, Consistency network,
+                                   Py_ssize_t a, Py_ssize_t i,
+                                   Py_ssize_t b, Py_ssize_t j) noexcept nogil:
+        """Cost of a pair of places with values i and j."""
         if a < b:
             return self._entries[
-                self._begin[a][b] + i * network.size[self._open[b]] + j]
-        return self._entries[self._begin[b][a] + j * network.size[self._open[a]] + i]
+                self._offset[a][b] + i * network.size[self._open[b]] + j]
+        return self._entries[self._offset[b][a] + j * network.size[self._open[a]] + i]
 
     cdef int64_t _eliminate(self, Consistency network, Py_ssize_t k) except -1 nogil:
-        """Move the least costs of the variable that goes next to its neighbors.
+        """Replace the variable that is k-th in the order by costs of its neighbors.
 
-        Returns the cost of all labelings, where it has no neighbors.
+        Returns its least cost if the variable has no neighbors, and 0 otherwise.
         """
-        cdef Py_ssize_t a = self._gone[k], b = self._next[k][0], c = self._next[k][1]
+        cdef Py_ssize_t a = self._order[k], b = self._near[k][0], c = self._near[k][1]
         cdef Py_ssize_t n = network.size[self._open[a]], i, j, h, begin, n_b, n_c
         cdef Py_ssize_t best
         cdef int64_t least, cost, part
-        # tables have their lower place first
+        # tables have their lower place on the first axis
         if c >= 0 and c < b:
             b, c = c, b
-            self._next[k][0], self._next[k][1] = b, c
+            self._near[k][0], self._near[k][1] = b, c
         n_b = network.size[self._open[b]] if b >= 0 else 1
         n_c = network.size[self._open[c]] if c >= 0 else 1
         begin = self._table(network, b, c) if c >= 0 else 0
-        # what is best for each pair of values of the neighbors, for the way back
+        # backpointers: the best value for each pair of values of the neighbors
         reserve(<void**>&self._choices, &self._choices_capacity,
                 self._n_choices + n_b * n_c, sizeof(int32_t))
-        self._begin_choices[k] = self._n_choices
+        self._choices_begin[k] = self._n_choices
         network.work += n * n_b * n_c
         least = 0
         for i in range(n_b):
@@ -239,39 +244,39 @@ cdef class Tail:
                 least, best = network.limit, 0
                 for h in range(n):
                     cost = self._unary[self._first[a] + h]
-                    # its own cost and those of at most two tables
+                    # unary cost, plus the costs of at most two tables
                     if b >= 0:
-                        cost += self._pair(network, a, h, b, i)
+                        cost += self._pair_cost(network, a, h, b, i)
                     if c >= 0:
-                        cost += self._pair(network, a, h, c, j)
+                        cost += self._pair_cost(network, a, h, c, j)
                     if cost < least:
                         least, best = cost, h
                 self._choices[self._n_choices + i * n_c + j] = best
-                # what costs too much stays there, without running over
+                # capped at the limit: sums of forbidden costs would overflow
                 if c >= 0:
                     part = self._entries[begin + i * n_c + j] + least
                     self._entries[begin + i * n_c + j] = min(part, network.limit)
                 elif b >= 0:
                     self._unary[self._first[b] + i] += least
-        # without neighbors it is a cost of all labelings
+        # without neighbors the least cost is part of every labeling's cost
         self._n_choices += n_b * n_c
         return least if b < 0 else 0
 
     cdef void _read_off(self, Consistency network) noexcept nogil:
-        """Give the variables their values, the last one that went first."""
-        cdef Py_ssize_t k, a, b, c, at, variable
-        cdef int32_t* chosen = self._degree     # by place; degrees are not needed now
-        # decided variables first
+        """Follow the backpointers, from the variable eliminated last to the first."""
+        cdef Py_ssize_t k, a, b, c, choice, variable
+        cdef int32_t* chosen = self._degree     # by place; reuses the array of degrees
+        # the only value of decided variables
         for variable in range(network.n_variables):
             self.value[variable] = network.values[network.first[variable]]
         for k in range(self._n_gone - 1, -1, -1):
-            a, b, c = self._gone[k], self._next[k][0], self._next[k][1]
-            at = 0
-            # neighbors went later, and so have their values by now
+            a, b, c = self._order[k], self._near[k][0], self._near[k][1]
+            choice = 0
+            # neighbors were eliminated later, and have their values already
             if b >= 0:
-                at = chosen[b]
+                choice = chosen[b]
             if c >= 0:
-                at = at * network.size[self._open[c]] + chosen[c]
-            chosen[a] = self._choices[self._begin_choices[k] + at]
+                choice = choice * network.size[self._open[c]] + chosen[c]
+            chosen[a] = self._choices[self._choices_begin[k] + choice]
             variable = self._open[a]
             self.value[variable] = network.values[network.first[variable] + chosen[a]]

@@ -1,4 +1,4 @@
-"""The costs of a graph as integers, and what is left of them at the root."""
+"""Integer costs of a graph, and their network made consistent at the root."""
 
 import math
 
@@ -7,49 +7,49 @@ import numpy as np
 from sksstruct.inference.map.branch_and_bound.network import Network
 from sksstruct.inference.map.core._written import written_out
 
-# The limit of the costs at the root, and a cost that no labeling below it has.
+# Integer cost of the gap at the root, and a cost that forbids a tuple.
 _RESOLUTION, FORBIDDEN = 2.0**50, 2**58
-# Costs are put on a finer scale where at most this share of the limit is left at the
-# root, and tables have at most so many entries.
+# Costs get a finer scale if the root leaves at most this share of the limit, and all
+# tables together have at most this number of entries.
 _FINER, _MOST_EXACT = 0.25, 4_000_000
-# Nor are they where the grain has so many steps for each of them.
+# The scale stays if the grain has more than this number of steps for each term.
 _FINE_ENOUGH = 64
-# Rounding of whole numbers that messages move: the most that may be lost of a unit, and
-# what sums of many sweeps may lose, for each unit of the largest number.
+# A reparametrization rounds whole scores: largest acceptable loss, and estimated loss
+# in the sums of many sweeps, relative to the largest score.
 _MOST_LOST, _LOST = 2.0**-10, 2.0**-38
-# Share of the gap without messages that they have to close.
+# Share of the gap that the bound of message passing has to close.
 _LEAST_USE = 0.05
-# Sweeps end where so many in both directions raise the bound by less than this share of
-# what is left below the limit.
+# Sweeps end if this number of them in both directions raises the bound by at most this
+# share of its distance to the limit.
 _PATIENCE, _LEAST_PROGRESS = 8, 0.02
 
 
 class Terms:
-    """The costs of a graph: what is missing from the best scores, as integers.
+    """Integer costs: distances of the scores to the best score of each term.
 
-    Costs are rounded down, and so are the bounds they give.
+    Costs are rounded down, so that their sums stay lower bounds.
 
     Parameters
     ----------
     problem : MAPProblem
         The graph.
     score : float
-        Labelings of lower score are of no interest.
+        Labelings of lower score are not searched for.
     tol : float
-        Difference of scores that does not matter.
+        Difference of scores within which a labeling is optimal.
     messages : Messages or Tightening, default=None
-        Message passing, whose reparametrization the costs start from.
+        Message passing whose reparametrization gives the first costs.
     bound : float, default=inf
-        Its bound.
+        Upper bound of the message passing.
 
     Attributes
     ----------
     top : float
-        The score of a labeling without costs.
+        Score of a labeling that costs 0: an upper bound.
     scale : float
         Costs for each unit of score.
     grain : int
-        Labelings that are better by less need not be found.
+        Labelings that are better by less than this need not be found.
     limit : int
         Cost of a labeling with the given score, rounded up.
     unaries, scopes, tables : list
@@ -60,19 +60,20 @@ class Terms:
     def __init__(self, problem, score, tol, messages=None, bound=np.inf):
         self.top, self.merged = 0.0, {}
         rows, scopes, tables = written_out(problem.graph)
-        # the score of a labeling that has the best of all terms, as they are given
+        # upper bound: the best score of each term, before any reparametrization
         highest = sum(float(term.max()) for term in (*rows, *tables))
         lowest = score - highest
-        # messages that bound nothing have only spread the costs
+        # messages that barely lower the bound have only spread the costs
         if highest - bound <= _LEAST_USE * (highest - score):
             messages = None
         terms = *rows, *tables
-        # the known labeling counts, too, whatever the sums of scores have lost
+        # labelings above `score` have no entry further below the best than `lowest`;
+        # the margin covers rounding errors of the sums
         size = sum(abs(float(term.max())) for term in terms)
         lowest *= 1.0 + 1e-6
         lowest -= 1e-12 * size
         self.whole = tol < 1.0 and all(_whole(term, lowest) for term in terms)
-        # nor those that leave nothing whole of sums of large numbers
+        # rounding errors of sums of large numbers would make whole scores fractional
         if messages is not None and self.whole:
             lost = 2.0 * len(terms) * (highest - score) / _RESOLUTION
             lost += _LOST * max(-problem.penalty, *map(_largest, terms))
@@ -84,8 +85,8 @@ class Terms:
             self._add(scope, table)
         del tables
         self.scopes = list(self.merged)
-        unaries = [self._missing(row) for row in rows]
-        tables = [self._missing(table) for table in self.merged.values()]
+        unaries = [self._costs_below_best(row) for row in rows]
+        tables = [self._costs_below_best(table) for table in self.merged.values()]
         del self.merged
         self._score, self._tol = score, tol
         self._scale_by(messages is not None)
@@ -96,22 +97,22 @@ class Terms:
             self._exact = unaries, tables
 
     def _scale_by(self, moved):
-        """Set the scale, the limit, and what need not be found."""
+        """Set the scale, the limit and the grain."""
         gap = max(self.top - self._score, 1e-12 * max(1.0, abs(self._score)))
         self.scale = _RESOLUTION / gap
         grain = 0.25 * self._tol * self.scale
         if self.whole:
-            # powers of two, so that whole numbers stay whole; those moved are rounded
+            # powers of two keep whole scores whole; messages have rounded moved scores
             self.scale = 2.0 ** math.floor(math.log2(self.scale))
             grain = self.scale * (1.0 - 2.0 * _MOST_LOST * moved)
         self.grain = int(min(max(1.0, grain), FORBIDDEN))
         self.limit = math.ceil(gap * self.scale)
 
     def refine(self, root):
-        """Start from the costs at the root, on a finer scale.
+        """Replace the costs by those at the root, on a finer scale.
 
-        What is certain at the root is no cost any more, so that the same number of
-        steps goes over a smaller range.
+        `c0` of the root is subtracted, so that the same number of integer steps covers
+        a smaller range of scores.
 
         Parameters
         ----------
@@ -121,24 +122,24 @@ class Terms:
         Returns
         -------
         finer : bool
-            False, and nothing is changed, if little would be gained.
+            False if a finer scale would gain little; the costs are unchanged.
         """
         if self._exact is None or root.limit - root.c0 > _FINER * self.limit:
             return False
-        # every term is rounded by less than a step, and a grain does not matter
+        # each term loses less than a step by rounding: together far below a grain
         if self.grain > _FINE_ENOUGH * (len(self.unaries) + len(self.tables)):
             return False
-        values, *left = root.export()
-        keep = [*([v] for v in range(len(values))), *self.scopes]
+        values, *exported = root.export()
+        all_scopes = [*([v] for v in range(len(values))), *self.scopes]
         exact, self._exact = [*self._exact[0], *self._exact[1]], None
-        costs, now = [*self.unaries, *self.tables], [*left[0], *left[1]]
-        for k, scope in enumerate(keep):
+        costs, root_costs = [*self.unaries, *self.tables], [*exported[0], *exported[1]]
+        for k, scope in enumerate(all_scopes):
             place = np.ix_(*(values[v] for v in scope))
-            # the costs as they have been moved, and what was rounded off
-            moved = exact[k][place] + (now[k] - costs[k][place]) / self.scale
-            gone = (costs[k][place] >= FORBIDDEN) | (now[k] >= root.limit)
+            # the exact costs, moved as the integer costs have been
+            moved = exact[k][place] + (root_costs[k] - costs[k][place]) / self.scale
+            excluded = (costs[k][place] >= FORBIDDEN) | (root_costs[k] >= root.limit)
             exact[k] = np.full(costs[k].shape, np.inf)
-            exact[k][place] = np.where(gone, np.inf, np.maximum(moved, 0.0))
+            exact[k][place] = np.where(excluded, np.inf, np.maximum(moved, 0.0))
         self.top -= root.c0 / self.scale
         self._scale_by(False)
         costs = [self._integers(term) for term in exact]
@@ -146,15 +147,15 @@ class Terms:
         return True
 
     def _add(self, scope, table):
-        """Add a table to those of the same variables."""
+        """Add a table to the merged table of the same variables."""
         order = np.argsort(scope, kind="stable")
         key = tuple(int(v) for v in np.asarray(scope)[order])
         table = np.transpose(table, order)
         old = self.merged.get(key)
         self.merged[key] = table if old is None else old + table
 
-    def _missing(self, scores):
-        """What is missing from the best of some scores."""
+    def _costs_below_best(self, scores):
+        """Return the distances of scores to the best one, which is added to `top`."""
         best = scores.max()
         if best == -np.inf:
             return np.full(scores.shape, np.inf)
@@ -162,15 +163,15 @@ class Terms:
         return best - scores
 
     def _integers(self, costs):
-        """Costs rounded down; those at the limit or above are forbidden."""
+        """Round costs down to integers; costs above the limit become FORBIDDEN."""
         scaled = np.minimum(costs * self.scale, float(FORBIDDEN))
-        # above by more than the rounding of sums of scores
+        # the margin covers rounding errors in sums of scores
         forbidden = scaled > 1.000001 * self.limit
         return np.where(forbidden, FORBIDDEN, np.floor(scaled)).astype(np.int64)
 
 
 def labeling_cost(unaries, scopes, tables, labeling):
-    """Cost of a labeling; at least FORBIDDEN where it is of no interest."""
+    """Cost of a labeling; at least FORBIDDEN if one of its tuples is forbidden."""
     total = sum(int(row[x]) for row, x in zip(unaries, labeling, strict=True))
     for scope, table in zip(scopes, tables, strict=True):
         total += int(table[tuple(labeling[v] for v in scope)])
@@ -178,28 +179,28 @@ def labeling_cost(unaries, scopes, tables, labeling):
 
 
 def _largest(scores):
-    """The largest of some numbers, whatever their signs; 0 where one is not finite."""
+    """Largest absolute value of some scores; 0 if one of them is -inf."""
     low, high = float(scores.min()), float(scores.max())
     return max(high, -low) if low > -np.inf else 0.0
 
 
 def _whole(scores, lowest):
-    """Whether all scores that are not too low are whole numbers."""
+    """Whether all scores are whole that lie within `lowest` of the best one."""
     high = scores[scores >= scores.max() + lowest]
     return bool((high == np.round(high)).all())
 
 
 def consistent_root(terms, limit, late):
-    """A network with as much as possible in c0; None if nothing is below the limit.
+    """Return a consistent network, swept to a high c0; None if c0 reaches the limit.
 
     Parameters
     ----------
     terms : Terms
         The costs.
     limit : int
-        Labelings that cost so much are of no interest.
+        Labelings that cost this much or more are not searched for.
     late : callable
-        Whether to stop early.
+        Whether the time of the run is over.
 
     Returns
     -------
@@ -214,7 +215,7 @@ def consistent_root(terms, limit, late):
 
 
 def sweep_until_stalled(network, late):
-    """Sweep while it raises the bound by enough; False: nothing is below the limit."""
+    """Sweep while the bound rises by enough; False: the bound reaches the limit."""
     k, before = 0, network.c0
     while not late():
         if not (network.sweep() and network.sweep(True)):

@@ -10,7 +10,7 @@ from sksstruct.inference.map.core._decode import search_locally, set_marginals
 from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.utils.progress import Status
 
-# Entries of tables that an iteration looks at.
+# Table entries that one iteration reads, about.
 _WORK = 20_000_000
 
 
@@ -18,18 +18,19 @@ _WORK = 20_000_000
 class BranchAndBound(MAPSolver):
     """Hybrid best-first branch and bound, which proves that its labeling is optimal.
 
-    The scores of the graph become costs, which are moved to where they improve the
-    bound most: first by sweeps through all variables, and then, after every decision,
-    by existential directional arc consistency [1]_. States that cannot be part of a
-    better labeling are removed. Depth-first searches start from the open node with the
-    best bound [2]_. Variables with up to three neighbors are eliminated, and components
-    are searched separately. If clusters of variables are connected by few variables,
-    the search follows a tree of clusters and stores the results for each cluster [3]_.
+    The scores of the graph become costs, which are moved between factors and variables
+    to improve the bound: first by sweeps through all variables, and then, after every
+    decision, by existential directional arc consistency [1]_. States that cannot be
+    part of a better labeling are removed. Depth-first searches start from the open node
+    with the best bound [2]_. Variables with up to three neighbors are eliminated, and
+    connected components are searched separately. If clusters of variables are connected
+    by few variables, the search follows a tree of clusters and stores the results for
+    each cluster [3]_.
 
-    Use it for graphs with small tables whose bound is nearly tight, or that have hard
-    constraints. It can also prove that no labeling is allowed. A time limit does not
-    interrupt the first step, which writes out all tables. Pairs and conditions that
-    only exclude states become variables of cliques, as in `Auto`.
+    Use this solver for graphs with small tables whose bound is nearly tight, or that
+    have hard constraints. The search can also prove that no labeling is allowed. A time
+    limit does not interrupt the first step, which writes out all tables. Pairs and
+    conditions that only exclude states become variables of cliques, as in `Auto`.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class BranchAndBound(MAPSolver):
         while run.status is None and not search.closed:
             search.advance(_WORK)
             run.report()
-        # all that is left is rounding
+        # a search that ended without reaching `tol` is stopped by rounding errors
         run.status = run.status or Status.STALLED
         if run.status is Status.OPTIMAL:
             set_marginals(run)

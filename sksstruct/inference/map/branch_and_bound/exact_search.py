@@ -1,4 +1,9 @@
-"""Exact search on the graph of a run: from its costs to labelings and bounds."""
+"""Exact search on the graph of a MAP run, which receives labelings and bounds.
+
+The search sets up integer costs, makes them consistent at the root, eliminates
+variables of few neighbors, and searches the connected components in turns. Nodes,
+decisions and propagation are in the files that search one component.
+"""
 
 import contextlib
 import os
@@ -14,25 +19,26 @@ from sksstruct.inference.map.branch_and_bound._terms import (
 )
 from sksstruct.utils.progress import Status
 
-# Bytes for an entry of a table, written out, at the most: costs, deltas and copies.
+# Bytes of memory for each entry of the dense tables, at most: costs, deltas, copies.
 _BYTES = 64
-# Share of the memory above which there is no exact search: others need some, too.
+# Largest share of the physical memory for an exact search: other processes need some.
 _MEMORY_SHARE = 0.25
-# Bytes of memory, where the system does not say.
+# Physical memory in bytes, assumed where the operating system does not report it.
 _MEMORY = 8e9
-# Entries of one factor of five or more variables: they double with each variable.
+# Largest table of a factor of five or more variables: each variable doubles the size.
 _MOST_CONDITION = 4096
-# Share of the distance to the best imaginable score, below which a search that proved
-# nothing within the tolerance begins again: steps are four times as fine then.
+# A search that ends without a proof begins again if the gap to the upper bound is at
+# most this share of the first gap: the steps of the integer costs are then at most a
+# quarter as large.
 _FINER = 0.25
-# Distance, relative to the score, that is rounding: a finer search cannot close it.
+# Gap relative to the score that rounding errors explain: finer steps cannot close it.
 _ROUNDING = 1e-12
-# Entries of tables between two looks at the clock.
+# Table entries that are read between two checks of the time limit.
 _SLICE = 500_000
 
 
 def n_entries(graph):
-    """Number of entries of all tables, written out; inf if one is too large.
+    """Number of entries of all dense tables; inf if one table is too large.
 
     Parameters
     ----------
@@ -42,7 +48,7 @@ def n_entries(graph):
     Returns
     -------
     n_entries : float
-        The number.
+        Sum of the table sizes.
     """
     states = graph.n_states.astype(np.float64)
     total = float((states[graph.edges[:, 0]] * states[graph.edges[:, 1]]).sum())
@@ -53,29 +59,29 @@ def n_entries(graph):
 
 
 def most_entries():
-    """Number of entries that an exact search has the memory for.
+    """Number of table entries for which an exact search has the memory.
 
     Returns
     -------
     most : float
-        The number.
+        Largest number of entries.
     """
     memory = _MEMORY
-    # not on all systems
+    # not every operating system has these names
     with contextlib.suppress(AttributeError, ValueError, OSError):
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return _MEMORY_SHARE * memory / _BYTES
 
 
 def check_entries(graph, name):
-    """Raise an error if tables written out would be too large.
+    """Raise an error if the dense tables of a graph would be too large.
 
     Parameters
     ----------
     graph : FactorGraph
         The graph.
     name : str
-        Name of the solver.
+        Name of the solver, for the error message.
     """
     entries, most = n_entries(graph), most_entries()
     if entries == np.inf:
@@ -91,13 +97,14 @@ def check_entries(graph, name):
         )
     if entries > most:
         raise ValueError(
-            f"the tables of the graph have {entries:.4g} entries written out, {name} "
-            f"has the memory for {most:.4g}, a quarter of what there is"
+            f"{name} writes out the tables of all factors: those of the graph have "
+            f"{entries:.4g} entries, a quarter of the memory holds {most:.4g}; use "
+            "solver='auto'"
         )
 
 
 def build_seconds(graph):
-    """About how long it takes to set up an exact search, before it can be stopped.
+    """Estimate the set-up time of an exact search, which no time limit interrupts.
 
     Parameters
     ----------
@@ -107,7 +114,7 @@ def build_seconds(graph):
     Returns
     -------
     seconds : float
-        The time; inf if tables are too large.
+        Estimate of the time; inf if the tables are too large.
     """
     entries = n_entries(graph)
     if entries > most_entries():
@@ -116,41 +123,42 @@ def build_seconds(graph):
 
 
 class ExactSearch:
-    """Branch and bound on the components of a graph, which can be interrupted.
+    """Branch and bound on the connected components of a graph; can be interrupted.
 
     Parameters
     ----------
     run : MAPRun
-        Has a labeling, and receives better ones and bounds.
+        Holds the incumbent, and receives better labelings and bounds.
 
     Attributes
     ----------
     closed : bool
-        Whether nothing is left to search: the labeling of the run is optimal.
+        Whether the search is over: the labeling of the run is optimal.
     bound : float
-        What the search itself proves, which may be above the bound of the run.
+        Upper bound that the search itself proves; the run may have a lower one.
     work : int
-        Entries of tables that were looked at.
+        Table entries read so far.
     """
 
     def __init__(self, run):
-        self.run, self.work, self._again, self.bound = run, 0, True, np.inf
+        self.run, self.work, self._begin_again, self.bound = run, 0, True, np.inf
         self._begin()
 
     def _begin(self):
-        """Set up a search, and another as long as it ends at once without a proof."""
-        while self._again:
-            self._again = False
+        """Set up a search; repeat on a finer scale while searches end unproved."""
+        while self._begin_again:
+            self._begin_again = False
             self._set_up()
 
     def _set_up(self):
-        """Set up the search for labelings better than that of the run."""
+        """Set up the search for labelings that are better than the incumbent."""
         run, self.closed, self.components = self.run, False, []
-        self._start, self._best = run.score, np.inf
+        self._start_score, self._best_cost = run.score, np.inf
         allowed = run.score >= run.lowest
-        # where no labeling is allowed yet, any that is
+        # without an allowed labeling, every allowed labeling is an improvement
         score = run.score if allowed else run.lowest
-        # the tolerance of the best labeling, which may be anywhere up to the bound
+        # `tol` is relative to the score of the optimum, which lies between `low` and
+        # `high`: the smallest absolute value of that range is safe
         low, high = score + run.offset, run.bound + run.offset
         scale = max(1.0, low, -high)
         self._terms = terms = Terms(
@@ -158,7 +166,7 @@ class ExactSearch:
         )
         self._gap = terms.top - score
         self._limit = terms.limit + (0 if allowed else 1)
-        # whole numbers are worth a search for a better one only
+        # a better labeling with whole scores is better by at least a grain
         if allowed and terms.whole:
             self._skip_grain(run.labeling)
         root = consistent_root(terms, self._limit, run.late)
@@ -173,64 +181,64 @@ class ExactSearch:
             self._skip_grain(run.labeling)
         limit = self._limit
         self.work += root.work
-        self._left = left = Simplified(root, terms.scopes)
+        self._reduced = reduced = Simplified(root, terms.scopes)
         del root
-        # what each component may miss adds up
+        # each component may miss an improvement below its grain, and these add up
         grain = terms.grain
         if not terms.whole:
-            grain = max(1, grain // max(1, len(left.components)))
-        self._report_bound(left.constant)
-        for members, *parts in left.components:
-            start = left.restrict(run.labeling, members) if allowed else None
+            grain = max(1, grain // max(1, len(reduced.components)))
+        self._report_bound(reduced.constant)
+        for members, *parts in reduced.components:
+            start = reduced.restrict(run.labeling, members) if allowed else None
             component = make_component(
-                *parts, limit - left.constant, grain, start, run.late
+                *parts, limit - reduced.constant, grain, start, run.late
             )
             self.components.append(component)
             self.work += component.work
         self._tighten()
 
     def _skip_grain(self, labeling):
-        """Look only for labelings that cost less than one, by a grain."""
+        """Limit the search to labelings that cost less than this one by a grain."""
         terms = self._terms
         cost = labeling_cost(terms.unaries, terms.scopes, terms.tables, labeling)
         self._limit = min(self._limit, cost - terms.grain + 1)
 
     def _report_bound(self, cost):
-        # labelings at the limit have been left out
+        # the search leaves out labelings that cost the limit, so it proves no more
         bound = self._terms.top - min(cost, self._limit) / self._terms.scale
         self.bound = min(self.bound, bound)
         return self.run.report_between(bound)
 
     def _close(self):
-        """Nothing below the limit is left."""
+        """End the search: no labeling that costs less than the limit is left."""
         self.closed = True
         run = self.run
         if run.score >= run.lowest:
-            # nothing costs less than the limit: that is what was proved
+            # the proved bound: every labeling costs at least the limit
             terms = self._terms
             proved = terms.top - self._limit / terms.scale
             run.report(bound=run.score if terms.whole else proved, step=0)
-            # steps that are too coarse for a proof are finer from a better labeling on
+            # a smaller gap makes finer steps, which may suffice for a proof
             gap = terms.top - run.score
-            self._again = (
+            self._begin_again = (
                 run.status is None
-                and run.score > self._start
+                and run.score > self._start_score
                 and _ROUNDING * max(1.0, abs(run.score)) < gap <= _FINER * self._gap
             )
         else:
-            # below everything that is allowed: the result will say infeasible
+            # a bound below the scores of all allowed labelings: the graph is infeasible
             run.bound, run.status = run.score, Status.INFEASIBLE
 
     def _tighten(self):
-        """Bounds of the others limit what each component may cost."""
+        """Lower the limit of each component by the bounds of the other components."""
         run, parts = self.run, self.components
         if all(part.best is not None for part in parts):
-            total = sum(part.cost for part in parts) + self._left.constant
-            if total < self._best:
-                self._best = total
-                run.offer(self._left.complete([part.best for part in parts]))
+            total = sum(part.cost for part in parts) + self._reduced.constant
+            if total < self._best_cost:
+                self._best_cost = total
+                run.offer(self._reduced.complete([part.best for part in parts]))
             self._limit = min(self._limit, total - self._terms.grain + 1)
-        bound = sum(part.bound for part in parts) + self._left.constant
+        bound = sum(part.bound for part in parts) + self._reduced.constant
         if bound >= self._limit or all(part.closed for part in parts):
             self._close()
             return
@@ -238,17 +246,17 @@ class ExactSearch:
             part.lower_limit(self._limit - bound + part.bound)
 
     def advance(self, work):
-        """Search on.
+        """Continue the search.
 
         Parameters
         ----------
         work : int
-            Entries of tables to look at, about.
+            Table entries to read, about.
 
         Returns
         -------
         stop : bool
-            Whether the run is to stop, or nothing is left to search.
+            Whether the run is to stop, or the search is over.
         """
         end = self.work + work
         while not self.closed and self.work < end:
@@ -263,13 +271,13 @@ class ExactSearch:
                     return True
             self._tighten()
             self._begin()
-            bound = sum(part.bound for part in self.components) + self._left.constant
+            bound = sum(part.bound for part in self.components) + self._reduced.constant
             if not self.closed and self._report_bound(bound):
                 return True
         return self.closed
 
     def prefer(self, labeling):
-        """Use a labeling that was found elsewhere.
+        """Use a labeling that another method has found.
 
         Parameters
         ----------
@@ -281,9 +289,9 @@ class ExactSearch:
         if self.run.score >= self.run.lowest:
             self._skip_grain(labeling)
         for (members, *_), part in zip(
-            self._left.components, self.components, strict=True
+            self._reduced.components, self.components, strict=True
         ):
-            places = self._left.restrict(labeling, members)
+            places = self._reduced.restrict(labeling, members)
             if places is not None:
                 part.prefer(places)
         self._tighten()

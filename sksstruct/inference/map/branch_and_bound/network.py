@@ -1,4 +1,4 @@
-"""Set-up and export of a network of costs."""
+"""Set-up and export of a cost network: the arrays that the kernels work on."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from sksstruct.inference.map.core._index import offsets, places_by
 
 
 class Network(Consistency):
-    """A network of costs that is kept consistent.
+    """A network of integer costs that propagation keeps soft arc consistent.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ class Network(Consistency):
     tables : list of ndarrays, int64
         Costs of the factors, at least 0.
     limit : int
-        Labelings that cost this much or more do not matter.
+        Labelings that cost this much or more are not searched for.
     c0 : int, default=0
         Cost that all labelings share.
 
@@ -29,7 +29,7 @@ class Network(Consistency):
     c0 : int
         Lower bound on the costs.
     limit : int
-        As above.
+        As the parameter; a search lowers it.
     work : int
         Number of table entries read so far.
     culprit : int
@@ -45,15 +45,15 @@ class Network(Consistency):
         self.arrays = SimpleNamespace(
             first=offsets(sizes),
             unary=np.concatenate([*unaries, []]).astype(np.int64),
-            # at first every value has the seat of its own number
+            # each value begins at the seat of its own number
             values=values,
             place=values.copy(),
             size=sizes.astype(np.int64),
             settled=np.zeros(n, dtype=np.int64),
             highest=np.array([row.max() for row in unaries], dtype=np.int64),
             tables=[np.ascontiguousarray(table, dtype=np.int64) for table in tables],
-            # room: pointers to the tables, numbers for the values of one variable, and
-            # three queues
+            # workspace: pointers to the tables, a cost for each value of one variable,
+            # and the flags of three queues
             pointers=np.empty(len(tables), dtype=np.intp),
             least=np.zeros(most, dtype=np.int64),
             waits=np.zeros((3, n), dtype=np.uint8),
@@ -70,36 +70,36 @@ class Network(Consistency):
         values : list of ndarrays
             The remaining values of each variable, in increasing order.
         unaries : list of ndarrays
-            Their costs.
+            Costs of the remaining values.
         tables : list of ndarrays
-            Costs of the factors, for these values.
+            Costs of the factors for the remaining values.
         """
-        now = self.arrays
-        first, delta_first = now.first.tolist(), now.delta_first.tolist()
+        net = self.arrays
+        first, delta_first = net.first.tolist(), net.delta_first.tolist()
         values = [
-            np.sort(now.values[begin : begin + n])
-            for begin, n in zip(first, now.size.tolist(), strict=False)
+            np.sort(net.values[begin : begin + n])
+            for begin, n in zip(first, net.size.tolist(), strict=False)
         ]
-        unaries = [now.unary[first[v] + keep] for v, keep in enumerate(values)]
-        scope, scope_first, tables = now.scope.tolist(), now.scope_first.tolist(), []
+        unaries = [net.unary[first[v] + keep] for v, keep in enumerate(values)]
+        scope, scope_first, tables = net.scope.tolist(), net.scope_first.tolist(), []
         for table, begin, end in zip(
-            now.tables, scope_first, scope_first[1:], strict=False
+            net.tables, scope_first, scope_first[1:], strict=False
         ):
             members = scope[begin:end]
-            # the values of each variable along the axis of its own
+            # index arrays: the remaining values of each variable on its axis
             keep = tuple(
                 values[v].reshape((-1,) + (1,) * (len(members) - 1 - axis))
                 for axis, v in enumerate(members)
             )
-            left = table.reshape([first[v + 1] - first[v] for v in members])[keep]
+            costs = table.reshape([first[v + 1] - first[v] for v in members])[keep]
             for place, side in enumerate(keep, begin):
-                left -= now.delta[delta_first[place] + side]
-            tables.append(np.minimum(left, self.limit))
+                costs -= net.delta[delta_first[place] + side]
+            tables.append(np.minimum(costs, self.limit))
         return values, unaries, tables
 
 
 def _index(scopes, sizes):
-    """Flatten the scopes, and find the factors of each variable."""
+    """Concatenate the scopes, and list the places and factors of each variable."""
     arity = np.array([len(scope) for scope in scopes], dtype=np.intp)
     flat = np.array([v for scope in scopes for v in scope], dtype=np.intp)
     delta_first = offsets(sizes[flat])

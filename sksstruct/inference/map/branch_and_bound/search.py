@@ -1,4 +1,8 @@
-"""Set-up of depth-first searches, and the nodes that they leave open."""
+"""Set-up of depth-first searches, and the open nodes that they leave.
+
+The kernels decide and propagate; this file allocates their arrays and turns the path of
+a stopped search into nodes for the heap.
+"""
 
 from types import SimpleNamespace
 
@@ -10,7 +14,7 @@ from sksstruct.inference.map.core._index import offsets
 
 
 class _Labeling:
-    """The best labeling that a search has found, or values to prefer."""
+    """The hint of a search: the best labeling found, or else values to prefer."""
 
     @property
     def labeling(self):
@@ -33,9 +37,9 @@ class DepthFirst(_Labeling, Descent):
     Parameters
     ----------
     network : Network
-        The network, already consistent. Its current state is the root.
+        The consistent network, whose present state is the root.
     hint : array-like of shape (n_variables,)
-        Values to prefer among equals.
+        Values to prefer among values of equal cost.
     grain : int, default=1
         Labelings that improve the cost by less than this are not searched for.
 
@@ -56,25 +60,25 @@ class DepthFirst(_Labeling, Descent):
         super().__init__(network, self.arrays, grain)
 
     def start(self, decisions):
-        """Go to a node.
+        """Restore a node by propagating its decisions.
 
         Parameters
         ----------
         decisions : list of tuples (variable, values, keep)
-            Decisions that led to the node: values that a variable got, or lost if
-            keep is false.
+            Decisions on the path to the node: values that the variable keeps, or
+            loses if `keep` is false.
         """
         self._decisions = decisions
         self.go_to(decisions)
 
     def open_nodes(self):
-        """Return the nodes that are left open.
+        """Return the open nodes of the search.
 
         Returns
         -------
         nodes : list of tuples (bound, decisions)
-            Lower bound on the costs, and the decisions that lead to the node. The first
-            is the current node of the search.
+            Lower bound on the costs, and the decisions that lead to the node. The
+            present node of the search comes first.
         """
         path, nodes, arrays, n = list(self._decisions), [], self.arrays, self.depth
         first = arrays.first[: n + 1].tolist()
@@ -84,32 +88,32 @@ class DepthFirst(_Labeling, Descent):
         )  # fmt: skip
         for k, (variable, bound, is_open) in enumerate(steps):
             values = arrays.chosen[first[k] : first[k + 1]].copy()
-            # the way not taken is a node; the way taken leads on
+            # an open second branch is a node; the path follows the branch taken
             if is_open:
                 nodes.append((bound, [*path, (variable, values, False)]))
             path.append((variable, values, bool(is_open)))
-        # and the node that the search is at, whose bound is known
+        # the present node itself, whose bound is c0
         if not self.dead:
             nodes.append((self.network.c0, path))
         return nodes[::-1]
 
 
 class TreeSearch(_Labeling, TreeDescent):
-    """A search along a tree of clusters.
+    """Depth-first search along a tree of clusters.
 
     Parameters
     ----------
     network : Network
-        The network, already consistent. Its current state is the root. The variables of
-        a cluster follow each other, and those of the clusters below it come next.
+        The consistent network, whose present state is the root. The variables of a
+        cluster are consecutive, followed by the variables of its descendants.
     hint : array-like of shape (n_variables,)
-        Values to prefer among equals.
+        Values to prefer among values of equal cost.
     grain : int
         Labelings of a cluster that improve the cost by less than this are not searched
         for.
     clusters : list of tuples (begin, own_end, end, parent, separator)
-        Range of its own variables, the end of the variables below it, its parent and
-        its separator. A cluster comes before those below it.
+        Range of the cluster's own variables, end of the variables of its descendants,
+        parent, and separator. A cluster comes before its descendants.
     top : int
         A cost that no labeling has.
     most_goods : int
@@ -120,7 +124,7 @@ class TreeSearch(_Labeling, TreeDescent):
     labeling, found, best_cost, n_dead_ends
         As of `DepthFirst`.
     full : bool
-        Whether there are so many that the search ended.
+        Whether the search ended because the goods and nogoods reached their number.
     """
 
     def __init__(self, network, hint, grain, clusters, top, most_goods):
@@ -138,7 +142,7 @@ class TreeSearch(_Labeling, TreeDescent):
             [_places_below(network.arrays, *row[:3], row[4]) for row in clusters],
             np.intp,
         )
-        # of calls that are not over: three indices, and seven costs
+        # stack of cluster searches: three indices and seven costs each
         arrays.call_indices = np.zeros((3, n), dtype=np.intp)
         arrays.call_costs = np.zeros((7, n), dtype=np.int64)
         arrays.call_values = np.zeros(network.n_variables, dtype=np.int32)
@@ -147,13 +151,14 @@ class TreeSearch(_Labeling, TreeDescent):
 
 
 def _arrays(network, hint):
-    """Arrays of a search, with room for its decisions."""
+    """Allocate the arrays of a search, with room for the decisions of a path."""
     n = network.n_variables
-    # every decision takes away as many values as it has, at least
+    # each decision of a path removes a value, at least, and lists at most twice as many
+    # values as it removes
     room = len(network.arrays.values) + n + 1
     return SimpleNamespace(
         hint=np.array(hint, dtype=np.int32),
-        # every variable begins with one dead end, and one more for each of its factors
+        # weights of dom/wdeg: one, plus one for each factor of the variable
         weight=1.0 + np.diff(network.arrays.in_first),
         variable=np.zeros(room, dtype=np.int32),
         chosen=np.zeros(2 * room, dtype=np.int32),
@@ -161,7 +166,7 @@ def _arrays(network, hint):
         mark=np.zeros(room, dtype=np.intp),
         bound=np.zeros(room, dtype=np.int64),
         open=np.zeros(room, dtype=np.uint8),
-        # of the open variables at the end
+        # workspace of `Tail`
         core=np.zeros(n, dtype=np.uint8),
         value=np.zeros(n, dtype=np.int32),
         place=np.full(n, -1, dtype=np.int32),
@@ -169,18 +174,18 @@ def _arrays(network, hint):
 
 
 def _places_below(network, begin, own_end, end, separator):
-    """Find a separator in the scopes of factors of a cluster and below it."""
+    """Places of separator variables in scopes of the cluster and its descendants."""
     places = []
     for variable in separator:
         around = slice(network.in_first[variable], network.in_first[variable + 1])
-        # scopes are in order, and so the last variable is the lowest one
+        # scopes are in order: the last variable is in the lowest cluster
         last = network.scope[network.scope_first[network.in_factor[around] + 1] - 1]
         places += network.in_place[around][(begin <= last) & (last < end)].tolist()
     return places
 
 
 def _flatten(lists, dtype):
-    """Return where each list begins, and all lists one after the other."""
+    """Concatenate lists, and return the offset of each list first."""
     return offsets([len(row) for row in lists]), np.array(
         [x for row in lists for x in row], dtype=dtype
     )
