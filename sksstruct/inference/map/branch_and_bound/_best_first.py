@@ -158,7 +158,7 @@ class Component:
         self.bound = max(self.bound, min(least, default=self.bound))
 
     def _go_to_next(self):
-        """Restore the open node with the lowest bound; False: none is left."""
+        """Restore the open node with the lowest bound; False: no open node is left."""
         while self._heap:
             bound, _, _, decisions = heapq.heappop(self._heap)
             self._n_decisions -= len(decisions)

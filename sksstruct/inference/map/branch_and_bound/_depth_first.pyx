@@ -50,7 +50,7 @@ cdef class Descent:
         network.forget()
         self.depth, self._conflict = 0, -1
         self.dead = False
-        # one propagation after all decisions: the result is that of one after each
+        # a single propagation after all decisions reaches the same fixed point
         for variable, values, keep in decisions:
             network.restrict(variable, const_int32s(values), len(values), keep)
             network.wake(variable)
@@ -141,8 +141,7 @@ cdef class Descent:
             depth = self.depth - 1
             # decisions whose bound has reached the limit are skipped
             if self._open[depth] and self._bound[depth] < network.limit:
-                # the second branch needs no mark: backtracking leaves it with its
-                # parent
+                # no mark for the second branch: backtracking leaves it with its parent
                 self._open[depth] = False
                 variable = self._variable[depth]
                 network.undo(self._mark[depth])
@@ -178,7 +177,7 @@ cdef class Descent:
 
     cdef Py_ssize_t _fewest_values(self, Consistency network, Py_ssize_t begin,
                                    Py_ssize_t end, bint core) noexcept nogil:
-        """Return the open variable with the fewest values for its weight; -1: none.
+        """Return the open variable with the fewest values for its weight, or -1.
 
         With `core` only variables of the core.
         """

@@ -12,9 +12,9 @@ cdef class CostNetwork:
     # c0 is part of the cost of every labeling; labelings that cost `limit` or more are
     # not searched for
     cdef readonly int64_t c0, limit
-    # variables `begin` to `end` are searched: those before `own_end` lose values that
-    # would raise c0 to the limit, and those after it lose values that cost `top`;
-    # without clusters `own_end` is the number of variables, and `top` is unused
+    # variables `begin` to `end` are searched: up to `own_end` they lose values that
+    # would raise c0 to the limit, and from there values that cost `top`; without
+    # clusters `own_end` is the number of variables, and `top` is unused
     cdef Py_ssize_t begin, own_end, end
     cdef int64_t top
     # table entries read: a clock that is the same in every run
@@ -41,7 +41,7 @@ cdef class CostNetwork:
     cdef int64_t* delta
     cdef int32_t* residue
     cdef const int64_t** tables
-    # by variable: its places in scopes, and their factors
+    # by variable: places in scopes, and the factors of these places
     cdef const Py_ssize_t* in_first
     cdef const int32_t* in_place
     cdef const int32_t* in_factor

@@ -42,7 +42,7 @@ cdef class CostNetwork:
         self.in_first = const_intps(arrays.in_first)
         self.in_place = const_int32s(arrays.in_place)
         self.in_factor = const_int32s(arrays.in_factor)
-        # one pointer for each factor, which kernels follow without the GIL
+        # kernels follow a pointer to each table without the GIL
         self.tables = <const int64_t**>intps(arrays.pointers)
         for factor in range(self.n_factors):
             self.tables[factor] = const_int64s(arrays.tables[factor])
@@ -191,7 +191,7 @@ cdef class CostNetwork:
         for i in range(self.size[variable]):
             self.least[self.values[self.first[variable] + i]] = max(
                 self.limit, self.top)
-        # the first tuple has the first value of every variable
+        # start with the first value of every variable
         for i in range(arity):
             self.digit[i] = 0
         while True:

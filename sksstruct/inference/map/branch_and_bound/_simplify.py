@@ -1,4 +1,4 @@
-"""Elimination of variables with few neighbors; the rest is split into components."""
+"""Elimination of variables with few neighbors, and the components that remain."""
 
 import heapq
 
@@ -67,7 +67,7 @@ class Simplified:
                 self._scopes_of[v].add(scope)
 
     def _eliminate(self):
-        """Eliminate variables, those with few neighbors first."""
+        """Eliminate variables in the order of their numbers of neighbors."""
         heap = [(self._degree(v), v) for v in range(len(self._sizes))]
         heapq.heapify(heap)
         self._is_eliminated = [False] * len(self._sizes)
@@ -106,7 +106,8 @@ class Simplified:
             table = self._tables.pop(other)
             for u in other:
                 self._scopes_of[u].discard(other)
-            # scopes are in increasing order; here `v` is moved to the last axis
+            # the table's axes are in increasing order, but `v` is the last axis of
+            # `total`
             table = np.moveaxis(table, other.index(v), -1)
             shape = [self._sizes[u] if u in other else 1 for u in scope]
             total = np.minimum(total + table.reshape(shape), FORBIDDEN)

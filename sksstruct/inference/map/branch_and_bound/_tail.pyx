@@ -50,7 +50,7 @@ cdef class Tail:
             for a in range(self._n_open):
                 if self._degree[a] > 2 or self._degree[a] < 0:
                     continue
-                # one neighbor receives costs, a pair of neighbors receives a table
+                # a single neighbor receives costs, a pair of neighbors receives a table
                 b = self._neighbors[a][0] if self._degree[a] > 0 else -1
                 c = self._neighbors[a][1] if self._degree[a] > 1 else -1
                 self._order[self._n_gone] = a
@@ -151,7 +151,7 @@ cdef class Tail:
                 self._first[self._n_open] + 1, sizeof(int64_t))
         for a in range(self._n_open):
             variable = self._open[a]
-            # this file numbers values by their seats among the alive ones
+            # tables of this file are indexed by the seats of alive values
             for k in range(network.size[variable]):
                 self._unary[self._first[a] + k] = network.unary[
                     network.first[variable]

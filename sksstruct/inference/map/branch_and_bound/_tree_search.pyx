@@ -42,7 +42,7 @@ cdef struct Good:
     int64_t code
     # lower bound, and cost of the best values
     int64_t lower, upper
-    # offset of the best values of the cluster; -1: they are unknown
+    # offset of the best values of the cluster; -1: unknown
     Py_ssize_t values_begin
     # the cluster, and the number of its searches for this tuple
     int32_t cluster, n_searches
@@ -85,7 +85,7 @@ cdef class Goods:
         return slot
 
     cdef Good* find(self, Py_ssize_t cluster, int64_t code) noexcept nogil:
-        """Return the good of a key; NULL: there is none."""
+        """Return the good of a key, or NULL."""
         cdef int32_t k = self._slots[self._slot(cluster, code)]
         return &self.goods[k] if k >= 0 else NULL
 
@@ -177,7 +177,7 @@ cdef class TreeDescent(Descent):
         self._place_first, self._place = (
             const_intps(arrays.place_first), const_intps(arrays.places))
         self._call_values = int32s(arrays.call_values)
-        # one row for each array of the stack
+        # each array of the stack is a row
         self._cluster, self._call_mark, self._call_lowest = (
             indices, indices + n, indices + 2 * n)
         self._call_code, self._call_shift, self._call_limit, self._call_start = (

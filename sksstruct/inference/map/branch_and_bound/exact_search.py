@@ -21,7 +21,7 @@ from sksstruct.utils.progress import Status
 
 # Bytes of memory for each entry of the dense tables, at most: costs, deltas, copies.
 _BYTES = 64
-# Largest share of the physical memory for an exact search: other processes need some.
+# Largest share of the physical memory for an exact search: the rest is for other data.
 _MEMORY_SHARE = 0.25
 # Physical memory in bytes, assumed where the operating system does not report it.
 _MEMORY = 8e9
@@ -67,7 +67,7 @@ def most_entries():
         Largest number of entries.
     """
     memory = _MEMORY
-    # not every operating system has these names
+    # some operating systems lack these names
     with contextlib.suppress(AttributeError, ValueError, OSError):
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return _MEMORY_SHARE * memory / _BYTES

@@ -158,7 +158,7 @@ def _arrays(network, hint):
     room = len(network.arrays.values) + n + 1
     return SimpleNamespace(
         hint=np.array(hint, dtype=np.int32),
-        # weights of dom/wdeg: one, plus one for each factor of the variable
+        # initial weights of dom/wdeg: 1, plus the number of factors of the variable
         weight=1.0 + np.diff(network.arrays.in_first),
         variable=np.zeros(room, dtype=np.int32),
         chosen=np.zeros(2 * room, dtype=np.int32),
