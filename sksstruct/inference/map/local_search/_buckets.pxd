@@ -8,27 +8,28 @@ from sksstruct.inference.map.local_search._order cimport (
 from sksstruct.inference.map.local_search._window cimport Window
 
 
-# Scores of the candidates of some places of the window, the last place fastest.
+# Table over the candidates of some places of the window, the last place fastest.
 cdef struct Part:
     int32_t count
-    # a variable and its neighbors at most: more are never linked
+    # a variable and its neighbors, of which `EliminationOrder` links at most this
+    # number
     int32_t scope[MAX_NEIGHBORS + 1]
-    # an index, since the entries of all parts move when their array grows
+    # an offset and no pointer, since `entries` moves when it grows
     Py_ssize_t start
-    # another part of the same bucket, or -1
+    # the next part of the same bucket, or -1
     Py_ssize_t next
 
 
 @cython.final
 cdef class Buckets:
-    # the first part of the bucket of each place, or -1
+    # by place: the first part of the bucket, or -1
     cdef Py_ssize_t[::1] head
     cdef double* entries
     cdef Part* parts
     cdef Py_ssize_t n_parts
     cdef Py_ssize_t _n_entries, _parts_capacity, _entries_capacity
-    # states that make room for others while a factor is read
-    cdef int32_t[::1] _kept
+    # states of the labeling while `_load_factor` overwrites them
+    cdef int32_t[::1] _saved_states
 
     cdef int load(self, Problem problem, Window window, EliminationOrder order,
                   int32_t* labeling) except -1 nogil

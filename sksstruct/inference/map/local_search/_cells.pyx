@@ -1,13 +1,12 @@
-"""Cells: parts of a graph in which each of some labelings is kept or left as a whole.
+"""Cells: parts of a graph that take their states from one labeling as a whole.
 
-Given some labelings, two neighbors are in one cell if any two of the labelings that
-agree at one of them agree at the other. A cell has a state for each of the different
-labelings of it. Where all labelings agree nothing is left to choose, and there is no
-cell. The cells are the variables of another, much smaller problem, whose score is that
-of the labeling that is put together: block spins (Houdayer and Martin, Hierarchical
-approach for computing spin glass ground states, Phys. Rev. E 64, 2001), for any number
-of labelings and states, and factors of any order. Cells of two labelings have no common
-factor.
+Given several labelings, two neighbors are in one cell if the same labelings agree at
+both of them. A cell has one state for each of its distinct labelings. Variables at
+which all labelings agree are in no cell. The cells are the variables of a much smaller
+problem, whose score is that of the combined labeling: block spins (Houdayer and Martin,
+Hierarchical approach for computing spin glass ground states, Phys. Rev. E 64, 2001),
+for any number of labelings and states, and factors of any order. With two labelings,
+no factor has variables of two cells. `Crossover` solves the smaller problem.
 """
 
 from libc.stdint cimport int32_t, uint8_t
@@ -20,7 +19,7 @@ from sksstruct.utils._pointers cimport (
     const_int32s, const_intps, doubles, int32s, intps, uint8s,
 )
 
-# Cells of variables that have none, or none yet.
+# Values of `_cell` for variables in no cell, and for variables that have none yet.
 cdef enum:
     FIXED = -1
     UNSEEN = -2
@@ -32,12 +31,12 @@ cdef class CellParts:
     cdef Problem _problem
     cdef object _owned
     cdef Py_ssize_t _n_labelings
-    # one labeling after the other
+    # the labelings, one row each
     cdef const int32_t* _labelings
-    # by variable: which labelings agree, as the number of a class for each of them
+    # by variable and labeling: number of the state in order of first appearance
     cdef uint8_t* _classes
     cdef int32_t* _cell
-    cdef int32_t* _touched
+    cdef int32_t* _listed
     cdef int32_t* _scratch
     cdef Py_ssize_t* _first
     cdef int32_t* _labeling
@@ -50,7 +49,7 @@ cdef class CellParts:
         self._labelings, self._classes = (
             const_int32s(arrays.labelings), uint8s(arrays.classes))
         self._cell, self._scratch = int32s(arrays.cell), int32s(arrays.scratch)
-        self._touched = int32s(arrays.touched)
+        self._listed = int32s(arrays.touched)
         self._n_touched = int32s(arrays.n_touched)
         with nogil:
             self._classify()
@@ -60,7 +59,7 @@ cdef class CellParts:
     # ---- the cells ----
 
     cdef void _classify(self) noexcept nogil:
-        """Number the different states of each variable, as they come."""
+        """Number the distinct states of each variable in order of appearance."""
         cdef Py_ssize_t variable, i, j
         cdef Py_ssize_t n = self._problem.n_variables, n_labelings = self._n_labelings
         cdef uint8_t n_classes
@@ -85,18 +84,19 @@ cdef class CellParts:
         return self._labelings[labeling * self._problem.n_variables + variable]
 
     cdef void _grow_all(self) noexcept nogil:
-        """Give all variables at which labelings differ their cells."""
+        """Assign all variables at which labelings differ to cells."""
         cdef Py_ssize_t variable
         self.n_cells = 0
         for variable in range(self._problem.n_variables):
             if self._cell[variable] == UNSEEN:
-                self._grow(self._problem, variable)
+                self._grow_cell(self._problem, variable)
                 self.n_cells += 1
 
-    cdef void _grow(self, Problem problem, Py_ssize_t start) noexcept nogil:
-        """Make the next cell, of all variables like one that are connected to it."""
+    cdef void _grow_cell(self, Problem problem, Py_ssize_t start) noexcept nogil:
+        """Make the next cell: the variables of the same classes connected to `start`.
+        """
         cdef Py_ssize_t head = 0, size = 1, i, k, variable, factor
-        # a queue of variables, whose neighbors have to be looked at
+        # `_scratch` is a queue of variables whose neighbors may join the cell
         self._scratch[0] = start
         self._cell[start] = self.n_cells
         while head < size:
@@ -110,7 +110,7 @@ cdef class CellParts:
 
     cdef Py_ssize_t _join(self, Py_ssize_t start, Py_ssize_t size,
                           Py_ssize_t variable) noexcept nogil:
-        """Add a variable to the queue if it belongs to the cell; the new size."""
+        """Add a variable to the queue if the cell contains it; return the new size."""
         cdef Py_ssize_t n = self._n_labelings
         if (self._cell[variable] != UNSEEN
                 or memcmp(self._classes + variable * n, self._classes + start * n, n)):
@@ -119,16 +119,16 @@ cdef class CellParts:
         self._scratch[size] = variable
         return size + 1
 
-    # ---- their states ----
+    # ---- states of cells ----
 
     def count_states(self, first):
-        """Find where the states of each cell begin; overwrites zeros."""
+        """Write the offsets of the states of each cell; `first` must be zero."""
         cdef Py_ssize_t variable, cell, i
         cdef uint8_t last
         self._first = intps(first)
         for variable in range(self._problem.n_variables):
             cell = self._cell[variable]
-            # all variables of a cell say the same
+            # all variables of a cell have the same classes
             if cell >= 0 and not self._first[cell + 1]:
                 last = 0
                 for i in range(self._n_labelings):
@@ -138,56 +138,57 @@ cdef class CellParts:
             self._first[cell + 1] += self._first[cell]
 
     def find_states(self, labeling):
-        """Find a labeling for each state of each cell."""
+        """Write the first labeling that has each state of each cell."""
         cdef Py_ssize_t variable, cell, i, k
         self._labeling = int32s(labeling)
         for variable in range(self._problem.n_variables):
             cell = self._cell[variable]
             if cell < 0:
                 continue
-            # the first one of a class is the last to be written
+            # backward: the first labeling of a class is written last
             for i in range(self._n_labelings - 1, -1, -1):
                 k = self._classes[variable * self._n_labelings + i]
                 self._labeling[self._first[cell] + k] = i
 
     # ---- factors ----
 
-    cdef Py_ssize_t _touch(self, Py_ssize_t factor) noexcept nogil:
-        """List the cells in the scope of a factor; their number."""
+    cdef Py_ssize_t _list_cells(self, Py_ssize_t factor) noexcept nogil:
+        """List the cells in the scope of a factor; return their number."""
         cdef Py_ssize_t k, i, cell, count = 0
         for k in range(arity_of(self._problem, factor)):
             cell = self._cell[variable_at(self._problem, factor, k)]
             if cell < 0:
                 continue
             for i in range(count):
-                if self._touched[i] == cell:
+                if self._listed[i] == cell:
                     break
             else:
-                self._touched[count] = cell
+                self._listed[count] = cell
                 count += 1
         # ascending, so that factors of the same cells have tables of the same shape
-        _sort(self._touched, count)
+        _sort(self._listed, count)
         return count
 
     cdef void _count_touched(self) noexcept nogil:
-        """Count the cells of each factor."""
+        """Count the cells in the scope of each factor."""
         cdef Py_ssize_t factor
         for factor in range(self._problem.n_factors):
-            self._n_touched[factor] = self._touch(factor)
+            self._n_touched[factor] = self._list_cells(factor)
 
     def find_scopes(self, factors, Py_ssize_t size, out):
-        """Write down the cells of some factors that have equally many."""
-        cdef const Py_ssize_t* of = const_intps(factors)
+        """Write the cells of factors that all have `size` cells."""
+        cdef const Py_ssize_t* ids = const_intps(factors)
         cdef int32_t* scopes = int32s(out)
         cdef Py_ssize_t i, k, n = len(factors)
         with nogil:
             for i in range(n):
-                self._touch(of[i])
+                self._list_cells(ids[i])
                 for k in range(size):
-                    scopes[i * size + k] = self._touched[k]
+                    scopes[i * size + k] = self._listed[k]
 
     def add_unaries(self, out):
-        """Add the scores of all states, with factors of one cell only."""
+        """Add scores of variables, and of factors in a single cell, to cells' states.
+        """
         cdef double* scores = doubles(out)
         cdef Problem problem = self._problem
         cdef Py_ssize_t variable, cell, k, i, factor
@@ -201,31 +202,31 @@ cdef class CellParts:
                     scores[k] += problem.unary[problem.first[variable] + i]
             for factor in range(problem.n_factors):
                 if self._n_touched[factor] == 1:
-                    self._touch(factor)
-                    self._add(factor, 1, scores + self._first[self._touched[0]])
+                    self._list_cells(factor)
+                    self._add(factor, 1, scores + self._first[self._listed[0]])
 
     def add_tables(self, factors, starts, out):
-        """Add the scores of factors of several cells."""
-        cdef const Py_ssize_t* of = const_intps(factors)
+        """Add the scores of factors of several cells to their tables."""
+        cdef const Py_ssize_t* ids = const_intps(factors)
         cdef const Py_ssize_t* begin = const_intps(starts)
         cdef double* scores = doubles(out)
         cdef Py_ssize_t i, n = len(factors)
         with nogil:
             for i in range(n):
-                self._add(of[i], self._touch(of[i]), scores + begin[i])
+                self._add(ids[i], self._list_cells(ids[i]), scores + begin[i])
 
     cdef void _add(self, Py_ssize_t factor, Py_ssize_t count,
                    double* out) noexcept nogil:
-        """Add the scores of a factor for all states of the cells it has touched."""
+        """Add the scores of a factor for all states of its listed cells."""
         cdef Py_ssize_t i, k, entry, rest, size, n_entries = 1
         for i in range(count):
-            n_entries *= self._size(self._touched[i])
+            n_entries *= self._size(self._listed[i])
         for entry in range(n_entries):
-            # the index of the entry is a number whose digits are the states
+            # the digits of the entry's index are the states of the cells
             rest = entry
             for i in range(count - 1, -1, -1):
-                size = self._size(self._touched[i])
-                self._choose(factor, self._touched[i], rest % size)
+                size = self._size(self._listed[i])
+                self._set_states(factor, self._listed[i], rest % size)
                 rest //= size
             for k in range(arity_of(self._problem, factor)):
                 i = variable_at(self._problem, factor, k)
@@ -237,9 +238,9 @@ cdef class CellParts:
         """Number of states of a cell."""
         return self._first[cell + 1] - self._first[cell]
 
-    cdef void _choose(self, Py_ssize_t factor, Py_ssize_t cell,
-                      Py_ssize_t state) noexcept nogil:
-        """Give the variables of a factor that are in a cell a state of the cell."""
+    cdef void _set_states(self, Py_ssize_t factor, Py_ssize_t cell,
+                          Py_ssize_t state) noexcept nogil:
+        """Set the variables of a factor that are in a cell to a state of the cell."""
         cdef Py_ssize_t k, variable
         cdef Py_ssize_t labeling = self._labeling[self._first[cell] + state]
         for k in range(arity_of(self._problem, factor)):
@@ -249,7 +250,7 @@ cdef class CellParts:
 
 
 cdef void _sort(int32_t* values, Py_ssize_t size) noexcept nogil:
-    """Sort the first values, of which there are few."""
+    """Sort the first `size` values by insertion: there are few."""
     cdef Py_ssize_t i, k
     cdef int32_t value
     for i in range(1, size):

@@ -1,14 +1,15 @@
-"""Crossover: the best labeling that can be put together from parts of others.
+"""Crossover: the best labeling that can be combined from parts of several labelings.
 
-Labelings that a local search ends with are wrong in different places, each a large part
-of the graph that would have to change at once. Where they differ, the parts can be told
-apart: `Cells`. The best of all combinations of the parts is found exactly if the
-graph of the cells is narrow (Houdayer and Martin, Phys. Rev. E 64, 2001; for two
-labelings: partition crossover, Whitley et al., GECCO 2009), else it is searched for.
+Final labelings of local searches are wrong in different places, each a large part of
+the graph that would have to change at once. The differences of the labelings separate
+these parts: `Cells`. If the graph of the cells is narrow, bucket elimination finds the
+best combination of the parts (Houdayer and Martin, Phys. Rev. E 64, 2001; for two
+labelings: partition crossover, Whitley et al., GECCO 2009); otherwise local search
+does, on the graph of the cells.
 
-It pays on grids: after 20 CPU seconds, the labelings of six grids of 1,600 to 6,400
-variables score 0.1 to 0.9 % more with it. Of 21 other graphs on which it ran, four end
-with a better labeling, three with a worse one, and 14 with the same.
+Crossover pays on grids: after 20 CPU seconds, the labelings of six grids of 1,600 to
+6,400 variables score 0.1 to 0.9 % more with crossover. Of 21 other graphs on which it
+ran, four end with a better labeling, three with a worse one, and 14 with the same.
 """
 
 from collections import deque
@@ -21,52 +22,52 @@ from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.local_search.cells import Cells
 from sksstruct.inference.map.local_search.search import LocalSearch
 
-# Labelings that are kept.
+# Number of earlier labelings in memory.
 _KEPT = 64
-# Labelings that are combined at once at most.
+# Largest number of labelings that are combined at once.
 _MOST_PARENTS = 16
 # Cells for each variable below which twice as many labelings are combined next time.
 _FEW_CELLS = 0.1
 # Cells for each variable above which half as many labelings are combined next time.
 _MANY_CELLS = 0.25
-# Entries of the table of a factor that is in many cells, at most.
+# Largest table of a factor over its cells.
 _MOST_ENTRIES = 4096
-# Entries of tables up to which cells are chosen exactly.
+# Total table entries up to which elimination finds the best combination.
 _EXACT = 2e6
-# Otherwise cells are chosen in so many windows, before and after annealing.
+# Beyond, exact moves in this number of windows before and after annealing.
 _WINDOWS = 4
-# Entries of a table of these windows, and of annealing, at most.
+# Largest table in these windows and in annealing.
 _BUDGET = 4096.0
-# Visits of each cell by annealing.
+# Average number of visits of a cell by annealing.
 _VISITS = 40
 
 
 class Crossover:
-    """Labelings of a run, which are combined with each new one.
+    """Memory of a run's labelings, which are combined with each new labeling.
 
     Parameters
     ----------
     run : MAPRun
-        Has the best labeling, and receives better ones.
+        Holds the incumbent, and receives better labelings.
     """
 
     def __init__(self, run):
-        self.run, self._kept = run, deque(maxlen=_KEPT)
+        self.run, self._earlier = run, deque(maxlen=_KEPT)
         self._n_parents = 2
 
     def combine(self, labeling):
-        """Combine the best labeling with a new one and some of those before it.
+        """Combine the incumbent with a new labeling and some earlier ones.
 
         Parameters
         ----------
         labeling : ndarray of shape (n_variables,)
-            The new one.
+            The new labeling.
         """
         run = self.run
         run.offer(labeling)
-        chosen = run.rng.permutation(len(self._kept))[: self._n_parents - 2]
-        parents = [run.labeling, labeling, *(self._kept[i] for i in chosen)]
-        self._kept.append(np.array(labeling))
+        chosen = run.rng.permutation(len(self._earlier))[: self._n_parents - 2]
+        parents = [run.labeling, labeling, *(self._earlier[i] for i in chosen)]
+        self._earlier.append(np.array(labeling))
         child, n_cells = combined(
             run.problem, np.array(parents), run.seed(), run.left()
         )
@@ -80,7 +81,7 @@ class Crossover:
 
 
 def combined(problem, labelings, seed, seconds=np.inf):
-    """The best labeling of the parts of others, if the cells are not too many.
+    """Combine labelings cell by cell, unless a factor has too many cells.
 
     Parameters
     ----------
@@ -96,7 +97,8 @@ def combined(problem, labelings, seed, seconds=np.inf):
     Returns
     -------
     labeling : ndarray of shape (n_variables,), int32
-        The result; None if a factor has too many cells, never with two labelings.
+        Best combination found; None if a factor has too many cells, which never
+        happens with two labelings.
     n_cells : int
         Number of cells.
     """
@@ -121,19 +123,19 @@ def combined(problem, labelings, seed, seconds=np.inf):
 
 
 def _graph_of(cells):
-    """The graph of the cells; None where a factor has too many entries."""
+    """Factor graph of the cells; None if a factor would have too large a table."""
     unaries = np.split(cells.unaries(), cells.first[1:-1])
-    sizes, touched = np.diff(cells.first), cells.n_touched
+    sizes, n_cells = np.diff(cells.first), cells.n_touched
     edges, tables, factors = np.zeros((0, 2), dtype=np.int32), [], []
-    for n in np.unique(touched[touched > 1]).tolist():
-        among = np.flatnonzero(touched == n)
-        # factors of the same cells are one
-        scopes, which = _distinct(cells.scopes(among, n))
+    for n in np.unique(n_cells[n_cells > 1]).tolist():
+        of_this_size = np.flatnonzero(n_cells == n)
+        # factors of the same cells share a table
+        scopes, table_of = _distinct(cells.scopes(of_this_size, n))
         n_entries = np.prod(sizes[scopes], axis=1, dtype=np.float64)
         if n_entries.max() > _MOST_ENTRIES:
             return None
         begin = offsets(n_entries)
-        entries = cells.tables(among, begin[which], begin[-1])
+        entries = cells.tables(of_this_size, begin[table_of], begin[-1])
         parts = [
             part.reshape(sizes[scope])
             for part, scope in zip(np.split(entries, begin[1:-1]), scopes, strict=True)
@@ -146,11 +148,13 @@ def _graph_of(cells):
 
 
 def _distinct(rows):
-    """Distinct rows, in ascending order, and the index of each row among them."""
-    which = np.zeros(len(rows), dtype=np.int64)
-    # by one number for the columns so far: much faster than to sort rows
+    """Distinct rows in ascending order, and the index of each row among them."""
+    inverse = np.zeros(len(rows), dtype=np.int64)
+    # a number encodes the columns so far, which is much faster than sorting rows
     for column in rows.T.astype(np.int64):
-        _, index, which = np.unique(
-            which * (column.max() + 1) + column, return_index=True, return_inverse=True
+        _, index, inverse = np.unique(
+            inverse * (column.max() + 1) + column,
+            return_index=True,
+            return_inverse=True,
         )
-    return rows[index], which
+    return rows[index], inverse

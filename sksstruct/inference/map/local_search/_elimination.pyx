@@ -1,12 +1,12 @@
-"""Best states of many variables at once by eliminating them one after the other.
+"""Joint best states of many variables by bucket elimination.
 
-Dechter, Bucket elimination (Artificial Intelligence 113, 1999), for a maximum. In the
-order of `EliminationOrder`, each variable is maximized over for all states of its
-neighbors: the maxima are a new table over these, the best states are remembered. Then
-the variables get their states in the reverse order. Variables whose tables would be too
-large keep their states, so that what is solved exactly is a subgraph of bounded width,
-given the rest: with width one it is a forest, as in `Forest`. Where no variable had to
-keep its state the labeling is optimal.
+R. Dechter, Bucket elimination (Artificial Intelligence 113, 1999), for a maximum. In
+the order of `EliminationOrder`, each variable is maximized out: the maxima for all
+states of its neighbors are a new table, and the best states are backpointers. Then the
+variables get their states in the reverse order. Variables whose tables would be too
+large have fixed states, so that the move is exact on a subgraph of bounded width given
+the rest (width one is a forest, as in `Forest`). The labeling is optimal if the window
+has all variables and no state is fixed.
 """
 
 import numpy as np
@@ -38,15 +38,15 @@ cdef class Elimination:
         self.window = Window(problem)
         self.order = EliminationOrder(problem)
         self._buckets = Buckets(problem)
-        # choices of all tables are in one array that grows; these say where and which
+        # `_choices` grows; `_offset` has the offset of each place in it
         self._chosen = np.zeros(n, dtype=np.int32)
-        self._begin = np.zeros(n, dtype=np.intp)
+        self._offset = np.zeros(n, dtype=np.intp)
 
     def __dealloc__(self):
         free(self._choices)
 
     def fits(self, Problem problem, double total):
-        """Return whether all variables can be eliminated with so many entries.
+        """Return whether elimination of all variables needs at most `total` entries.
 
         Parameters
         ----------
@@ -62,11 +62,10 @@ cdef class Elimination:
         """
         cdef uint64_t unused = 1
         cdef int32_t[::1] variables = np.arange(problem.n_variables, dtype=np.int32)
-        # a cheap look first: with so many edges, some variable has more of them than
-        # a bucket holds
+        # a cheap check first: with so many edges, some bucket would be too small
         if problem.n_edges > 32 * problem.n_variables:
             return False
-        # nothing is kept, so that no random choice is made
+        # all or nothing: `plan` makes no random choice
         with nogil:
             self.window.enter(problem, &variables[0], problem.n_variables)
             self.order.plan(problem, self.window, total, total, True, &unused)
@@ -75,85 +74,88 @@ cdef class Elimination:
     cdef double improve(self, Problem problem, int32_t* labeling,
                         const int32_t* variables, Py_ssize_t size, double budget,
                         double total, uint64_t* random) except? -1.0 nogil:
-        """Give the variables of a window their best states; the gain in score.
+        """Give the variables of a window their best states; return the gain in score.
 
-        Tables have `budget` entries at most, and `total` together: some variables may
-        have to keep their states.
+        Each table has `budget` entries at most, and all tables have `total`, for which
+        some variables may have to keep their states.
         """
         cdef double before
         self.solved = False
         self.window.enter(problem, variables, size)
-        # the labeling is among those compared, so that no move loses
+        # with the present states among the candidates no move loses
         self.window.admit(problem, labeling)
         if not self.order.plan(problem, self.window, budget, total, False, random):
             return 0.0
-        # in terms of the same tables, what the labeling scores without the window drops
-        # out of the gain
+        # value and maximum are sums of the same tables: scores outside the window
+        # cancel
         self._buckets.load(problem, self.window, self.order, labeling)
         before = self._buckets.value(problem, self.window, labeling)
         if not self._maximize(problem):
             return 0.0
-        # nothing has changed before this, whatever failed
-        self._read_off(problem, labeling)
+        # the labeling changes only after all failures
+        self._follow_choices(problem, labeling)
         self.solved = self.order.n_fixed == 0
         return self._maximum - before
 
     cdef bint _maximize(self, Problem problem) except -1 nogil:
-        """Eliminate the variables in order; False: no time, or a bucket is too full."""
+        """Eliminate the variables in order; False: no time left, or a bucket is full.
+        """
         cdef Py_ssize_t rank, place, made
         cdef const Part* table
         cdef Scan scan
         self._maximum, self._n_choices = 0.0, 0
         for rank in range(self.order.n_eliminated):
             place = self.order.order[rank]
-            made = self._prepare(self.order, place)
-            # the pointers hold until the next part is added
+            made = self._add_part(self.order, place)
+            # valid until the next part is added
             table = &self._buckets.parts[made]
             if not self._open_bucket(&scan, place, table):
                 return False
             if problem.late(
-                    scan.n_parts * <double>(self._n_choices - self._begin[place])
+                    scan.n_parts * <double>(self._n_choices - self._offset[place])
                     * candidates_at(self.window, place)):
                 return False
-            self._visit(&scan, place, self._buckets.entries + table.start)
+            self._take_maxima(&scan, place, self._buckets.entries + table.start)
             if table.count:
                 self._buckets.file(self.order, made)
             else:
-                # the last variable of a component: its maximum is that of the component
+                # the last variable of a connected component: add the component's
+                # maximum
                 self._maximum += self._buckets.entries[table.start]
         return True
 
-    cdef Py_ssize_t _prepare(self, EliminationOrder order,
-                             Py_ssize_t place) except -1 nogil:
-        """Add the part that eliminating a place makes, and room for its choices."""
-        cdef Py_ssize_t k, made, count = 0, n_entries = 1
+    cdef Py_ssize_t _add_part(self, EliminationOrder order,
+                              Py_ssize_t place) except -1 nogil:
+        """Add the part for the maxima of a place, with room for its backpointers."""
+        cdef Py_ssize_t k, new_part, count = 0, n_entries = 1
         cdef Part* table
-        # neighbors may have been kept after the place got its rank
+        # states of neighbors may have been fixed after the place got its rank
         for k in range(order.n_neighbors[place]):
             if order.rank[order.neighbors[place][k]] >= 0:
                 order.neighbors[place][count] = order.neighbors[place][k]
                 count += 1
         order.n_neighbors[place] = count
-        # no more than the budget, as the order has seen to
+        # `plan` has ensured that the product is within the budget
         for k in range(count):
             n_entries *= candidates_at(self.window, order.neighbors[place][k])
-        # its neighbors are all that its bucket has besides itself
-        made = self._buckets.add(n_entries)
-        table = &self._buckets.parts[made]
+        # the bucket has no other places besides the eliminated one
+        new_part = self._buckets.add(n_entries)
+        table = &self._buckets.parts[new_part]
         table.count = count
         for k in range(count):
             table.scope[k] = order.neighbors[place][k]
         reserve(<void**>&self._choices, &self._choices_capacity,
                 self._n_choices + n_entries, sizeof(int32_t))
-        self._begin[place] = self._n_choices
+        self._offset[place] = self._n_choices
         self._n_choices += n_entries
-        return made
+        return new_part
 
     cdef bint _open_bucket(self, Scan* scan, Py_ssize_t place,
                            const Part* made) noexcept nogil:
-        """Point at the first entries of all parts of a bucket; False: too many."""
+        """Point at the first entries of all parts of a bucket; False: too many parts.
+        """
         cdef Py_ssize_t k, part = self._buckets.head[place]
-        # from candidate 0 of all neighbors on
+        # all neighbors begin with candidate 0
         scan.n_parts, scan.count = 0, made.count
         for k in range(made.count):
             scan.digit[k] = 0
@@ -167,75 +169,74 @@ cdef class Elimination:
 
     cdef void _open_part(self, Scan* scan, Py_ssize_t place, const Part* made,
                          const Part* part) noexcept nogil:
-        """Point at the first entry of a part, and find how its entries lie."""
-        cdef Py_ssize_t i, k, stride = 1, back = 0, at = scan.n_parts
-        # a part stays where it is while a neighbor outside of its scope moves
+        """Point at the first entry of a part, and compute its strides."""
+        cdef Py_ssize_t i, k, stride = 1, back = 0, p = scan.n_parts
+        # a neighbor outside the scope of a part does not move its entry
         for k in range(made.count):
-            scan.move[k][at] = 0
-        # the last place of a scope is the fastest
+            scan.move[k][p] = 0
+        # the last place of a scope is fastest
         for i in range(part.count - 1, -1, -1):
             if part.scope[i] == place:
-                scan.own_stride[at] = stride
+                scan.own_stride[p] = stride
             for k in range(made.count):
                 if made.scope[k] == part.scope[i]:
-                    scan.move[k][at] = stride
+                    scan.move[k][p] = stride
                     break
             stride *= candidates_at(self.window, part.scope[i])
-        # less the way back of the neighbors after each one
+        # subtract the offsets of faster neighbors, which return to their first
+        # candidates
         for k in range(made.count - 1, -1, -1):
-            stride = scan.move[k][at]
-            scan.move[k][at] = stride - back
+            stride = scan.move[k][p]
+            scan.move[k][p] = stride - back
             back += stride * (scan.radix[k] - 1)
-        scan.entry[at] = part.start
+        scan.entry[p] = part.start
         scan.n_parts += 1
 
-    cdef void _visit(self, Scan* scan, Py_ssize_t place,
-                     double* out) noexcept nogil:
-        """Maximize over a place for all states of its neighbors."""
+    cdef void _take_maxima(self, Scan* scan, Py_ssize_t place,
+                           double* out) noexcept nogil:
+        """Maximize over a place for all candidates of its neighbors."""
         cdef const double* entries = self._buckets.entries
-        cdef int32_t* choice = &self._choices[self._begin[place]]
-        cdef Py_ssize_t n_entries = self._n_choices - self._begin[place]
+        cdef int32_t* choice = &self._choices[self._offset[place]]
+        cdef Py_ssize_t n_entries = self._n_choices - self._offset[place]
         cdef Py_ssize_t size = candidates_at(self.window, place)
         cdef Py_ssize_t n_parts = scan.n_parts, entry, best, i, k
-        cdef double score, top
-        # entry by entry, so that both arrays are written in order and read anywhere
+        cdef double score, highest
         for entry in range(n_entries):
-            top, best = -INFINITY, 0
-            # in the order of the bucket, for each candidate of the variable itself
+            highest, best = -INFINITY, 0
             for k in range(size):
                 score = 0.0
                 for i in range(n_parts):
                     score += entries[scan.entry[i] + k * scan.own_stride[i]]
-                if score > top:
-                    top, best = score, k
-            out[entry] = top
+                if score > highest:
+                    highest, best = score, k
+            out[entry] = highest
             choice[entry] = best
             _step(scan)
 
-    cdef void _read_off(self, Problem problem, int32_t* labeling) noexcept nogil:
-        """Give the variables their best states, the last one eliminated first."""
+    cdef void _follow_choices(self, Problem problem, int32_t* labeling) noexcept nogil:
+        """Set the best states by backpointers, in the reverse order of elimination."""
         cdef Py_ssize_t rank, place, k, other, entry, variable
         for rank in range(self.order.n_eliminated - 1, -1, -1):
             place = self.order.order[rank]
-            # its neighbors were eliminated after it, and so have their states by now
+            # neighbors were eliminated later, and have their states already
             entry = 0
             for k in range(self.order.n_neighbors[place]):
                 other = self.order.neighbors[place][k]
                 entry = entry * candidates_at(self.window, other) + self._chosen[other]
-            self._chosen[place] = self._choices[self._begin[place] + entry]
+            self._chosen[place] = self._choices[self._offset[place] + entry]
             variable = self.window.variable[place]
             labeling[variable] = candidate(
                 self.window, problem, variable, self._chosen[place])
 
 
 cdef inline void _step(Scan* scan) noexcept nogil:
-    """Go on to the next states of the neighbors, the last one fastest."""
+    """Advance to the next candidates of the neighbors, the last neighbor fastest."""
     cdef Py_ssize_t i, k = scan.count - 1
-    # like a number: the digits that are full go back to zero, the next one goes on
+    # as adding one to a number: full digits become zero, the next digit grows
     while k >= 0 and scan.digit[k] == scan.radix[k] - 1:
         scan.digit[k] = 0
         k -= 1
-    # one pass over the parts, as their moves have the ways back in them
+    # `move` includes the return of the faster digits
     if k >= 0:
         scan.digit[k] += 1
         for i in range(scan.n_parts):

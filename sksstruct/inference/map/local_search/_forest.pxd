@@ -9,22 +9,23 @@ from sksstruct.utils._random cimport random_below
 cdef class Forest:
     # number of variables of the last forest
     cdef Py_ssize_t size
-    # moves are counted, so that nothing has to be reset: the last move in which a
-    # variable, or a factor through a variable, was taken
-    cdef int32_t* _taken
-    cdef int32_t* _factor_taken
+    # number of the present move, and the last move whose forest contained each
+    # variable, or a variable of each factor: stamps that need no reset
+    cdef int32_t* _stamp
+    cdef int32_t* _factor_stamp
     cdef int32_t _move
-    # trees while the forest grows, and what touched them last
+    # union-find roots of the growing trees; by root: the variable that met the tree
+    # last, and the move in which it did
     cdef int32_t* _root
     cdef int32_t* _touched_by
     cdef int32_t* _touched
-    # its variables, parents first
+    # variables of the forest, parents first, with the parent and the edge to it
     cdef int32_t* _queue
     cdef int32_t* _parent
     cdef int32_t* _parent_edge
-    # scores of all states of its variables, with the messages of their children
+    # by state: scores given the rest plus messages of children; a message under way
     cdef double* _scores
-    cdef double* _out
+    cdef double* _message
 
     cdef void clear(self) noexcept nogil
     cdef void condition(self, Problem problem, int32_t* labeling,
@@ -33,22 +34,22 @@ cdef class Forest:
                         Py_ssize_t size, uint64_t* random) noexcept nogil
     cdef bint _closes_cycle(self, Problem problem,
                             Py_ssize_t variable) noexcept nogil
-    cdef void _take(self, Problem problem, Py_ssize_t variable) noexcept nogil
+    cdef void _add_variable(self, Problem problem, Py_ssize_t variable) noexcept nogil
     cdef void _orient(self, Problem problem, const int32_t* window,
                       Py_ssize_t size) noexcept nogil
     cdef void _enqueue(self, Py_ssize_t variable, Py_ssize_t parent,
                        Py_ssize_t edge) noexcept nogil
     cdef double _condition_all(self, Problem problem,
                                int32_t* labeling) noexcept nogil
-    cdef void _send_to_roots(self, Problem problem) noexcept nogil
+    cdef void _collect_messages(self, Problem problem) noexcept nogil
     cdef double _read_off(self, Problem problem, int32_t* labeling,
                           uint64_t* random) noexcept nogil
 
 
 cdef inline Py_ssize_t pick_best(const double* scores, Py_ssize_t n,
                                  uint64_t* random) noexcept nogil:
-    """A state with the largest score; which of several that tie is random."""
-    # from a random state on, once around
+    """Return a state with the largest score; ties are broken at random."""
+    # one cyclic pass from a random state on
     cdef Py_ssize_t i = random_below(random, n), best = i, _k
     for _k in range(n):
         if scores[i] > scores[best]:

@@ -1,10 +1,10 @@
 """The order in which the variables of a window are eliminated.
 
-Eliminating a variable makes a table of its neighbors, which are then neighbors of each
-other. The next variable is the one whose elimination visits the fewest entries (the
+Eliminating a variable makes a table over its neighbors, which become neighbors of each
+other. The next variable is the one whose elimination reads the fewest entries (the
 min-weight heuristic; Dechter, Bucket elimination, Artificial Intelligence 113, 1999).
-Where every table would be larger than a budget, the variable with most neighbors keeps
-its state instead: it leaves the window, and nobody has it as a neighbor any more.
+If every table would exceed the budget, the variable with most neighbors gets a fixed
+state: it leaves the window, and is no neighbor of any other variable.
 """
 
 cimport cython
@@ -16,13 +16,13 @@ from sksstruct.inference.map.local_search._window cimport candidates_at, leave
 from sksstruct.utils._memory cimport resize
 from sksstruct.utils._random cimport step_random
 
-# Variables that are not eliminated have no rank yet, or never get one.
+# Ranks of variables that are not eliminated yet, or have a fixed state.
 cdef enum:
     WAITING = -1
-    KEPT = -2
+    FIXED = -2
 
-# Graphs whose cyclic part has more variables are not looked at as a whole: every step
-# looks at all variables that are left, which takes quadratic time.
+# `fits` gives up if more variables remain after the leaves: each step scans all
+# remaining variables, which takes quadratic time.
 cdef Py_ssize_t MAX_CORE = 3000
 
 
@@ -33,22 +33,22 @@ cdef class EliminationOrder:
     Attributes
     ----------
     n_fixed : int
-        Number of variables of the last window that have to keep their states.
+        Number of variables of the last window with fixed states.
     n_entries : int
-        Number of entries read to eliminate the others.
+        Number of entries that the elimination of the other variables reads.
     """
 
     def __cinit__(self, Problem problem):
         cdef Py_ssize_t n = problem.n_variables
         resize(<void**>&self.neighbors, n * sizeof(Neighbors))
-        # one array after the other in one piece
+        # all int32 arrays in one block of memory
         self.n_neighbors = <int32_t*>calloc(7 * n + 1, sizeof(int32_t))
         if self.n_neighbors == NULL:
             raise MemoryError
         self.rank, self.order = self.n_neighbors + n, self.n_neighbors + 2 * n
         self._index = self.n_neighbors + 3 * n
-        # an elimination makes two leaves at most: three or more neighbors are then
-        # neighbors of each other
+        # room for initial leaves, and two for each elimination: three or more neighbors
+        # are linked to each other and are no leaves
         self._leaves = self.n_neighbors + 4 * n
 
     def __dealloc__(self):
@@ -57,20 +57,20 @@ cdef class EliminationOrder:
 
     cdef bint plan(self, Problem problem, Window window, double budget, double total,
                    bint all_or_nothing, uint64_t* random) noexcept nogil:
-        """Order the variables of a window; whether any of them can be eliminated.
+        """Order the variables of a window; return whether any can be eliminated.
 
-        No table has more than `budget` entries, and all have `total` together at most.
-        With `all_or_nothing` the search ends, and n_fixed is positive, as soon as a
-        variable would have to keep its state.
+        Each table has `budget` entries at most, and all tables have `total`. With
+        `all_or_nothing` planning ends with a positive `n_fixed` as soon as a state
+        would have to be fixed.
         """
         cdef Py_ssize_t index
         cdef double cost
         self.n_fixed = self.n_eliminated = 0
-        self._spent = 0.0
+        self._total_cost = 0.0
         self._connect(problem, window)
         self._list_waiting(window)
         while self.n_eliminated < self._end:
-            # leaves first, as they come up: they make nobody's table larger
+            # leaves first, as they enlarge no table
             index = self._next_leaf()
             if index < 0:
                 if all_or_nothing and (self.n_fixed
@@ -79,60 +79,60 @@ cdef class EliminationOrder:
                     return False
                 index = self._cheapest(window)
             cost = self._cost(window, self.order[index])
-            if cost > budget or self._spent + cost > total:
+            if cost > budget or self._total_cost + cost > total:
                 if all_or_nothing:
                     self.n_fixed += 1
                     return False
-                self._drop_waiting(window, self._most_connected(random))
+                self._fix_waiting(window, self._most_connected(random))
             elif self._eliminate(index):
-                self._spent += cost
+                self._total_cost += cost
             else:
-                # the lists of its neighbors are full
-                self._drop_waiting(window, index)
-        self.n_entries = <Py_ssize_t>self._spent
+                # a list of neighbors is full
+                self._fix_waiting(window, index)
+        self.n_entries = <Py_ssize_t>self._total_cost
         return self.n_eliminated > 0
 
     # ---- the graph of neighbors ----
 
     cdef void _connect(self, Problem problem, Window window) noexcept nogil:
-        """Find the neighbors of all places; where there are too many, a state is kept.
-        """
+        """Link places that share a factor; fix states of places with too many links."""
         cdef Py_ssize_t place, variable, degree
         for place in range(window.size):
             self.n_neighbors[place], self.rank[place] = 0, WAITING
         for place in range(window.size):
-            # a later one may have made it keep its state
+            # the state may be fixed already
             if self.rank[place] != WAITING:
                 continue
             variable = window.variable[place]
             degree = problem.in_first[variable + 1] - problem.in_first[variable]
-            # a bucket has limited room for the tables of one variable
+            # the room of a bucket is limited
             if (degree > 2 * MAX_NEIGHBORS
                     or not self._connect_edges(problem, window, place)
                     or not self._connect_factors(problem, window, place)):
-                self._keep(window, place)
+                self._fix(window, place)
 
     cdef bint _connect_edges(self, Problem problem, Window window,
                              Py_ssize_t place) noexcept nogil:
-        """Link a place to earlier ones that share an edge; False: too many."""
+        """Link a place to earlier ones that share an edge; False: too many links."""
         cdef Py_ssize_t i, other, variable = window.variable[place]
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             other = window.place[other_end(problem, problem.in_factor[i], variable)]
             # later places link themselves
             if not 0 <= other < place or self._link(place, other):
                 continue
-            # the one whose list is full keeps its state
+            # the place with the full list gets a fixed state
             if self.n_neighbors[other] < MAX_NEIGHBORS:
                 return False
-            self._keep(window, other)
+            self._fix(window, other)
         return True
 
     cdef bint _connect_factors(self, Problem problem, Window window,
                                Py_ssize_t place) noexcept nogil:
-        """Link a place to earlier ones that share a larger factor; False: too many."""
+        """Link a place to earlier ones that share a larger factor; False: too many
+        links.
+        """
         cdef Py_ssize_t i, k, factor, other, variable = window.variable[place]
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
-            # a table has all of its variables: each is a neighbor of all others
             factor = problem.in_factor[i]
             for k in range(problem.scope_first[factor],
                            problem.scope_first[factor + 1]):
@@ -142,9 +142,8 @@ cdef class EliminationOrder:
         return True
 
     cdef bint _link(self, Py_ssize_t place, Py_ssize_t other) noexcept nogil:
-        """Make two places neighbors; False where one of them has too many."""
+        """Make two places neighbors; False: the list of one place is full."""
         cdef Py_ssize_t k
-        # lists are short enough to be looked through, and made without allocation
         for k in range(self.n_neighbors[place]):
             if self.neighbors[place][k] == other:
                 return True
@@ -158,9 +157,9 @@ cdef class EliminationOrder:
         return True
 
     cdef void _unlink(self, Py_ssize_t place) noexcept nogil:
-        """Remove a place from the lists of its neighbors, which stay in its own."""
+        """Remove a place from the lists of its neighbors."""
         cdef Py_ssize_t k, i, other
-        # its own list stays: it is the scope of the table that is made
+        # the place's own list stays: the scope of the new table
         for k in range(self.n_neighbors[place]):
             other = self.neighbors[place][k]
             for i in range(self.n_neighbors[other]):
@@ -170,18 +169,18 @@ cdef class EliminationOrder:
                         self.n_neighbors[other]]
                     break
 
-    cdef void _keep(self, Window window, Py_ssize_t place) noexcept nogil:
-        """Let the variable at a place keep its state."""
+    cdef void _fix(self, Window window, Py_ssize_t place) noexcept nogil:
+        """Fix the state of the variable at a place."""
         self._unlink(place)
         self.n_neighbors[place] = 0
-        self.rank[place] = KEPT
+        self.rank[place] = FIXED
         leave(window, place)
         self.n_fixed += 1
 
     # ---- the order ----
 
     cdef void _list_waiting(self, Window window) noexcept nogil:
-        """List the places that are to be eliminated, and those that are leaves."""
+        """List the places to eliminate, and the leaves among them."""
         cdef Py_ssize_t place, i
         self._end = self._n_leaves = 0
         for place in range(window.size):
@@ -189,27 +188,27 @@ cdef class EliminationOrder:
                 self.order[self._end] = place
                 self._index[place] = self._end
                 self._end += 1
-        # leaves are kept apart: in a tree nothing else is ever looked at
+        # the stack of leaves makes the order of a tree without any scan
         for i in range(self._end):
             if self.n_neighbors[self.order[i]] <= 1:
                 self._leaves[self._n_leaves] = self.order[i]
                 self._n_leaves += 1
 
     cdef Py_ssize_t _next_leaf(self) noexcept nogil:
-        """Index in `order` of a place with one neighbor or none; -1: there is none."""
+        """Return the index in `order` of a place with at most one neighbor, or -1."""
         cdef Py_ssize_t place
         while self._n_leaves:
             self._n_leaves -= 1
             place = self._leaves[self._n_leaves]
-            # links of what was eliminated later may have made it an inner place again
+            # later links may have given the place more neighbors
             if self.rank[place] == WAITING and self.n_neighbors[place] <= 1:
                 return self._index[place]
         return -1
 
     cdef double _cost(self, Window window, Py_ssize_t place) noexcept nogil:
-        """Number of entries that eliminating a place visits.
+        """Number of entries that the elimination of a place reads.
 
-        A float: the product of up to 25 numbers of candidates.
+        A float, as a product of up to 25 numbers of candidates may overflow an integer.
         """
         cdef Py_ssize_t k
         cdef double cost = candidates_at(window, place)
@@ -218,10 +217,10 @@ cdef class EliminationOrder:
         return cost
 
     cdef Py_ssize_t _cheapest(self, Window window) noexcept nogil:
-        """Index in `order` of the place with the least cost."""
+        """Return the index in `order` of the place with the least cost."""
         cdef Py_ssize_t i, best = -1
         cdef double cost, least = INFINITY
-        # no heap: costs of all neighbors change with every elimination
+        # a scan, no heap: every elimination changes the costs of all neighbors
         for i in range(self.n_eliminated, self._end):
             cost = self._cost(window, self.order[i])
             if cost < least:
@@ -229,21 +228,21 @@ cdef class EliminationOrder:
         return best
 
     cdef Py_ssize_t _most_connected(self, uint64_t* random) noexcept nogil:
-        """Index in `order` of a place with most neighbors."""
+        """Return the index in `order` of a place with most neighbors."""
         cdef Py_ssize_t i, degree, worst = self.n_eliminated
         cdef Py_ssize_t largest = self.n_neighbors[self.order[worst]]
         for i in range(worst + 1, self._end):
             degree = self.n_neighbors[self.order[i]]
-            # of those that tie any, so that windows are cut elsewhere each time
+            # random ties, so that repeated windows fix other variables
             if degree > largest or (degree == largest and step_random(random) & 1):
                 worst, largest = i, degree
         return worst
 
     cdef bint _eliminate(self, Py_ssize_t index) noexcept nogil:
-        """Give a place the next rank; False: its neighbors cannot all be linked."""
+        """Give a place the next rank; False: a list of its neighbors is full."""
         cdef Py_ssize_t k, i, place = self.order[index]
         cdef bint fits = True
-        # first, as its neighbors may need the room for each other
+        # unlinked first, to make room in the lists of its neighbors
         self._unlink(place)
         for k in range(self.n_neighbors[place]):
             for i in range(k):
@@ -251,27 +250,26 @@ cdef class EliminationOrder:
                     fits = False
         if not fits:
             return False
-        # the place that was there changes seats with it
-        self._move(self.n_eliminated, index)
+        # swap with the first waiting place
+        self._move_to(self.n_eliminated, index)
         self.order[self.n_eliminated] = place
         self.rank[place] = self.n_eliminated
         self.n_eliminated += 1
-        # whoever has lost a neighbor may be a leaf now
+        # neighbors that have become leaves
         for k in range(self.n_neighbors[place]):
             if self.n_neighbors[self.neighbors[place][k]] <= 1:
                 self._leaves[self._n_leaves] = self.neighbors[place][k]
                 self._n_leaves += 1
         return True
 
-    cdef void _drop_waiting(self, Window window, Py_ssize_t index) noexcept nogil:
-        """Let the variable at an index of `order` keep its state."""
-        # the last of those that wait takes its seat
-        self._keep(window, self.order[index])
+    cdef void _fix_waiting(self, Window window, Py_ssize_t index) noexcept nogil:
+        """Fix the state of the variable at an index of `order`."""
+        # the last waiting place takes this index
+        self._fix(window, self.order[index])
         self._end -= 1
-        self._move(self._end, index)
+        self._move_to(self._end, index)
 
-    cdef void _move(self, Py_ssize_t index, Py_ssize_t to) noexcept nogil:
-        """Put the place at one index of `order` at another one."""
-        # both ways round, so that a leaf is found in the order at once
+    cdef void _move_to(self, Py_ssize_t index, Py_ssize_t to) noexcept nogil:
+        """Copy the place at one index of `order` to another, and update `_index`."""
         self.order[to] = self.order[index]
         self._index[self.order[to]] = to

@@ -1,83 +1,88 @@
-"""Iterated local search: rounds of annealing, crossover, and exact moves in windows."""
+"""Iterated local search: rounds of annealing, crossover, and exact moves in windows.
+
+`RoundSearch` decides how long rounds are and when the search ends, `_Rounds` performs
+the parts of a round, and `_Turns` shares the time with branch and bound.
+"""
 
 from sksstruct.inference.map.local_search._crossover import Crossover
 from sksstruct.inference.map.local_search.search import LocalSearch
 
-# Work is counted in visits of variables.
-# Calls of `anneal` in a round: the clock is checked in between.
+# The unit of work is the visit of a variable.
+# Calls of `anneal` in a round: the time limit is checked in between.
 _CALLS = 6
-# Visits of one call at most, so that the clock is looked at.
+# Largest number of visits of one call, so that the time limit is checked.
 _MOST_VISITS = 500_000
-# Heat at the beginning of a round, in units of the cost of a kick; it ends at zero.
+# Heat at the beginning of a round, in units of the mean cost of a kick; the heat falls
+# to zero.
 _HEAT = 3.0
-# Heat, in the same units, above which labelings are forgotten: a round ends with one of
-# its own.
+# Heat, in the same units, above which a round forgets its best labeling, so that the
+# round ends with a labeling of its own.
 _HOT = 2.0
-# The least work that a search is worth, over that of its first round.
+# Ratio of the least work of a whole search to the work of its first round.
 _FIRST_ROUND = 512
-# Factors of a graph, above which crossover would take longer than a round.
+# With more factors crossover would take longer than a round.
 _MOST_FACTORS = 1_000_000
-# Variables of a window of `anneal` at most.
+# Largest number of variables of a window of `anneal`.
 _WIDTH = 200
-# Entries of a table for exact moves in it: as many as are quick beside other moves.
+# Largest table of an exact move in such a window: larger ones are slow for a move.
 _BUDGET = 512.0
-# States of a variable, above which tables are so large that exact moves would have few
+# With more states of a variable, tables are so large that exact moves would change few
 # variables.
 _FEW_STATES = 8
-# Variables of a window at the end of a round, where there is time for larger ones.
+# Variables of the wide windows at the end of a round.
 _WIDE = 600
-# Entries of a table in these windows at first: they double with each round.
+# Largest table of a wide window in the first round; doubles with each round.
 _WIDE_BUDGET = 2048.0
-# And at most: more take longer than what they gain is worth.
+# Upper limit of the doubling: larger tables take too long for their gain.
 _WIDEST_BUDGET = 65536.0
-# Visits of a round for each one that these windows may take.
+# Ratio of a round's visits to the visits of its wide windows.
 _WINDOWS_SHARE = 8
-# Entries of theirs that take as long as a visit.
+# Table entries of wide windows that take as long as one visit.
 _ENTRIES = 8
-# Entries of tables that take branch and bound about as long as visiting a variable, for
-# every two of its states.
+# Table entries that branch and bound reads in about the time of a visit, for every two
+# states of a variable.
 _ENTRIES_PER_VISIT = 30
-# Time of branch and bound over that of a round: at least, at first, and at most.
+# Ratio of a turn of branch and bound to a round: least, first and largest one.
 _LEAST_TURN = 0.25
 _FIRST_TURN = 0.5
 _MOST_TURN = 2.0
-# It doubles where going on so would close the gap with at most so many times the work
-# that branch and bound has done so far.
+# The ratio doubles if branch and bound, at the rate of its last turn, would close the
+# gap with at most this multiple of its work so far.
 _GOOD = 5.0
-# It halves where that would take more than so many times.
+# The ratio halves if more than this multiple of the work would be needed.
 _POOR = 25.0
-# Share of all time that the rounds keep up with: the rest is for what bounds.
+# Share of the time for rounds with a loose bound; solvers with bounds get the rest.
 _SHARE = 0.25
-# Share of the score that is open at least where they do: a smaller gap needs bounds.
+# Least gap of a loose bound, relative to the score.
 _LOOSE = 0.05
-# Time of a search before a step that cannot be interrupted, over that of the step.
+# Ratio of the time for rounds before an uninterruptible step to the time of the step.
 _BEFORE = 3.0
-# Seconds that a search has to be behind by: less can wait.
-_MOMENT = 0.03
-# The same before a step that cannot be interrupted.
-_SHORT = 0.3
-# Share of the time at the very beginning: where labelings are poor, search finds better
-# ones at once.
+# Least debt of time, in seconds, for which rounds are made.
+_LEAST_DEBT = 0.03
+# Least debt before an uninterruptible step.
+_LEAST_STEP_DEBT = 0.3
+# Share of the time for rounds at the very beginning, when poor labelings are improved
+# quickly.
 _EARLY = 0.5
-# Seconds that it has at most by that share.
+# Largest time in seconds that this share gives.
 _EARLY_SECONDS = 0.3
-# Time of visiting a binary variable, over that of another.
+# Ratio of the time to visit a binary variable to the time for a larger one.
 _BINARY = 0.25
-# Seconds of one call where there is a time limit.
+# Seconds of one call of `anneal` under a time limit.
 _SECONDS = 0.1
-# Visits of a call while the speed is not known.
+# Visits of the first call under a time limit, which measures the speed.
 _TRIAL = 100
 
 
 class RoundSearch:
-    """Search from the best labeling of a run, in rounds that get longer.
+    """Search from the incumbent of a run, in rounds that get longer.
 
     Parameters
     ----------
     run : MAPRun
         Receives the labelings, and says when to stop.
     violations : ViolationsFirst, default=None
-        A search for labelings that violate little, which takes turns.
+        Search for labelings with few violations, which has a turn in each round.
 
     Attributes
     ----------
@@ -87,20 +92,20 @@ class RoundSearch:
 
     def __init__(self, run, violations=None):
         self.run, self._violations, self._rounds = run, violations, None
-        self._least = _least_work(run.problem)
-        self._work, self._done, self._idle = self._least // _FIRST_ROUND, 0, 0
-        self._begin, self._seconds = run.seconds(), 0.0
+        self._min_work = _least_work(run.problem)
+        self._work, self._spent, self._idle_work = self._min_work // _FIRST_ROUND, 0, 0
+        self._start_seconds, self._seconds = run.seconds(), 0.0
 
     @property
     def begun(self):
         return self._rounds is not None
 
     def keep_up(self, seconds=0.0):
-        """Search for a share of all time so far, with a time limit and a loose bound.
+        """Make rounds for a share of the time so far, if the bound is loose.
 
-        Other solvers may take all the time that is left, and find nothing. How much
-        they leave to this one depends on the time so far, but not on the limit: what is
-        found by a limit is found by a later one, too.
+        Only with a time limit: other solvers might use all of it without finding a
+        labeling. The share depends on the time passed and not on the limit, so that a
+        later limit finds all labelings that an earlier one finds.
 
         Parameters
         ----------
@@ -115,130 +120,130 @@ class RoundSearch:
         run = self.run
         if run.max_seconds is None or run.status is not None or not self._is_loose():
             return run.status is not None
-        passed = run.seconds() - self._begin
+        passed = run.seconds() - self._start_seconds
         early = min(_EARLY * passed, _EARLY_SECONDS)
         end = max(_SHARE * passed, early, _BEFORE * seconds)
-        if end - self._seconds > (_SHORT if seconds else _MOMENT):
+        if end - self._seconds > (_LEAST_STEP_DEBT if seconds else _LEAST_DEBT):
             while self._seconds < end:
                 if run.late() or self._round():
                     return True
         return False
 
     def begin(self):
-        """Make the first round, if there was none; whether the run is to stop."""
+        """Make the first round if there was none; return whether the run is to stop."""
         return not self.begun and self._round()
 
     def _is_loose(self):
-        """Whether better labelings are likely: else others prove what there is."""
+        """Whether better labelings are likely; otherwise the time is for bounds."""
         run = self.run
         scale = max(1.0, abs(run.score + run.offset))
         return run.score >= run.lowest and run.bound - run.score > _LOOSE * scale
 
     def search(self, effort, exact=None):
-        """Search until nothing more is expected.
+        """Make rounds until no further improvement is expected.
 
         Parameters
         ----------
         effort : float
             The search ends after this much work without an improvement, in units of
-            the work before it or, if more, of some thousand visits of each variable.
-            With a time limit it goes on until then.
-        exact : ExactSearch, default=None
-            Branch and bound that takes turns with the rounds, until nothing is left.
+            the work up to the last improvement or, if more, of some thousand visits of
+            each variable. A time limit replaces this rule.
+            exact : ExactSearch, default=None
+                Branch and bound, which takes turns with the rounds until it is closed.
         """
         run, turns = self.run, _Turns(self.run, exact)
         while not run.late():
-            before, done = run.score, self._done
+            before, done = run.score, self._spent
             if self._round():
                 return
             if exact is not None and not exact.closed:
-                turns.take(self._done - done, run.score > before)
+                turns.take(self._spent - done, run.score > before)
                 if run.status is not None:
                     return
-            # what branch and bound has found counts as well
+            # labelings of branch and bound count as improvements, too
             if run.score > before + 1e-9 * abs(before):
-                self._idle = 0
-            least = max(self._done - self._idle, self._least)
-            if self._idle >= effort * least and not turns.may_succeed():
+                self._idle_work = 0
+            least = max(self._spent - self._idle_work, self._min_work)
+            if self._idle_work >= effort * least and not turns.may_succeed():
                 run.note(
-                    f"the search ended after {self._idle:.3g} visits of variables "
-                    "without an improvement: more effort goes on"
+                    f"the search ended after {self._idle_work:.3g} visits of variables "
+                    "without an improvement; a larger effort continues it"
                 )
                 return
 
     def _round(self):
-        """One round; whether the run is to stop."""
+        """Make one round; return whether the run is to stop."""
         run, started = self.run, self.run.seconds()
         rounds = self._rounds = self._rounds or _Rounds(run)
-        # rounds that bring something are long enough
-        if self._idle:
+        # only a round without an improvement makes the next one longer
+        if self._idle_work:
             self._work = 5 * self._work // 4
         before = run.score
         self._work = rounds.in_time(self._work)
-        # after an improvement in turns from it and from somewhere else
-        again = not self._idle and rounds.n_done % 2
+        # after an improvement, rounds alternately start from it and from random states
+        again = not self._idle_work and rounds.n_done % 2
         rounds.anneal(self._work, run.labeling if again else None)
         rounds.combine()
         rounds.look_in_windows(self._work // _WINDOWS_SHARE)
         if self._violations is not None:
             self._violations.take(_entries(run, self._work))
-        self._done += self._work
+        self._spent += self._work
         better = run.score > before + 1e-9 * abs(before)
-        self._idle = 0 if better else self._idle + self._work
-        # the sweeps before the search may have used up the iterations, which are theirs
+        self._idle_work = 0 if better else self._idle_work + self._work
+        # `report_between` counts no iteration: max_iter limits sweeps, not rounds
         stop = run.report_between()
         self._seconds += run.seconds() - started
         return stop
 
 
 def _least_work(problem):
-    """Visits that are worth it on any graph: fewer where a visit costs more."""
+    """Least visits of a search before it may end; fewer where a visit costs more."""
     cost = max(1.0, problem.max_states / 8)
     cost *= max(1.0, problem.n_edges / problem.n_variables / 16) ** 1.5
     return int((30_000 * problem.n_variables + 4e6) / cost)
 
 
 def _entries(run, work):
-    """Entries of tables that branch and bound looks at while so many are visited."""
+    """Table entries that branch and bound reads in the time of `work` visits."""
     return work * _ENTRIES_PER_VISIT * max(1, run.problem.max_states // 2)
 
 
 class _Turns:
-    """Turns of branch and bound, which are shorter where they bring nothing."""
+    """Turns of branch and bound, whose length depends on their progress."""
 
     def __init__(self, run, exact):
         self.run, self.exact, self.share = run, exact, _FIRST_TURN
 
     def may_succeed(self):
-        """Whether to go on after a long time without an improvement."""
+        """Whether to continue after a long time without an improvement."""
         run, exact = self.run, self.exact
-        # a labeling that is not allowed is no result; and what was given may be used
+        # no allowed labeling yet, or a time limit that may be used up
         closed = exact is not None and exact.closed
         return run.score < run.lowest or (run.max_seconds is not None and not closed)
 
     def take(self, work, improved):
-        """Search for as long as so many visits take, times a share."""
+        """Advance branch and bound for the time of `work` visits, times the share."""
         run, exact = self.run, self.exact
         if improved:
             exact.prefer(exact.run.labeling)
-        # by what it proves itself: other bounds may be lower for a while
+        # progress is measured by the bound of branch and bound itself, not by the run's
         score, gap = run.score, exact.bound - run.score
         before = exact.work
         speed = _BINARY if run.problem.max_states == 2 else 1.0
         exact.advance(int(speed * _entries(run, work) * self.share))
         left = exact.bound - run.score
-        # turns of any length count alike
+        # work of the turn relative to all work: rates of short and long turns compare
         turn = (exact.work - before) / max(exact.work, 1)
         least, most = _LEAST_TURN, _MOST_TURN
         if run.score > score or _GOOD * (gap - left) > turn * gap:
             self.share = min(2.0 * self.share, most)
-        # without an allowed labeling there is nothing to search around
+        # without an allowed labeling, rounds have no start worth more time
         elif _POOR * (gap - left) < turn * gap and run.score >= run.lowest:
             self.share = max(0.5 * self.share, least)
 
 
 class _Rounds:
-    """The parts of a round, and the state that one round leaves to the next."""
+    """The parts of a round, and the state that rounds pass on."""
 
     def __init__(self, run):
         problem = run.problem
@@ -246,25 +251,26 @@ class _Rounds:
         self.kernel = LocalSearch(problem, run.labeling, run.seed())
         self.crossover = Crossover(run)
         self.exact = problem.max_states <= _FEW_STATES
-        # visits in a second, calls of `anneal`, and the budget of the next windows
+        # visits per second, calls of `anneal`, and table entries of the next wide
+        # windows
         self.rate, self.calls, self.wide_budget = 0.0, 0, _WIDE_BUDGET
         self.n_done = 0
 
     def in_time(self, work):
-        """The work that fits into the time limit, so that annealing ends cold."""
+        """Reduce the work to the time limit, so that annealing ends cold."""
         run = self.run
         if run.max_seconds is None or not self.rate:
             return work
         return max(int(min(work, 0.9 * self.rate * run.left())), _CALLS)
 
     def anneal(self, work, labeling):
-        """Anneal from hot to cold, in so many visits, from some or random states."""
+        """Anneal a labeling or random states from hot to cold, in `work` visits."""
         run, kernel, visited = self.run, self.kernel, 0
         self.n_done += 1
         kernel.start_from(labeling)
         while visited < work and not run.late():
             visits = self._visits(min(work // _CALLS, _MOST_VISITS))
-            # windows and forests in turns: one may improve what the other cannot
+            # windows and forests alternate: either may find moves that the other misses
             budget = _BUDGET if self.exact and self.calls % 2 == 0 else 0.0
             self.calls += 1
             heat = _HEAT * (1.0 - visited / work)
@@ -275,19 +281,19 @@ class _Rounds:
                 kernel.anneal(visits, heat, cold, budget, _WIDTH)
                 self.rate = visits / max(run.seconds() - started, 1e-9)
             finally:
-                # scored afresh: the sum of the gains would add up rounding errors
+                # `offer` computes the score anew: a sum of gains has rounding errors
                 run.offer(kernel.labeling)
-            # where it was hot, the best labeling is the one it came from
+            # in hot calls the best labeling is still the first one of the round
             if heat > _HOT:
                 kernel.forget()
 
     def combine(self):
-        """Combine what annealing ended with with the best labeling and older ones."""
+        """Combine the labeling of this round with the incumbent and earlier ones."""
         if self.run.problem.n_factors <= _MOST_FACTORS:
             self.crossover.combine(self.kernel.labeling)
 
     def _visits(self, visits):
-        """Visits of one call: fewer where a time limit would be missed by much."""
+        """Reduce the visits of one call to the time that is left."""
         run = self.run
         if run.max_seconds is None:
             return visits
@@ -295,7 +301,7 @@ class _Rounds:
         return max(1, int(min(visits, self.rate * left if self.rate else _TRIAL)))
 
     def look_in_windows(self, work):
-        """Exact moves in windows too wide for annealing, for so many visits."""
+        """Make exact moves in wide windows, for `work` visits."""
         if not self.exact:
             return
         kernel, visited, total = self.kernel, 0, _ENTRIES * float(work)

@@ -1,14 +1,14 @@
 """Local search from a labeling: single variables, forests, and windows of variables.
 
-Moves give one variable its best state (iterated conditional modes; Besag, On the
-statistical analysis of dirty pictures, JRSS B 48, 1986), or those of a random forest
-(`Forest`), or those of a window, exactly up to a budget (`Elimination`). A round of
-`anneal` first kicks a few variables of a window, then makes some moves in it, and is
-taken back where the score fell by more than a falling heat allows: simulated annealing
-with an exact inner step.
+A move gives best states to one variable (iterated conditional modes; Besag, On the
+statistical analysis of dirty pictures, JRSS B 48, 1986), to a random forest of
+variables (`Forest`), or to a window, exactly up to a budget (`Elimination`). A step of
+`anneal` kicks a few variables of a window, makes moves in the window, and is undone if
+the score has fallen by more than the falling heat allows: simulated annealing with an
+exact inner step.
 
-Two labelings are kept. Moves change the present one, whose gain over the first labeling
-is the sum of the gains of all moves; the best so far is what users see.
+Moves change the present labeling, whose gain over the first labeling is the sum of the
+gains of all moves. A second labeling is the best so far, which users see.
 """
 
 from libc.math cimport log as log_of
@@ -21,14 +21,14 @@ from sksstruct.inference.map.local_search._forest cimport Forest, pick_best
 from sksstruct.utils._pointers cimport doubles, int32s
 from sksstruct.utils._random cimport random_below
 
-# Rounds of iterated conditional modes: enough for all that ends by itself, but gains by
-# rounding may go on for ever.
+# Largest number of rounds of iterated conditional modes, as gains that are rounding
+# errors may recur for ever.
 cdef Py_ssize_t MAX_ROUNDS = 1000
-# Entries that the tables of a window may have together where nobody says otherwise.
+# Default of the total table entries of a window.
 cdef double MAX_ENTRIES = 1e7
-# Forests that a round of `anneal` moves in its window.
+# Forests that a step of `anneal` moves in its window.
 cdef Py_ssize_t FORESTS = 3
-# Entries of tables that take about as long as visiting one variable of a forest.
+# Table entries that take about as long as a visit of a variable in a forest.
 cdef Py_ssize_t ENTRIES_PER_VISIT = 8
 
 
@@ -46,14 +46,14 @@ cdef class LocalMoves:
     cdef int32_t* _best
     cdef double _present_gain
     cdef double* _scores
-    # a window: its variables, the last time that each variable entered one, and what a
-    # round of annealing needs to take itself back
+    # variables of the window; by variable: time of its last entry into a window;
+    # variables and states at the start of an annealing step, to undo the step
     cdef int32_t* _window
-    cdef int32_t* _entered
+    cdef int32_t* _entry_time
     cdef int32_t* _saved_window
     cdef int32_t* _saved_states
-    cdef int32_t _time
-    # of all kicks of the present annealing: how many, and what they cost
+    cdef int32_t _now
+    # number and total cost of the kicks of the present annealing
     cdef double _n_kicks, _kick_cost
 
     def __init__(self, Problem problem, arrays, uint64_t random):
@@ -61,7 +61,7 @@ cdef class LocalMoves:
         self.elimination, self._forest = Elimination(problem), Forest(problem)
         self._labeling, self._best = int32s(arrays.labeling), int32s(arrays.best)
         self._scores, self._window = doubles(arrays.scores), int32s(arrays.window)
-        self._entered = int32s(arrays.entered)
+        self._entry_time = int32s(arrays.entered)
         self._saved_window = int32s(arrays.saved_window)
         self._saved_states = int32s(arrays.saved_states)
         self.gain = self._present_gain = 0.0
@@ -79,7 +79,7 @@ cdef class LocalMoves:
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, _k
         cdef double gain, total
-        # in the order of the variables: what one has gained the next one sees at once
+        # Gauss-Seidel order: each variable sees the new states of earlier ones
         with nogil:
             for _k in range(MAX_ROUNDS):
                 total = 0.0
@@ -109,7 +109,7 @@ cdef class LocalMoves:
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t _k
-        # each forest leaves out other variables, so that a few moves change all
+        # random forests differ, so that a few moves can change every variable
         with nogil:
             for _k in range(moves):
                 if problem.late(16.0 * problem.n_variables * problem.max_states):
@@ -144,7 +144,7 @@ cdef class LocalMoves:
             for _k in range(moves):
                 if problem.late(16.0 * width):
                     break
-                # around any variable, so that windows overlap
+                # random centers, so that windows overlap
                 start = random_below(&self._random, problem.n_variables)
                 size = self._enter_around(
                     problem, start, min(width, problem.n_variables))
@@ -166,7 +166,7 @@ cdef class LocalMoves:
             Whether all variables could change.
         """
         cdef Problem problem = self.problem
-        # otherwise the move would take the time of a large window for little gain
+        # a wide graph would fix many variables, at the cost of a large window
         if not self.elimination.fits(problem, total):
             return False
         with nogil:
@@ -189,8 +189,7 @@ cdef class LocalMoves:
         self.gain = self._present_gain = 0.0
 
     cdef void _record(self, Problem problem, double gain) noexcept nogil:
-        """Note that the present labeling has gained; it may be the best now."""
-        # the labeling is copied only where it is better than ever before
+        """Add a gain to the present labeling, and update the best labeling."""
         self._present_gain += gain
         if self._present_gain > self.gain:
             self.gain = self._present_gain
@@ -199,54 +198,54 @@ cdef class LocalMoves:
 
     cdef double _improve_variable(self, Problem problem,
                                   Py_ssize_t variable) noexcept nogil:
-        """Give a variable its best state; the gain."""
+        """Give a variable its best state; return the gain."""
         cdef double* scores = self._scores
         cdef Py_ssize_t best
         cdef double gain
-        # a forest of this variable only: all others are outside
+        # after `clear`, `condition` treats all neighbors as outside the forest
         self._forest.clear()
         self._forest.condition(problem, self._labeling, variable, scores)
         best = pick_best(scores, problem.states[variable], &self._random)
         gain = scores[best] - scores[self._labeling[variable]]
-        # a state that ties with the present one is no reason to go on
+        # a tie is no change, so that the rounds end
         if gain > 0.0:
             self._labeling[variable] = best
         return gain
 
     cdef double _improve_window(self, Problem problem, Py_ssize_t size,
                                 double budget, double total) except? -1.0 nogil:
-        """Give the variables of the window their best states; the gain."""
+        """Give the variables of the window their best states; return the gain."""
         return self.elimination.improve(problem, self._labeling, self._window,
                                         size, budget, total, &self._random)
 
     # ---- windows ----
 
     cdef void _enter_all(self, Problem problem) noexcept nogil:
-        """A window of all variables."""
+        """Make a window of all variables."""
         cdef Py_ssize_t variable
         for variable in range(problem.n_variables):
             self._window[variable] = variable
 
     cdef Py_ssize_t _enter_around(self, Problem problem, Py_ssize_t start,
                                   Py_ssize_t limit) noexcept nogil:
-        """A window of the variables next to one, breadth first; its size."""
+        """Make a window around a variable, breadth first; return its size."""
         cdef Py_ssize_t head = 0, size = 1, i, k, variable, begin, degree, shift, factor
-        # times instead of marks, as nothing has to be reset for the next window
-        self._time += 1
+        # time stamps instead of flags: the next window needs no reset
+        self._now += 1
         self._window[0] = start
-        self._entered[start] = self._time
+        self._entry_time[start] = self._now
         while head < size and size < limit:
             variable = self._window[head]
             head += 1
             begin = problem.in_first[variable]
             degree = problem.in_larger[variable] - begin
-            # from a random edge on, so that full windows differ
+            # starts at a random edge, so that windows of limited size differ
             shift = random_below(&self._random, degree) if degree else 0
             for i in range(degree):
                 size = self._enter(other_end(
                     problem, problem.in_factor[begin + (i + shift) % degree], variable),
                     size, limit)
-            # larger factors connect their variables like edges do
+            # larger factors connect their variables as edges do
             for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
                 factor = problem.in_factor[i]
                 for k in range(problem.scope_first[factor],
@@ -256,10 +255,10 @@ cdef class LocalMoves:
 
     cdef Py_ssize_t _enter(self, Py_ssize_t variable, Py_ssize_t size,
                            Py_ssize_t limit) noexcept nogil:
-        """Append a variable to the window if it is new and fits; the new size."""
-        if self._entered[variable] == self._time or size == limit:
+        """Append a new variable to the window if there is room; return the new size."""
+        if self._entry_time[variable] == self._now or size == limit:
             return size
-        self._entered[variable] = self._time
+        self._entry_time[variable] = self._now
         self._window[size] = variable
         return size + 1
 
@@ -290,16 +289,16 @@ cdef class LocalMoves:
             Total gain in score of the best labeling so far.
         """
         cdef Problem problem = self.problem
-        cdef Py_ssize_t log = 1
-        # windows of 2, 4, 8, ... variables, each size as often as the others
-        while (2 << log) < problem.n_variables:
-            log += 1
+        cdef Py_ssize_t n_sizes = 1
+        # window sizes 2, 4, 8, ... with equal probabilities
+        while (2 << n_sizes) < problem.n_variables:
+            n_sizes += 1
         with nogil:
             self.visited = 0
             self._n_kicks = self._kick_cost = 0.0
             while self.visited < work and not problem.late(16.0 * width):
                 self._anneal_once(problem, work, heat, cold, budget,
-                                  min(problem.n_variables, width), log)
+                                  min(problem.n_variables, width), n_sizes)
             if cold == 0.0:
                 memcpy(self._labeling, self._best,
                        problem.n_variables * sizeof(int32_t))
@@ -308,13 +307,13 @@ cdef class LocalMoves:
 
     cdef int _anneal_once(self, Problem problem, Py_ssize_t work, double heat,
                           double cold, double budget, Py_ssize_t width,
-                          Py_ssize_t log) except -1 nogil:
-        """One round: kicks and moves in a random window, kept or taken back."""
+                          Py_ssize_t n_sizes) except -1 nogil:
+        """Kicks and moves in a random window, which are accepted or undone."""
         cdef Py_ssize_t limit, start, size, _k
-        cdef double gain, progress, warmth, chance
-        # so that the loop ends, even if no move visits anything
+        cdef double gain, progress, temperature, uniform
+        # ends the loop of `anneal`, even if moves visit no variable
         self.visited += 1
-        limit = min(width, 2 << random_below(&self._random, log + 1))
+        limit = min(width, 2 << random_below(&self._random, n_sizes + 1))
         start = random_below(&self._random, problem.n_variables)
         size = self._enter_around(problem, start, limit)
         self._save(size)
@@ -328,39 +327,39 @@ cdef class LocalMoves:
                 gain += self._forest.improve(problem, self._labeling,
                                              self._window, size, &self._random)
                 self.visited += self._forest.size
-        # Metropolis: a loss is accepted with probability exp(-loss / warmth)
+        # Metropolis: a loss is accepted with probability exp(-loss / temperature)
         progress = min(1.0, <double>self.visited / work)
-        warmth = heat + (cold - heat) * progress
-        warmth *= max(0.0, self._kick_cost / self._n_kicks)
-        chance = (random_below(&self._random, 1 << 30) + 1.0) / (1 << 30)
-        # what neither gains nor loses, but for rounding, is kept: it leads elsewhere
-        if gain < warmth * log_of(chance) - 1e-12:
-            self._take_back(size)
+        temperature = heat + (cold - heat) * progress
+        temperature *= max(0.0, self._kick_cost / self._n_kicks)
+        uniform = (random_below(&self._random, 1 << 30) + 1.0) / (1 << 30)
+        # moves along plateaus are accepted, with a margin for rounding errors
+        if gain < temperature * log_of(uniform) - 1e-12:
+            self._restore(size)
         else:
             self._record(problem, gain)
         return 0
 
     cdef void _save(self, Py_ssize_t size) noexcept nogil:
-        """Remember the states of a window, and its variables, which moves shuffle."""
+        """Save the states of a window, and its variables, which moves shuffle."""
         cdef Py_ssize_t i
-        # states of the window are all that a round changes
+        # an annealing step changes no other states
         for i in range(size):
             self._saved_window[i] = self._window[i]
             self._saved_states[i] = self._labeling[self._window[i]]
 
-    cdef void _take_back(self, Py_ssize_t size) noexcept nogil:
-        """Give the variables of the saved window the states they had."""
+    cdef void _restore(self, Py_ssize_t size) noexcept nogil:
+        """Restore the saved states."""
         cdef Py_ssize_t i
         for i in range(size):
             self._labeling[self._saved_window[i]] = self._saved_states[i]
 
     cdef double _kick_some(self, Problem problem, Py_ssize_t size) noexcept nogil:
-        """Kick up to nine variables of a window; the gain, negative as a rule."""
+        """Kick up to nine variables of a window; return the gain, mostly negative."""
         cdef Py_ssize_t kicks = 1 + random_below(&self._random, 1 + min(size, 16) // 2)
         cdef Py_ssize_t variable, _k
         cdef double gain, total = 0.0
         for _k in range(kicks):
-            # the same one may be kicked again
+            # drawn with replacement
             variable = self._window[random_below(&self._random, size)]
             gain = self._kick(problem, variable)
             total += gain
@@ -369,7 +368,7 @@ cdef class LocalMoves:
         return total
 
     cdef double _kick(self, Problem problem, Py_ssize_t variable) noexcept nogil:
-        """Give a variable the best of up to three random states; the gain."""
+        """Give a variable the best of up to three random states; return the gain."""
         cdef double* scores = self._scores
         cdef Py_ssize_t n = problem.states[variable], state, present, _k
         cdef Py_ssize_t best = random_below(&self._random, n)
@@ -377,12 +376,12 @@ cdef class LocalMoves:
         self._forest.clear()
         self._forest.condition(problem, self._labeling, variable, scores)
         present = self._labeling[variable]
-        # of many states most are bad: the best of three is worth a round more often
+        # most of many states are bad: the best of three is accepted more often
         for _k in range(2 if n > 4 else 0):
             state = random_below(&self._random, n)
             if state != present and (scores[state] > scores[best] or best == present):
                 best = state
-        # without asking whether it is a loss: that is what the round decides in the end
+        # losses pass here: `_anneal_once` accepts or undoes the whole step
         gain = scores[best] - scores[present]
         self._labeling[variable] = best
         return gain

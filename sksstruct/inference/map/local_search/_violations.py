@@ -1,4 +1,4 @@
-"""Violations first: entries so low that one decides, and turns of a search."""
+"""Violations first: limits that separate constraints from scores, and search turns."""
 
 from itertools import pairwise, product
 
@@ -8,43 +8,42 @@ from sksstruct.factor_graphs import DenseTable
 from sksstruct.inference.map.core._reduce import table_range
 from sksstruct.inference.map.local_search.weighted import WeightedSearch
 
-# Entries of tables beyond which nobody looks for limits.
+# Tables with more entries in total have no limits.
 _MOST_ENTRIES = 1e7
-# What is missing from the best entry is counted in classes, each twice the one before.
-# So many empty classes, at least, are between violations and all other scores.
+# Shortfalls (best entry minus entry) are counted in classes, each class twice as large
+# as the class before. A limit needs a gap of more than this number of classes.
 _EMPTY = 2
-# Real scores get rare towards zero, class by class, and leave classes empty: a gap with
-# less than this share of the entries below it, and next above it, is no limit.
+# Real scores leave classes near zero empty: a gap is a limit only if this share of the
+# entries is below the gap, or in the class above it.
 _THIN = 0.01
-# Limits that are tried, those with the most between them.
+# Number of limits that are tried, from the widest gap on.
 _MOST_LIMITS = 3
-# Steps for which states are taboo: short where constraints decide, long where many
-# labelings are allowed that are nearly alike.
+# Taboo tenures: short for tight constraints, long for many similar allowed labelings.
 _TABOO = 6, 40
-# Share of the work of a turn: at first, at least and at most; it doubles where a turn
-# improves something, and halves where turns of all kinds do not.
-_SHARE, _LEAST_SHARE, _MOST_SHARE = 0.5, 0.125, 2.0
-# What is missing is in class frexp(missing)[1] + _SHIFT: from -1073, of the least
-# denormal number, to 1024.
+# Share of the given work that a turn uses: first, least and largest share; it doubles
+# after an improvement, and halves if turns of all kinds bring none.
+_FIRST_SHARE, _LEAST_SHARE, _MOST_SHARE = 0.5, 0.125, 2.0
+# A shortfall is in class frexp(shortfall)[1] + _SHIFT; exponents range from -1073
+# (least denormal number) to 1024.
 _CLASSES, _SHIFT = 2160, 1080
-# What misses less than this share of the most misses nothing.
-_NOTHING = 1e-9
+# A shortfall below this share of the largest one counts as zero.
+_NEGLIGIBLE = 1e-9
 
 
 class ViolationsFirst:
-    """Turns of `WeightedSearch`, with one limit after the other, and its parameters.
+    """Turns of `WeightedSearch`, each with another limit and taboo tenure.
 
     Parameters
     ----------
     run : MAPRun
-        Has a labeling, and receives better ones.
+        Holds the incumbent, and receives better labelings.
 
     Attributes
     ----------
     limits : list of tuples (limit, unit)
-        Those of `Levels`; without any there are no turns.
+        The limits of `Levels`; if the list is empty, `take` must not be called.
     n_kinds : int
-        Number of turns until all parameters have been used.
+        Number of combinations of limit and tenure.
     """
 
     def __init__(self, run):
@@ -52,19 +51,19 @@ class ViolationsFirst:
         self.limits, self._highest = levels.limits, levels.highest
         self._kinds = list(product(_TABOO, self.limits))
         self.n_kinds = len(self._kinds)
-        self._kernels, self._next = [None] * self.n_kinds, 0
-        self._share, self._idle = _SHARE, 0
+        self._kernels, self._next_kind = [None] * self.n_kinds, 0
+        self._share, self._idle = _FIRST_SHARE, 0
 
     def take(self, work):
-        """Search with the next limit.
+        """Search with the next combination of limit and tenure.
 
         Parameters
         ----------
         work : float
-            Entries of tables to look at, about; a share of it is used.
+            Table entries; the search reads a share of this number.
         """
-        k, run = self._next, self.run
-        self._next = (k + 1) % self.n_kinds
+        k, run = self._next_kind, self.run
+        self._next_kind = (k + 1) % self.n_kinds
         if self._kernels[k] is None:
             taboo, (limit, unit) = self._kinds[k]
             self._kernels[k] = WeightedSearch(
@@ -78,7 +77,7 @@ class ViolationsFirst:
         if run.score > before:
             self._share, self._idle = min(2.0 * self._share, _MOST_SHARE), 0
             return
-        # what has led to nothing begins again, from the best labeling there is
+        # without an improvement, the next turn of this kind begins at the incumbent
         self._kernels[k] = None
         self._idle += 1
         if self._idle % self.n_kinds == 0:
@@ -86,11 +85,11 @@ class ViolationsFirst:
 
 
 class Levels:
-    """Limits that tell violated constraints from scores.
+    """Limits that separate violated constraints from scores.
 
-    What an entry is missing is the best entry of its factor minus the entry. Where
-    nothing is missing as much as some number, or half of it, but something is missing
-    more, that is a limit.
+    The shortfall of an entry is the best entry of its factor minus the entry. A wide
+    gap between the shortfalls is a limit: entries with shortfalls above the gap are
+    violations.
 
     Parameters
     ----------
@@ -102,33 +101,33 @@ class Levels:
     highest : ndarray of shape (n_factors,)
         The best entry of each factor, edges first.
     limits : list of tuples (limit, unit)
-        What an entry misses at least to be a violation, and the mean of what all others
-        miss, 1 if they miss nothing; those with the most between them first.
+        Least shortfall of a violation, and mean shortfall of all other entries (1 if it
+        is zero); limits with the widest gap first.
     """
 
     def __init__(self, problem):
         graph, self.limits = problem.graph, []
         weights = graph.edge_weights
-        # of each table: its worst and best entry, which a weight may swap
+        # least and largest entry of each table, which a negative weight swaps
         ends = np.array([table_range(table) for table in graph.tables]).reshape(-1, 2)
         edges, higher = ends[graph.edge_tables], ends[graph.factor_tables]
         if weights is not None:
             edges = edges * np.reshape(weights, (-1, 1))
         self.highest = np.concatenate([edges.max(axis=1), higher.max(axis=1)])
-        parts = _missing(problem)
+        parts = _shortfalls(problem)
         if not parts:
             return
         count, total = np.zeros(_CLASSES), np.zeros(_CLASSES)
         largest = max(part.max() for part in parts)
         for part in parts:
-            part = part[part > _NOTHING * largest]
+            part = part[part > _NEGLIGIBLE * largest]
             place = np.frexp(part)[1] + _SHIFT
             count += np.bincount(place, minlength=_CLASSES)
             total += np.bincount(place, part, minlength=_CLASSES)
         self._choose(np.flatnonzero(count), count, total, problem.penalty)
 
     def _choose(self, used, count, total, penalty):
-        """Find the largest gaps between the classes in use."""
+        """Set the limits to the widest gaps between the nonempty classes."""
         gaps = [(high - low, low) for low, high in pairwise(used)]
         below, thin = np.cumsum(count), _THIN * count.sum()
         gaps = [
@@ -138,15 +137,15 @@ class Levels:
         ]
         for _, low in sorted(gaps, reverse=True)[:_MOST_LIMITS]:
             unit = total[: low + 1].sum() / count[: low + 1].sum()
-            # the upper end of the class
+            # the limit is the upper end of the class below the gap
             self.limits.append((float(np.ldexp(1.0, low - _SHIFT)), float(unit)))
         if not self.limits and penalty and len(used) == 1:
-            # constraints alone
+            # the only shortfalls are constraints
             self.limits.append((-0.5 * penalty, 1.0))
 
 
-def _missing(problem):
-    """What entries are missing, for variables and tables; nothing where too many."""
+def _shortfalls(problem):
+    """Shortfalls of variables and tables; an empty list if there are too many."""
     graph = problem.graph
     dense = [table for table in graph.tables if isinstance(table, DenseTable)]
     if graph.edge_weights is not None or (

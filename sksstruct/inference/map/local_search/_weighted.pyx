@@ -1,15 +1,15 @@
-"""Weighted search: violated constraints first, the score second.
+"""Weighted local search: violated constraints first, the score second.
 
-An entry of a table is a violation if it is below the best one by more than a limit. The
-search maximizes the sum of all other entries, minus a weight for each factor that is
-violated. In a local maximum the weights of all violated factors grow, until the maximum
-is none any more (breakout; P. Morris, The breakout method for escaping from local
-minima, AAAI 1993). Where nothing is violated for a while, all weights shrink, so that
-the search comes back to labelings near the border of what is allowed.
+A table entry is a violation if it is below the best entry by more than a limit. The
+search maximizes a weighted sum, in which the score of a violated factor is its best
+entry minus the weight of the factor. In a local maximum the weights of all violated
+factors grow, until a step improves the sum again (breakout; P. Morris, The breakout
+method for escaping from local minima, AAAI 1993). After several local maxima without
+violations all weights shrink, so that the search crosses infeasible labelings again.
 
-Each step changes one variable: in a factor that is violated, if there is one; the state
-that it leaves is taboo for some steps. The effect of every change is kept up to date,
-so that a step costs as much as the tables of one variable have rows.
+Each step changes one variable, and the state that it leaves is taboo for some steps.
+Values of all states given the rest are updated after each step, for one row of each
+table of the variable.
 """
 
 cimport cython
@@ -21,12 +21,12 @@ from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.utils._pointers cimport const_doubles, doubles, int32s, int64s
 from sksstruct.utils._random cimport random_below
 
-# Variables that are compared for a step.
+# Largest number of variables that are compared for a step.
 cdef Py_ssize_t SAMPLE = 40
-# Local maxima without a violation until weights shrink, and by how much.
+# Number of local maxima without violations after which weights shrink, by a factor.
 cdef Py_ssize_t FEASIBLE = 30
 cdef double SHRINK = 0.7
-# Steps until effects are added up anew, as rounding adds up as well.
+# Steps until values are recomputed, as rounding errors of updates accumulate.
 cdef Py_ssize_t REFRESH = 100_000
 
 
@@ -42,27 +42,28 @@ cdef class WeightedSteps:
     cdef int32_t* _labeling
     cdef int32_t* _best
     cdef const double* _highest
-    # of each factor, edges first: its weight, and its seat among the violated ones
+    # by factor, edges first: weight, list of violated factors, and seat in this list
     cdef double* _weight
     cdef int32_t* _violated
     cdef int32_t* _seat
     cdef readonly Py_ssize_t n_violated
-    # of each state, given the others: what it scores, and when it was left
+    # by state: weighted sum of its variable's scores given the rest, and time at which
+    # the variable left the state
     cdef double* _value
-    cdef int64_t* _left
-    # of each variable: its best other state and what that gains, and its seat among
-    # those that gain something
+    cdef int64_t* _left_at
+    # by variable: best other state and its gain, list of variables with a positive
+    # gain, and seat in this list
     cdef int32_t* _target
-    cdef int32_t* _rising
-    cdef int32_t* _place
+    cdef int32_t* _improving
+    cdef int32_t* _improving_seat
     cdef double* _step_gain
-    cdef Py_ssize_t _n_rising, _n_feasible
+    cdef Py_ssize_t _n_improving, _n_feasible
     cdef int64_t _time
-    # entries that were looked at since the last step, but for edges of a variable
-    cdef double _used
-    # entries of an edge for two states of one end
-    cdef double* _old
-    cdef double* _new
+    # entries read since the last step; `_move` counts those of edges itself
+    cdef double _entries_read
+    # rows of an edge for the old and the new state of one end
+    cdef double* _old_row
+    cdef double* _new_row
 
     def __init__(self, Problem problem, arrays, uint64_t random, double limit,
                  double unit, Py_ssize_t taboo):
@@ -72,83 +73,85 @@ cdef class WeightedSteps:
         self._highest = const_doubles(arrays.highest)
         self._weight, self._value = doubles(arrays.weight), doubles(arrays.value)
         self._violated, self._seat = int32s(arrays.violated), int32s(arrays.seat)
-        self._left, self._step_gain = int64s(arrays.left), doubles(arrays.step_gain)
-        self._target, self._rising = int32s(arrays.target), int32s(arrays.rising)
-        self._place = int32s(arrays.place)
-        self._old, self._new = doubles(arrays.old), doubles(arrays.new)
-        self._fill(problem)
+        self._left_at, self._step_gain = int64s(arrays.left), doubles(arrays.step_gain)
+        self._target, self._improving = int32s(arrays.target), int32s(arrays.rising)
+        self._improving_seat = int32s(arrays.place)
+        self._old_row, self._new_row = doubles(arrays.old), doubles(arrays.new)
+        self._recompute(problem)
 
     def run(self, double work):
-        """Search on, reading about so many entries; the gain of the best labeling."""
+        """Continue the search for about `work` entries; return the best gain."""
         cdef Problem problem = self.problem
         cdef double left = work, used
         cdef Py_ssize_t variable
         with nogil:
             while left > 0.0:
-                # uphill while that is possible; scores are compared at the top only
-                variable = self._pick_rising(problem)
+                # ascent; local maxima are compared with the best labeling
+                variable = self._pick_improving(problem)
                 if variable < 0:
                     self._record(problem)
                     variable = self._escape(problem)
-                # choices cost something even where nothing is looked at
-                used = self._used + 8.0
-                self._used = 0.0
+                # a choice counts as work even if it reads no entries
+                used = self._entries_read + 8.0
+                self._entries_read = 0.0
                 if variable >= 0:
                     used += self._move(problem, variable, self._target[variable])
                 else:
-                    # nothing can change, for now
+                    # all steps are taboo: wait
                     self._time += 1
                 left -= used
                 if problem.late(used):
                     break
-                # sums of differences drift away from the sums of the entries
+                # removes the rounding errors of incremental updates
                 if self._time % REFRESH == 0:
-                    self._fill(problem)
+                    self._recompute(problem)
             self._record(problem)
         return self.gain
 
     @cython.final
     cdef void _record(self, Problem problem) noexcept nogil:
         """Keep the present labeling if its score is the best."""
-        # by the score itself, whatever the weights are
+        # compares unweighted scores
         if self._present_gain > self.gain + 1e-9 * self._unit:
             self.gain = self._present_gain
             memcpy(self._best, self._labeling,
                    problem.n_variables * sizeof(int32_t))
 
-    # ---- effects ----
+    # ---- values of states ----
 
     @cython.final
-    cdef inline double _worth(self, Py_ssize_t factor, double entry) noexcept nogil:
-        """What an entry of a factor counts: its score, or minus the weight."""
+    cdef inline double _weighted(self, Py_ssize_t factor, double entry) noexcept nogil:
+        """Weighted score of an entry: the entry, or best entry minus weight if
+        violated.
+        """
         if self._highest[factor] - entry > self._limit:
             return self._highest[factor] - self._weight[factor]
         return entry
 
     @cython.final
-    cdef void _fill(self, Problem problem) noexcept nogil:
-        """Find out all effects and violations."""
+    cdef void _recompute(self, Problem problem) noexcept nogil:
+        """Compute the values of all states, the violations and the best steps."""
         cdef Py_ssize_t k, v, factor
-        self.n_violated = self._n_rising = 0
+        self.n_violated = self._n_improving = 0
         for factor in range(problem.n_factors):
             self._seat[factor] = -1
         for v in range(problem.n_variables):
-            self._place[v] = -1
-        # effects are sums: variables first, then edges, then larger factors
+            self._improving_seat[v] = -1
+        # fixed order of the sums: variables, edges, larger factors
         for k in range(problem.first[problem.n_variables]):
             self._value[k] = problem.unary[k]
         for factor in range(problem.n_factors):
             self._add_around(problem, factor, -1, 1.0)
-        # the lists last, when all effects are known
+        # the lists of violated factors and improving variables need all values
         for factor in range(problem.n_factors):
-            self._check(problem, factor)
+            self._recheck(problem, factor)
         for v in range(problem.n_variables):
-            self._rank(problem, v)
+            self._retarget(problem, v)
 
     @cython.final
     cdef void _add_around(self, Problem problem, Py_ssize_t factor,
                           Py_ssize_t variable, double sign) noexcept nogil:
-        """Add the effects of a factor on all its variables but one (-1: on all)."""
+        """Add a factor to the values of all its variables but one (-1: of all)."""
         cdef Py_ssize_t k, other
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             other = problem.scope[k]
@@ -160,47 +163,48 @@ cdef class WeightedSteps:
                 self._add_factor(problem, factor, other, sign)
 
     @cython.final
-    cdef void _rank_all(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Find the best other states of all variables of a factor."""
+    cdef void _retarget_all(self, Problem problem, Py_ssize_t factor) noexcept nogil:
+        """Update the best other states of all variables of a factor."""
         cdef Py_ssize_t k
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
-            self._rank(problem, problem.scope[k])
+            self._retarget(problem, problem.scope[k])
 
     @cython.final
     cdef void _add_edge(self, Problem problem, Py_ssize_t edge, Py_ssize_t other,
                         double sign) noexcept nogil:
-        """Add the effects of an edge on one of its ends, given the other end."""
+        """Add an edge to the values of one end, given the state of the other end."""
         cdef bint backward = problem.ends[edge][0] == other
         cdef Py_ssize_t known = other_end(problem, edge, other), k
         cdef double* value = &self._value[problem.first[other]]
-        cdef double* row = self._new
-        self._used += 2.0 * problem.states[other]
-        # `add_states` knows all kinds of tables, and weights
+        cdef double* row = self._new_row
+        self._entries_read += 2.0 * problem.states[other]
+        # `add_states` handles weights and all kinds of tables
         memset(row, 0, problem.states[other] * sizeof(double))
         problem.add_states(edge, backward, self._labeling[known], row)
         for k in range(problem.states[other]):
-            value[k] += sign * self._worth(edge, row[k])
+            value[k] += sign * self._weighted(edge, row[k])
 
     @cython.final
     cdef void _add_factor(self, Problem problem, Py_ssize_t factor, Py_ssize_t other,
                           double sign) noexcept nogil:
-        """Add the effects of a larger factor on a variable, given the others."""
+        """Add a larger factor to the values of a variable, given the rest of its scope.
+        """
         cdef double* value = &self._value[problem.first[other]]
         cdef Py_ssize_t k
-        # scores of larger factors are functions of a labeling: write each state into it
+        # larger factors score a labeling: try each state in it
         cdef int32_t present = self._labeling[other]
-        self._used += 4.0 * problem.states[other]
+        self._entries_read += 4.0 * problem.states[other]
         for k in range(problem.states[other]):
             self._labeling[other] = k
-            value[k] += sign * self._worth(
+            value[k] += sign * self._weighted(
                 factor, problem.higher_entry(factor, self._labeling))
         self._labeling[other] = present
 
     @cython.final
-    cdef double _check(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """List a factor that is violated, or take it from the list; its entry."""
+    cdef double _recheck(self, Problem problem, Py_ssize_t factor) noexcept nogil:
+        """Add a factor to the violated ones, or remove it; return its present entry."""
         cdef double entry = problem.entry_at(factor, self._labeling)
-        # by what it is missing, as in `_worth`
+        # the same test as in `_weighted`
         cdef bint violated = self._highest[factor] - entry > self._limit
         cdef int32_t seat = self._seat[factor], last
         if violated and seat < 0:
@@ -208,7 +212,7 @@ cdef class WeightedSteps:
             self._violated[self.n_violated] = factor
             self.n_violated += 1
         elif not violated and seat >= 0:
-            # the last one takes its seat
+            # the last factor of the list takes the seat
             self.n_violated -= 1
             last = self._violated[self.n_violated]
             self._violated[seat], self._seat[last] = last, seat
@@ -216,107 +220,108 @@ cdef class WeightedSteps:
         return entry
 
     @cython.final
-    cdef void _rank(self, Problem problem, Py_ssize_t variable) noexcept nogil:
-        """Find the best other state of a variable, and whether it gains something."""
+    cdef void _retarget(self, Problem problem, Py_ssize_t variable) noexcept nogil:
+        """Update the best other state of a variable, and the list of improving ones."""
         cdef const double* value = &self._value[problem.first[variable]]
         cdef Py_ssize_t k, best = -1, present = self._labeling[variable]
-        cdef int32_t seat = self._place[variable], last
+        cdef int32_t seat = self._improving_seat[variable], last
         cdef double gain = -INFINITY
-        # the first of equals
+        # ties go to the first state
         for k in range(problem.states[variable]):
             if k != present and (best < 0 or value[k] > value[best]):
                 best = k
         if best >= 0:
             gain = value[best] - value[present]
         self._target[variable], self._step_gain[variable] = best, gain
-        # rounding is no gain
+        # gains within rounding errors do not count
         if gain > 1e-9 * self._unit and seat < 0:
-            self._place[variable] = self._n_rising
-            self._rising[self._n_rising] = variable
-            self._n_rising += 1
+            self._improving_seat[variable] = self._n_improving
+            self._improving[self._n_improving] = variable
+            self._n_improving += 1
         elif gain <= 1e-9 * self._unit and seat >= 0:
-            self._n_rising -= 1
-            last = self._rising[self._n_rising]
-            self._rising[seat], self._place[last] = last, seat
-            self._place[variable] = -1
+            self._n_improving -= 1
+            last = self._improving[self._n_improving]
+            self._improving[seat], self._improving_seat[last] = last, seat
+            self._improving_seat[variable] = -1
 
     # ---- steps ----
 
     @cython.final
     cdef double _move(self, Problem problem, Py_ssize_t variable,
                       int32_t state) noexcept nogil:
-        """Give a variable another state; the number of entries that were looked at."""
+        """Give a variable another state; return the number of entries read."""
         cdef int32_t before = self._labeling[variable]
         cdef Py_ssize_t first = problem.first[variable], i, k, edge, factor
         cdef double used = problem.states[variable]
         self._time += 1
-        # the way back is taboo from here on
-        self._left[first + before] = self._time
+        # returning to the old state is taboo from now on
+        self._left_at[first + before] = self._time
         self._present_gain += problem.unary[first + state]
         self._present_gain -= problem.unary[first + before]
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             edge = problem.in_factor[i]
-            self._follow_edge(problem, edge, variable, before, state)
+            self._update_edge(problem, edge, variable, before, state)
             used += 3.0 * problem.states[other_end(problem, edge, variable)]
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             factor = problem.in_factor[i]
-            # out with the old state, in with the new one
+            # subtract the values for the old state, add those for the new one
             self._present_gain -= problem.higher_entry(factor, self._labeling)
             for k in range(2):
                 self._add_around(problem, factor, variable, -1.0 if k == 0 else 1.0)
                 self._labeling[variable] = state
-            self._present_gain += self._check(problem, factor)
+            self._present_gain += self._recheck(problem, factor)
             self._labeling[variable] = before
         self._labeling[variable] = state
-        # ranks last, when all effects are known
-        self._rank(problem, variable)
+        # best steps need all values
+        self._retarget(problem, variable)
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
-            self._rank(problem, other_end(problem, problem.in_factor[i], variable))
+            self._retarget(problem, other_end(problem, problem.in_factor[i], variable))
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
-            self._rank_all(problem, problem.in_factor[i])
+            self._retarget_all(problem, problem.in_factor[i])
         return used
 
     @cython.final
-    cdef void _follow_edge(self, Problem problem, Py_ssize_t edge,
+    cdef void _update_edge(self, Problem problem, Py_ssize_t edge,
                            Py_ssize_t variable, int32_t before,
                            int32_t state) noexcept nogil:
-        """Change the effects of an edge on its other end, and note a violation."""
+        """Update the values of an edge's other end, and whether the edge is violated.
+        """
         cdef bint backward = problem.ends[edge][1] == variable
         cdef Py_ssize_t other = other_end(problem, edge, variable), k
         cdef Py_ssize_t n = problem.states[other]
         cdef double* value = &self._value[problem.first[other]]
-        cdef double* old = self._old
-        cdef double* new = self._new
+        cdef double* old = self._old_row
+        cdef double* new = self._new_row
         cdef double least = self._highest[edge] - self._limit
         cdef double low = self._highest[edge] - self._weight[edge]
-        # one pass for both rows, as most of the time is spent here
+        # inlined for both rows: most of the time of a step
         memset(old, 0, n * sizeof(double))
         memset(new, 0, n * sizeof(double))
         problem.add_states(edge, backward, before, old)
         problem.add_states(edge, backward, state, new)
-        # the score counts what is there, violated or not
+        # the gain of the score is unweighted
         k = self._labeling[other]
         self._present_gain += new[k] - old[k]
         for k in range(n):
             value[k] += ((low if new[k] < least else new[k])
                          - (low if old[k] < least else old[k]))
-        # the labeling has the new state from here on
+        # `_recheck` reads the labeling with the new state
         self._labeling[variable] = state
-        self._check(problem, edge)
+        self._recheck(problem, edge)
         self._labeling[variable] = before
 
     @cython.final
-    cdef Py_ssize_t _pick_rising(self, Problem problem) noexcept nogil:
-        """A variable whose best state gains much and is not taboo; -1: none."""
-        cdef Py_ssize_t n = min(self._n_rising, SAMPLE), k, variable, best = -1
+    cdef Py_ssize_t _pick_improving(self, Problem problem) noexcept nogil:
+        """Return an improving variable whose target is not taboo, or -1."""
+        cdef Py_ssize_t n = min(self._n_improving, SAMPLE), k, variable, best = -1
         cdef double gain
         for k in range(n):
-            # all of them where there are few
-            variable = self._rising[
-                k if self._n_rising <= SAMPLE
-                else <Py_ssize_t>random_below(&self._random, self._n_rising)]
+            # all improving variables if there are few, otherwise a random sample
+            variable = self._improving[
+                k if self._n_improving <= SAMPLE
+                else <Py_ssize_t>random_below(&self._random, self._n_improving)]
             gain = self._step_gain[variable]
-            # taboos are looked up only where it matters
+            # the taboo check is for better steps only
             if best >= 0 and gain <= self._step_gain[best]:
                 continue
             if not self._is_taboo(problem, variable, self._target[variable]):
@@ -326,16 +331,17 @@ cdef class WeightedSteps:
     @cython.final
     cdef inline bint _is_taboo(self, Problem problem, Py_ssize_t variable,
                                Py_ssize_t state) noexcept nogil:
-        """Whether a variable has left a state a short time ago."""
-        return (self._time - self._left[problem.first[variable] + state]
+        """Whether a variable left a state at most a random tenure ago."""
+        return (self._time - self._left_at[problem.first[variable] + state]
                 < self._taboo + <Py_ssize_t>random_below(&self._random, self._taboo))
 
     @cython.final
     cdef Py_ssize_t _escape(self, Problem problem) noexcept nogil:
-        """Leave a local maximum: a variable, with its `_target`; -1: none."""
+        """Choose a step out of a local maximum: a variable with its `_target`, or -1.
+        """
         cdef Py_ssize_t best = -1, target = -1
         self._compare_some(problem, &best, &target)
-        # of the others `_target` stays what it gains the most with
+        # targets of other variables remain their best other states
         if best >= 0:
             self._target[best] = target
         return best
@@ -343,52 +349,52 @@ cdef class WeightedSteps:
     @cython.final
     cdef void _compare_some(self, Problem problem, Py_ssize_t* best,
                             Py_ssize_t* target) noexcept nogil:
-        """Note the best step of some variables, of one violated factor if there is."""
+        """Find the best step in a violated factor, or among random variables."""
         cdef Py_ssize_t k, factor, variable, _k
         cdef double gain = -INFINITY
         if self.n_violated == 0:
             self._n_feasible += 1
-            # the weights are higher than they have to be
+            # all constraints hold: smaller weights give the score more influence
             if self._n_feasible % FEASIBLE == 0:
                 for factor in range(problem.n_factors):
                     self._weight[factor] *= SHRINK
-                self._fill(problem)
-            # the least loss among some variables, whose way back is taboo
+                self._recompute(problem)
+            # the smallest loss among random variables
             for _k in range(SAMPLE):
                 variable = random_below(&self._random, problem.n_variables)
                 self._compare(problem, variable, best, target, &gain)
             return
-        # what is violated in a local maximum has too little weight
+        # breakout: raise the weights of violated factors
         self._n_feasible = 0
         for k in range(self.n_violated):
             self._grow(problem, self._violated[k])
-        # one of the variables of one of them
+        # step in a random violated factor
         factor = self._violated[random_below(&self._random, self.n_violated)]
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             self._compare(problem, problem.scope[k], best, target, &gain)
 
     @cython.final
     cdef void _grow(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Let the weight of a factor grow."""
-        # its effects go out with the old weight and come in with the new one
+        """Raise the weight of a factor, and update the values of its variables."""
+        # subtract the values with the old weight, add those with the new one
         self._add_around(problem, factor, -1, -1.0)
         self._weight[factor] += self._unit
         self._add_around(problem, factor, -1, 1.0)
-        self._rank_all(problem, factor)
+        self._retarget_all(problem, factor)
 
     @cython.final
     cdef void _compare(self, Problem problem, Py_ssize_t variable,
                        Py_ssize_t* best, Py_ssize_t* target,
                        double* gain) noexcept nogil:
-        """Note a variable whose best state that is not taboo gains the most."""
+        """Update the best step by the states of a variable that are not taboo."""
         cdef const double* value = &self._value[problem.first[variable]]
         cdef Py_ssize_t k, present = self._labeling[variable]
-        cdef double found
-        self._used += problem.states[variable]
+        cdef double other_gain
+        self._entries_read += problem.states[variable]
         for k in range(problem.states[variable]):
             if k == present:
                 continue
-            found = value[k] - value[present]
-            # a loss is accepted: it is the least that leads elsewhere
-            if found > gain[0] and not self._is_taboo(problem, variable, k):
-                gain[0], best[0], target[0] = found, variable, k
+            other_gain = value[k] - value[present]
+            # the gain may be negative: the search has to leave the local maximum
+            if other_gain > gain[0] and not self._is_taboo(problem, variable, k):
+                gain[0], best[0], target[0] = other_gain, variable, k

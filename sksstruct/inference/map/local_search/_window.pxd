@@ -7,12 +7,12 @@ from sksstruct.inference.map.core._problem cimport Problem
 @cython.final
 cdef class Window:
     cdef Py_ssize_t size
-    # the variable at each place, and the place of each variable of the problem; -1: it
-    # is outside, or keeps its state
+    # the variable at each place, and the place of each variable of the problem; -1:
+    # outside the window, or with a fixed state
     cdef int32_t* variable
     cdef int32_t* place
-    # of each variable of the problem; where its states would begin, so do its
-    # candidates
+    # by variable of the problem: number of candidates, which begin at the offset of the
+    # variable's states
     cdef int32_t* n_candidates
     cdef int32_t* candidates
 
@@ -23,7 +23,7 @@ cdef class Window:
 
 
 cdef inline void leave(Window window, Py_ssize_t place) noexcept nogil:
-    """Treat a variable as outside from here on: it keeps its state."""
+    """Remove a variable from the window: its state is fixed."""
     window.place[window.variable[place]] = -1
 
 

@@ -1,7 +1,7 @@
-"""Variables that may change together, and the states that each of them may take.
+"""A window: variables that may change together, and candidate states of each variable.
 
-A window numbers its variables by places 0, ..., size - 1, and every variable of the
-problem has candidates: its states, or some of them, in any order.
+A window numbers its variables by places 0, ..., size - 1. Every variable of the problem
+has candidates: all or some of its states, in any order. This file computes no scores.
 """
 
 cimport cython
@@ -14,18 +14,18 @@ from sksstruct.utils._pointers cimport const_int32s
 
 @cython.final
 cdef class Window:
-    """A window of a problem, which has no variables at first."""
+    """A window of a problem, empty at first."""
 
     def __cinit__(self, Problem problem):
         cdef Py_ssize_t variable, n = problem.n_variables
-        # one array after the other in one piece
+        # three arrays in one block of memory
         self.variable = <int32_t*>calloc(3 * n + 1, sizeof(int32_t))
         if self.variable == NULL:
             raise MemoryError
         self.place, self.n_candidates = self.variable + n, self.variable + 2 * n
         for variable in range(n):
             self.place[variable] = -1
-        # room for all states, so that nothing is allocated when candidates change
+        # room for all states: new candidates need no allocation
         resize(<void**>&self.candidates, problem.first[n] * sizeof(int32_t))
         self.all_states(problem)
 
@@ -34,14 +34,14 @@ cdef class Window:
         free(self.candidates)
 
     def all_states(self, Problem problem):
-        """Let every variable take all of its states."""
-        # of the whole problem: windows come and go, candidates stay
+        """Make all states of every variable candidates."""
+        # for the whole problem: candidates outlast the windows
         cdef Py_ssize_t variable
         for variable in range(problem.n_variables):
             self._take_all(problem, variable)
 
     def some_states(self, Problem problem, Py_ssize_t limit, candidates):
-        """Let every variable with more than `limit` states take only so many.
+        """Restrict every variable with more than `limit` states to `limit` candidates.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ cdef class Window:
         limit : int
             Largest number of states of each variable.
         candidates : ndarray of shape (n_states.sum(),), int32
-            From where the states of a variable begin on, those it may take.
+            The first `limit` entries at the offset of a variable's states.
         """
         cdef const int32_t* source = const_int32s(candidates)
         cdef Py_ssize_t variable, first
@@ -65,19 +65,19 @@ cdef class Window:
     cdef void _take_all(self, Problem problem, Py_ssize_t variable) noexcept nogil:
         """Make all states of a variable its candidates."""
         cdef Py_ssize_t k
-        # written again, as another selection may have left them in another order
+        # an earlier selection may have left another order
         self.n_candidates[variable] = problem.states[variable]
         for k in range(problem.states[variable]):
             self.candidates[problem.first[variable] + k] = k
 
     cdef void enter(self, Problem problem, const int32_t* variables,
                     Py_ssize_t size) noexcept nogil:
-        """Replace the variables of the window by others."""
+        """Replace the variables of the window."""
         cdef Py_ssize_t place
-        # here and not after the work, which may end with an error
+        # the old window is left here, as a move may have ended with an error
         for place in range(self.size):
             leave(self, place)
-        # numbered as they come, which is how orders and tables know them
+        # places number the variables in the given order
         self.size = size
         for place in range(size):
             self.variable[place] = variables[place]
@@ -89,7 +89,7 @@ cdef class Window:
         for place in range(self.size):
             variable = self.variable[place]
             last = problem.first[variable] + self.n_candidates[variable] - 1
-            # the last candidate gives way to a state that is none of them
+            # a state that is no candidate replaces the last candidate
             for k in range(problem.first[variable], last):
                 if self.candidates[k] == labeling[variable]:
                     break

@@ -1,4 +1,4 @@
-"""Set-up of cells, and what they score."""
+"""Set-up of cells, and the tables of their scores."""
 
 from types import SimpleNamespace
 
@@ -24,9 +24,9 @@ class Cells(CellParts):
     cell : ndarray of shape (n_variables,), int32
         The cell of each variable; -1: all labelings agree.
     first : ndarray of shape (n_cells + 1,), intp
-        Where the states of each cell begin.
+        Offset of the states of each cell.
     labeling : ndarray of shape (first[-1],), int32
-        Labels of each state of each cell. State 0 is that of the first labeling.
+        Index of a labeling for each state of each cell; 0 for state 0.
     n_touched : ndarray of shape (n_factors,), int32
         Number of cells in the scope of each factor, edges first.
     """
@@ -50,7 +50,7 @@ class Cells(CellParts):
         self.find_states(self.labeling)
 
     def scopes(self, factors, size):
-        """Return the cells of some factors that have equally many.
+        """Return the cells of factors that have the same number of cells.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class Cells(CellParts):
         return out
 
     def unaries(self):
-        """Return the scores of the states of each cell, with factors of one cell only.
+        """Return the scores of each cell's states: variables, and factors in the cell.
 
         Returns
         -------
@@ -81,19 +81,19 @@ class Cells(CellParts):
         return out
 
     def tables(self, factors, starts, n_entries):
-        """Return the scores of factors of several cells, which may share tables.
+        """Return the scores of factors of several cells; factors may share a table.
 
         Parameters
         ----------
         factors, starts : ndarray of shape (n,), intp
-            Factors, and where the table of each begins. The last cell varies fastest.
+            Factors, and the offset of each one's table. The last cell varies fastest.
         n_entries : int
             Number of entries of all tables.
 
         Returns
         -------
         entries : ndarray of shape (n_entries,)
-            The sums of the factors of each table.
+            Sum of the factors of each table.
         """
         out = np.zeros(n_entries)
         self.add_tables(factors, starts, out)

@@ -15,7 +15,7 @@ class LocalSearch(LocalMoves):
     problem : MAPProblem
         The graph.
     labeling : array-like of shape (n_variables,)
-        Where to start.
+        First labeling.
     seed : int
         Seed of the random choices.
 
@@ -35,7 +35,7 @@ class LocalSearch(LocalMoves):
         n = problem.n_variables
         self.labeling = np.array(labeling, dtype=np.int32)
         self._present = self.labeling.copy()
-        # scratch for all moves: none of them allocates, but for tables that grow
+        # workspace of all moves, which allocate nothing but larger tables
         entered, window, saved_window, saved_states = np.zeros((4, n), dtype=np.int32)
         arrays = SimpleNamespace(
             best=self.labeling, labeling=self._present,
@@ -45,12 +45,12 @@ class LocalSearch(LocalMoves):
         super().__init__(problem, arrays, random_state(seed))
 
     def start_from(self, labeling):
-        """Forget the best labeling, and continue from another one.
+        """Continue from another labeling, which becomes the best so far.
 
         Parameters
         ----------
         labeling : ndarray of shape (n_variables,), or None
-            Where to continue; None: random states.
+            The labeling; None: random states.
         """
         if labeling is None:
             self.randomize()

@@ -16,7 +16,7 @@ class WeightedSearch(WeightedSteps):
     problem : MAPProblem
         The graph.
     labeling : array-like of shape (n_variables,)
-        Where to start.
+        First labeling.
     seed : int
         Seed of the random choices.
     highest : ndarray of shape (n_factors,)
@@ -26,8 +26,8 @@ class WeightedSearch(WeightedSteps):
     unit : float
         Initial weight of a factor, and the amount by which it grows.
     taboo : int, default=8
-        Steps for which a state is taboo after a variable has left it: a random number
-        between this and twice as many.
+        Tenure: a state is taboo for a random number of steps, from `taboo` to twice as
+        many, after its variable has left it.
 
     Attributes
     ----------
@@ -43,13 +43,13 @@ class WeightedSearch(WeightedSteps):
         n, n_factors = problem.n_variables, problem.n_factors
         n_states = len(problem.arrays.unary)
         self.labeling = np.array(labeling, dtype=np.int32)
-        # scratch for all steps: none of them allocates
+        # workspace of all steps, which allocate nothing
         arrays = SimpleNamespace(
             best=self.labeling, labeling=self.labeling.copy(), highest=highest,
             weight=np.full(n_factors, unit),
             violated=np.zeros(n_factors, dtype=np.int32),
             seat=np.zeros(n_factors, dtype=np.int32), value=np.zeros(n_states),
-            # long ago, so that nothing is taboo at first
+            # far in the past, so that no state is taboo at first
             left=np.full(n_states, -(1 << 60), dtype=np.int64),
             target=np.zeros(n, dtype=np.int32), rising=np.zeros(n, dtype=np.int32),
             place=np.zeros(n, dtype=np.int32), step_gain=np.zeros(n),
