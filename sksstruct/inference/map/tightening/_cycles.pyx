@@ -1,4 +1,4 @@
-"""Triplets and cycles on which the best states of edges contradict each other.
+"""Triangles and cycles on which the best entries of edges contradict each other.
 
 D. Sontag, T. Meltzer, A. Globerson, T. Jaakkola and Y. Weiss, Tightening LP relaxations
 for MAP using message passing, UAI 2008: a triplet lowers the bound by at least
@@ -6,10 +6,11 @@ for MAP using message passing, UAI 2008: a triplet lowers the bound by at least
     max of (a, b) + max of (a, c) + max of (b, c) - max of their sum
 
 Longer cycles, D. Sontag, D. K. Choe and Y. Li, Efficiently searching for frustrated
-cycles in MAP inference, UAI 2012: the states of a variable are split in two, one state
-and all others. An edge then has a weight, its maximum where both ends are on the same
-side minus that where they are not. A cycle with an odd number of negative weights
-cannot have the best of all its edges, and misses at least the smallest |weight|.
+cycles in MAP inference, UAI 2012: a split separates one state of a variable from all
+others. The weight of an edge between two splits is its maximum with both ends on the
+same side, minus its maximum with the ends on different sides. No labeling has the best
+entries of all edges of a cycle with an odd number of negative weights, so that every
+labeling loses at least the smallest |weight| of the cycle.
 """
 
 cimport cython
@@ -24,25 +25,24 @@ from sksstruct.utils._pointers cimport (
 )
 from sksstruct.utils._simd cimport sks_extremes, sks_row_best
 
-# Nodes between the first ones of two searches: any number that is a prime.
+# Distance of the first roots of successive searches: a prime, to visit all nodes.
 cdef Py_ssize_t STRIDE = 7919
 
 
 def add_shares(Sweeps clusters, shares, out_tables):
     """Add the shares of both ends to all entries of each edge."""
-    cdef Py_ssize_t edge, u, v, j, k, at
+    cdef Py_ssize_t edge, u, v, j, k, entry
     cdef const double* share = const_doubles(shares)
     cdef double* out = doubles(out_tables)
-    # a loop over all entries, without the GIL
     with nogil:
         for edge in range(clusters.n_edges):
             u, v = clusters.ends[edge][0], clusters.ends[edge][1]
-            at = clusters.start[edge]
+            entry = clusters.start[edge]
             for j in range(clusters.states[u]):
                 for k in range(clusters.states[v]):
-                    out[at] += (share[u] * clusters.beliefs[clusters.first[u] + j]
-                                + share[v] * clusters.beliefs[clusters.first[v] + k])
-                    at += 1
+                    out[entry] += (share[u] * clusters.beliefs[clusters.first[u] + j]
+                                   + share[v] * clusters.beliefs[clusters.first[v] + k])
+                    entry += 1
 
 
 def add_maxima(Sweeps clusters, all_tables, row_room, col_room, beliefs):
@@ -56,7 +56,7 @@ def add_maxima(Sweeps clusters, all_tables, row_room, col_room, beliefs):
         for edge in range(clusters.n_edges):
             u, v = clusters.ends[edge][0], clusters.ends[edge][1]
             rows, cols = clusters.states[u], clusters.states[v]
-            # what the edge has at best with each state of either end
+            # best entry of the edge for each state of either end
             sks_extremes(rows, cols, tables + clusters.start[edge], row, col)
             for j in range(rows):
                 out[clusters.first[u] + j] += row[j]
@@ -68,12 +68,12 @@ def add_maxima(Sweeps clusters, all_tables, row_room, col_room, beliefs):
 
 @cython.final
 cdef class TriangleSearch:
-    """Search for triangles of the graph that would lower the bound by `least`."""
+    """Search for triangles that would lower the bound by more than `least`."""
 
     cdef Sweeps _clusters
     cdef object _owned
     cdef const double* _tables
-    # of each edge, and room for maxima
+    # maximum of each edge table; workspace for row and column maxima
     cdef const double* _top
     cdef double* _row
     cdef double* _col
@@ -92,12 +92,12 @@ cdef class TriangleSearch:
         self._third = self._col + (self._col - self._row)
 
     def find(self, double most_work):
-        """Variables of the triangles, and the lower bounds on what they lower."""
+        """Return the triangles, and the guaranteed decrease of the bound by each."""
         cdef Py_ssize_t a, b, c, i, j
         cdef double score
         cdef list found = [], scores = []
         cdef Sweeps clusters = self._clusters
-        # b and a are earlier neighbors of c, and a is one of b: every triangle once
+        # a < b < c finds every triangle once; `_mark` holds the edges of c by neighbor
         for c in range(clusters.n):
             for i in range(clusters.lower[c], clusters.lower[c + 1]):
                 self._mark[clusters.ends[i][0]] = i
@@ -112,7 +112,7 @@ cdef class TriangleSearch:
                     if score > self._least:
                         found.append((a, b, c))
                         scores.append(score)
-            # the marks of the next variable are others
+            # reset the marks for the next variable
             for i in range(clusters.lower[c], clusters.lower[c + 1]):
                 self._mark[clusters.ends[i][0]] = -1
             if self.work > most_work or clusters.problem.late(1000.0):
@@ -121,7 +121,7 @@ cdef class TriangleSearch:
 
     cdef double _score(self, Sweeps clusters, Py_ssize_t low, Py_ssize_t side,
                        Py_ssize_t high) noexcept nogil:
-        """By how much the best of the three edges miss the sum of their maxima."""
+        """Sum of the three edges' maxima minus the maximum of their sum."""
         cdef Py_ssize_t n_a = clusters.states[clusters.ends[low][0]]
         cdef Py_ssize_t n_b = clusters.states[clusters.ends[low][1]]
         cdef Py_ssize_t n_c = clusters.states[clusters.ends[side][1]]
@@ -130,28 +130,28 @@ cdef class TriangleSearch:
         cdef const double* bc = &self._tables[clusters.start[high]]
         cdef double tops = self._top[low] + self._top[side] + self._top[high]
         cdef double best = -INFINITY, total
-        cdef Py_ssize_t a, b, at = 0
-        # what a and b can have with c at best, each by itself
+        cdef Py_ssize_t a, b, best_pair = 0
+        # best entries with c for each state of a, and of b
         sks_extremes(n_a, n_c, ac, self._row, self._third)
         sks_extremes(n_b, n_c, bc, self._col, self._third)
         self.work += n_a * n_b + (n_a + n_b) * n_c
-        # the most promising pair first: most others need no look at the third
+        # upper bounds of the pairs (a, b): the most promising pair first
         total = -INFINITY
         for a in range(n_a):
             for b in range(n_b):
                 if ab[a * n_b + b] + self._row[a] + self._col[b] > total:
-                    at = a * n_b + b
-                    total = ab[at] + self._row[a] + self._col[b]
-        best = ab[at] + sks_row_best(
-            n_c, 1.0, ac + at // n_b * n_c, bc + at % n_b * n_c)
-        # all pairs that could be better than that
+                    best_pair = a * n_b + b
+                    total = ab[best_pair] + self._row[a] + self._col[b]
+        best = ab[best_pair] + sks_row_best(
+            n_c, 1.0, ac + best_pair // n_b * n_c, bc + best_pair % n_b * n_c)
+        # exact maxima of the other pairs whose upper bound is above the best
         for a in range(n_a):
             for b in range(n_b):
                 if ab[a * n_b + b] + self._row[a] + self._col[b] > best:
                     self.work += n_c
                     total = sks_row_best(n_c, 1.0, ac + a * n_c, bc + b * n_c)
                     best = max(best, ab[a * n_b + b] + total)
-            # it can only get less
+            # the decrease can only become smaller
             if tops - best <= self._least:
                 return 0.0
         return tops - best
@@ -160,9 +160,9 @@ cdef class TriangleSearch:
 # ---- cycles ----
 
 def weigh(Sweeps clusters, tables, chosen, Py_ssize_t n_chosen, weights, high, where):
-    """Maxima on the same side minus maxima on different sides, for all splits.
+    """Compute the weights of all pairs of splits of all edges.
 
-    `high` and `where` are room for three rows of numbers and one of indices.
+    `high` and `where` are workspace: three rows of numbers, and one of indices.
     """
     cdef Py_ssize_t edge
     cdef const double* entries = const_doubles(tables)
@@ -178,16 +178,16 @@ def weigh(Sweeps clusters, tables, chosen, Py_ssize_t n_chosen, weights, high, w
 cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
                       const Py_ssize_t* chosen, Py_ssize_t n_chosen, double* out,
                       double* high, Py_ssize_t* where) noexcept nogil:
-    """The weights of all splits of one edge."""
+    """Compute the weights of all pairs of splits of one edge."""
     cdef Py_ssize_t u = clusters.ends[edge][0], v = clusters.ends[edge][1]
     cdef Py_ssize_t rows = clusters.states[u], cols = clusters.states[v]
     cdef Py_ssize_t s, t, j, k, row, col
     cdef const double* table = &tables[clusters.start[edge]]
-    # the largest of each column, the second, and what is left without a row
+    # of each column: largest entry, second largest, and largest without the split row
     cdef double* second = high + cols
     cdef double* rest = high + 2 * cols
     cdef double same, differ
-    # leaving out a row, the largest entry of a column is its first or its second
+    # without a row, the maximum of a column is its largest or second largest entry
     for k in range(cols):
         high[k] = second[k] = -INFINITY
         for j in range(rows):
@@ -200,14 +200,14 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
         row = chosen[u * n_chosen + s]
         if row < 0:
             continue
-        # the largest of each column without that row
+        # the maximum of each column without the split row
         for k in range(cols):
             rest[k] = second[k] if where[k] == row else high[k]
         for t in range(n_chosen):
             col = chosen[v * n_chosen + t]
             if col < 0:
                 continue
-            # both chosen, or neither; the one or the other
+            # maxima with both or neither of the split states, and with exactly one
             same, differ = table[row * cols + col], rest[col]
             for k in range(cols):
                 if k != col:
@@ -217,19 +217,20 @@ cdef void _weigh_edge(Sweeps clusters, Py_ssize_t edge, const double* tables,
 
 
 def first_contradiction(all_weights, all_ends, parents, parities):
-    """The first |weight| whose sign contradicts the path between its ends, or 0."""
+    """Return the first |weight| whose sign contradicts the path between its ends, or 0.
+    """
     cdef const double* weights = const_doubles(all_weights)
     cdef const Py_ssize_t* ends = const_intps(all_ends)
     cdef Py_ssize_t* parent = intps(parents)
     cdef int8_t* parity = int8s(parities)
     cdef Py_ssize_t k, u, v, n = len(all_weights)
     cdef int8_t odd
-    # a maximum spanning tree: the first weight that contradicts its path
+    # Kruskal's maximum spanning forest: union-find with the parity of paths
     for k in range(n):
         odd = weights[k] < 0.0
         u = _root(parent, parity, ends[2 * k], &odd)
         v = _root(parent, parity, ends[2 * k + 1], &odd)
-        # the path in the tree has the largest weights there are
+        # all weights of the path in the forest are at least as large
         if u == v and odd:
             return fabs(weights[k])
         if u != v:
@@ -239,11 +240,11 @@ def first_contradiction(all_weights, all_ends, parents, parities):
 
 cdef Py_ssize_t _root(Py_ssize_t* parent, int8_t* parity, Py_ssize_t node,
                       int8_t* odd) noexcept nogil:
-    """The root of a node; `odd` changes where the way has odd parity."""
+    """Return the root of a node; flips `odd` if the path has odd parity."""
     cdef Py_ssize_t up
     while parent[node] != node:
         up = parent[node]
-        # half the path: the next time it is shorter
+        # path halving
         if parent[up] != up:
             parity[node] ^= parity[up]
             parent[node] = parent[up]
@@ -254,19 +255,19 @@ cdef Py_ssize_t _root(Py_ssize_t* parent, int8_t* parity, Py_ssize_t node,
 
 @cython.final
 cdef class CycleSearch:
-    """Search for contradictory cycles over some of the weights."""
+    """Search for contradictory cycles among the largest weights."""
 
     cdef Problem _problem
     cdef object _owned
     cdef readonly double work
     cdef double _end
     cdef Py_ssize_t n_nodes
-    # weights of each node, as far as they are looked at
+    # by node: offset of its weights, their other nodes and signs
     cdef const Py_ssize_t* _first
     cdef const Py_ssize_t* _other
     cdef const int8_t* _negative
-    # search: the node that each was reached from, and what has been reached
-    cdef Py_ssize_t* _from
+    # breadth-first search: predecessor of each node, and the queue
+    cdef Py_ssize_t* _reached_from
     cdef Py_ssize_t* _queue
 
     def __cinit__(self, Problem problem, Py_ssize_t n_nodes, arrays, double work,
@@ -276,14 +277,16 @@ cdef class CycleSearch:
         first, other, negative, reached, queue = arrays
         self._first, self._other = const_intps(first), const_intps(other)
         self._negative = const_int8s(negative)
-        self._from, self._queue = intps(reached), intps(queue)
+        self._reached_from, self._queue = intps(reached), intps(queue)
 
     def go_on(self, Py_ssize_t k, Py_ssize_t skip):
-        """The number of the next root, or -1, and the nodes of a cycle, or None."""
+        """Continue the search; return the next root's number or -1, and a cycle or
+        None.
+        """
         cdef Py_ssize_t root
         cdef bint found
-        # the root before this one had a cycle
-        if k > 0 and self._ends():
+        # called again after a cycle: check the limits first
+        if k > 0 and self._is_over():
             return -1, None
         for k in range(k, self.n_nodes):
             root = (k + skip * STRIDE) % self.n_nodes
@@ -294,35 +297,36 @@ cdef class CycleSearch:
                 found = self._search(root)
             if found:
                 return k + 1, self._path(root)
-            if self._ends():
+            if self._is_over():
                 break
         return -1, None
 
-    cdef bint _ends(self) except -1:
-        """Whether there is no work or no time left."""
+    cdef bint _is_over(self) except -1:
+        """Whether the work or the time is used up."""
         return self.work > self._end or self._problem.late(2.0 * self.n_nodes)
 
     cdef bint _search(self, Py_ssize_t root) noexcept nogil:
-        """Breadth-first from a node to itself, over an odd number of negative weights.
+        """Search for a walk back to the root over an odd number of negative weights.
 
-        Node 2 v + 1 is v after an odd number of them.
+        Breadth first; node 2 v is v after an even number of negative weights, 2 v + 1
+        after an odd number.
         """
         cdef Py_ssize_t i, node, other, head = 0, tail = 1
-        # -1 everywhere: not reached
-        memset(self._from, 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
+        # -1: not reached
+        memset(self._reached_from, 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
         self.work += 0.25 * self.n_nodes
-        self._queue[0], self._from[2 * root] = 2 * root, 2 * root
+        self._queue[0], self._reached_from[2 * root] = 2 * root, 2 * root
         while head < tail:
-            # the first way to a node is a shortest one
+            # breadth first: the first path to a node is a shortest one
             node = self._queue[head]
             head += 1
             self.work += self._first[node // 2 + 1] - self._first[node // 2]
             for i in range(self._first[node // 2], self._first[node // 2 + 1]):
                 other = 2 * self._other[i] + ((node % 2) ^ self._negative[i])
-                if self._from[other] >= 0:
+                if self._reached_from[other] >= 0:
                     continue
-                self._from[other] = node
-                # back at the root, but odd: a contradiction
+                self._reached_from[other] = node
+                # back at the root with odd parity: a contradictory cycle
                 if other == 2 * root + 1:
                     return True
                 self._queue[tail] = other
@@ -330,11 +334,10 @@ cdef class CycleSearch:
         return False
 
     cdef list _path(self, Py_ssize_t root):
-        """The nodes of the cycle that was found."""
-        cdef Py_ssize_t node = self._from[2 * root + 1]
+        """Return the nodes of the cycle found, the root first."""
+        cdef Py_ssize_t node = self._reached_from[2 * root + 1]
         cdef list nodes = []
-        # backward from the end; the root itself comes first
         while node != 2 * root:
             nodes.append(node // 2)
-            node = self._from[node]
+            node = self._reached_from[node]
         return [root, *nodes]

@@ -1,4 +1,4 @@
-"""Scores of variables, edges and triplets of variables, as messages move them."""
+"""Reparametrized scores of variables, edges and triplets: arrays of the kernels."""
 
 from types import SimpleNamespace
 
@@ -9,12 +9,14 @@ from sksstruct.inference.map.tightening._clusters import Sweeps
 
 
 class Clusters:
-    """Scores of variables, edges and triplets; labelings keep their total scores.
+    """Scores of variables, edges and triplets, which sweeps move between them.
+
+    Sweeps change no total score of a labeling.
 
     Parameters
     ----------
     problem : MAPProblem
-        The graph, which knows the time limit.
+        The graph, which also checks the time limit.
     rows : list of ndarrays of shape (n_states[i],)
         Scores of the variables.
     pairs : dict of (int, int) to ndarray
@@ -23,7 +25,7 @@ class Clusters:
     Attributes
     ----------
     arrays : SimpleNamespace
-        Scores and lists, flat: kernels know no lists of arrays.
+        Flat arrays of scores and indices, for the kernels.
     sweeps : Sweeps
         The kernel on these arrays.
     place : dict of (int, int) to int
@@ -41,14 +43,14 @@ class Clusters:
             beliefs=np.concatenate(rows), states=states, first=offsets(states),
             row=np.empty(int(np.max(states))), messages=np.zeros(0),
         )  # fmt: skip
-        # none at first: the relaxation of the edges
+        # without triplets: the relaxation of the edges
         self.triplets = np.zeros((0, 3), dtype=np.intp)
         self._set_edges(pairs)
         self._index()
 
     def _set_edges(self, pairs):
-        """Order the edges, and store their tables one after the other."""
-        # those that end at a variable side by side, as sweeps visit them
+        """Order the edges, and concatenate their tables."""
+        # sorted by the later variable, as sweeps visit the edges
         keys = sorted(pairs, key=lambda pair: (pair[1], pair[0]))
         self.place = {key: edge for edge, key in enumerate(keys)}
         self._replace(
@@ -58,13 +60,13 @@ class Clusters:
         )
 
     def _replace(self, **arrays):
-        # an object of its own, as a kernel keeps the one that it points into
+        # a new namespace: the present kernel owns the old arrays that it points into
         self.arrays = SimpleNamespace(**{**vars(self.arrays), **arrays})
 
     def _index(self):
-        """List the edges and triplets of each variable, and triplets of each edge."""
+        """List the edges of each variable, and the triplets of each edge."""
         n, ends = len(self.n_states), self.ends
-        # edges to earlier variables are where they are, those to later ones listed
+        # edges to earlier variables are contiguous, edges to later ones are listed
         lower, _ = places_by(ends[:, 1], n)
         upper, upper_edge = places_by(ends[:, 0], n)
         # the edges of triplet (a, b, c) in their order: (a, b), (a, c), (b, c)
@@ -73,13 +75,13 @@ class Clusters:
             for t in self.triplets.tolist()
             for a, b in ((t[0], t[1]), (t[0], t[2]), (t[1], t[2]))
         ]
-        # a table of its own for each of them
+        # each edge of each triplet has a table
         parts = np.array(parts, dtype=np.intp)
         start = offsets(np.diff(self.arrays.start)[parts])
-        # new triplets are last, and their tables are zero
+        # tables of new triplets come last and are zero
         messages = np.zeros(start[-1])
         messages[: self.n_entries] = self.arrays.messages
-        # place 3 t + s of a list: part s of triplet t
+        # `in_place` lists 3 t + s for part s of triplet t
         in_, in_place = places_by(parts, len(ends))
         self._replace(
             lower=lower, upper=upper, upper_edge=upper_edge, parts=parts,
@@ -89,7 +91,7 @@ class Clusters:
 
     @property
     def beliefs(self):
-        """Scores of the states: ndarray of shape (n_states.sum(),)."""
+        """Scores of the states of variables: ndarray of shape (n_states.sum(),)."""
         return self.arrays.beliefs
 
     @property
@@ -114,14 +116,14 @@ class Clusters:
         return 2.0 * sizes.prod(axis=1).sum() + 4.0 * len(self.arrays.tables)
 
     def add(self, triplets):
-        """Add triplets, and edges with the score zero where edges are missing.
+        """Add triplets, and their missing edges with scores of zero.
 
         Parameters
         ----------
         triplets : ndarray of shape (n, 3)
             New triplets; the variables of each are in increasing order.
         """
-        # all tables move where edges are new, which is rare beside sweeps
+        # new edges move all tables, which is rare beside sweeps
         pairs = self.edge_tables()
         for a, b, c in np.asarray(triplets).tolist():
             for u, v in ((a, b), (a, c), (b, c)):
@@ -172,7 +174,7 @@ class Clusters:
         Parameters
         ----------
         backward : bool, default=False
-            Whether to go from the last to the first.
+            Whether to visit the variables from the last to the first.
 
         Returns
         -------

@@ -1,4 +1,7 @@
-"""Search for triplets and cycles on which the best states of edges contradict."""
+"""Search for triangles and cycles on which the best entries of edges contradict.
+
+This file sets up the arrays of the kernels, which have the method and its papers.
+"""
 
 import numpy as np
 
@@ -14,7 +17,7 @@ from sksstruct.inference.map.tightening._cycles import (
 
 
 def spread(clusters):
-    """Return the tables of the edges plus equal shares of the scores of variables.
+    """Return the edge tables plus equal shares of the scores of their variables.
 
     Parameters
     ----------
@@ -27,14 +30,14 @@ def spread(clusters):
         The tables, one after the other.
     """
     out = clusters.arrays.tables.copy()
-    # what a variable has goes to its edges alone: sums of all scores stay
+    # shares of a variable add up to its scores: total scores stay the same
     degree = np.bincount(clusters.ends.ravel(), minlength=len(clusters.n_states))
     add_shares(clusters.sweeps, 1.0 / np.maximum(degree, 1), out)
     return out
 
 
 def promising(clusters, tables):
-    """Score the states by the best entries that the edges have with each of them.
+    """Score each state by the best entries of the edges with this state.
 
     Parameters
     ----------
@@ -64,7 +67,7 @@ class Triangles:
     tables : ndarray
         Scores of its edges, from `spread`.
     least : float
-        Triangles that lower the bound by less are left out.
+        Triangles with a smaller guaranteed decrease of the bound are left out.
 
     Attributes
     ----------
@@ -74,7 +77,7 @@ class Triangles:
 
     def __init__(self, clusters, tables, least):
         most = int(np.max(clusters.n_states))
-        # maxima of edges do not depend on the triangle
+        # maxima of edge tables, computed once for all triangles
         top = np.maximum.reduceat(tables, clusters.arrays.start[:-1])
         mark = np.full(len(clusters.n_states), -1, dtype=np.intp)
         self._kernel = TriangleSearch(
@@ -99,14 +102,14 @@ class Triangles:
         triplets : ndarray of shape (n, 3)
             The variables, in increasing order.
         scores : ndarray of shape (n,)
-            Lower bound on the amount by which each lowers the bound.
+            Guaranteed decrease of the bound by each triangle.
         """
         found, scores = self._kernel.find(most_work)
         return np.array(found, dtype=np.intp).reshape(-1, 3), np.array(scores)
 
 
 class SignedGraph:
-    """Splits of the states of variables, and the weights between them.
+    """Graph of the splits of variables, with signed weights on its edges.
 
     Parameters
     ----------
@@ -115,14 +118,14 @@ class SignedGraph:
     tables : ndarray
         Scores of its edges, from `spread`.
     chosen : ndarray of shape (n_variables, n_chosen)
-        States that are split from the others; -1 for none.
+        States that are split from all other states; -1: no state.
 
     Attributes
     ----------
     weights : ndarray of shape (n_weights,)
         Weights that are not zero, in decreasing order of |weight|.
     ends : ndarray of shape (n_weights, 2)
-        Their ends: i * n_chosen + j is the j-th state of variable i.
+        Nodes of each weight: i * n_chosen + j is the j-th split of variable i.
     work : float
         Approximate number of weights read.
     """
@@ -137,23 +140,24 @@ class SignedGraph:
             clusters.sweeps, tables, chosen, n_chosen, weights, np.empty((3, most)),
             np.empty(most, dtype=np.intp),
         )  # fmt: skip
-        # most are zero: then neither side is preferred
+        # a zero weight, as most are, prefers neither side
         edge, s, t = np.nonzero(weights)
         weights = weights[edge, s, t]
         nodes = np.stack(
             [ends[edge, 0] * n_chosen + s, ends[edge, 1] * n_chosen + t], 1
         )
-        # a stable sort, so that results repeat
+        # a stable sort makes results repeatable
         order = np.argsort(-np.abs(weights), kind="stable")
         self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
 
     def threshold(self):
-        """Return the largest number that all |weights| of a contradictory cycle reach.
+        """Return the largest |weight| at which some cycle is contradictory.
 
         Returns
         -------
         threshold : float
-            The number; 0 if there is no such cycle.
+            Largest smallest |weight| of a contradictory cycle; 0 if there is no such
+            cycle.
         """
         n = self._n_nodes
         parity = np.zeros(n, dtype=np.int8)
@@ -167,7 +171,7 @@ class SignedGraph:
         threshold : float
             Smallest |weight| to use.
         skip : int
-            Where to begin, which matters if `most_work` ends the search early.
+            Determines the first root, for searches that `most_work` ends early.
         most_work : float
             Number of weights to read.
 
@@ -176,7 +180,7 @@ class SignedGraph:
         variables : list of int
             Variables of a cycle, which may repeat.
         """
-        # weights are sorted: those in use are the first
+        # weights are sorted in decreasing order
         n_weights = int((np.abs(self.weights) >= threshold).sum())
         search = CycleSearch(
             self._problem, self._n_nodes, self._connect(n_weights),
@@ -190,9 +194,9 @@ class SignedGraph:
                 yield [node // self._n_chosen for node in path]
 
     def _connect(self, n_weights):
-        """List the first weights at both of their nodes; room for a search."""
+        """List the first weights by node, with the workspace of a search."""
         ends, negative = self.ends[:n_weights], self.weights[:n_weights] < 0
-        # each weight at either end
+        # each weight is listed at both of its nodes
         both = np.concatenate([ends, ends[:, ::-1]])
         first, order = places_by(both[:, 0], self._n_nodes)
         negative = np.concatenate([negative, negative])[order].astype(np.int8)

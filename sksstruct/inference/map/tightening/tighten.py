@@ -1,4 +1,8 @@
-"""Rounds of message passing and of new clusters, if the bound is loose."""
+"""Rounds of sweeps and new clusters that lower a loose bound.
+
+D. Sontag et al., UAI 2008 and 2012, cited in full in the kernels. This file decides
+which triplets are added and when the rounds end; kernels find and sweep them.
+"""
 
 import numpy as np
 
@@ -12,39 +16,39 @@ from sksstruct.inference.map.tightening.cycles import (
     spread,
 )
 
-# Sweeps in both directions between two searches for clusters, which end before where
-# the bound falls by less than this share of the gap.
+# Pairs of sweeps in a round, at most; a round has fewer if a pair lowers the bound by
+# at most this share of the gap.
 _SWEEPS, _LEAST_PROGRESS = 10, 0.002
-# A round without new clusters is the last if the gap falls by less than this share.
+# A round without new clusters is the last if the gap falls by at most this share.
 _STALLED = 0.001
-# Triplets for each variable and at least, above which no more triangles are added at
-# once, and no cycles of smaller weight; and the numbers that all tables may have.
+# Largest number of new triangles in a round: for each variable, and at least; a round
+# with this number of triplets looks for no cycles of smaller weight. Largest total
+# number of entries of triplet tables.
 _SHARE, _AT_ONCE, _MOST_ENTRIES = 0.5, 20, 10_000_000
-# Triplets are not added where they are certain to lower the bound by less than this
-# share of the gap only.
+# Least guaranteed decrease of the bound by a new triplet, relative to the gap.
 _NOISE = 1e-5
-# Cycles are first those of at least such a share of the largest smallest weight.
+# Least |weight| of cycles, relative to the largest one with a contradictory cycle.
 _THRESHOLDS = 0.5, 0.1, 0.02
-# States that are split from the others, for each variable.
+# Number of states of each variable that are split from all others.
 _SPLITS = 6
-# Work of a search for clusters, in sweeps, and in entries of tables at least.
+# Work of a search for clusters: in sweeps, and in table entries at least.
 _SEARCH_SWEEPS, _SEARCH_WORK = 20.0, 1e6
-# Rounds before the first search for labelings; then each time half as many again.
+# Rounds before the first search for labelings; the interval grows by half each time.
 _FIRST_SEARCH = 2
 
 
 class Tightening:
-    """The relaxation of a graph with more and more triplets of variables.
+    """Relaxation of a graph with a growing number of triplets of variables.
 
     Parameters
     ----------
     run : MAPRun
-        Has a bound and the messages that gave it; receives bounds and labelings.
+        Holds a bound and its messages; receives bounds and labelings.
 
     Attributes
     ----------
     work : float
-        Entries of tables that were looked at.
+        Table entries read so far.
     n_triplets : int
         Number of clusters.
     """
@@ -54,26 +58,26 @@ class Tightening:
         rows, scopes, tables = written_out(run.problem.graph)
         if run.messages is not None:
             rows, scopes, tables = run.messages.reparametrize(rows, scopes, tables)
-        # what misses the best by more than twice the gap is in no better labeling, and
-        # with less to miss sums are more precise
+        # entries further below the best one than twice the gap are in no better
+        # labeling; raising them makes sums more precise
         top = sum(float(term.max()) for term in (*rows, *tables))
         most = 2.0 * max(top - run.score, run.tol * max(1.0, abs(run.score)))
         rows, tables = (
             [np.maximum(term, term.max() - most) for term in terms]
             for terms in (rows, tables)
         )
-        pairs, self._rest, self._constant = {}, [], 0.0
+        pairs, self._larger_factors, self._constant = {}, [], 0.0
         for scope, table in zip(scopes, tables, strict=True):
             if len(scope) > 2:
-                # stays as it is: its messages have been moved to its variables
-                self._rest.append((scope, table))
+                # larger factors take no part: TRW-S has moved their scores to variables
+                self._larger_factors.append((scope, table))
                 self._constant += float(table.max())
                 continue
             u, v = (int(v) for v in scope)
             u, v, table = (u, v, table) if u < v else (v, u, table.T)
             pairs[u, v] = pairs[u, v] + table if (u, v) in pairs else table
         self._clusters = Clusters(run.problem, rows, pairs)
-        self._known = set()
+        self._added = set()
         self._rounds, self._next_search = 0, _FIRST_SEARCH
 
     @property
@@ -81,12 +85,12 @@ class Tightening:
         return len(self._clusters.triplets)
 
     def advance(self):
-        """Sweep, look for labelings, and add clusters.
+        """Make one round: sweeps, now and then a search for labelings, new clusters.
 
         Returns
         -------
         stop : bool
-            Whether the run is to stop, or neither sweeps nor clusters help any more.
+            Whether the run is to stop, or the gap has stalled without new clusters.
         """
         run = self.run
         gap = run.bound - run.score
@@ -107,22 +111,22 @@ class Tightening:
         run, clusters = self.run, self._clusters
         for _ in range(_SWEEPS):
             before = clusters.bound
-            # the second sweep ends with all scores in the variables again
+            # after the forward sweep all scores are in the variables again
             clusters.sweep(True)
             bound = clusters.sweep() + self._constant
             self.work += 2.0 * clusters.sweep_work
-            # what ends iterations is not what ends rounds of clusters
+            # a round is an iteration of the solver, a sweep is not
             if run.report_between(bound):
                 return
             if before - clusters.bound <= _LEAST_PROGRESS * (run.bound - run.score):
                 return
 
     def beliefs(self):
-        """Scores of all states, flat; large ones are promising."""
+        """Scores of all states, flat; states of large scores are promising."""
         return promising(self._clusters, spread(self._clusters))
 
     def _decode(self):
-        """Search from the best states."""
+        """Search for labelings from the best states of each variable."""
         run, beliefs = self.run, self.beliefs()
         search = search_locally(run, run.problem.best_states(beliefs))
         search_promising(run, search, beliefs)
@@ -131,7 +135,7 @@ class Tightening:
     # ---- clusters ----
 
     def _find(self):
-        """New triplets, those first that lower the bound most for certain."""
+        """New triplets, in the order of their guaranteed decrease of the bound."""
         run, clusters = self.run, self._clusters
         least = _NOISE * (run.bound - run.score)
         tables = spread(clusters)
@@ -141,43 +145,42 @@ class Tightening:
         self.work += triangles.work
         order = np.argsort(-scores, kind="stable")
         most = max(_AT_ONCE, int(_SHARE * run.problem.n_variables))
-        found = [
-            t for t in map(tuple, triplets[order].tolist()) if t not in self._known
-        ][:most]
-        if len(found) < most:
-            found += self._find_cycles(tables, least, most - len(found), found, budget)
-        sizes = clusters.n_states[np.array(found, dtype=np.intp).reshape(-1, 3)]
+        new = [t for t in map(tuple, triplets[order].tolist()) if t not in self._added][
+            :most
+        ]
+        if len(new) < most:
+            new += self._find_cycles(tables, least, most - len(new), new, budget)
+        sizes = clusters.n_states[np.array(new, dtype=np.intp).reshape(-1, 3)]
         entries = (sizes * np.roll(sizes, 1, axis=1)).sum(axis=1)
         room = _MOST_ENTRIES - clusters.n_entries
-        found = found[: np.searchsorted(np.cumsum(entries), room, side="right")]
-        self._known.update(found)
-        return np.array(found, dtype=np.intp).reshape(-1, 3)
+        new = new[: np.searchsorted(np.cumsum(entries), room, side="right")]
+        self._added.update(new)
+        return np.array(new, dtype=np.intp).reshape(-1, 3)
 
-    def _find_cycles(self, tables, least, most, taken, budget):
-        """New triplets that make up contradictory cycles."""
+    def _find_cycles(self, tables, least, most, known, budget):
+        """New triplets that triangulate contradictory cycles."""
         clusters, new = self._clusters, {}
         graph = SignedGraph(clusters, tables, _splits(clusters, tables))
-        taken, seen, top = {*taken, *self._known}, set(), graph.threshold()
+        known, seen_cycles, top = {*known, *self._added}, set(), graph.threshold()
         for share in _THRESHOLDS:
             if top <= least or len(new) >= most:
                 break
             walks = graph.cycles(max(least, share * top), self._rounds, budget)
             for cycle in (cycle for walk in walks for cycle in simple_cycles(walk)):
                 key = frozenset(cycle)
-                if key not in seen:
-                    seen.add(key)
+                if key not in seen_cycles:
+                    seen_cycles.add(key)
                     triplets = triangulate(cycle, clusters.place)
-                    new.update((t, None) for t in triplets if t not in taken)
+                    new.update((t, None) for t in triplets if t not in known)
         self.work += 4.0 * graph.work
         return list(new)
 
     # ---- for branch and bound ----
 
     def reparametrize(self, rows, scopes, tables):
-        """The scores as they have been moved, instead of those given.
+        """Return the reparametrized scores.
 
-        Labelings that are worse than the best one known may have other scores, which
-        are not better.
+        Labelings worse than the incumbent may have other scores, which stay worse.
 
         Parameters
         ----------
@@ -187,24 +190,24 @@ class Tightening:
         Returns
         -------
         rows, scopes, tables : list
-            The same scores of all better labelings.
+            Reparametrized terms; better labelings have their given scores.
         """
         clusters = self._clusters
         moved = [*clusters.edge_tables().items(), *clusters.triplet_tables()]
         moved = [(scope, table) for scope, table in moved if table.any()]
-        moved += self._rest
+        moved += self._larger_factors
         rows = np.split(clusters.beliefs, self.run.problem.graph.first_state[1:-1])
         return rows, [scope for scope, _ in moved], [table for _, table in moved]
 
 
 def _splits(clusters, tables):
-    """The states to split from all others, -1 for none."""
+    """Most promising states, each of which is split from all others; -1: no state."""
     beliefs, sizes = promising(clusters, tables), clusters.n_states
     first = np.cumsum(sizes) - sizes
     n = 1 if sizes.max() <= 2 else _SPLITS
     out = np.full((len(sizes), n), -1, dtype=np.intp)
     for v, size in enumerate(sizes):
-        # of two states one is enough: the other is what is left
+        # one split separates two states
         best = np.argsort(-beliefs[first[v] : first[v] + size], kind="stable")
         best = best[: {1: 0, 2: 1}.get(int(size), n)]
         out[v, : len(best)] = best
@@ -212,10 +215,11 @@ def _splits(clusters, tables):
 
 
 def simple_cycles(walk):
-    """The cycles of a closed walk, cut where it comes back to a variable.
+    """Cut a closed walk into simple cycles where the walk returns to a variable.
 
-    Through different splits of one variable it may contradict itself although no single
-    cycle does. Triplets of its cycles help nevertheless: they see all states.
+    A walk through different splits of a variable may be contradictory although no
+    single cycle is. Triplets of its cycles may help nevertheless: tables of triplets
+    distinguish all states.
 
     Parameters
     ----------
@@ -240,19 +244,19 @@ def simple_cycles(walk):
 
 
 def triangulate(cycle, edges):
-    """Triplets that make up a cycle.
+    """Triangulate a cycle: triplets that contain all its edges.
 
     Parameters
     ----------
     cycle : list of int
         Different variables.
     edges : container of (int, int)
-        Edges (u, v), u < v, that there are.
+        The edges (u, v), u < v, of the graph.
 
     Returns
     -------
     triplets : list of tuples of int
-        All have the variable in common that has edges to most of the others.
+        All contain the variable that has edges to most variables of the cycle.
     """
     n = len(cycle)
 
