@@ -5,20 +5,20 @@ from libc.stdlib cimport calloc
 from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport TableSpec
 
-# The gains of the literals of a condition, summed up; the last may be an output, which
-# is no input.
+# Summary of the gains of a condition's literals: inputs, and for some conditions a last
+# literal that is the output.
 cdef struct Gains:
     int condition
     Py_ssize_t arity, n_inputs, limit
-    double all_off              # scores with all literals off
+    double all_off              # sum of incoming scores with all literals off
     double top, second          # the two largest gains of inputs
-    Py_ssize_t best             # the input with the largest
+    Py_ssize_t best             # the input of the largest gain
     double positive             # sum of the positive gains of inputs
     double output               # gain of the output
 
 
 cdef inline void* zeros(Py_ssize_t n, size_t size) except NULL:
-    """Room for so many numbers, which is to be freed."""
+    """Allocate memory for n numbers, all zero, which the caller frees."""
     cdef void* room = calloc(n, size)
     if room == NULL:
         raise MemoryError
@@ -27,14 +27,14 @@ cdef inline void* zeros(Py_ssize_t n, size_t size) except NULL:
 
 @cython.final
 cdef class HigherFactors:
-    # variables of a factor at most, and states of a variable at most
+    # largest number of variables of a factor, and of states of a variable
     cdef Py_ssize_t arity, width
-    # by place in the scope and state: what variables have, and max-marginals
+    # by place in the scope and state: incoming scores, and max-marginals
     cdef double* incoming
     cdef double* best
-    # states of the variables of a table, one by one
+    # present tuple of states in a table
     cdef Py_ssize_t* _state
-    # of a condition: gains, sums of the largest, their ranks, and a heap of literals
+    # of a condition: gains, prefix sums of sorted gains, ranks, and a heap of literals
     cdef double* _gain
     cdef double* _prefix
     cdef Py_ssize_t* _rank

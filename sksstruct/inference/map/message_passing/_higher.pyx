@@ -1,13 +1,14 @@
 """Max-marginals of factors of three or more variables: tables and conditions.
 
 Every variable of a factor has incoming scores of its states. The max-marginal of a
-state is the best that the factor and all incoming scores have together with it.
+state is the largest sum of the factor's score and all incoming scores over the tuples
+with this state.
 
-Conditions on binary variables have their max-marginals in closed form. A literal is on
-where its variable has the state that makes it true; its gain is what turning it on adds
-to the incoming scores. What a condition allows depends on how many literals are on, so
-that the best and second best gain, the sum of the positive ones, and for a budget the
-gains in decreasing order, say what the best is with any literal on or off.
+Conditions on binary variables have max-marginals in closed form. A literal is on if its
+variable has the state that makes it true, and its gain is the difference of incoming
+scores with the literal on and off. A condition depends on the number of literals that
+are on only, so that max-marginals follow from the two largest gains and the sum of the
+positive gains; for a budget, from the sorted gains.
 """
 
 cimport cython
@@ -24,7 +25,7 @@ from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push
 
 @cython.final
 cdef class HigherFactors:
-    """Scratch for one factor of a graph at a time."""
+    """Workspace for one factor of a graph at a time."""
 
     def __cinit__(self, Problem problem):
         cdef Py_ssize_t factor
@@ -33,7 +34,7 @@ cdef class HigherFactors:
             self.arity = max(self.arity, arity_of(problem, factor))
         self.incoming = <double*>zeros(self.arity * self.width, sizeof(double))
         self.best = <double*>zeros(self.arity * self.width, sizeof(double))
-        # sums of 0, 1, ..., arity gains
+        # prefix sums of 0, 1, ..., arity gains
         self._gain = <double*>zeros(self.arity + 1, sizeof(double))
         self._prefix = <double*>zeros(self.arity + 1, sizeof(double))
         self._state = <Py_ssize_t*>zeros(self.arity, sizeof(Py_ssize_t))
@@ -50,7 +51,8 @@ cdef class HigherFactors:
         free(self._items)
 
     cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Entries of the table of a factor; about the work of a condition."""
+        """Number of table entries of a factor; for a condition an estimate of the work.
+        """
         cdef Py_ssize_t begin = problem.scope_first[factor], k
         cdef Py_ssize_t end = problem.scope_first[factor + 1]
         cdef double total = 1.0
@@ -61,7 +63,7 @@ cdef class HigherFactors:
         return total
 
     cdef void maximize(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Max-marginals of all variables of a factor, in `best`."""
+        """Write the max-marginals of all variables of a factor to `best`."""
         cdef Py_ssize_t arity = (problem.scope_first[factor + 1]
                                  - problem.scope_first[factor])
         if problem.specs[problem.table_of[factor]].kind == DENSE:
@@ -71,27 +73,27 @@ cdef class HigherFactors:
 
     cdef void maximize_for(self, Problem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil:
-        """Max-marginals of one variable, which has incoming scores of zero."""
+        """Write the max-marginals of one variable, whose incoming scores are zero."""
         if problem.specs[problem.table_of[factor]].kind == DENSE:
             self._maximize_table_for(problem, factor, place)
         else:
-            # closed forms know all of them at once
+            # closed forms give the max-marginals of all variables at once
             self.maximize(problem, factor)
 
     # ---- tables ----
 
     cdef void _maximize_table(self, Problem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil:
-        """Max-marginals of a table plus what its variables have."""
+        """Max-marginals of all variables of a table."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, entry = 0
         cdef double total
-        # from the first state of all variables on
+        # start with the first state of all variables
         for i in range(arity):
             self._state[i] = 0
             for k in range(problem.states[problem.scope[begin + i]]):
                 self.best[i * self.width + k] = -INFINITY
-        # every entry once: a maximum for each state of each variable at the same time
+        # a single pass over the entries updates the maxima of all states
         while True:
             total = table.data[entry]
             for i in range(arity):
@@ -112,25 +114,25 @@ cdef class HigherFactors:
         cdef Py_ssize_t width = problem.states[problem.scope[begin + last]]
         cdef double* best = self.best + place * self.width
         cdef const double* scores = self.incoming + last * self.width
-        cdef double others, top
+        cdef double other_scores, top
         for i in range(last):
             self._state[i] = 0
         for k in range(problem.states[problem.scope[begin + place]]):
             best[k] = -INFINITY
-        # a row of the last variable at a time, whose entries lie side by side
+        # the inner loop reads a contiguous row: the states of the last variable
         while True:
-            others = 0.0
+            other_scores = 0.0
             for i in range(last):
-                others += self.incoming[i * self.width + self._state[i]]
+                other_scores += self.incoming[i * self.width + self._state[i]]
             if place == last:
                 for k in range(width):
-                    best[k] = max(best[k], others + entries[k])
+                    best[k] = max(best[k], other_scores + entries[k])
             else:
                 top = -INFINITY
                 for k in range(width):
                     top = max(top, entries[k] + scores[k])
                 k = self._state[place]
-                best[k] = max(best[k], others + top)
+                best[k] = max(best[k], other_scores + top)
             entries += width
             if not next_states(problem, begin, last, self._state):
                 return
@@ -139,7 +141,7 @@ cdef class HigherFactors:
 
     cdef void _maximize_condition(self, Problem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil:
-        """Max-marginals of a condition plus what its variables have."""
+        """Max-marginals of all variables of a condition."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t i, true_state
         cdef double on, off
@@ -148,10 +150,10 @@ cdef class HigherFactors:
         gains.limit = <Py_ssize_t>table.limit
         self._collect_gains(table, &gains)
         self._sum_up(&gains)
-        # only a budget needs to know more than the two best
+        # only a budget needs sorted gains
         if table.condition == BUDGET:
             self._sort(arity)
-        # for each literal the best with it on, and with it off
+        # for each literal: best sum of gains with the literal on, and with it off
         for i in range(arity):
             if table.condition == BUDGET:
                 self._compare_in_budget(&gains, i, &on, &off)
@@ -160,7 +162,7 @@ cdef class HigherFactors:
                 off = 0.0
             else:
                 _compare_input(&gains, i, self._gain[i], &on, &off)
-            # what cannot be is as bad as a penalty
+            # a violated condition scores the penalty
             off = max(off, on + problem.penalty)
             on = max(on, off + problem.penalty)
             true_state = 0 if table.data[i] else 1
@@ -169,7 +171,7 @@ cdef class HigherFactors:
 
     cdef void _collect_gains(self, const TableSpec* table,
                              Gains* gains) noexcept nogil:
-        """The gain of each literal, and the scores with all of them off."""
+        """Compute the gain of each literal, and the sum of scores with all off."""
         cdef Py_ssize_t i, true_state
         gains.all_off = 0.0
         for i in range(gains.arity):
@@ -179,10 +181,10 @@ cdef class HigherFactors:
                              - self.incoming[i * self.width + 1 - true_state])
 
     cdef void _sum_up(self, Gains* gains) noexcept nogil:
-        """Best and second best input, and the sum of those that want to be on."""
+        """Find the two largest gains of inputs, and the sum of positive gains."""
         cdef Py_ssize_t i
         cdef double gain
-        # an output is the last literal, and says what the inputs before it are
+        # the output is the last literal, a function of the inputs
         gains.n_inputs, gains.output = gains.arity, 0.0
         if gains.condition == OROUT or gains.condition == XOROUT:
             gains.n_inputs = gains.arity - 1
@@ -191,7 +193,7 @@ cdef class HigherFactors:
         gains.best, gains.positive = -1, 0.0
         for i in range(gains.n_inputs):
             gain = self._gain[i]
-            # the second is the best of the others for the best itself
+            # for the best input itself, `second` is the best of the other inputs
             if gain > gains.top:
                 gains.top, gains.second, gains.best = gain, gains.top, i
             elif gain > gains.second:
@@ -201,16 +203,16 @@ cdef class HigherFactors:
 
     cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
                                  double* off) noexcept nogil:
-        """Best scores with literal i on and off, where at most `limit` may be on."""
+        """Best gains with literal i on and off, with at most `limit` literals on."""
         cdef Py_ssize_t arity = gains.arity, limit = gains.limit
         cdef double gain = self._gain[i]
-        # the best `limit` of the others that want to be on; where literal i is among
-        # the best, they are one more without it
+        # off: the `limit` largest positive gains of the other literals, among the
+        # `limit` + 1 largest if literal i is one of them
         if self._rank[i] < limit:
             off[0] = self._prefix[min(limit + 1, arity)] - max(0.0, gain)
         else:
             off[0] = self._prefix[min(limit, arity)]
-        # it takes one of the `limit` places itself
+        # on: the gain of literal i, plus the `limit` - 1 largest of the other literals
         on[0] = -INFINITY
         if limit > 0 and self._rank[i] < limit - 1:
             on[0] = gain + self._prefix[min(limit, arity)] - max(0.0, gain)
@@ -218,7 +220,7 @@ cdef class HigherFactors:
             on[0] = gain + self._prefix[min(limit - 1, arity)]
 
     cdef void _sort(self, Py_ssize_t arity) noexcept nogil:
-        """Rank the gains, largest first, and sum up the best that are positive."""
+        """Rank the gains in decreasing order, with prefix sums of positive gains."""
         cdef Py_ssize_t k
         cdef int32_t best
         cdef Heap heap
@@ -227,7 +229,7 @@ cdef class HigherFactors:
         order.values, order.by_number, order.places = self._gain, True, NULL
         for k in range(arity):
             push(&heap, &order, <int32_t>k)
-        # a budget need not be used up, so that gains below zero count as zero
+        # a budget need not be used up: negative gains count as zero
         self._prefix[0] = 0.0
         for k in range(arity):
             best = heap.items[0]
@@ -238,29 +240,29 @@ cdef class HigherFactors:
 
 cdef inline void _compare_input(const Gains* gains, Py_ssize_t i, double gain,
                                 double* on, double* off) noexcept nogil:
-    """Best scores with input i on and off, beyond that of all literals off."""
-    # the best of the other inputs, all others as they want, and as they want but with
-    # at least one of them on
-    cdef double other = gains.second if i == gains.best else gains.top
+    """Best sums of gains with input i on and off, all literals off being zero."""
+    # best single other input; best set of other inputs; best nonempty set of them
+    cdef double best_other = gains.second if i == gains.best else gains.top
     cdef double others = gains.positive - max(0.0, gain)
-    cdef double some = others if other > 0.0 else other
-    # exactly one is on: this one, or the best of the others
+    cdef double nonempty = others if best_other > 0.0 else best_other
+    # exactly one input is on: input i, or the best other one
     if gains.condition == XOR:
-        on[0], off[0] = gain, other
+        on[0], off[0] = gain, best_other
     elif gains.condition == ATMOSTONE:
-        on[0], off[0] = gain, max(0.0, other)
+        on[0], off[0] = gain, max(0.0, best_other)
     elif gains.condition == OR:
-        on[0], off[0] = gain + others, some
+        on[0], off[0] = gain + others, nonempty
     elif gains.condition == OROUT:
-        # with an input on, so is the output; with none, all may be off
-        on[0], off[0] = gains.output + gain + others, max(0.0, gains.output + some)
+        # the output is on if any input is; otherwise all literals are off
+        on[0], off[0] = gains.output + gain + others, max(0.0, gains.output + nonempty)
     else:
-        on[0], off[0] = gains.output + gain, max(0.0, gains.output + other)
+        on[0], off[0] = gains.output + gain, max(0.0, gains.output + best_other)
 
 
 cdef inline void _compare_output(const Gains* gains, double* on) noexcept nogil:
-    """Best score with the output on; with the output off, all literals are off."""
-    # it takes one input that is on, and more where they gain and are allowed
+    """Best sum of gains with the output on; with the output off, all literals are off.
+    """
+    # at least one input is on; for OROUT also all inputs with positive gains
     if gains.condition == XOROUT or not gains.top > 0.0:
         on[0] = gains.output + gains.top
     else:

@@ -2,7 +2,8 @@ from sksstruct.inference.map.core._problem cimport Problem
 
 
 cdef class Messages:
-    # messages are where each kernel says; beliefs are flat, as scores are
+    # each kernel defines the layout of its messages; beliefs have the layout of the
+    # unary scores
     cdef readonly Problem problem
     cdef object _owned
     cdef double* _messages

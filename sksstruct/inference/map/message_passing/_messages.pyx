@@ -1,4 +1,4 @@
-"""What the kernels of message passing have in common: messages, beliefs, a bound."""
+"""Base class of the kernels of message passing: messages, beliefs and a bound."""
 
 from libc.math cimport INFINITY
 
@@ -6,25 +6,23 @@ from sksstruct.utils._pointers cimport doubles
 
 
 cdef class Messages:
-    """Base class of kernels, which implement `_sweep`; `arrays` is kept."""
+    """Base class of kernels, which implement `_sweep` on the given arrays."""
 
     def __init__(self, Problem problem, arrays):
         self.problem, self._owned, self.bound = problem, arrays, INFINITY
-        # without messages they are the scores themselves
         self._messages = doubles(arrays.messages)
         self._beliefs = doubles(arrays.beliefs)
 
     def sweep(self, bint backward=False):
-        """Update all messages once, and then the bound, which is inf if time is over.
-        """
+        """Update all messages once, and return the bound: inf if the time is over."""
         cdef Problem problem = self.problem
         self.backward = backward
-        # one call for all messages: kernels run without the GIL from here on
+        # a single call without the GIL
         with nogil:
             self._sweep(problem, backward)
         return self.bound
 
-    # Not abstract, as extension types cannot be: a kernel without it does nothing.
+    # Extension types have no abstract methods: this method does nothing.
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
-        """Update all messages, beliefs and the bound, which is inf if time is over."""
+        """Update all messages, beliefs and the bound: inf if the time is over."""
         return 0

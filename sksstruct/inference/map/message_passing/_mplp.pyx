@@ -1,14 +1,15 @@
 """Max-product linear programming: block-coordinate descent over factors of any size.
 
-A. Globerson and T. Jaakkola, Fixing max-product, NIPS 2007. Factor f gives each of its
-variables i the message
+A. Globerson and T. Jaakkola, Fixing max-product, NIPS 2007. Factor f sends to each of
+its variables i the message
 
     lambda_fi(x_i) = -b_i(x_i)
         + max_{x_f with x_i} (theta_f(x_f) + sum_k b_k(x_k)) / |f|
 
-with b_i = theta_i + sum of the messages of the other factors; then max over x_f of
-theta_f - sum of its messages is 0, and the sum of the variables' maxima of theta_i +
-all messages, the beliefs, is an upper bound that never rises.
+with b_i = theta_i + sum of the messages of the other factors. After this update, the
+maximum over x_f of theta_f minus the factor's messages is 0. The belief of a variable
+is theta_i plus all its messages, and the sum of the beliefs' maxima is an upper bound
+that never rises.
 """
 
 cimport cython
@@ -23,8 +24,8 @@ from sksstruct.utils._pointers cimport const_intps
 cdef class MaxProductSweeps(Messages):
     """Sweeps over the messages of `MaxProductLP`."""
 
-    cdef const Py_ssize_t* _start   # of the message to each place in a scope
-    cdef HigherFactors _higher      # has room for a factor of any size
+    cdef const Py_ssize_t* _start   # offset of the message to each place of a scope
+    cdef HigherFactors _higher      # workspace for one factor of any size
 
     def __init__(self, Problem problem, arrays):
         Messages.__init__(self, problem, arrays)
@@ -32,7 +33,7 @@ cdef class MaxProductSweeps(Messages):
         self._higher = HigherFactors(problem)
 
     cdef int _sweep(self, Problem problem, bint backward) except -1 nogil:
-        """Update the edges and then the larger factors, or backward; then the bound."""
+        """Update edges and then larger factors, or in reverse order; then the bound."""
         cdef Py_ssize_t factor, variable, k
         cdef double top, work
         for k in range(problem.n_factors):
@@ -41,7 +42,8 @@ cdef class MaxProductSweeps(Messages):
             if problem.late(work):
                 self.bound = INFINITY
                 return 0
-        # factors are at zero by their messages: the bound is that of the variables
+        # factors less their messages have maxima of zero: only variables add to the
+        # bound
         self.bound = 0.0
         for variable in range(problem.n_variables):
             top = -INFINITY
@@ -52,7 +54,7 @@ cdef class MaxProductSweeps(Messages):
 
     @cython.final
     cdef double _update(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """New messages of a factor to all of its variables; the work."""
+        """Update the messages of a factor to all its variables; return the work."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
         cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin
         cdef Py_ssize_t width = self._higher.width
@@ -62,7 +64,7 @@ cdef class MaxProductSweeps(Messages):
         cdef double* without
         cdef double* message
         cdef double work = 1.0
-        # b: the beliefs without the messages of this factor
+        # b_i: the beliefs without the messages of this factor
         for i in range(arity):
             variable = problem.scope[begin + i]
             belief = &self._beliefs[problem.first[variable]]
@@ -74,14 +76,14 @@ cdef class MaxProductSweeps(Messages):
         if factor >= problem.n_edges:
             work = self._higher.n_entries(problem, factor)
             self._higher.maximize(problem, factor)
-        # each variable gets its share, 1 / |f|, of what all have together
+        # new beliefs: max-marginals of the factor and all b_i, divided by |f|
         for i in range(arity):
             variable = problem.scope[begin + i]
             belief = &self._beliefs[problem.first[variable]]
             without = incoming + i * width
             message = &self._messages[self._start[begin + i]]
             if factor < problem.n_edges:
-                # messages of edges leave out what their receivers have
+                # for edges, `problem.message` leaves out the receiver's own b_i
                 problem.message(factor, i == 0, incoming + (1 - i) * width, share)
                 for k in range(problem.states[variable]):
                     belief[k] = 0.5 * (without[k] + share[k])

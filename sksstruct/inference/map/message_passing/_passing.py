@@ -1,4 +1,4 @@
-"""Common parts of message passing solvers: sweeps, searches, and when to stop."""
+"""Common loop of message passing solvers: sweeps, local searches, stopping rules."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
@@ -14,9 +14,9 @@ from sksstruct.inference.map.core.solver import TEXTS as COMMON
 from sksstruct.inference.map.core.solver import MAPSolver
 from sksstruct.utils.progress import Status
 
-# Sweeps before the first local search; then each time half as many again.
+# Sweeps before the first local search; the interval grows by half each time.
 _FIRST_SEARCH = 8
-# The bound has stalled where it falls by less than this share of the gap.
+# The bound has stalled if `patience` sweeps lower it by at most this share of the gap.
 _LEAST_PROGRESS = 0.01
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
@@ -35,7 +35,7 @@ patience : int, default=40
 
 @dataclass(eq=False, repr=False)
 class MessagePassing(MAPSolver):
-    """Base of solvers whose kernel has ``sweep(backward)``, labelings and beliefs."""
+    """Base of solvers whose kernels have ``sweep(backward)``, labeling and beliefs."""
 
     max_iter: int = 1000
     tol: float = 1e-6
@@ -43,7 +43,7 @@ class MessagePassing(MAPSolver):
     search: bool = True
     patience: int = 40
 
-    # Called with the problem; makes the kernel.
+    # Class of the kernel, called with the problem.
     _kernel: ClassVar[type]
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
@@ -64,7 +64,7 @@ class MessagePassing(MAPSolver):
                 search_promising(run, search, messages.beliefs)
             if run.report(bound=bound):
                 break
-            # not at every sweep: the bound alternates a little between the directions
+            # every `patience` sweeps: the bounds of both directions differ slightly
             if k % self.patience == self.patience - 1:
                 gap = run.bound - run.score
                 if checkpoint - run.bound <= _LEAST_PROGRESS * gap:

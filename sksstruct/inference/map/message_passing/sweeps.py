@@ -1,4 +1,4 @@
-"""Set-up of the kernels of message passing, and what their messages move."""
+"""Set-up of the kernels of message passing, and the reparametrization by messages."""
 
 from types import SimpleNamespace
 
@@ -10,15 +10,16 @@ from sksstruct.inference.map.message_passing._trws import TreeSweeps
 
 
 class _Moves:
-    """Messages as scores that move from factors to variables."""
+    """Base class: messages reparametrize, as scores moved from factors to variables."""
 
     @property
     def beliefs(self):
-        """Scores of the states with all messages: ndarray, (n_states.sum(),)."""
+        """Scores of the states plus all messages: ndarray of shape
+        (n_states.sum(),)."""
         return self.arrays.beliefs
 
     def _moved(self, first, factors):
-        """Messages that are at first[p] for place p of a scope, of some factors."""
+        """Yield the messages of some factors to all places of their scopes."""
         starts, messages = self.arrays.scope_start.tolist(), self.arrays.to_places
         for factor in factors:
             for place in range(first[factor], first[factor + 1]):
@@ -26,7 +27,7 @@ class _Moves:
                 yield factor, place - first[factor], message
 
     def reparametrize(self, rows, scopes, tables):
-        """Move scores from tables to the rows of variables, as the messages do.
+        """Add the messages to the scores of variables, and subtract them from tables.
 
         Parameters
         ----------
@@ -35,19 +36,19 @@ class _Moves:
         scopes : list of ndarrays
             Variables of the edges and larger factors.
         tables : list of ndarrays
-            Their scores; tables that change are copied first.
+            Scores of these factors; tables that change are copied first.
 
         Returns
         -------
         rows, scopes, tables : list
             Rows, scopes and tables that give all labelings the same scores.
         """
-        tables, own = list(tables), set()
+        tables, copied = list(tables), set()
         for factor, axis, message in self.moved():
             rows[scopes[factor][axis]] += message
-            if factor not in own:
+            if factor not in copied:
                 tables[factor] = np.array(tables[factor])
-                own.add(factor)
+                copied.add(factor)
             shape = [1] * tables[factor].ndim
             shape[axis] = -1
             tables[factor] -= message.reshape(shape)
@@ -67,28 +68,29 @@ class TreeReweighted(_Moves, TreeSweeps):
     labeling : ndarray of shape (n_variables,), int32
         The labeling that the last sweep found.
     beliefs : ndarray of shape (n_states.sum(),)
-        Scores of the states with all messages, as the last sweep saw them.
+        Scores of the states plus all messages at the node's visit in the last sweep.
     score, bound : float
         Score of the labeling, and upper bound of the last sweep.
     """
 
     def __init__(self, problem):
         graph, n = problem.arrays, problem.n_variables
-        # a message goes forward and then backward: room for the larger of both ends
+        # forward and backward messages share memory, with room for the larger end
         start = offsets(graph.states[graph.ends].max(axis=1, initial=0))
-        # only larger factors have a message to each of their places
+        # only larger factors have a message to each place of their scopes
         sizes = graph.states[graph.scope]
         sizes[: 2 * problem.n_edges] = 0
         first = graph.scope_first[: problem.n_factors]
         lowest = np.minimum.reduceat(graph.scope, first)
         highest = np.maximum.reduceat(graph.scope, first)
-        # in how many factors a node is not first, and not last
-        least = np.minimum(
+        # n_i of the kernel's head: the number of factors of node i, less those of which
+        # it is the first or the last variable, whichever are fewer
+        n_first_or_last = np.minimum(
             np.bincount(lowest, minlength=n), np.bincount(highest, minlength=n)
         )
-        share = 1.0 / np.maximum(np.diff(graph.in_first) - least, 1)
+        share = 1.0 / np.maximum(np.diff(graph.in_first) - n_first_or_last, 1)
         self.labeling = np.zeros(n, dtype=np.int32)
-        # no messages at first: the bound is that of the scores as they are
+        # messages begin with zero, and beliefs with the scores
         self.arrays = SimpleNamespace(
             beliefs=graph.unary.copy(), messages=np.zeros(start[-1]), start=start,
             share=share, given=np.empty(problem.max_states),
@@ -99,7 +101,7 @@ class TreeReweighted(_Moves, TreeSweeps):
         super().__init__(problem, self.arrays)
 
     def moved(self):
-        """Yield the scores that messages move from factors to variables.
+        """Yield the messages: scores that move from factors to variables.
 
         The scores of all labelings stay the same.
 
@@ -107,14 +109,15 @@ class TreeReweighted(_Moves, TreeSweeps):
         ------
         factor, axis : int
             An edge, or the number of edges plus a larger factor; and the place of a
-            variable in its scope.
-        message : ndarray
-            A number for each state of the variable.
+            variable in the factor's scope.
+            message : ndarray
+                The scores moved to the states of this variable.
         """
         graph, start = self.problem.arrays, self.arrays.start.tolist()
         states = graph.states.tolist()
         for edge, (u, v) in enumerate(graph.ends.tolist()):
-            # to the end that the last sweep visited last
+            # the message in memory is the one to the end that the last sweep visited
+            # last
             variable = min(u, v) if self.backward else max(u, v)
             begin, n = start[edge], states[variable]
             yield edge, int(variable == v), self.arrays.messages[begin : begin + n]
@@ -122,11 +125,11 @@ class TreeReweighted(_Moves, TreeSweeps):
         yield from self._moved(graph.scope_first.tolist(), larger)
 
     def begin(self, messages):
-        """Set the messages to earlier nodes, which the first sweep reads.
+        """Set the messages from later to earlier nodes, which the first sweep reads.
 
-        Any messages are valid. If they are the multipliers of a bound of the
-        relaxation, the bound of the first sweep is not above that one. This sweep must
-        not be backward.
+        Any messages are valid. If the messages are the multipliers of a bound of the
+        relaxation, the bound of the first sweep is at most this bound. The first sweep
+        must be forward.
 
         Parameters
         ----------
@@ -137,7 +140,7 @@ class TreeReweighted(_Moves, TreeSweeps):
 
 
 class MaxProductLP(_Moves, MaxProductSweeps):
-    """Max-product linear programming on a graph.
+    """Messages of max-product linear programming on a graph.
 
     Parameters
     ----------
@@ -149,14 +152,14 @@ class MaxProductLP(_Moves, MaxProductSweeps):
     labeling : ndarray of shape (n_variables,), int32
         The best state of each variable.
     beliefs : ndarray of shape (n_states.sum(),)
-        Scores of the states with all messages.
+        Scores of the states plus all messages.
     bound : float
         Upper bound on all scores; inf before the first sweep.
     """
 
     def __init__(self, problem):
         graph = problem.arrays
-        # a message to each end of each edge, then to each variable of each factor
+        # a message to each place of each scope, edges before larger factors
         start = offsets(graph.states[graph.scope])
         messages = np.zeros(start[-1])
         self.arrays = SimpleNamespace(
@@ -167,10 +170,10 @@ class MaxProductLP(_Moves, MaxProductSweeps):
 
     @property
     def labeling(self):
-        # without regard to neighbors: a local search does the rest
+        # the best state of each belief alone: local search makes them agree
         return self.problem.best_states(self.beliefs)
 
     def moved(self):
-        """Yield the scores that messages move, as `TreeReweighted.moved` does."""
+        """Yield the messages, as `TreeReweighted.moved` does."""
         first = self.problem.arrays.scope_first.tolist()
         yield from self._moved(first, range(self.problem.n_factors))
