@@ -288,7 +288,7 @@ def test_limits_and_callbacks():
         BeliefPropagation().solve(graph, max_seconds=0)
     many = FactorGraph(np.zeros((21, 2)), factors=[(range(21), Logic("xor", 21))])
     assert BeliefPropagation().solve(many).converged
-    with pytest.raises(ValueError, match="factor 0, of 21"):
+    with pytest.raises(ValueError, match="factor 0 of the graph has 21"):
         BeliefPropagation(factors=True).solve(many)
 
 

@@ -1,21 +1,21 @@
-"""Conflict-driven search for an assignment that satisfies clauses, compiled.
+"""Conflict-driven clause learning: search for an assignment that satisfies clauses.
 
-A literal is 2 v, variable v is true, or 2 v + 1, it is false. A clause is an array of
-literals of which one has to hold. The search decides one variable after the other and
-propagates: a clause whose other literals are all false says what its last one is. Each
-clause is watched at its first two literals, so that only clauses are looked at whose
-watched literal became false (M. Moskewicz et al., Chaff, DAC 2001). Lists of watching
-clauses are linked: a clause has a node for each of its two watches, and nothing is
-allocated in the search.
+Literal 2 v means that variable v is true, literal 2 v + 1 that it is false. A clause is
+an array of literals of which at least one has to be true. The search decides variables
+one by one and propagates: if all literals of a clause but one are false, the last one
+becomes true. Each clause is watched at its first two literals, so that propagation
+visits a clause only if a watched literal became false (M. Moskewicz et al., Chaff, DAC
+2001). The clauses that watch a literal are a linked list, with two nodes for each
+clause, so that the search allocates no memory.
 
-A conflict is a clause all of whose literals are false. Resolving it with the clauses
-that propagated, back to the first unique implication point, gives a new clause, which
-is learned (J. Marques-Silva and K. Sakallah, GRASP, IEEE Transactions on Computers
-1999). The search jumps back to where the learned clause propagates. Variables that
-took part in conflicts are decided first, and take the value that they had last.
-Restarts follow Luby's sequence. Where the room for learned clauses is full, the half
-of them whose literals come from the most levels of decisions is forgotten, as in
-Glucose (G. Audemard and L. Simon, IJCAI 2009).
+A conflict is a clause whose literals are all false. Resolving the conflict with the
+reasons of its literals, back to the first unique implication point, gives a clause to
+learn (J. Marques-Silva and K. Sakallah, GRASP, IEEE Transactions on Computers 1999).
+The search jumps back to the level at which the learned clause propagates. Decisions
+prefer variables of recent conflicts, and the last value of each variable. Restarts
+follow Luby's sequence. If the memory for learned clauses is full, the half of them
+with the most decision levels is forgotten, as in Glucose (G. Audemard and L. Simon,
+IJCAI 2009).
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t
@@ -29,11 +29,12 @@ cdef enum:
     # Conflicts in a unit of Luby's sequence.
     UNIT = 100
 
-# Activities grow by this factor with each conflict, instead of all others falling.
+# Factor by which the activity increment grows at each conflict: all older activities
+# decay relative to it.
 cdef double GROWTH = 1.0 / 0.95
-# Activities are divided where one of them is above this.
+# Activities are rescaled if one of them is above this number.
 cdef double HIGH = 1e100
-# A learned clause of so few levels is kept.
+# Learned clauses of at most this number of levels are never forgotten for their levels.
 cdef int32_t FEW_LEVELS = 2
 
 
@@ -60,33 +61,37 @@ cdef class ConflictSearch:
     Parameters
     ----------
     arrays : SimpleNamespace
-        Memory; `ClauseSearch` states it.
+        The arrays that `ClauseSearch` allocates.
     n_variables, n_clauses : int
-        Numbers of variables, and of clauses that are given.
+        Numbers of variables and of given clauses.
     """
 
     cdef object _owned
     cdef Py_ssize_t _n_variables, _n_given
-    # literals of all clauses, where each clause begins, and levels of learned clauses
+    # literals of all clauses, offset of each clause, and decision levels of learned
+    # ones
     cdef int32_t[::1] _literals
     cdef int64_t[::1] _begin
     cdef int32_t[::1] _levels
-    # first node that watches a literal, and the next one of each node, 2 clause + place
-    cdef int64_t[::1] _head, _next
-    # of literals; of variables: level of decision, clause that propagated, last value
+    # by literal: first node of its watch list; by node (2 clause + place): the next
+    # node
+    cdef int64_t[::1] _first_node, _next_node
+    # by literal: value; by variable: last value, decision level, and reason (the clause
+    # that propagated the variable)
     cdef int8_t[::1] _value, _phase
     cdef int32_t[::1] _level
     cdef int64_t[::1] _reason
-    # literals in the order they became true, and where each level begins
+    # trail: literals in the order in which they became true, and the first of each
+    # level
     cdef int32_t[::1] _trail, _level_begin
     cdef Py_ssize_t _n_trail, _n_levels, _n_propagated
-    # variables by activity: a heap, and the place of each in it
+    # heap of variables by activity, and the place of each variable in the heap
     cdef double[::1] _activity
-    cdef double _bump
+    cdef double _increment
     cdef int32_t[::1] _heap, _place
     cdef Py_ssize_t _heap_size
-    # of a conflict: marks of variables, the learned clause, marks of levels
-    cdef int8_t[::1] _seen
+    # conflict analysis: marks of variables, the learned clause, marks of levels
+    cdef int8_t[::1] _marked
     cdef int32_t[::1] _learned
     cdef int64_t[::1] _level_mark
     cdef Py_ssize_t _n_learned
@@ -101,20 +106,20 @@ cdef class ConflictSearch:
         self.n_clauses = n_clauses
         self._literals, self._begin = arrays.literals, arrays.begin
         self._levels = arrays.levels
-        self._head, self._next = arrays.head, arrays.next
+        self._first_node, self._next_node = arrays.head, arrays.next
         self._value, self._phase = arrays.value, arrays.phase
         self._level, self._reason = arrays.level, arrays.reason
         self._trail, self._level_begin = arrays.trail, arrays.level_begin
-        self._activity, self._bump = arrays.activity, 1.0
+        self._activity, self._increment = arrays.activity, 1.0
         self._heap, self._place = arrays.heap, arrays.place
-        self._seen, self._learned = arrays.seen, arrays.learned
+        self._marked, self._learned = arrays.seen, arrays.learned
         self._level_mark = arrays.level_mark
         self._n_restarts, self._next_restart = 1, UNIT
         with nogil:
             self._begin_search()
 
     def advance(self, int64_t work):
-        """Search on, until so many clauses were looked at.
+        """Continue the search for about `work` visits of clauses.
 
         Returns
         -------
@@ -127,14 +132,14 @@ cdef class ConflictSearch:
         return found
 
     def begin_again(self):
-        """Take back all decisions, and keep the learned clauses."""
+        """Undo all decisions; the learned clauses stay."""
         with nogil:
-            self._back_to(0)
+            self._backjump(0)
 
     # ---- the search ----
 
     cdef void _begin_search(self) noexcept nogil:
-        """Watch all clauses; a clause of one literal fixes a variable."""
+        """Make the heap of variables and the watch lists."""
         cdef Py_ssize_t v
         for v in range(self._n_variables):
             self._heap[v], self._place[v] = <int32_t> v, <int32_t> v
@@ -162,7 +167,7 @@ cdef class ConflictSearch:
             if self._n_levels and self.n_conflicts >= self._next_restart:
                 self._restart()
                 continue
-            # the search can end here: a later call goes on with the next decision
+            # stops before a decision, from which the next call continues
             if self.work >= end:
                 return False
             variable = self._most_active()
@@ -174,8 +179,8 @@ cdef class ConflictSearch:
         return False
 
     cdef void _restart(self) noexcept nogil:
-        """Take back all decisions, and forget clauses where the room is full."""
-        self._back_to(0)
+        """Undo all decisions, and forget clauses if the memory is full."""
+        self._backjump(0)
         if self.n_conflicts >= self._next_restart:
             self._n_restarts += 1
             self._next_restart = self.n_conflicts + UNIT * luby(self._n_restarts)
@@ -183,7 +188,7 @@ cdef class ConflictSearch:
             self._forget()
 
     cdef bint _has_room(self) noexcept nogil:
-        """Return whether one more clause can be learned."""
+        """Whether one more clause can be learned."""
         return (self.n_clauses + 1 < self._levels.shape[0] and
                 self._begin[self.n_clauses] + self._n_variables
                 <= self._literals.shape[0])
@@ -199,8 +204,8 @@ cdef class ConflictSearch:
         self._trail[self._n_trail] = literal
         self._n_trail += 1
 
-    cdef void _back_to(self, Py_ssize_t level) noexcept nogil:
-        """Take back all values of later levels, which variables remember."""
+    cdef void _backjump(self, Py_ssize_t level) noexcept nogil:
+        """Undo all levels after a level; variables store their values as phases."""
         cdef Py_ssize_t first
         cdef int32_t literal, variable
         if level >= self._n_levels:
@@ -219,15 +224,15 @@ cdef class ConflictSearch:
     # ---- propagation ----
 
     cdef void _watch(self, int32_t literal, int64_t node) noexcept nogil:
-        self._next[node] = self._head[literal]
-        self._head[literal] = node
+        self._next_node[node] = self._first_node[literal]
+        self._first_node[literal] = node
 
     cdef void _watch_all(self) noexcept nogil:
-        """Build all lists of watches anew, after all decisions were taken back."""
+        """Rebuild all watch lists at level 0; clauses of one literal fix variables."""
         cdef Py_ssize_t clause, literal
         cdef int64_t begin
         for literal in range(2 * self._n_variables):
-            self._head[literal] = NONE
+            self._first_node[literal] = NONE
         for clause in range(self.n_clauses):
             begin = self._begin[clause]
             if self._begin[clause + 1] - begin == 0:
@@ -239,14 +244,14 @@ cdef class ConflictSearch:
                 self._watch(self._literals[begin + 1], 2 * clause + 1)
 
     cdef void _fix(self, int32_t literal) noexcept nogil:
-        """Make a literal true for good."""
+        """Make a literal true at level 0."""
         if self._value[literal] == FALSE:
             self.unsatisfiable = True
         elif self._value[literal] == OPEN:
             self._assign(literal, NONE)
 
     cdef int64_t _propagate(self) noexcept nogil:
-        """Find all that follows; return a clause that is violated, or NONE."""
+        """Propagate all literals of the trail; return a conflict or NONE."""
         cdef int64_t conflict = NONE
         while self._n_propagated < self._n_trail and conflict == NONE:
             conflict = self._propagate_one(
@@ -255,15 +260,15 @@ cdef class ConflictSearch:
         return conflict
 
     cdef int64_t _propagate_one(self, int32_t false_literal) noexcept nogil:
-        """Look at the clauses that watch a literal that became false."""
-        cdef int64_t node = self._head[false_literal], following, clause, k, begin
+        """Visit the clauses that watch a false literal; return a conflict or NONE."""
+        cdef int64_t node = self._first_node[false_literal], following, clause, k, begin
         cdef int32_t other, place
         cdef bint moved
-        # the list is built again from the nodes that stay
-        self._head[false_literal] = NONE
+        # rebuild the list from the clauses that still watch this literal
+        self._first_node[false_literal] = NONE
         while node != NONE:
             self.work += 1
-            following = self._next[node]
+            following = self._next_node[node]
             clause, place = node >> 1, <int32_t> (node & 1)
             begin = self._begin[clause]
             other = self._literals[begin + 1 - place]
@@ -279,7 +284,7 @@ cdef class ConflictSearch:
             if not moved:
                 self._watch(false_literal, node)
                 if self._value[other] == FALSE:
-                    # the other clauses of the list still watch the literal
+                    # the rest of the list, which was not visited
                     self._append(false_literal, following)
                     return clause
                 if self._value[other] == OPEN:
@@ -288,25 +293,25 @@ cdef class ConflictSearch:
         return NONE
 
     cdef void _append(self, int32_t literal, int64_t node) noexcept nogil:
-        """Put the nodes of a list back, one by one."""
+        """Append a list of nodes to the watch list of a literal."""
         cdef int64_t following
         while node != NONE:
-            following = self._next[node]
+            following = self._next_node[node]
             self._watch(literal, node)
             node = following
 
     # ---- conflicts ----
 
     cdef void _learn(self, int64_t conflict) noexcept nogil:
-        """Learn a clause from a conflict, and go back to where it propagates."""
+        """Learn a clause from a conflict, and jump back to where it propagates."""
         cdef Py_ssize_t level, k
         cdef int64_t clause = self.n_clauses, begin = self._begin[clause]
         self._resolve(conflict)
         self._drop_implied()
         level = self._second_level()
         self._levels[clause] = self._count_levels()
-        self._bump *= GROWTH
-        self._back_to(level)
+        self._increment *= GROWTH
+        self._backjump(level)
         if self._n_learned == 1:
             self._fix(self._learned[0])
             return
@@ -327,25 +332,25 @@ cdef class ConflictSearch:
         while True:
             for k in range(self._begin[clause], self._begin[clause + 1]):
                 variable = self._literals[k] >> 1
-                # the literal that the clause has propagated
-                if self._literals[k] == literal or self._seen[variable]:
+                # skip the literal that this clause has propagated
+                if self._literals[k] == literal or self._marked[variable]:
                     continue
                 if self._level[variable] == 0:
                     continue
-                self._seen[variable] = True
-                self._raise(variable)
+                self._marked[variable] = True
+                self._raise_activity(variable)
                 if self._level[variable] == self._n_levels:
                     n_open += 1
                 else:
                     self._learned[self._n_learned] = self._literals[k]
                     self._n_learned += 1
-            # the last literal of this level that took part
+            # the last marked literal of this level on the trail
             while True:
                 place -= 1
                 literal = self._trail[place]
-                if self._seen[literal >> 1]:
+                if self._marked[literal >> 1]:
                     break
-            self._seen[literal >> 1] = False
+            self._marked[literal >> 1] = False
             n_open -= 1
             if n_open == 0:
                 break
@@ -353,34 +358,34 @@ cdef class ConflictSearch:
         self._learned[0] = negated(literal)
 
     cdef void _drop_implied(self) noexcept nogil:
-        """Drop literals that others imply, and take the marks away."""
-        cdef Py_ssize_t k, kept = 1
+        """Drop literals that the other literals imply, and reset the marks."""
+        cdef Py_ssize_t k, n_kept = 1
         cdef int32_t literal
         for k in range(1, self._n_learned):
             literal = self._learned[k]
-            # a dropped literal stays marked, as other literals may be implied by it
+            # a dropped literal stays marked, as it may imply others
             if not self._is_implied(literal >> 1):
-                self._learned[k] = self._learned[kept]
-                self._learned[kept] = literal
-                kept += 1
+                self._learned[k] = self._learned[n_kept]
+                self._learned[n_kept] = literal
+                n_kept += 1
         for k in range(1, self._n_learned):
-            self._seen[self._learned[k] >> 1] = False
-        self._n_learned = kept
+            self._marked[self._learned[k] >> 1] = False
+        self._n_learned = n_kept
 
     cdef bint _is_implied(self, int32_t variable) noexcept nogil:
-        """Return whether the reason of a literal has only others of the clause."""
+        """Whether all other literals of a variable's reason are marked or fixed."""
         cdef int64_t reason = self._reason[variable], k
         cdef int32_t other
         if reason == NONE:
             return False
         for k in range(self._begin[reason], self._begin[reason + 1]):
             other = self._literals[k] >> 1
-            if other != variable and not self._seen[other] and self._level[other] > 0:
+            if other != variable and not self._marked[other] and self._level[other] > 0:
                 return False
         return True
 
     cdef Py_ssize_t _second_level(self) noexcept nogil:
-        """Find the latest level but the present one; put its literal second."""
+        """Return the last level before the present one, and put its literal second."""
         cdef Py_ssize_t k, best = 1
         if self._n_learned == 1:
             return 0
@@ -392,7 +397,7 @@ cdef class ConflictSearch:
         return self._level[self._learned[1] >> 1]
 
     cdef int32_t _count_levels(self) noexcept nogil:
-        """Return the number of levels of decisions of the learned clause."""
+        """Return the number of decision levels of the learned clause."""
         cdef Py_ssize_t k
         cdef int32_t level, count = 0
         for k in range(self._n_learned):
@@ -405,12 +410,12 @@ cdef class ConflictSearch:
     # ---- memory ----
 
     cdef void _forget(self) noexcept nogil:
-        """Forget learned clauses of many levels, after all decisions were taken back.
+        """Forget learned clauses of many levels; called at level 0.
 
-        Clauses with a literal that is true for good are forgotten too. Reasons of fixed
-        variables may name other clauses afterwards: nobody reads them.
+        Clauses with a literal that is true at level 0 are forgotten, too. Clause
+        numbers change, but reasons of fixed variables are never read.
         """
-        cdef Py_ssize_t clause, kept = self._n_given, n = self.n_clauses
+        cdef Py_ssize_t clause, n_kept = self._n_given, n = self.n_clauses
         cdef int64_t begin, size, end = self._begin[self._n_given]
         cdef int32_t limit = self._median_levels()
         cdef Py_ssize_t most = self._n_given + (n - self._n_given) // 2
@@ -418,22 +423,22 @@ cdef class ConflictSearch:
             begin = self._begin[clause]
             size = self._begin[clause + 1] - begin
             if self._levels[clause] > FEW_LEVELS and (
-                    self._levels[clause] > limit or kept >= most):
+                    self._levels[clause] > limit or n_kept >= most):
                 continue
             if self._is_true(begin, begin + size):
                 continue
             memmove(&self._literals[end], &self._literals[begin],
                     size * sizeof(int32_t))
-            self._levels[kept] = self._levels[clause]
-            self._begin[kept] = end
-            kept, end = kept + 1, end + size
-        self._begin[kept] = end
-        # where nearly all clauses have few levels, the youngest are forgotten
-        self.n_clauses = min(kept, self._n_given + 3 * (n - self._n_given) // 4)
+            self._levels[n_kept] = self._levels[clause]
+            self._begin[n_kept] = end
+            n_kept, end = n_kept + 1, end + size
+        self._begin[n_kept] = end
+        # if nearly all clauses have few levels, the youngest quarter is forgotten
+        self.n_clauses = min(n_kept, self._n_given + 3 * (n - self._n_given) // 4)
         self._watch_all()
 
     cdef bint _is_true(self, int64_t begin, int64_t end) noexcept nogil:
-        """Return whether a literal of a clause is true for good."""
+        """Whether a literal of a clause is true; called at level 0."""
         cdef int64_t k
         for k in range(begin, end):
             if self._value[self._literals[k]] == TRUE:
@@ -441,7 +446,7 @@ cdef class ConflictSearch:
         return False
 
     cdef int32_t _median_levels(self) noexcept nogil:
-        """Return a number of levels that half of the learned clauses have at most."""
+        """Return the median number of levels of the learned clauses."""
         cdef Py_ssize_t clause, below, half = (self.n_clauses - self._n_given) // 2
         cdef int32_t low = 1, high = <int32_t> self._n_variables, middle
         while low < high:
@@ -458,7 +463,7 @@ cdef class ConflictSearch:
     # ---- variables by activity ----
 
     cdef int32_t _most_active(self) noexcept nogil:
-        """Return the most active variable without a value, or NONE."""
+        """Remove and return the most active variable without a value, or NONE."""
         cdef int32_t variable
         while self._heap_size:
             variable = self._heap[0]
@@ -471,14 +476,14 @@ cdef class ConflictSearch:
                 return variable
         return NONE
 
-    cdef void _raise(self, int32_t variable) noexcept nogil:
-        """Note that a variable took part in a conflict."""
+    cdef void _raise_activity(self, int32_t variable) noexcept nogil:
+        """Raise the activity of a variable of a conflict."""
         cdef Py_ssize_t v
-        self._activity[variable] += self._bump
+        self._activity[variable] += self._increment
         if self._activity[variable] > HIGH:
             for v in range(self._n_variables):
                 self._activity[v] /= HIGH
-            self._bump /= HIGH
+            self._increment /= HIGH
         if self._place[variable] != NONE:
             self._sift_up(self._place[variable])
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from sksstruct.inference.map.clauses._search import ConflictSearch
 
-# Room for learned clauses, and for their literals, at least and for each given one.
+# Room for learned clauses and for their literals: least numbers, and numbers for each
+# given clause and literal.
 _LEAST_LEARNED, _LEARNED = 5_000, 0.5
 _LEAST_LITERALS, _LITERALS = 400_000, 2.0
-# Bytes of learned literals at most.
+# Largest number of learned literals.
 _MOST_LITERALS = 2**24
 
 
@@ -21,19 +22,19 @@ class ClauseSearch(ConflictSearch):
     n_variables : int
         Number of variables.
     first : ndarray of shape (n_clauses + 1,), int64
-        Where the literals of each clause begin.
+        Offset of the literals of each clause.
     literals : ndarray of shape (first[-1],), int32
-        Literals: ``2 v`` for a variable that is true, ``2 v + 1`` if it is false. A
-        clause has no variable twice.
+        Literals: ``2 v`` if variable v is true, ``2 v + 1`` if it is false. A clause
+        contains no variable twice.
     preferred : ndarray of shape (n_variables,), bool
-        Values that are tried first.
+        Values that the search tries first.
 
     Attributes
     ----------
     unsatisfiable : bool
         Whether the clauses contradict each other.
     work : int
-        Number of clauses that were looked at.
+        Number of visits of clauses so far.
     n_conflicts : int
         Number of conflicts so far.
     """
@@ -41,7 +42,7 @@ class ClauseSearch(ConflictSearch):
     def __init__(self, n_variables, first, literals, preferred):
         n, size = len(first) - 1, len(literals)
         n_learned = int(max(_LEAST_LEARNED, _LEARNED * n))
-        # a learned clause may have every variable
+        # a learned clause may contain every variable
         room = int(max(_LEAST_LITERALS, _LITERALS * size, 2 * n_variables))
         room = max(min(room, _MOST_LITERALS), 2 * n_variables)
         arrays = SimpleNamespace(
@@ -73,12 +74,12 @@ class ClauseSearch(ConflictSearch):
         return self._arrays.value[::2] > 0
 
     def prefer(self, preferred):
-        """Search again, for an assignment near another one.
+        """Search again for an assignment, preferring other values.
 
         Parameters
         ----------
         preferred : ndarray of shape (n_variables,), bool
-            Values that are tried first.
+            Values that the search tries first.
         """
         self.begin_again()
         self._arrays.phase[:] = np.where(preferred, 1, -1)

@@ -1,23 +1,23 @@
 """Sweeps of belief propagation, plain or tree-reweighted, over factors of any size.
 
-Factor f has a share r_f of the forests it is in, 1 in plain belief propagation, and a
+Factor f is in a share r_f of the forests (1 in plain belief propagation), and has a
 message l_fi to each of its variables. The beliefs are psi_i = theta_i + sum_f l_fi. An
-update of f takes a_i = r_f psi_i - l_fi for each of its variables, and then
+update of f computes a_i = r_f psi_i - l_fi for each of its variables, and then
 
     l_fi(x_i) = r_f log sum_{x_f with x_i}
                     exp((theta_f(x_f) + sum_{k != i} a_k(x_k)) / r_f)
 
-up to a constant: the messages of M. Wainwright, T. Jaakkola and A. Willsky, A new class
-of upper bounds on the log partition function, IEEE Trans. Information Theory 51 (2005),
-times r_f. They are fixed where the marginals exp(psi_i) of the variables are those of
-the factors, exp((theta_f + sum_i a_i) / r_f).
+up to a constant. These messages are r_f times those of M. Wainwright, T. Jaakkola and
+A. Willsky, A new class of upper bounds on the log partition function, IEEE Trans.
+Information Theory 51 (2005). At a fixed point the marginals exp(psi_i) of the variables
+are the marginals of the factor distributions exp((theta_f + sum_i a_i) / r_f).
 
-Whatever the messages, the scores are the mean over the forests T of
+For all messages, the score of a labeling is the mean over the forests T of
 
     sum_i psi_i(x_i) + sum_{f in T} (theta_f(x_f) - sum_i l_fi(x_i)) / r_f
 
-so that, as log Z is convex, the mean of log Z of the forests is above that of the
-scores; in a forest sums go from the leaves to the roots.
+As log Z is convex, the mean of the forests' log Z is an upper bound on the graph's
+log Z. In a forest log Z is summed from the leaves to the roots.
 """
 
 cimport cython
@@ -38,7 +38,7 @@ cdef class BeliefSweeps:
     cdef const double* _share
     cdef double* _messages
     cdef double* _beliefs
-    # of the message to each place in a scope, and the order of the sweeps
+    # offset of the message to each place of a scope, and order of the factors in sweeps
     cdef const Py_ssize_t* _start
     cdef const Py_ssize_t* _order
     cdef public double damping
@@ -56,7 +56,7 @@ cdef class BeliefSweeps:
     # ---- sweeps ----
 
     def sweep(self, bint backward=False):
-        """Update the messages of all factors once; the largest change."""
+        """Update the messages of all factors once; return the largest change."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t k, n = self.problem.n_factors
         with nogil:
@@ -66,28 +66,28 @@ cdef class BeliefSweeps:
                         problem, self._order[n - 1 - k if backward else k])):
                     self.residual = INFINITY
                     break
-            self._add_up(problem)
+            self._recompute_beliefs(problem)
         return self.residual
 
     @cython.final
-    cdef void _add_up(self, Problem problem) noexcept nogil:
-        """Beliefs from scratch: updates in between leave rounding errors."""
-        cdef Py_ssize_t factor, i, k, first, at = 0
+    cdef void _recompute_beliefs(self, Problem problem) noexcept nogil:
+        """Recompute the beliefs, as updates leave rounding errors."""
+        cdef Py_ssize_t factor, i, k, first, offset = 0
         for k in range(problem.first[problem.n_variables]):
             self._beliefs[k] = problem.unary[k]
         for factor in range(problem.n_factors):
             for i in range(arity_of(problem, factor)):
                 first = problem.first[variable_at(problem, factor, i)]
                 for k in range(problem.states[variable_at(problem, factor, i)]):
-                    self._beliefs[first + k] += self._messages[at]
-                    at += 1
+                    self._beliefs[first + k] += self._messages[offset]
+                    offset += 1
 
     @cython.final
     cdef double _update(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """New messages of a factor; about how much work they take."""
+        """Update the messages of a factor; return an estimate of the work."""
         cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size
-        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
+        cdef Py_ssize_t offset = self._start[problem.scope_first[factor]]
         cdef double top, old, new
         cdef double* belief
         cdef double* out = self._sums.out
@@ -103,23 +103,23 @@ cdef class BeliefSweeps:
                 out[k] -= incoming[k]
                 top = max(top, out[k])
             for k in range(size):
-                old, new = self._messages[at + k], out[k] - top
+                old, new = self._messages[offset + k], out[k] - top
                 self.residual = max(self.residual,
                                     fabs(new - old) / max(1.0, fabs(new)))
                 new += self.damping * (old - new)
-                self._messages[at + k] = new
+                self._messages[offset + k] = new
                 belief[k] += new - old
-            at += size
+            offset += size
             out += self._sums.width
             incoming += self._sums.width
         return self._sums.work(problem, factor)
 
     @cython.final
     cdef void _gather(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """The a_i of a factor."""
+        """Write the a_i of a factor to the incoming scores."""
         cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size
-        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
+        cdef Py_ssize_t offset = self._start[problem.scope_first[factor]]
         cdef const double* belief
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
@@ -127,13 +127,13 @@ cdef class BeliefSweeps:
             size = problem.states[variable]
             for k in range(size):
                 self._sums.incoming[i * self._sums.width + k] = (
-                    share * belief[k] - self._messages[at + k])
-            at += size
+                    share * belief[k] - self._messages[offset + k])
+            offset += size
 
     # ---- values ----
 
     def normalize(self, marginals):
-        """Write down the marginals of the variables."""
+        """Write the marginals of the variables."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k, first, size
         cdef double total
@@ -145,7 +145,7 @@ cdef class BeliefSweeps:
                 out[k] = exp(self._beliefs[k] - total)
 
     def gather(self, Py_ssize_t factor, scores):
-        """Write down the a_i of the variables of a factor, one after the other."""
+        """Write the a_i of the variables of a factor, concatenated."""
         cdef Py_ssize_t i, k
         cdef double* out = doubles(scores)
         self._gather(self.problem, factor)
@@ -155,38 +155,40 @@ cdef class BeliefSweeps:
                 out += 1
 
     def free_energy(self, room):
-        """The Bethe free energy; `room` has a one for each variable."""
+        """Bethe estimate of log Z; `room` has a one for each variable."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t factor, variable, i
         cdef double total = 0.0, share
-        cdef double* left = doubles(room)
+        cdef double* counting = doubles(room)
         for factor in range(problem.n_factors):
             share = self._share[factor]
             self._gather(problem, factor)
             self._sums.run(problem, factor, share)
             for i in range(arity_of(problem, factor)):
-                left[variable_at(problem, factor, i)] -= share
+                counting[variable_at(problem, factor, i)] -= share
             variable = variable_at(problem, factor, 0)
             total += share * _log_sum(self._sums.out, problem.states[variable], share)
         for variable in range(problem.n_variables):
-            total += left[variable] * _log_sum(
+            total += counting[variable] * _log_sum(
                 &self._beliefs[problem.first[variable]], problem.states[variable], 1.0)
         return total
 
     def sum_forest(self, factors, parents, scores, roots):
-        """log Z of a forest, inf if time ran out; `scores` are beliefs, `roots` ones.
+        """Log Z of a forest, inf if time ran out.
+
+        `scores` has the beliefs and `roots` a one for each variable; both are changed.
         """
         cdef Problem problem = self.problem
         cdef const Py_ssize_t* members = const_intps(factors)
         cdef const Py_ssize_t* parent = const_intps(parents)
-        # what variables have so far; the roots have all in the end
+        # beliefs plus sums over subtrees; at the end a root's scores sum its whole tree
         cdef double* score = doubles(scores)
         cdef int8_t* is_root = int8s(roots)
         cdef Py_ssize_t k, variable, n = len(factors)
         cdef double total = 0.0, work
         with nogil:
             for k in range(n):
-                work = self._pass_on(problem, members[k], parent[k], score, is_root)
+                work = self._sum_out(problem, members[k], parent[k], score, is_root)
                 if problem.late(work):
                     total = INFINITY
                     break
@@ -197,23 +199,23 @@ cdef class BeliefSweeps:
         return total
 
     @cython.final
-    cdef double _pass_on(self, Problem problem, Py_ssize_t factor, Py_ssize_t parent,
+    cdef double _sum_out(self, Problem problem, Py_ssize_t factor, Py_ssize_t parent,
                          double* score, int8_t* is_root) noexcept nogil:
-        """Add the sum over all variables of a factor but one to this one."""
+        """Sum out all variables of a factor but the parent, and add to its scores."""
         cdef double share = self._share[factor]
         cdef double* incoming = self._sums.incoming
         cdef Py_ssize_t i, k, variable, size, begin = 0
-        cdef Py_ssize_t at = self._start[problem.scope_first[factor]]
+        cdef Py_ssize_t offset = self._start[problem.scope_first[factor]]
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
             size = problem.states[variable]
             for k in range(size):
-                incoming[k] = -self._messages[at + k]
+                incoming[k] = -self._messages[offset + k]
                 if i != parent:
                     incoming[k] += share * score[problem.first[variable] + k]
             if i != parent:
                 is_root[variable] = 0
-            at += size
+            offset += size
             incoming += self._sums.width
         self._sums.run(problem, factor, share)
         variable = variable_at(problem, factor, parent)
@@ -224,7 +226,7 @@ cdef class BeliefSweeps:
 
 
 cdef double _log_sum(const double* values, Py_ssize_t n, double scale) noexcept nogil:
-    """log sum exp(values / scale)."""
+    """Return log sum exp(values / scale)."""
     cdef double top = _largest(values, n), total = 0.0
     cdef Py_ssize_t k
     for k in range(n):
@@ -233,7 +235,7 @@ cdef double _log_sum(const double* values, Py_ssize_t n, double scale) noexcept 
 
 
 cdef inline double _largest(const double* values, Py_ssize_t n) noexcept nogil:
-    """The largest of some values."""
+    """Return the largest value."""
     cdef double top = values[0]
     cdef Py_ssize_t k
     for k in range(1, n):

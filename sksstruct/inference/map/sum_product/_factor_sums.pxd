@@ -7,15 +7,15 @@ from sksstruct.inference.map.message_passing._higher cimport HigherFactors
 
 @cython.final
 cdef class FactorSums:
-    # by place in the scope and state: what variables have, and soft max-marginals
+    # by place in the scope and state: incoming scores, and soft max-marginals
     cdef double* incoming
     cdef double* out
     cdef HigherFactors _higher
-    # states of a variable at most, and numbers of inputs that are on
+    # largest number of states of a variable; counts of inputs that are distinguished
     cdef Py_ssize_t width, _counts
     cdef Py_ssize_t* _state
-    # of a condition: gains, and sums over the inputs before and after one by how many
-    # of them are on
+    # of a condition: gains; sums over the inputs before, and from, each input, by the
+    # number of inputs that are on
     cdef double* _gain
     cdef double* _before
     cdef double* _after

@@ -1,15 +1,15 @@
-"""Sums over the joint states of one factor: edges, larger tables, conditions.
+"""Soft max-marginals of one factor: an edge, a larger table, or a condition.
 
-Every variable i of a factor f has incoming scores a_i of its states. Wanted are
+Every variable i of a factor f has incoming scores a_i of its states. `run` computes
 
     out_i(x_i) = r log sum_{x_f with x_i} exp((theta_f(x_f) + sum_k a_k(x_k)) / r)
 
-for all i, with r > 0, the share of the factor. With r = 0 these are max-marginals. Each
-sum is taken relative to its own largest term, so that no score is too large for it.
+for all i, where r > 0 is the share of the factor. The limit r = 0 are max-marginals.
+Each sum is relative to its own largest term, so that exponentials do not overflow.
 
-Conditions on binary variables allow a number of literals that are on. Sums over the
-inputs before and after each one, by how many of them are on, take time in proportion to
-their number, times the limit of a budget.
+Conditions on binary variables limit the number of literals that are on. Forward and
+backward sums over the inputs, by the number of inputs that are on, take time in
+proportion to the arity, times the limit of a budget.
 """
 
 cimport cython
@@ -24,24 +24,24 @@ from sksstruct.inference.map.core._tables cimport (
 )
 from sksstruct.inference.map.message_passing._higher cimport HigherFactors, zeros
 
-# What is below this, and added to one, cannot be seen.
-cdef double NOTHING = -45.0
+# exp of a number below this one, added to 1, is lost to rounding.
+cdef double NEGLIGIBLE = -45.0
 
 
 @cython.final
 cdef class FactorSums:
-    """Scratch for one factor of a graph at a time."""
+    """Workspace for one factor of a graph at a time."""
 
     def __cinit__(self, Problem problem):
         cdef HigherFactors higher = HigherFactors(problem)
         cdef Py_ssize_t k, arity = higher.arity
         self._higher, self.width = higher, higher.width
-        # what variables have is where maxima look for it
+        # incoming scores share the memory of the max-marginals, which read them
         self.incoming = higher.incoming
         self.out = <double*>zeros(arity * self.width, sizeof(double))
         self._state = <Py_ssize_t*>zeros(arity, sizeof(Py_ssize_t))
         self._gain = <double*>zeros(arity, sizeof(double))
-        # from none to the limit of a budget; other conditions count to one
+        # counts 0 to the limit of a budget; other conditions count 0 and 1
         self._counts = 2
         for k in range(problem._n_tables):
             if problem.specs[k].kind == LOGIC:
@@ -57,13 +57,13 @@ cdef class FactorSums:
         free(self._after)
 
     cdef double work(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """About what a factor takes, in entries of a table."""
+        """Estimate of the work for a factor, in table entries."""
         cdef Py_ssize_t arity = arity_of(problem, factor), i
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
-        # exponentials are dearer than entries
+        # exponentials take longer than reading entries
         cdef double total = 4.0
         if table.kind == LOGIC:
-            # conditions of many variables are never written out
+            # linear in the arity: no table of a condition is written out
             total *= 4.0 * arity
             if table.condition == BUDGET:
                 total *= table.limit + 1.0
@@ -74,7 +74,7 @@ cdef class FactorSums:
 
     cdef void run(self, Problem problem, Py_ssize_t factor,
                   double share) noexcept nogil:
-        """Sums of a factor, edges before larger ones, in `out`."""
+        """Write the sums of a factor to `out`."""
         if factor < problem.n_edges:
             self._edge(problem, factor, share)
         elif problem.specs[problem.table_of[factor]].kind == DENSE:
@@ -86,14 +86,15 @@ cdef class FactorSums:
 
     cdef void _edge(self, Problem problem, Py_ssize_t edge,
                     double share) noexcept nogil:
-        """Sums of an edge: over columns for its first end, over rows for the other."""
+        """Sums of an edge, over columns for its first end and over rows for its second.
+        """
         cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
         cdef double weight = problem.weight(edge), total, term
         cdef const double* first = self.incoming
         cdef const double* second = self.incoming + self.width
         cdef double* row_top = self.out
         cdef double* col_top = self.out + self.width
-        # the sums of terms, relative to these maxima
+        # sums of the exponentials, relative to the maxima
         cdef double* row_sum = self._higher.best
         cdef double* col_sum = self._higher.best + self.width
         cdef Py_ssize_t i, j, rows, cols
@@ -103,23 +104,23 @@ cdef class FactorSums:
             row_top[i], row_sum[i] = -INFINITY, 0.0
         for j in range(cols):
             col_top[j], col_sum[j] = -INFINITY, 0.0
-        # the largest terms, in the order of a dense table
+        # first pass: the largest terms
         for i in range(rows):
             for j in range(cols):
                 total = weight * entry_of(table, i, j) + first[i] + second[j]
                 row_top[i] = max(row_top[i], total)
                 col_top[j] = max(col_top[j], total)
-        # a second look at the entries is cheaper than room for all of them
+        # second pass: computing entries again is cheaper than storing all of them
         for i in range(rows):
             for j in range(cols):
                 total = weight * entry_of(table, i, j) + first[i] + second[j]
                 term = (total - row_top[i]) / share
-                if term > NOTHING:
+                if term > NEGLIGIBLE:
                     row_sum[i] += exp(term)
                 term = (total - col_top[j]) / share
-                if term > NOTHING:
+                if term > NEGLIGIBLE:
                     col_sum[j] += exp(term)
-        # each sum has its largest term, so that no logarithm is infinite
+        # each sum contains exp(0), so that no logarithm is infinite
         for i in range(rows):
             row_top[i] += share * log(row_sum[i])
         for j in range(cols):
@@ -137,9 +138,9 @@ cdef class FactorSums:
             self._state[i] = 0
             for k in range(problem.states[problem.scope[begin + i]]):
                 self.out[i * self.width + k] = 0.0
-        # the largest term of each sum first
+        # first pass: the largest terms are the max-marginals
         self._higher.maximize(problem, factor)
-        # every entry once: it is a term of one sum for each variable
+        # second pass: every entry is a term of one sum for each variable
         while True:
             total = entries[0]
             for i in range(arity):
@@ -147,7 +148,7 @@ cdef class FactorSums:
             for i in range(arity):
                 k = self._state[i]
                 term = (total - self._higher.best[i * self.width + k]) / share
-                if term > NOTHING:
+                if term > NEGLIGIBLE:
                     self.out[i * self.width + k] += exp(term)
             entries += 1
             if not next_states(problem, begin, arity, self._state):
@@ -162,17 +163,17 @@ cdef class FactorSums:
 
     cdef void _condition(self, Problem problem, Py_ssize_t factor, Py_ssize_t arity,
                          double share) noexcept nogil:
-        """Sums of a condition; what cannot be is as bad as a penalty."""
+        """Sums of a condition, whose violation scores the penalty."""
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
-        # "at least one" has no upper limit: one stands for more as well
+        # without an upper limit, count 1 stands for one or more
         cdef bint more = table.condition == OR or table.condition == OROUT
         cdef Py_ssize_t n_inputs = arity - 1 if has_output else arity
         cdef Py_ssize_t most = 1, i, true_state
         cdef double output, on, off, all_off = 0.0, scale = share
         if table.condition == BUDGET:
             most = <Py_ssize_t>table.limit
-        # relative to all literals off, each one that is on counts by its gain
+        # gain: difference of incoming scores with a literal on and off
         for i in range(arity):
             true_state = 0 if table.data[i] else 1
             all_off += self.incoming[i * self.width + 1 - true_state]
@@ -182,15 +183,15 @@ cdef class FactorSums:
         output = self._gain[arity - 1]
         for i in range(arity):
             if has_output and i == n_inputs:
-                # all inputs off, or one of them on, or more
+                # output off: all inputs off; output on: the sum with count 1
                 off, on = 0.0, output + self._before[n_inputs * self._counts + 1]
             else:
                 off = self._others(table, i, most, more, 0)
                 on = self._gain[i] + self._others(table, i, most, more, 1)
                 if has_output:
-                    # with all inputs off, so is the output
+                    # output off requires all inputs off
                     off, on = _log_add(0.0, output + off), output + on
-            # messages stay finite, as forests divide them by shares and add them up
+            # the penalty keeps messages finite, which `sum_forest` divides by shares
             off, on = all_off + scale * off, all_off + scale * on
             true_state = 0 if table.data[i] else 1
             self.out[i * self.width + true_state] = max(on, off + problem.penalty)
@@ -198,38 +199,39 @@ cdef class FactorSums:
 
     cdef void _count(self, Py_ssize_t n_inputs, Py_ssize_t most,
                      bint more) noexcept nogil:
-        """Sums over the inputs before, and from, each one, with 0, ..., most on."""
+        """Sums over the inputs before, and from, each input, with counts 0, ..., most.
+        """
         cdef Py_ssize_t i, c
         cdef double* before = self._before
         cdef double* after = self._after + n_inputs * self._counts
         cdef double* last
-        # none of no inputs is on
+        # without inputs only count 0 is possible
         for c in range(most + 1):
             before[c] = after[c] = 0.0 if c == 0 else -INFINITY
         for i in range(n_inputs):
             last, before = before, before + self._counts
             _add_input(last, before, self._gain[i], most, more)
-        # the same from the other side
+        # backward
         for i in range(n_inputs - 1, -1, -1):
             last, after = after, after - self._counts
             _add_input(last, after, self._gain[i], most, more)
 
     cdef double _others(self, const TableSpec* table, Py_ssize_t i, Py_ssize_t most,
                         bint more, int on) noexcept nogil:
-        """Sum over the other inputs, where input i is on or off and the output on."""
-        cdef Py_ssize_t before, least, room, seen = 0
+        """Sum over the other inputs with input i on or off, and with the output on."""
+        cdef Py_ssize_t before, least, room, n_after = 0
         cdef bint one = (table.condition == XOR or table.condition == XOROUT or more)
         cdef double total = -INFINITY, some = -INFINITY
         cdef const double* ahead = self._before + i * self._counts
         cdef const double* behind = self._after + (i + 1) * self._counts
         cdef double none = behind[0]
-        # by how many are on before it, from the most on, with a sum over how many may
-        # be on after it: up to what is left, and at least one where none else is
+        # over the count before input i, in decreasing order; `some` grows with
+        # the count that is allowed after input i
         for before in range(most, -1, -1):
             room = most if more else most - before - on
-            while seen < room:
-                seen += 1
-                some = _log_add(some, behind[seen])
+            while n_after < room:
+                n_after += 1
+                some = _log_add(some, behind[n_after])
             if room < 0:
                 continue
             least = 1 if one and before + on == 0 else 0
@@ -240,19 +242,19 @@ cdef class FactorSums:
 
 cdef inline void _add_input(const double* last, double* out, double gain,
                             Py_ssize_t most, bint more) noexcept nogil:
-    """Sums with one input more, from those without it, by how many are on."""
+    """Extend the sums by one input, for each count."""
     cdef Py_ssize_t c
     out[0] = 0.0
     for c in range(1, most + 1):
         out[c] = _log_add(last[c], last[c - 1] + gain)
-    # one that is on already may be joined by another
+    # count 1 stands for more, too: the input may be on in addition
     if more:
         out[1] = _log_add(out[1], last[1] + gain)
 
 
 cdef inline double _log_add(double x, double y) noexcept nogil:
-    """log(exp(x) + exp(y)), either of which may be -inf."""
+    """Return log(exp(x) + exp(y)); either may be -inf."""
     cdef double high = max(x, y), low = min(x, y)
-    if low - high > NOTHING:
+    if low - high > NEGLIGIBLE:
         return high + log(1.0 + exp(low - high))
     return high

@@ -1,9 +1,9 @@
-"""Spanning forests of a factor graph, which together have every factor.
+"""Spanning forests of a factor graph, which together cover every factor.
 
-A forest is a set of factors that form no cycle: each connects variables of which no two
-were connected before. Forests are drawn with the factors that are in the fewest others
-first, ties in random order. A factor of two variables whose removal disconnects the
-graph is in all of them.
+A forest is a set of factors without a cycle: no two variables of a factor are connected
+by the factors before it. The caller orders the factors, those of the fewest earlier
+forests first. A factor of two variables whose removal disconnects the graph is in every
+forest.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ def draw_forest(Problem problem, const Py_ssize_t[::1] order):
     Returns
     -------
     factors, parents : ndarrays of shape (n_members,), intp
-        The factors of the forest, leaves first; and for each of them the place in its
-        scope of the variable on the way to the root.
+        The factors of the forest, leaves first; and for each factor the place in its
+        scope of the parent, the variable next to the root.
     """
     cdef Py_ssize_t k, factor, n = len(order)
     cdef int32_t[::1] root = np.arange(problem.n_variables, dtype=np.int32)
@@ -46,9 +46,9 @@ def draw_forest(Problem problem, const Py_ssize_t[::1] order):
 
 cdef bint _connects(Problem problem, Py_ssize_t factor,
                     int32_t* root) noexcept nogil:
-    """Connect the variables of a factor; False if two of them are connected already."""
+    """Connect the variables of a factor; False: two of them are connected already."""
     cdef Py_ssize_t i, j, top, arity = arity_of(problem, factor)
-    # quadratic in the number of variables, which is small; the roots are close by
+    # quadratic in the arity, which is small
     for i in range(arity):
         top = root_of(root, variable_at(problem, factor, i))
         for j in range(i):
@@ -64,17 +64,18 @@ cdef _from_leaves(Problem problem, signed char[::1] inside):
     """Order the factors of a forest from the leaves to the roots."""
     cdef Py_ssize_t n = problem.n_variables, size = np.count_nonzero(inside)
     cdef Py_ssize_t[::1] queue = np.empty(n, dtype=np.intp)
-    cdef signed char[::1] seen = np.zeros(n, dtype=np.int8)
+    cdef signed char[::1] visited = np.zeros(n, dtype=np.int8)
     cdef Py_ssize_t[::1] factors = np.empty(size, dtype=np.intp)
     cdef Py_ssize_t[::1] parents = np.empty(size, dtype=np.intp)
     cdef Py_ssize_t start, head = 0, tail = 0, variable, i, j, factor
     with nogil:
         for start in range(n):
-            if seen[start]:
+            if visited[start]:
                 continue
-            seen[start], queue[tail] = 1, start
+            visited[start], queue[tail] = 1, start
             tail += 1
-            # breadth first: a factor is written down after what is nearer to the root
+            # breadth first from the root; `factors` is filled from its end, leaves
+            # first
             while head < tail:
                 variable = queue[head]
                 head += 1
@@ -90,7 +91,7 @@ cdef _from_leaves(Problem problem, signed char[::1] inside):
                         if variable_at(problem, factor, j) == variable:
                             parents[size] = j
                             continue
-                        seen[variable_at(problem, factor, j)] = 1
+                        visited[variable_at(problem, factor, j)] = 1
                         queue[tail] = variable_at(problem, factor, j)
                         tail += 1
     return np.asarray(factors), np.asarray(parents)

@@ -19,12 +19,13 @@ from sksstruct.inference.map.sum_product.result import MarginalResult
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.progress import Progress, Status
 
-# What is forbidden is improbable by this factor, as a logarithm, beside all else.
+# Logarithm of the least ratio of the probability of an allowed labeling to that of all
+# forbidden labelings.
 _FORBIDDEN = 50.0
-# Variables of conditions whose marginals are written out.
+# Largest number of variables of a condition whose marginals are written out.
 _MOST_VARIABLES = 20
-# Sweeps whose largest changes are compared, by what share they have to fall, and where
-# damping stops to rise.
+# Damping rises, up to `_MOST_DAMPING`, unless the largest residual of `_WINDOW` sweeps
+# is at most `_FALLEN` times that of the sweeps before.
 _WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
 COLUMNS = ("iteration", "seconds", "residual", "bound")
 
@@ -104,7 +105,7 @@ class BeliefPropagation(BaseEstimator):
         verbose: int = 0,
         callback: Callable[..., Any] | None = None,
     ) -> MarginalResult:
-        """Marginals of a graph.
+        """Compute the marginals of a graph.
 
         Parameters
         ----------
@@ -145,7 +146,7 @@ class BeliefPropagation(BaseEstimator):
         if self.kind == "trw":
             rng = check_random_state(random_state)
             forests, shares = _cover(problem, len(shares), rng, run)
-            # as many labelings as there are, each with the highest of all scores
+            # a first bound: every labeling has the highest score
             high = score_range(reduced.graph)[1]
             run.bound = high + float(np.log(reduced.graph.n_states).sum())
             run.bound += reduced.offset
@@ -156,11 +157,12 @@ class BeliefPropagation(BaseEstimator):
         if self.kind == "bethe":
             log_partition = beliefs.log_partition() + reduced.offset
             if reduced.penalty and log_partition < reduced.lowest:
-                # beliefs in what is forbidden are no marginals
+                # the estimate is below all allowed scores: the beliefs are those of
+                # forbidden labelings
                 run.status = Status.NOT_FOUND
                 return run.result(None, -np.inf, run.bound)
         if reduced.penalty and run.bound < reduced.lowest:
-            # the sum over all labelings is below the score of any that is allowed
+            # log Z is below the score of every allowed labeling: there is none
             run.status = Status.INFEASIBLE
             return run.result(None, -np.inf, -np.inf)
         marginals = _marginals(reduced, beliefs)
@@ -178,7 +180,7 @@ class BeliefPropagation(BaseEstimator):
         next_bound = 4
         damping = _Damping() if self.damping == "auto" else None
         beliefs.damping = 0.0 if damping else float(self.damping)
-        # whenever time is over, there is one
+        # the first messages give a bound, in case time runs out
         run.lower(beliefs)
         for k in range(self.max_iter):
             residual = beliefs.sweep(k % 2 == 1)
@@ -192,24 +194,24 @@ class BeliefPropagation(BaseEstimator):
                 break
         run.status = run.status or Status.MAX_ITER
         if run.status is Status.STOPPED:
-            # the last look may be some sweeps ago
+            # the last bound may be some sweeps old
             run.lower(beliefs)
 
 
 class _Damping:
-    """Damping that rises where messages do not settle."""
+    """Damping that rises while the messages do not settle."""
 
     def __init__(self):
-        self._value, self._seen = 0.0, []
+        self._value, self._recent = 0.0, []
 
     def after(self, residual):
-        """The damping to use after a sweep that changed messages by so much."""
-        self._seen.append(residual)
-        if len(self._seen) >= 2 * _WINDOW and self._value < _MOST_DAMPING:
-            before, now = self._seen[-2 * _WINDOW : -_WINDOW], self._seen[-_WINDOW:]
+        """Return the damping to use after a sweep with this residual."""
+        self._recent.append(residual)
+        if len(self._recent) >= 2 * _WINDOW and self._value < _MOST_DAMPING:
+            before, now = self._recent[-2 * _WINDOW : -_WINDOW], self._recent[-_WINDOW:]
             if max(now) > _FALLEN * max(before):
                 self._value = 0.5 * (1.0 + self._value)
-                self._seen = []
+                self._recent = []
         return self._value
 
 
@@ -223,7 +225,7 @@ class _Run(Progress):
         self.forests, self.offset = [], 0.0
 
     def limit(self, problem):
-        """Let kernels look at the clock."""
+        """Give the kernels the rest of the time limit."""
         if self._max_seconds is not None:
             problem.limit_time(self._max_seconds - self.seconds())
 
@@ -232,13 +234,13 @@ class _Run(Progress):
         return self._max_seconds is not None and self.seconds() >= self._max_seconds
 
     def lower(self, beliefs):
-        """Note the mean of log Z of the forests, if it is the lowest bound so far."""
+        """Lower the bound to the mean of the forests' log Z, if that is lower."""
         if self.forests:
             values = [beliefs.forest_log_partition(*forest) for forest in self.forests]
             self.bound = min(self.bound, float(np.mean(values)) + self.offset)
 
     def report(self, residual, settled):
-        """Note a sweep; whether to stop."""
+        """Record a sweep; return whether to stop."""
         self.n_iter += 1
         self.residual = residual
         self.record((self.n_iter, self.seconds(), residual, self.bound))
@@ -254,7 +256,7 @@ class _Run(Progress):
         return self.status is not None
 
     def result(self, marginals, log_partition, bound):
-        """The result, with what was noted."""
+        """Return the result, with the status and trace of the run."""
         return MarginalResult(
             marginals, float(log_partition), float(bound), self.status, self.n_iter,
             self.residual, self.trace.as_dict(),
@@ -262,22 +264,23 @@ class _Run(Progress):
 
 
 def _check_conditions(graph):
-    """Refuse conditions whose marginals are too large."""
+    """Raise an error if a condition has too many variables for its marginals."""
     for k, scope in enumerate(graph.factor_scopes):
         table = graph.tables[graph.factor_tables[k]]
         if isinstance(table, Logic) and len(scope) > _MOST_VARIABLES:
             raise ValueError(
-                f"factors=True is for conditions of up to {_MOST_VARIABLES} variables: "
-                f"the marginals of factor {k}, of {len(scope)}, are too many"
+                f"factors=True handles conditions of up to {_MOST_VARIABLES} "
+                f"variables, factor {k} of the graph has {len(scope)}: use "
+                "factors=False"
             )
 
 
 def _cover(problem, n_factors, rng, run):
-    """Spanning forests that have all factors together, and the share of each factor."""
+    """Draw spanning forests that cover all factors; return them and factors' shares."""
     counts, forests = np.zeros(n_factors), []
     while not forests or counts.min(initial=1.0) == 0:
         if run.late():
-            # no bound: each factor by itself would be a forest
+            # the forests do not cover all factors: no bound
             return [], np.maximum(counts, 1.0) / max(1, len(forests))
         order = np.argsort(counts + rng.random_sample(n_factors)).astype(np.intp)
         forests.append(draw_forest(problem, order))
@@ -286,9 +289,9 @@ def _cover(problem, n_factors, rng, run):
 
 
 def _marginals(reduced, beliefs):
-    """Marginals of all variables; exactly zero where a state is forbidden.
+    """Marginals of all variables, with exact zeros for forbidden states.
 
-    None where messages let a variable have forbidden states only.
+    None if the messages leave a variable no allowed state.
     """
     flat = beliefs.marginals()
     parts = []
@@ -305,30 +308,30 @@ def _marginals(reduced, beliefs):
 
 
 def _factor_marginals(reduced, beliefs, shares, marginals):
-    """Marginals of all edges and factors of the given graph."""
-    found = []
+    """Marginals of all edges and larger factors of the given graph."""
+    out = []
     for k, (scope, table, weight) in enumerate(reduced.given._listed()):
         place = int(reduced.places[k])
         if place < 0:
-            # one variable at most that is not forced
-            found.append(_outer([marginals[v] for v in scope], np.multiply))
+            # no factor of the reduced graph: at most one variable is not forced
+            out.append(_outer([marginals[v] for v in scope], np.multiply))
             continue
         table = table.dense()
         if weight != 1.0:
             with np.errstate(invalid="ignore"):
                 table = np.where(table == -np.inf, -np.inf, table * weight)
         states = reduced.states[scope]
-        at = tuple(slice(None) if x < 0 else x for x in states)
-        scores = table[at] + _outer(beliefs.factor_scores(place), np.add)
+        free = tuple(slice(None) if x < 0 else x for x in states)
+        scores = table[free] + _outer(beliefs.factor_scores(place), np.add)
         scores = np.exp((scores - scores.max()) / shares[place])
         full = np.zeros(table.shape)
-        full[at] = scores / scores.sum()
-        found.append(full)
-    return found
+        full[free] = scores / scores.sum()
+        out.append(full)
+    return out
 
 
 def _outer(rows, combine):
-    """Sums or products of one entry of each row, as an array with an axis for each."""
+    """Outer sum or product of vectors, as an array with an axis for each vector."""
     out = rows[0]
     for row in rows[1:]:
         out = combine.outer(out, row)

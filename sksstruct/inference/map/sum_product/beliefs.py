@@ -1,4 +1,4 @@
-"""Set-up of belief propagation, and what its messages say."""
+"""Set-up of belief propagation: arrays of the kernel, marginals and log Z."""
 
 from types import SimpleNamespace
 
@@ -9,19 +9,19 @@ from sksstruct.inference.map.sum_product._beliefs import BeliefSweeps
 
 
 class Beliefs(BeliefSweeps):
-    """Messages of a graph.
+    """Messages and beliefs of belief propagation on a graph.
 
     Parameters
     ----------
     problem : MAPProblem
         The graph.
     shares : ndarray of shape (n_factors,)
-        The r_f; edges come before larger factors.
+        Share r_f of each factor (see the kernel), edges before larger factors.
 
     Attributes
     ----------
     beliefs : ndarray of shape (n_states.sum(),)
-        The psi_i.
+        Beliefs psi_i: scores plus messages.
     damping : float
         Share of the old message in a new one; initially 0.
     residual : float
@@ -33,7 +33,7 @@ class Beliefs(BeliefSweeps):
     def __init__(self, problem, shares):
         self._graph = graph = problem.arrays
         first = graph.scope_first[: problem.n_factors]
-        # along the numbers of the variables, as they tend to be neighbors
+        # sweeps in the order of the variables: near numbers are often neighbors
         order = np.lexsort([
             np.maximum.reduceat(graph.scope, first),
             np.minimum.reduceat(graph.scope, first),
@@ -70,7 +70,7 @@ class Beliefs(BeliefSweeps):
         Returns
         -------
         scores : list of ndarrays of shape (n_states[i],)
-            The a_i of its variables.
+            The a_i of the factor's variables.
         """
         places = range(self._first[factor], self._first[factor + 1])
         start, begin = self._start, self._start[places.start]
@@ -79,7 +79,7 @@ class Beliefs(BeliefSweeps):
         return [out[start[p] - begin : start[p + 1] - begin] for p in places]
 
     def log_partition(self):
-        """Return the Bethe free energy, or its reweighted kind, at a fixed point.
+        """Return the Bethe estimate of log Z, or its reweighted kind, at a fixed point.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class Beliefs(BeliefSweeps):
         return self.free_energy(np.ones(len(self._graph.states)))
 
     def forest_log_partition(self, factors, parents):
-        """Return log Z of one forest.
+        """Return log Z of the graph with the factors of one forest only.
 
         Parameters
         ----------

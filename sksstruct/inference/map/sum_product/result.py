@@ -21,8 +21,8 @@ class MarginalResult:
         ``kind="bethe"``, the upper bound for ``kind="trw"``, and -inf if no labeling is
         allowed.
     bound : float
-        Upper bound on it, whether or not the messages converged; inf for
-        ``kind="bethe"``.
+        Upper bound on the logarithm of the partition function, whether or not the
+        messages converged; inf for ``kind="bethe"``.
     status : Status
         How the run ended: the string "settled", "max_iter", "time_limit", "stopped" (by
         the callback), "infeasible", or "not_found" if the estimate or the marginals
