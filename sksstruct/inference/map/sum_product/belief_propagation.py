@@ -19,13 +19,13 @@ from sksstruct.inference.map.sum_product.result import MarginalResult
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.progress import Progress, Status
 
-# Logarithm of the least ratio of the probability of an allowed labeling to that of all
-# forbidden labelings.
+# All forbidden labelings together are less probable than any allowed labeling, by this
+# difference of logarithms at least.
 _FORBIDDEN = 50.0
 # Largest number of variables of a condition whose marginals are written out.
 _MOST_VARIABLES = 20
-# Damping rises, up to `_MOST_DAMPING`, unless the largest residual of `_WINDOW` sweeps
-# is at most `_FALLEN` times that of the sweeps before.
+# Damping rises, up to `_MOST_DAMPING`, unless the largest residual falls to a share of
+# `_FALLEN` from one window of `_WINDOW` sweeps to the next.
 _WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
 COLUMNS = ("iteration", "seconds", "residual", "bound")
 
@@ -157,12 +157,11 @@ class BeliefPropagation(BaseEstimator):
         if self.kind == "bethe":
             log_partition = beliefs.log_partition() + reduced.offset
             if reduced.penalty and log_partition < reduced.lowest:
-                # the estimate is below all allowed scores: the beliefs are those of
-                # forbidden labelings
+                # an estimate below all allowed scores: beliefs of forbidden labelings
                 run.status = Status.NOT_FOUND
                 return run.result(None, -np.inf, run.bound)
         if reduced.penalty and run.bound < reduced.lowest:
-            # log Z is below the score of every allowed labeling: there is none
+            # log Z below all allowed scores: no labeling is allowed
             run.status = Status.INFEASIBLE
             return run.result(None, -np.inf, -np.inf)
         marginals = _marginals(reduced, beliefs)
