@@ -318,9 +318,7 @@ cdef class Consistency(CostNetwork):
             residue[value] = best
 
     cdef int _extend_pair(self, Py_ssize_t factor, Py_ssize_t target) except -1 nogil:
-        """Extend costs of the other variable into a pair, only as much as `least`
-        needs.
-        """
+        """Extend costs of the other variable into a pair, as far as `least` needs."""
         cdef bint column = target > self.scope_first[factor]
         cdef Py_ssize_t source = target - 1 if column else target + 1
         cdef Py_ssize_t variable = self.scope[target], other = self.scope[source]

@@ -170,9 +170,7 @@ cdef class Tail:
 
     cdef Py_ssize_t _table(self, Consistency network, Py_ssize_t a,
                            Py_ssize_t b) except -1 nogil:
-        """Offset of the table of two places, `a` < `b`; a new table is filled with
-        zeros.
-        """
+        """Offset of the table of two places, `a` < `b`; a new table is all zeros."""
         cdef Py_ssize_t k, size
         if self._offset[a][b] < 0:
             size = network.size[self._open[a]] * network.size[self._open[b]]
@@ -220,7 +218,7 @@ cdef class Tail:
     cdef int64_t _eliminate(self, Consistency network, Py_ssize_t k) except -1 nogil:
         """Replace the variable that is k-th in the order by costs of its neighbors.
 
-        Returns its least cost if the variable has no neighbors, and 0 otherwise.
+        Returns the variable's least cost if it has no neighbors, and 0 otherwise.
         """
         cdef Py_ssize_t a = self._order[k], b = self._near[k][0], c = self._near[k][1]
         cdef Py_ssize_t n = network.size[self._open[a]], i, j, h, begin, n_b, n_c

@@ -50,8 +50,10 @@ cdef struct Good:
 
 @cython.final
 cdef class Goods:
-    """Hash table of subproblems: goods have best values and their cost, nogoods have
-    a lower bound only."""
+    """Hash table of subproblems.
+
+    Goods have best values and their cost, nogoods have a lower bound only.
+    """
 
     cdef Good* goods
     cdef int32_t* values
@@ -253,7 +255,7 @@ cdef class TreeDescent(Descent):
         # values that were not searched cost at least the limit or the least leaf cost
         good.lower = max(good.lower,
                          min(self._call_limit[k], self._call_least[k]) + shift)
-        # if another limit has cut the search, cheaper values may have been missed
+        # `lower_limit` may have cut off cheaper values: then the best are unknown
         if (self._call_best[k] < INFINITE_COST
                 and self._call_limit[k] == self._call_best[k] - self._grain + 1):
             good.upper = self._call_best[k] + shift

@@ -171,8 +171,8 @@ class Constraints:
         return (flat - self._graph.first_state[:-1]).astype(np.int32)
 
     def prefer(self, labeling):
-        """Search again with the learned clauses, trying the states of a labeling
-        first."""
+        """Search again with the learned clauses, preferring the states of a
+        labeling."""
         self._search.prefer(self._values(labeling))
 
 

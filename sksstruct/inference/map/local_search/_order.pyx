@@ -128,9 +128,7 @@ cdef class EliminationOrder:
 
     cdef bint _connect_factors(self, Problem problem, Window window,
                                Py_ssize_t place) noexcept nogil:
-        """Link a place to earlier ones that share a larger factor; False: too many
-        links.
-        """
+        """Link a place to earlier ones of its larger factors; False: too many links."""
         cdef Py_ssize_t i, k, factor, other, variable = window.variable[place]
         for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
             factor = problem.in_factor[i]

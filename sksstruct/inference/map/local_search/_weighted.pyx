@@ -121,9 +121,7 @@ cdef class WeightedSteps:
 
     @cython.final
     cdef inline double _weighted(self, Py_ssize_t factor, double entry) noexcept nogil:
-        """Weighted score of an entry: the entry, or best entry minus weight if
-        violated.
-        """
+        """Score of an entry; if it is a violation, the best entry minus the weight."""
         if self._highest[factor] - entry > self._limit:
             return self._highest[factor] - self._weight[factor]
         return entry

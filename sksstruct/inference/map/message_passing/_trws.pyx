@@ -100,8 +100,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline Py_ssize_t _gather(self, Problem problem, Py_ssize_t node,
                                    bint backward) noexcept nogil:
-        """Compute beliefs and scores given earlier states; return the number of later
-        neighbors."""
+        """Compute beliefs, and scores given earlier states; count later neighbors."""
         cdef Py_ssize_t i, j, edge, other, n_later = 0, size = problem.states[node]
         cdef double* belief = &self._beliefs[problem.first[node]]
         cdef double* given = self._given
@@ -174,8 +173,7 @@ cdef class TreeSweeps(Messages):
     @cython.final
     cdef inline Py_ssize_t _add_factor_messages(self, Problem problem, Py_ssize_t node,
                                                 bint backward) noexcept nogil:
-        """Add the messages of larger factors; return the number of factors with later
-        variables."""
+        """Add the messages of larger factors; count factors with later variables."""
         cdef double* belief = &self._beliefs[problem.first[node]]
         cdef double* given = self._given
         cdef const double* message

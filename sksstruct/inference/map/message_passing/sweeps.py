@@ -14,8 +14,7 @@ class _Moves:
 
     @property
     def beliefs(self):
-        """Scores of the states plus all messages: ndarray of shape
-        (n_states.sum(),)."""
+        """Scores plus all messages: ndarray of shape (n_states.sum(),)."""
         return self.arrays.beliefs
 
     def _moved(self, first, factors):

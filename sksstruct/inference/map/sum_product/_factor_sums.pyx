@@ -225,8 +225,8 @@ cdef class FactorSums:
         cdef const double* ahead = self._before + i * self._counts
         cdef const double* behind = self._after + (i + 1) * self._counts
         cdef double none = behind[0]
-        # over the count before input i, in decreasing order; `some` grows with
-        # the count that is allowed after input i
+        # terms: counts before input i, in decreasing order; `some` sums over the
+        # allowed positive counts after input i
         for before in range(most, -1, -1):
             room = most if more else most - before - on
             while n_after < room:

@@ -280,9 +280,7 @@ cdef class CycleSearch:
         self._reached_from, self._queue = intps(reached), intps(queue)
 
     def go_on(self, Py_ssize_t k, Py_ssize_t skip):
-        """Continue the search; return the next root's number or -1, and a cycle or
-        None.
-        """
+        """Continue the search; return the next root or -1, and a cycle or None."""
         cdef Py_ssize_t root
         cdef bint found
         # called again after a cycle: check the limits first
