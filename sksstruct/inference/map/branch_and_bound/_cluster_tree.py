@@ -116,8 +116,7 @@ def _eliminate(n, scopes, late):
             around[v].update(scope)
     for v in range(n):
         around[v].discard(v)
-    # computing the fill of all variables takes this many steps, without a check of
-    # the time
+    # the initial fills take this many steps, with no check of the time
     n_pairs = sum(min(len(near), len(around[u])) for near in around for u in near)
     if n_pairs > _MOST_PAIRS:
         return None

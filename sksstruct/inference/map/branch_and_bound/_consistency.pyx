@@ -8,7 +8,7 @@ directional arc consistency requires full supports for the first variable of eac
 factor; existential arc consistency requires that each variable has a value with full
 supports in all factors (EDAC; de Givry et al., Existential arc consistency, IJCAI
 2005). A value whose cost reaches the limit is removed; for infinite costs this is arc
-consistency. Factors wait until at most `MAX_TUPLES` tuples are alive.
+consistency. Propagation skips factors with more than `MAX_TUPLES` alive tuples.
 
 `sweep` visits all variables in their order; each collects the costs of its factors, and
 gives equal shares to the factors that contain a later variable: sequential
@@ -79,7 +79,7 @@ cdef class Consistency(CostNetwork):
 
     cdef void focus(self, Py_ssize_t begin, Py_ssize_t own_end,
                     Py_ssize_t end) noexcept nogil:
-        """Restrict propagation to a range of variables; only its first part is pruned.
+        """Restrict propagation to a range; the limit prunes variables up to `own_end`.
         """
         cdef Queue* queues[3]
         cdef Py_ssize_t k
@@ -119,13 +119,12 @@ cdef class Consistency(CostNetwork):
     cdef bint propagate(self) except -1 nogil:
         """Process the queues, cheap work first; False: dead end."""
         cdef bint alive = True
-        # ever smaller moves may never end: visits are limited, and full supports may
-        # lack
+        # a limit, as ever smaller moves may never end: some full supports may be
+        # missing
         cdef Py_ssize_t visits_left = MOST_VISITS * (self.end - self.begin)
         self.least_gain = 1 + ((self.limit - self.c0) >> LEAST_GAIN_SHIFT)
         while alive:
-            # after a change of c0 or the limit, values whose cost reaches the limit go
-            # first
+            # first remove values whose cost reaches the limit, if c0 or limit changed
             if self.c0 != self._settled_c0 or self.limit != self._settled_limit:
                 alive = self.settle_all()
             elif self._lost.n:
@@ -171,16 +170,14 @@ cdef class Consistency(CostNetwork):
             factor, place = self.in_factor[i], self.in_place[i]
             if self.n_tuples(factor) > MAX_TUPLES:
                 continue
-            # decided variables included: a cost left in the table would be missing in
-            # c0
+            # to decided variables, too: c0 would miss a cost left in the table
             for other in range(self.scope_first[factor], self.scope_first[factor + 1]):
                 if other != place and not self._project(factor, other, False):
                     return False
         return True
 
     cdef bint _restore_full_supports(self, Py_ssize_t variable) except -1 nogil:
-        """Restore the full supports of earlier variables in the factors of a variable.
-        """
+        """Restore full supports of earlier variables in the factors of a variable."""
         cdef Py_ssize_t i, first, factor
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
             factor = self.in_factor[i]
@@ -491,8 +488,7 @@ cdef class Consistency(CostNetwork):
         cdef int64_t share
         n_shares = self.in_first[variable + 1] - self.in_first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
-            # number of chains through the variable in TRW-S: the larger of both
-            # directions
+            # as in TRW-S: the number of chains is the larger of both directions
             n_later += self._continues(i, backward)
         n_shares = max(n_later, n_shares - n_later)
         if n_later == 0:

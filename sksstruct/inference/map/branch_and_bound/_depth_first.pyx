@@ -50,7 +50,7 @@ cdef class Descent:
         network.forget()
         self.depth, self._conflict = 0, -1
         self.dead = False
-        # a single propagation after all decisions reaches the same fixed point
+        # a single propagation covers the consequences of all decisions
         for variable, values, keep in decisions:
             network.restrict(variable, const_int32s(values), len(values), keep)
             network.wake(variable)
@@ -76,8 +76,7 @@ cdef class Descent:
         cdef int64_t work_end = network.work + work
         cdef Py_ssize_t dead_end_limit = self.n_dead_ends + dead_ends, variable
         while True:
-            # each turn makes one decision: a first branch, or after backtracking a
-            # second
+            # each turn makes one decision: a first branch, or a second one
             if self.dead:
                 self.n_dead_ends += 1
                 if not self._backtrack(network):

@@ -32,9 +32,8 @@ cdef class CostNetwork:
     cdef int64_t* highest
     # by variable: cost moved from the variable to c0
     cdef int64_t* settled
-    # factors: scopes in increasing order; each place in a scope has deltas, the cost
-    # moved from the table to each value of its variable, and residues, the last
-    # supports
+    # factors: scopes in increasing order; each place in a scope has deltas (cost moved
+    # from the table to each value of its variable) and residues (last supports)
     cdef const Py_ssize_t* scope_first
     cdef const Py_ssize_t* delta_first
     cdef const int32_t* scope

@@ -106,8 +106,7 @@ class Simplified:
             table = self._tables.pop(other)
             for u in other:
                 self._scopes_of[u].discard(other)
-            # the table's axes are in increasing order, but `v` is the last axis of
-            # `total`
+            # tables have increasing axes, but `v` is the last axis of `total`
             table = np.moveaxis(table, other.index(v), -1)
             shape = [self._sizes[u] if u in other else 1 for u in scope]
             total = np.minimum(total + table.reshape(shape), FORBIDDEN)

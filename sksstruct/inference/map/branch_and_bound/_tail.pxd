@@ -18,8 +18,7 @@ cdef class Tail:
     cdef int32_t* _place
     cdef int32_t _open[MOST_OPEN]
     cdef Py_ssize_t _n_open
-    # by place: number and list of neighbors; by pair of places: whether they share a
-    # factor
+    # by place: number and list of neighbors; by pair: whether they share a factor
     cdef int32_t _degree[MOST_OPEN]
     cdef int32_t _neighbors[MOST_OPEN][MOST_OPEN]
     cdef uint8_t _linked[MOST_OPEN][MOST_OPEN]

@@ -91,8 +91,7 @@ cdef class Tail:
                 if n == 1:
                     self._link(a, first)
                 elif n > 1:
-                    # larger factors have no table here: a degree that prevents
-                    # elimination
+                    # larger factors: a degree that prevents elimination
                     self._degree[a] += MOST_OPEN
 
     cdef void _link(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:

@@ -25,9 +25,8 @@ from sksstruct.inference.map.branch_and_bound._depth_first cimport Descent
 from sksstruct.utils._memory cimport reserve
 from sksstruct.utils._pointers cimport const_int32s, const_intps, int32s, int64s, intps
 
-# A repeated search of a subproblem has a limit above its lower bound by at least the
-# gap at the root, shifted right; each repetition doubles this step, up to the gap at
-# the root.
+# The limit of a repeated search of a subproblem is above its lower bound by at least
+# the gap at the root, shifted right; each repetition doubles this step, up to that gap.
 cdef int STEP_SHIFT = 10
 # A cost above all limits.
 cdef int64_t INFINITE_COST = 1 << 61

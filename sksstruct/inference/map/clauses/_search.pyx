@@ -68,21 +68,18 @@ cdef class ConflictSearch:
 
     cdef object _owned
     cdef Py_ssize_t _n_variables, _n_given
-    # literals of all clauses, offset of each clause, and decision levels of learned
-    # ones
+    # literals of all clauses, offset of each clause, decision levels of learned clauses
     cdef int32_t[::1] _literals
     cdef int64_t[::1] _begin
     cdef int32_t[::1] _levels
-    # by literal: first node of its watch list; by node (2 clause + place): the next
-    # node
+    # by literal: first node of its watch list; by node (2 clause + place): next node
     cdef int64_t[::1] _first_node, _next_node
     # by literal: value; by variable: last value, decision level, and reason (the clause
     # that propagated the variable)
     cdef int8_t[::1] _value, _phase
     cdef int32_t[::1] _level
     cdef int64_t[::1] _reason
-    # trail: literals in the order in which they became true, and the first of each
-    # level
+    # trail: literals in the order of propagation, and the first of each level
     cdef int32_t[::1] _trail, _level_begin
     cdef Py_ssize_t _n_trail, _n_levels, _n_propagated
     # heap of variables by activity, and the place of each variable in the heap

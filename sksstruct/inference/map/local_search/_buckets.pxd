@@ -11,8 +11,7 @@ from sksstruct.inference.map.local_search._window cimport Window
 # Table over the candidates of some places of the window, the last place fastest.
 cdef struct Part:
     int32_t count
-    # a variable and its neighbors, of which `EliminationOrder` links at most this
-    # number
+    # a variable and its neighbors: `EliminationOrder` links no more
     int32_t scope[MAX_NEIGHBORS + 1]
     # an offset and no pointer, since `entries` moves when it grows
     Py_ssize_t start

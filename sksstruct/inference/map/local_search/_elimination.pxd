@@ -26,8 +26,7 @@ cdef struct Scan:
     # change of `entry` if a neighbor takes its next candidate, and all faster neighbors
     # return to their first one
     Py_ssize_t move[MAX_NEIGHBORS][MAX_PARTS]
-    # the present candidate of each of the `count` neighbors, and its number of
-    # candidates
+    # present candidate, and number of candidates, of each of the `count` neighbors
     int32_t digit[MAX_NEIGHBORS]
     int32_t radix[MAX_NEIGHBORS]
 

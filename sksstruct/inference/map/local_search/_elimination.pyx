@@ -86,8 +86,7 @@ cdef class Elimination:
         self.window.admit(problem, labeling)
         if not self.order.plan(problem, self.window, budget, total, False, random):
             return 0.0
-        # value and maximum are sums of the same tables: scores outside the window
-        # cancel
+        # `value` and maximum are sums of the same tables: other scores cancel
         self._buckets.load(problem, self.window, self.order, labeling)
         before = self._buckets.value(problem, self.window, labeling)
         if not self._maximize(problem):
@@ -119,8 +118,7 @@ cdef class Elimination:
             if table.count:
                 self._buckets.file(self.order, made)
             else:
-                # the last variable of a connected component: add the component's
-                # maximum
+                # the last variable of a component: its maximum is the component's
                 self._maximum += self._buckets.entries[table.start]
         return True
 
@@ -183,8 +181,7 @@ cdef class Elimination:
                     scan.move[k][p] = stride
                     break
             stride *= candidates_at(self.window, part.scope[i])
-        # subtract the offsets of faster neighbors, which return to their first
-        # candidates
+        # subtract offsets of faster neighbors, which return to candidate 0
         for k in range(made.count - 1, -1, -1):
             stride = scan.move[k][p]
             scan.move[k][p] = stride - back

@@ -12,8 +12,7 @@ from sksstruct.inference.map.local_search.search import LocalSearch
 _CALLS = 6
 # Largest number of visits of one call, so that the time limit is checked.
 _MOST_VISITS = 500_000
-# Heat at the beginning of a round, in units of the mean cost of a kick; the heat falls
-# to zero.
+# Heat at the beginning of a round, in units of the mean cost of a kick; falls to zero.
 _HEAT = 3.0
 # Heat, in the same units, above which a round forgets its best labeling, so that the
 # round ends with a labeling of its own.
@@ -26,7 +25,7 @@ _MOST_FACTORS = 1_000_000
 _WIDTH = 200
 # Largest table of an exact move in such a window: larger ones are slow for a move.
 _BUDGET = 512.0
-# With more states of a variable, tables are so large that exact moves would change few
+# With more states of a variable, tables are too large for exact moves of many
 # variables.
 _FEW_STATES = 8
 # Variables of the wide windows at the end of a round.
@@ -61,8 +60,7 @@ _BEFORE = 3.0
 _LEAST_DEBT = 0.03
 # Least debt before an uninterruptible step.
 _LEAST_STEP_DEBT = 0.3
-# Share of the time for rounds at the very beginning, when poor labelings are improved
-# quickly.
+# Share of the first moments for rounds, which improve poor labelings quickly.
 _EARLY = 0.5
 # Largest time in seconds that this share gives.
 _EARLY_SECONDS = 0.3
@@ -251,8 +249,7 @@ class _Rounds:
         self.kernel = LocalSearch(problem, run.labeling, run.seed())
         self.crossover = Crossover(run)
         self.exact = problem.max_states <= _FEW_STATES
-        # visits per second, calls of `anneal`, and table entries of the next wide
-        # windows
+        # visits per second, calls of `anneal`, largest table of the next wide windows
         self.rate, self.calls, self.wide_budget = 0.0, 0, _WIDE_BUDGET
         self.n_done = 0
 

@@ -11,8 +11,7 @@ cdef class Window:
     # outside the window, or with a fixed state
     cdef int32_t* variable
     cdef int32_t* place
-    # by variable of the problem: number of candidates, which begin at the offset of the
-    # variable's states
+    # by variable of the problem: number of candidates; by state: the candidates
     cdef int32_t* n_candidates
     cdef int32_t* candidates
 

@@ -84,9 +84,8 @@ cdef class TreeSweeps(Messages):
                 break
             n_later = self._gather(problem, node, backward)
             n_later += self._add_factor_messages(problem, node, backward)
-            # the state depends on earlier states, and on messages that later neighbors
-            # sent in the last sweep: decode before `_send_to_neighbors` overwrites
-            # these messages
+            # decode before sending: the state depends on earlier states and on messages
+            # of later neighbors, which `_send_to_neighbors` overwrites
             self._decode(problem, node)
             # the bound receives maxima of chains that end at this node; the maxima of
             # other chains move along with the messages
@@ -115,8 +114,7 @@ cdef class TreeSweeps(Messages):
             for j in range(size):
                 belief[j] += message[j]
             if (other < node) != backward:
-                # the earlier neighbor has a state: scores of the edge instead of a
-                # message
+                # the earlier neighbor has a state: scores instead of a message
                 problem.add_states(edge, problem.ends[edge][0] == node,
                                    self._labeling[other], given)
             else:
@@ -220,8 +218,7 @@ cdef class TreeSweeps(Messages):
             incoming += width
         self._higher.maximize_for(problem, factor, place - begin)
         top = sks_largest(problem.states[variable], max_marginals)
-        # messages stay bounded; the last variable moves the factor's maximum to the
-        # bound
+        # messages stay bounded; the last variable adds the maximum to the bound
         if variable == self._first_of(factor, not backward):
             self.bound += top
         message = &self._factor_messages[self._start_higher[place]]

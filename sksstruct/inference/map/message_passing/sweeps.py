@@ -115,8 +115,7 @@ class TreeReweighted(_Moves, TreeSweeps):
         graph, start = self.problem.arrays, self.arrays.start.tolist()
         states = graph.states.tolist()
         for edge, (u, v) in enumerate(graph.ends.tolist()):
-            # the message in memory is the one to the end that the last sweep visited
-            # last
+            # memory has the message to the end that the last sweep visited last
             variable = min(u, v) if self.backward else max(u, v)
             begin, n = start[edge], states[variable]
             yield edge, int(variable == v), self.arrays.messages[begin : begin + n]

@@ -74,8 +74,7 @@ cdef _from_leaves(Problem problem, signed char[::1] inside):
                 continue
             visited[start], queue[tail] = 1, start
             tail += 1
-            # breadth first from the root; `factors` is filled from its end, leaves
-            # first
+            # breadth first from the root; fills `factors` from its end
             while head < tail:
                 variable = queue[head]
                 head += 1
