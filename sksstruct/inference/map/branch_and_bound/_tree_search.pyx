@@ -1,4 +1,4 @@
-"""Depth-first branch and bound along a tree of clusters (BTD: backtracking with TD).
+"""Depth-first branch and bound along a tree of clusters (BTD).
 
 The search decides the variables of a cluster first; then the separators of its children
 have values, and each child with its descendants is an independent subproblem. `Goods`

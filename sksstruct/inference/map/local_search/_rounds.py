@@ -41,7 +41,8 @@ _ENTRIES = 8
 # Table entries that branch and bound reads in about the time of a visit, for every two
 # states of a variable.
 _ENTRIES_PER_VISIT = 30
-# Ratio of a turn of branch and bound to a round: least, first and largest one.
+# Ratio of the time of a turn of branch and bound to that of a round: least, first and
+# largest ratio.
 _LEAST_TURN = 0.25
 _FIRST_TURN = 0.5
 _MOST_TURN = 2.0
@@ -56,10 +57,10 @@ _SHARE = 0.25
 _LOOSE = 0.05
 # Ratio of the time for rounds before an uninterruptible step to the time of the step.
 _BEFORE = 3.0
-# Least debt of time, in seconds, for which rounds are made.
-_LEAST_DEBT = 0.03
-# Least debt before an uninterruptible step.
-_LEAST_STEP_DEBT = 0.3
+# Seconds by which rounds have to be behind their share of the time to be made.
+_LEAST_DELAY = 0.03
+# Seconds behind their share, before an uninterruptible step.
+_LEAST_STEP_DELAY = 0.3
 # Share of the first moments for rounds, which improve poor labelings quickly.
 _EARLY = 0.5
 # Largest time in seconds that this share gives.
@@ -121,7 +122,7 @@ class RoundSearch:
         passed = run.seconds() - self._start_seconds
         early = min(_EARLY * passed, _EARLY_SECONDS)
         end = max(_SHARE * passed, early, _BEFORE * seconds)
-        if end - self._seconds > (_LEAST_STEP_DEBT if seconds else _LEAST_DEBT):
+        if end - self._seconds > (_LEAST_STEP_DELAY if seconds else _LEAST_DELAY):
             while self._seconds < end:
                 if run.late() or self._round():
                     return True
