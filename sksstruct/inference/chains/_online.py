@@ -1,16 +1,20 @@
-"""Chains whose positions come one after the other: what is kept of them."""
+"""Chains decoded position by position: buffers of pending positions.
+
+`OnlineChain` owns ring buffers and grows them; the kernels of `_online_steps` hold the
+recursions.
+"""
 
 import numpy as np
 
 from sksstruct.inference.chains._online_steps import MarginalsKernel, ViterbiKernel
 from sksstruct.utils._layout import pad_rows
 
-# Positions that there is room for at first.
+# Initial capacity of the buffers, in positions.
 _ROOM = 64
 
 
 class OnlineChain:
-    """The positions of a chain that have come, and whose results have not gone.
+    """Buffers of the positions of a chain whose results have not been returned.
 
     Parameters
     ----------
@@ -19,13 +23,12 @@ class OnlineChain:
     transitions : ndarray of shape (n_labels, n_labels)
         Scores of pairs of labels, from -> to; -inf forbids a pair.
     lag : int
-        How many further positions a position waits for at most; negative: for all.
+        Largest number of further positions that a position waits for; negative: all.
 
     Attributes
     ----------
     room : int
-        Number of positions that there is memory for: at most four times the lag and
-        one, or 64.
+        Number of positions that the buffers hold: at most four times lag + 1, or 64.
     """
 
     def __init__(self, start, end, transitions, lag):
@@ -49,31 +52,32 @@ class OnlineChain:
 
     @property
     def n_pending(self):
-        """Number of positions whose results have not gone."""
+        """Number of positions whose results have not been returned."""
         return self._kernel.n_pending
 
     def reset(self):
         """Forget the chain; the next position is the first of another one."""
         # messages of the last position
         self._row = np.zeros((4, self._ahead.shape[1]))
-        self._set_rings(self._no_rows(), _ROOM, (False, -1))
+        self._set_rings(self._empty_rows(), _ROOM, (False, -1))
 
     def _set_rings(self, rows, room, known):
-        """Set arrays with room for more positions, which begin with the given rows.
+        """Set buffers for `room` positions, which begin with the given rows.
 
-        `known` is whether there were positions before, and the last label given out.
+        `known` says whether there were positions before, and has the last label that
+        was returned.
         """
         self._rings, self.room = [], room
         for part in rows:
             ring = np.zeros((room, *part.shape[1:]), part.dtype)
             ring[: len(part)] = part
             self._rings.append(ring)
-        self._kernel = self._bound()
+        self._kernel = self._bound_kernel()
         self._kernel.n_pending = len(rows[0])
         self._kernel.begun, self._kernel.given = known
 
     def push(self, unary):
-        """Add positions, and return the results that this leads to.
+        """Add positions, and return the results that become final.
 
         Parameters
         ----------
@@ -83,18 +87,19 @@ class OnlineChain:
         Returns
         -------
         results : ndarray of shape (n, ...)
-            Those of the first positions that are pending.
+            Results of the first pending positions.
         n_positions : int
-            Number of positions that were added: all, or those before the first one
-            where no labeling is left.
+            Number of positions that were added: all, or the number before the first
+            position at which no labeling is allowed.
         """
         kernel, size, done = self._kernel, len(unary), 0
-        out, count = self._results(kernel.n_pending + size), 0
+        out, count = self._allocate_results(kernel.n_pending + size), 0
         while done < size and kernel.possible:
             pending, first = kernel.n_pending, kernel.first
             if first + pending == self.room:
                 rows = [ring[first:] for ring in self._rings]
-                # to the beginning; with twice the room if half of it is taken
+                # pending rows move to the front; the buffer doubles if they fill half
+                # of it
                 room = self.room * (1 + (2 * pending > self.room))
                 self._set_rings(rows, room, (kernel.begun, kernel.given))
                 kernel = self._kernel
@@ -109,7 +114,7 @@ class OnlineChain:
         results : ndarray of shape (n_pending, ...) or None
             None if no labeling may end here.
         """
-        out = self._results(self._kernel.n_pending)
+        out = self._allocate_results(self._kernel.n_pending)
         if not self._kernel.flush(out):
             return None
         self.reset()
@@ -119,21 +124,21 @@ class OnlineChain:
 class OnlineViterbi(OnlineChain):
     """Best labels of a chain whose positions come one after the other.
 
-    Parameters and attributes are those of `OnlineChain`. Results are numbers of labels.
-    With a negative lag they are those of `sksstruct.inference.viterbi`, where ties are
-    broken alike.
+    Parameters and attributes are those of `OnlineChain`. Results are label numbers.
+    With a negative lag they are those of `sksstruct.inference.viterbi`, including
+    ties.
     """
 
-    def _no_rows(self):
+    def _empty_rows(self):
         back = np.empty((0, self.n_labels), np.int32)
         return back, back, np.empty(0, np.int32)
 
-    def _bound(self):
+    def _bound_kernel(self):
         return ViterbiKernel(
             self._ends, self._turned, self.lag, self._row, *self._rings
         )
 
-    def _results(self, size):
+    def _allocate_results(self, size):
         return np.empty(size, np.int32)
 
 
@@ -141,7 +146,7 @@ class OnlineMarginals(OnlineChain):
     """Marginals of a chain whose positions come one after the other.
 
     Parameters and attributes are those of `OnlineChain`. Results are rows of
-    probabilities; with a negative lag there are none before the end of the chain.
+    probabilities; with a negative lag, `push` returns none before the chain's end.
     """
 
     def __init__(self, start, end, transitions, lag):
@@ -151,10 +156,10 @@ class OnlineMarginals(OnlineChain):
         self._powers = pad_rows(powers.T), pad_rows(powers)
         super().__init__(start, end, transitions, lag)
 
-    def _no_rows(self):
+    def _empty_rows(self):
         return [np.empty((0, self._ahead.shape[1]))] * 2
 
-    def _bound(self):
+    def _bound_kernel(self):
         return MarginalsKernel(
             self._ends,
             self._turned,
@@ -166,5 +171,5 @@ class OnlineMarginals(OnlineChain):
             *self._rings,
         )
 
-    def _results(self, size):
+    def _allocate_results(self, size):
         return np.empty((size, self.n_labels))

@@ -1,24 +1,24 @@
-"""Chains whose positions come one after the other: labels and marginals with a lag.
+"""Chains decoded position by position: labels and marginals with a lag.
 
-Best prefixes that end in each label, the survivors of Viterbi's recursion
+The survivors of Viterbi's recursion, the best prefixes that end in each label,
 
     delta_t(b) = unary_t(b) + max_a delta_{t-1}(a) + transitions[a, b],
 
-are a tree. Labels that no survivor goes through are pruned: each label counts those
-that follow it, and is visited once more when none is left. A position with a single
-label left is decided, whatever comes later (Sramek, Brejova and Vinar, 2007). So is one
-that is `lag` positions behind, by the best survivor. Survivors whose next label must
-not follow that one are then dropped: all labels together are an allowed labeling. The
-best survivor is never among them.
+form a tree. Labels that lie on no survivor are pruned: each label counts its successors
+in the tree, and is removed when the count becomes zero. A position with a single
+remaining label is decided: later positions cannot change its label (Sramek, Brejova and
+Vinar, 2007). A position that lies `lag` positions back is decided by the best survivor.
+Survivors whose next label is forbidden after the decided label are then dropped, so
+that the labels given out form an allowed labeling. The best survivor is never dropped.
 
 Marginals of a position, given the positions up to `lag` later, are those of
 
     alpha_t(b) = unary_t(b) + log sum_a exp(alpha_{t-1}(a) + transitions[a, b])
     beta_t(a)  = log sum_b exp(transitions[a, b] + unary_{t+1}(b) + beta_{t+1}(b)),
 
-where beta is zero at the last position that is known. Exponentials of transitions are
-formed once; where they and those of a message are so small that their sum could lose a
-term that matters, it is formed of logarithms.
+where beta is zero at the last known position. Exponentials of transitions are computed
+once. If products of them and of a message's exponentials are so small that underflow
+could lose a relevant term, `_sum` adds in log space instead.
 
 R. Sramek, B. Brejova and T. Vinar, "On-line Viterbi algorithm for analysis of long
 biological sequences", WABI 2007.
@@ -30,35 +30,35 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.utils._simd cimport sks_dot, sks_exp_row, sks_logsum
 
-# Scores of prefixes grow with their length: all are made smaller where they are larger.
+# Scores of prefixes grow with their length; above this all are reduced alike.
 cdef double LARGEST = 2.0 ** 30
-# Sums of exponentials that are above this have lost nothing that can be seen in them.
+# Sums of exponentials above this have no relevant error from underflow.
 cdef double TINY = 1e-200
 
 
 cdef class OnlineKernel:
-    """Steps on the positions of a chain that are pending; see `_online.py`.
+    """Steps on the pending positions of a chain; see `_online.py`.
 
-    Arrays have a row for each position that there is room for. Those that are pending
-    begin at `first`.
+    Buffers have a row for each position that fits. The rows of pending positions begin
+    at `first`.
 
     Attributes
     ----------
     first, n_pending : int
-        The positions that are pending.
+        First row and number of the pending positions.
     begun : bool
-        Whether there was a position before the next one.
+        Whether a position has been added.
     given : int
-        The last label that was given out; -1 if there is none.
+        The last label that was written to the results; -1 if there is none.
     possible : bool
-        Whether a labeling is left.
+        Whether an allowed labeling remains.
     """
 
     cdef public Py_ssize_t first, n_pending, given
     cdef public bint begun
     cdef readonly bint possible
     cdef Py_ssize_t _n_labels, _lag
-    # scores of first and of last labels
+    # (2, n_labels) scores of first labels and of last labels
     cdef const double[:, ::1] _ends
 
     cdef void _set(self, const double[:, ::1] ends, Py_ssize_t lag):
@@ -68,9 +68,9 @@ cdef class OnlineKernel:
 
     cdef tuple _push(self, const double[:, ::1] unary, Py_ssize_t begin,
                      Py_ssize_t room, Py_ssize_t count):
-        """Add positions while there is room and a labeling.
+        """Add positions while the buffer has room and an allowed labeling remains.
 
-        Returns the number of the next position, and that of the next result.
+        Returns the numbers of the next position and of the next result.
         """
         cdef Py_ssize_t t = begin
         cdef Py_ssize_t stop = min(
@@ -85,11 +85,11 @@ cdef class OnlineKernel:
                     t += 1
         return t, count
 
-    # Add a position, and return whether a labeling is left.
+    # Add a position, and return whether an allowed labeling remains.
     cdef bint _step(self, const double[:, ::1] unary, Py_ssize_t t) noexcept nogil:
         return False
 
-    # Write results from number `count` on, and return how many.
+    # Write final results from index `count` on, and return their number.
     cdef Py_ssize_t _give(self, Py_ssize_t count) noexcept nogil:
         return 0
 
@@ -104,15 +104,15 @@ cdef class ViterbiKernel(OnlineKernel):
     turned : ndarray of shape (n_labels, ld)
         Scores of transitions, to -> from.
     lag : int
-        How many further positions a position waits for at most; negative: for all.
+        Largest number of further positions that a position waits for; negative: all.
     row : ndarray of shape (4, n_labels)
-        Of the last position: scores of its labels, of the best prefixes before them,
-        and of those with them; and the latter of the position before.
+        Scores of the labels at the last position; scores of the best prefixes before
+        each; sums of both; and the sums at the position before.
     back, after : ndarray of shape (room, n_labels), int32
-        Best label before each label; and number of labels after it, for the last
-        position 1 if it is a survivor.
+        Backpointer of each label; and number of successors of each label, which is 1
+        for survivors at the last position.
     left : ndarray of shape (room,), int32
-        Number of labels that survivors go through.
+        Number of labels on survivors.
     """
 
     cdef const double[:, ::1] _turned
@@ -126,7 +126,7 @@ cdef class ViterbiKernel(OnlineKernel):
         self._back, self._after, self._left = back, after, left
 
     def push(self, unary, Py_ssize_t begin, Py_ssize_t count, int32_t[::1] out):
-        """Add positions from `begin` on, and write labels from `count` on."""
+        """Add positions from `begin` on, and write labels from index `count` on."""
         self._out = out
         return self._push(unary, begin, self._left.shape[0], count)
 
@@ -159,7 +159,7 @@ cdef class ViterbiKernel(OnlineKernel):
                 if linked:
                     self._after[here - 1, before] += 1
         for label in range(n if linked else 0):
-            # no longer the last position
+            # survivors at the last position counted 1 for themselves
             if self._after[here - 1, label]:
                 self._after[here - 1, label] -= 1
                 if not self._after[here - 1, label]:
@@ -170,7 +170,7 @@ cdef class ViterbiKernel(OnlineKernel):
         return self._left[here] > 0
 
     cdef void _prune(self, Py_ssize_t place, Py_ssize_t label) noexcept nogil:
-        """Drop a label that no survivor goes through, and those that led to it only."""
+        """Remove a label without successors, and predecessors left without any."""
         while True:
             self._left[place] -= 1
             if place == self.first:
@@ -200,9 +200,9 @@ cdef class ViterbiKernel(OnlineKernel):
         return given
 
     cdef Py_ssize_t _decide(self) noexcept nogil:
-        """Return the first label of the best survivor; drop those that cannot follow.
+        """Return the first pending label of the best survivor; drop conflicting ones.
 
-        Without a second position, the next step drops them.
+        If only one position is pending, the next `_step` drops survivors that conflict.
         """
         cdef Py_ssize_t last = self.first + self.n_pending - 1, n = self._n_labels
         cdef Py_ssize_t best = best_state(n, &self._row[2, 0]), label, place
@@ -225,16 +225,16 @@ cdef class ViterbiKernel(OnlineKernel):
         return best
 
     cdef void _drop(self, Py_ssize_t place, Py_ssize_t label) noexcept nogil:
-        """Let no survivor go through a label; those after it are left to the caller."""
+        """Remove a label from all survivors; the caller removes the labels after it."""
         self._after[place, label] = 0
         self._left[place] -= 1
 
     def flush(self, int32_t[::1] out):
-        """Write the labels that are pending; return whether a survivor may end here."""
+        """Write the pending labels; return whether a survivor may end the chain."""
         cdef Py_ssize_t label, place, best
         if not self.n_pending:
             return True
-        # in the order of `viterbi`, as sums are rounded
+        # sums in the order of `viterbi`, so that they are rounded alike
         for label in range(self._n_labels):
             self._row[2, label] = (
                 self._row[0, label] + self._ends[1, label]) + self._row[1, label]
@@ -248,22 +248,22 @@ cdef class ViterbiKernel(OnlineKernel):
 
 
 cdef class MarginalsKernel(OnlineKernel):
-    """Messages of sum-product.
+    """Messages of sum-product, in log space.
 
     Parameters
     ----------
     ends, turned, lag : objects
-        As of `ViterbiKernel`.
+        See `ViterbiKernel`.
     ahead : ndarray of shape (n_labels, ld)
-        Scores of transitions, from -> to.
+        Transition scores, from -> to.
     turned_powers, ahead_powers : ndarray of shape (n_labels, ld)
-        Exponentials of both, less `shift`; zeros in the padding.
+        Exponentials of turned and ahead, minus `shift`; zeros in the padding.
     shift : float
-        A finite number, the largest score of a transition.
+        Largest finite transition score.
     row : ndarray of shape (4, ld)
-        alpha of the last position, and room for three messages.
+        alpha of the last position, then beta and two scratch messages.
     unary, alpha : ndarray of shape (room, ld)
-        Scores of the labels, and the logarithms of alpha, which sums to one.
+        Scores of the labels, and log alpha, where alpha sums to one.
     """
 
     cdef const double[:, ::1] _turned, _ahead, _turned_powers, _ahead_powers
@@ -278,7 +278,7 @@ cdef class MarginalsKernel(OnlineKernel):
         self._unary, self._alpha, self._shift = unary, alpha, shift
 
     def push(self, unary, Py_ssize_t begin, Py_ssize_t count, double[:, ::1] out):
-        """Add positions from `begin` on, and write probabilities from `count` on."""
+        """Add positions from `begin` on, and write marginals from index `count` on."""
         self._out = out
         return self._push(unary, begin, self._unary.shape[0], count)
 
@@ -300,7 +300,7 @@ cdef class MarginalsKernel(OnlineKernel):
         return total > -INFINITY
 
     cdef void _step_back(self, Py_ssize_t place) noexcept nogil:
-        """Replace the message of a position, beta, by that of the one before it."""
+        """Replace the message beta of a position by beta of the position before."""
         cdef Py_ssize_t label
         for label in range(self._n_labels):
             self._row[2, label] = self._row[1, label] + self._unary[place, label]
@@ -309,7 +309,7 @@ cdef class MarginalsKernel(OnlineKernel):
 
     cdef void _sum(self, double* message, const double[:, ::1] table,
                    const double[:, ::1] powers, double* out) noexcept nogil:
-        """out[b] += log sum_a exp(message[a] + table[b, a]), a padded message"""
+        """out[b] += log sum_a exp(message[a] + table[b, a]), where message is padded"""
         cdef Py_ssize_t n = self._n_labels, ld = table.shape[1], label
         cdef double top, low, total
         for label in range(n, ld):
@@ -323,7 +323,7 @@ cdef class MarginalsKernel(OnlineKernel):
                 out[label] += sks_logsum(ld, &table[label, 0], message)
 
     cdef bint _write(self, Py_ssize_t place, double* out) noexcept nogil:
-        """Write marginals from alpha and beta; return whether a labeling is left."""
+        """Write marginals from alpha and beta; return whether any label has one."""
         cdef Py_ssize_t label
         cdef double total
         for label in range(self._n_labels):
@@ -347,7 +347,7 @@ cdef class MarginalsKernel(OnlineKernel):
         return 1
 
     def flush(self, double[:, ::1] out):
-        """Write the marginals that are pending; return whether a labeling may end."""
+        """Write the pending marginals; return whether a labeling may end here."""
         cdef Py_ssize_t k, label
         for label in range(self._n_labels):
             self._row[1, label] = self._ends[1, label]

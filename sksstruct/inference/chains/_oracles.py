@@ -1,4 +1,8 @@
-"""Oracles on chains."""
+"""Oracles on chains: Viterbi, the K best labelings, forward-backward.
+
+The functions check arguments, pad rows and call the kernels `_viterbi`, `_topk`,
+`_sumproduct` and, for sparse transitions, `_sparse_viterbi`.
+"""
 
 import math
 
@@ -23,10 +27,10 @@ from sksstruct.utils.typing import MatrixLike
 
 
 def _pad(unary, pairwise):
-    """Return padded scores and tables, and how far apart tables of neighbors are."""
+    """Return padded scores and tables, and the distance of neighbors' tables."""
     n = unary.shape[1]
-    # A single position has no pairs, and tables may be missing; there must be one to
-    # point at.
+    # A single position has no pairs, and pairwise may be empty; the kernels need the
+    # address of one table.
     tables = pairwise.reshape(-1, n) if pairwise.size else np.zeros((n, n))
     theta = pad_rows(unary)
     return theta, pad_rows(tables), n * theta.shape[1] if pairwise.ndim == 3 else 0
@@ -72,7 +76,7 @@ def viterbi(unary: ArrayLike, pairwise: MatrixLike) -> tuple[np.ndarray, float]:
     >>> labeling.tolist(), score
     ([0, 0], 2.0)
     """
-    # its checks differ, since nothing of size K x K may be made
+    # a sparse table has checks of its own, which make nothing of size K x K
     if sparse.issparse(pairwise):
         return _viterbi_sparse(unary, pairwise)
     unary, pairwise = check_chain(unary, pairwise)
@@ -92,7 +96,7 @@ def _viterbi_sparse(unary, transitions):
         )
     transitions = sound_csr(transitions, "pairwise")
     stored = check_scores("pairwise", transitions.data[: transitions.nnz])
-    # the score of a pair is the sum of all that is stored for it
+    # duplicate entries of a sparse table are added up
     check_sums("unary and pairwise", 4 * size * (len(stored) + 1), unary, stored)
     return SparseTransitions.of_table(transitions).viterbi(unary)
 
@@ -113,12 +117,12 @@ def viterbi_group(unary, starts, tables, table_begins, table_steps):
     table_steps : ndarray of shape (n_chains,), intp
         1 if each pair of neighbors has its own table, 0 if they share one.
 
-    Returns
+        1 if each pair of neighbors has its own table, 0 if all share one.
     -------
     labeling : ndarray of shape (n_positions,), int32
-        What `viterbi` finds for each chain.
+        Labeling of each chain, as found by `viterbi`.
     scores : ndarray of shape (n_chains,)
-        Their scores.
+        Scores of the labelings.
     """
     n_states = unary.shape[1]
     labeling, scores = np.empty(len(unary), dtype=np.int32), np.empty(len(table_begins))
@@ -128,15 +132,15 @@ def viterbi_group(unary, starts, tables, table_begins, table_steps):
     return labeling, scores
 
 
-def _no_more_than_there_are(k, unary, pairwise):
-    """Return k, or the number of allowed labelings if k is large and exceeds it."""
+def _limit_to_allowed(k, unary, pairwise):
+    """Return k, or the number of allowed labelings if a large k exceeds it."""
     size, n = unary.shape
     k = min(k, n ** min(size, 64), 2**31 - 1)
-    # memory for a few labelings too many costs less than to count them
+    # memory for a few labelings too many costs less than counting labelings
     if k * size < 10**6:
         return k
-    # Sum-product of zeros and ones counts them, exactly below 2^53; larger numbers are
-    # cut off, since k is less.
+    # Sum-product of zeros and ones counts labelings, exactly below 2^53. Larger counts
+    # are cut off, which changes nothing, as k is smaller.
     tables = (pairwise > -np.inf).astype(float)
     ways = (unary[0] > -np.inf).astype(float)
     for t in range(1, size):
@@ -192,7 +196,7 @@ def viterbi_topk(
     """
     unary, pairwise = check_chain(unary, pairwise)
     size, n = unary.shape
-    most = _no_more_than_there_are(check_k(k), unary, pairwise)
+    most = _limit_to_allowed(check_k(k), unary, pairwise)
     theta, tables, step = _pad(unary, pairwise)
     labelings, scores = np.empty((most, size), dtype=np.int32), np.empty(most)
     delta = np.empty(theta.shape)
@@ -255,7 +259,7 @@ def forward_backward(
     cells = n * ld
     n_tables = max(size - 1, 1) if step else 1
     exponentials = aligned_zeros(2 * n_tables * cells)
-    # u, alpha and the marginals; scratch rows, and a scale per position
+    # u, alpha and the marginals (size, ld) each; three scratch rows; size scales
     rows = aligned_zeros(3 * (size + 1) * ld + size)
     edges = aligned_zeros((size - 1) * cells)
     log_partition = sum_labelings(

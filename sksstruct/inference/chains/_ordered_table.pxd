@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef struct Side:
-    # Labels with messages, of rows or of columns.
+    # Row labels or column labels with messages.
     int kind
     Py_ssize_t n
     const int32_t* labels
@@ -19,38 +19,39 @@ cdef struct Side:
 
 
 cdef struct Query:
-    # What the best entry is asked for.
+    # Messages to some rows and columns, under which the best entry is sought.
     Side rows, columns
-    double largest_column   # message, or 0 for labels without one
+    # largest message of a column, or 0 for labels without a message
+    double largest_column
 
 
 cdef struct Best:
-    # The best entry so far; found says whether it is above the floor.
+    # Best entry so far; found is set if its value is above the floor.
     double value
     int32_t row, column
     bint found
 
 
 cdef struct Walk:
-    # A visit of the entries of a heap in descending order.
+    # Traversal of the entries of a heap in descending order.
     Heap* heap
     int kind
-    Heap frontier           # entries whose parents were visited, and that were not
+    Heap frontier  # unvisited entries whose parents were visited
 
 
-# final: its methods are called directly, which the short ones notice
+# final: short methods are called directly, without a virtual table
 @cython.final
 cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
-    cdef public int64_t visited          # entries looked at
+    cdef public int64_t visited  # number of entries read
     cdef double* _value
-    cdef const int32_t* _ends            # row and column of each, in `_pairs`
-    cdef int32_t* _place                 # of each entry in its three heaps
+    cdef const int32_t* _ends  # row and column of each entry, in `_pairs`
+    cdef int32_t* _place  # index of each entry in its three heaps
     cdef PairIndex _pairs                # the numbers of the entries
     cdef Py_ssize_t _capacity
-    cdef Heap* _heaps                    # of the rows, of the columns, of all
-    cdef int32_t* _frontier              # memory of the one walk at a time
-    cdef double* _base                   # a row of scores, zero between calls
+    cdef Heap* _heaps  # of each row, of each column, and of the whole table
+    cdef int32_t* _frontier  # frontier of a walk; only one walk runs at a time
+    cdef double* _sums  # (n_columns,) sums of a row, zero between calls
 
     cdef Py_ssize_t find(self, Py_ssize_t row, Py_ssize_t column) noexcept nogil
     cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil

@@ -1,22 +1,23 @@
-"""Tables of scores that change, with the best entry under messages: indicator factors.
+"""Tables of changing scores, with the best entry under messages: indicator factors.
 
-The score of a pair of labels is v(a, b), zero where nothing is stored. With messages r
+The score of a pair of labels is v(a, b), zero for pairs that are not stored. With
+messages r
 to a few rows and c to a few columns, the factorwise maximization oracle of Yen et al.
 (2016) is
 
     max over (a, b) of  v(a, b) + r(a) + c(b)
 
-in four cases (Appendix C-1): (i) neither label has a message: the first of all entries
-in descending order of v; (ii), (iii) one has: the first entry of its row or column;
-(iv) both have: every pair.
+in four cases (Appendix C-1): (i) neither label has a message: the first entry of the
+table in descending order of v; (ii), (iii) one label has a message: the first entry of
+its row or column; (iv) both labels have messages: every such pair.
 
-An entry is a number: that of its arrival. The orders are kept by heaps, one for each
-row, each column and the whole table, in which an entry knows its places, so that a
-changed score costs O(log n). The entries of a heap are visited in descending order by a
-second heap, the frontier, which starts with the first entry: after j entries it holds
-at most j + 1. Entries that are not stored are one tie at zero, which is met between the
-positive and the negative scores. What cannot beat the best so far is left out: its
-bound is the largest score of its row or column.
+Entries are numbered in the order of insertion. A heap for each row, each column and the
+whole table holds the entries in order of v. Each entry knows its index in its three
+heaps, so that a changed score costs O(log n). The entries of a heap are visited in
+descending order by means of a second heap, the frontier, which starts with the first
+entry: after j entries it holds at most j + 1. All entries that are not stored tie at
+zero, between the positive and the negative scores. The search skips rows and columns
+whose largest score, plus messages, does not exceed the best entry so far.
 
 I. E. H. Yen et al., "Dual decomposed learning with factorwise oracles for structural
 SVM of large output domain", NIPS 2016.
@@ -36,7 +37,7 @@ from sksstruct.utils._memory cimport reserve, resize
 cdef inline bint is_in(const Side* side, int32_t label) noexcept nogil:
     """Whether a label has a message."""
     cdef Py_ssize_t k
-    # Active sets have a handful of labels: anything but a search would be slower.
+    # active sets have a handful of labels: a linear search is fastest
     for k in range(side.n):
         if side.labels[k] == label:
             return True
@@ -45,16 +46,16 @@ cdef inline bint is_in(const Side* side, int32_t label) noexcept nogil:
 
 cdef inline void set_best(Best* best, double value, Py_ssize_t row,
                           Py_ssize_t column) noexcept nogil:
-    """Make an entry the best."""
+    """Store an entry and its value as the best."""
     best.value, best.found = value, True
     best.row, best.column = <int32_t> row, <int32_t> column
 
 
 cdef inline int hand_over(const Best* best, int32_t* row, int32_t* column,
                           double* value) noexcept nogil:
-    """Hand over what was found."""
+    """Write the best entry, if one is above the floor; return whether there is one."""
     value[0] = best.value
-    # callers keep an entry of their own to fall back on
+    # the caller's entry stays if no entry is above the floor
     if best.found:
         row[0], column[0] = best.row, best.column
     return best.found
@@ -63,7 +64,7 @@ cdef inline int hand_over(const Best* best, int32_t* row, int32_t* column,
 cdef inline Heap* heap_of(IndicatorTable table, int kind,
                           Py_ssize_t index) noexcept nogil:
     """The heap of a row, of a column, or of all entries."""
-    # one array for the three kinds, whose last heap is that of all
+    # `_heaps` has the heaps of rows, of columns, and the heap of the table
     if kind == ROWS:
         return table._heaps + index
     if kind == COLUMNS:
@@ -72,24 +73,24 @@ cdef inline Heap* heap_of(IndicatorTable table, int kind,
 
 
 cdef inline HeapOrder heap_order(IndicatorTable table, int kind) noexcept nogil:
-    """Descending scores, in the heaps of a kind."""
+    """Descending order of scores in the heaps of a kind."""
     cdef HeapOrder order
     order.values, order.by_number = table._value, False
-    # An entry has a place in three heaps, one of each kind, side by side: a changed
-    # score reads all three.
+    # The three indices of an entry, one per kind of heap, are adjacent in memory, since
+    # a changed score reads all three.
     order.places, order.stride = table._place + kind, 3
     return order
 
 
 cdef inline bint is_stored(IndicatorTable table, int kind, Py_ssize_t index,
                            Py_ssize_t other) noexcept nogil:
-    """Whether the entry of a row, or of a column, with another label is stored."""
+    """Whether the entry in row (or column) `index` with label `other` is stored."""
     return table.find(index, other) >= 0 if kind == ROWS else (
         table.find(other, index) >= 0)
 
 
 cdef class IndicatorTable:
-    """Scores of pairs of labels, zero except for those that were changed.
+    """Scores of pairs of labels, zero for entries that were never changed.
 
     Parameters
     ----------
@@ -110,13 +111,13 @@ cdef class IndicatorTable:
         self.n_rows, self.n_columns = n_rows, n_columns
         self._pairs = PairIndex(max(n_rows, n_columns))
         self._heaps = <Heap*> calloc(n_rows + n_columns + 1, sizeof(Heap))
-        self._base = <double*> calloc(n_columns, sizeof(double))
-        if self._heaps == NULL or self._base == NULL:
+        self._sums = <double*> calloc(n_columns, sizeof(double))
+        if self._heaps == NULL or self._sums == NULL:
             raise MemoryError()
 
     def __dealloc__(self):
         cdef Py_ssize_t k
-        # it may be that __cinit__ failed
+        # __cinit__ may have failed
         if self._heaps != NULL:
             for k in range(self.n_rows + self.n_columns + 1):
                 free(self._heaps[k].items)
@@ -124,9 +125,9 @@ cdef class IndicatorTable:
         free(self._value)
         free(self._place)
         free(self._frontier)
-        free(self._base)
+        free(self._sums)
 
-    # ---- what Python sees ----
+    # ---- Python interface ----
 
     def add(self, rows, columns, amounts):
         """Add amounts to entries, in the given order.
@@ -144,7 +145,7 @@ cdef class IndicatorTable:
         cdef Py_ssize_t k
         if not row.shape[0] == column.shape[0] == amount.shape[0]:
             raise ValueError("rows, columns and amounts differ in length")
-        # all are checked before anything is added
+        # all entries are checked before any score changes
         for k in range(row.shape[0]):
             if not (0 <= row[k] < self.n_rows and 0 <= column[k] < self.n_columns):
                 raise ValueError(f"there is no entry ({row[k]}, {column[k]})")
@@ -187,7 +188,7 @@ cdef class IndicatorTable:
         value : float
             Its score with the messages.
         """
-        # one label more, so that there is an address where nothing has a message
+        # one label more, so that the address of the first exists without messages
         cdef const int32_t[::1] left = np.append(rows, 0).astype(np.int32)
         cdef const int32_t[::1] right = np.append(columns, 0).astype(np.int32)
         cdef const double[::1] to_left = np.append(row_messages, 0.0).astype(float)
@@ -206,15 +207,15 @@ cdef class IndicatorTable:
     # ---- entries ----
 
     cdef Py_ssize_t find(self, Py_ssize_t row, Py_ssize_t column) noexcept nogil:
-        """Number of an entry, or -1 where none is stored."""
+        """Number of an entry, or -1 if the entry is not stored."""
         return self._pairs.find(row, column)
 
     cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil:
-        """Number of an entry, which is stored from now on."""
+        """Number of an entry, which is stored if it was absent."""
         cdef Py_ssize_t entry = self.find(row, column)
         if entry >= 0:
             return entry
-        # all memory first: an entry must not be in some of its heaps only
+        # allocation comes first: an entry must not be in some of its heaps only
         self._reserve_entry()
         self._reserve_heap(ROWS, row)
         self._reserve_heap(COLUMNS, column)
@@ -230,7 +231,7 @@ cdef class IndicatorTable:
         return entry
 
     cdef int change(self, Py_ssize_t entry, double amount) except -1 nogil:
-        """Add to a score, and put the entry in its place in the three heaps."""
+        """Add an amount to a score, and restore the order of the three heaps."""
         self._value[entry] += amount
         self._restore(ROWS, self._ends[2 * entry], entry)
         self._restore(COLUMNS, self._ends[2 * entry + 1], entry)
@@ -244,14 +245,14 @@ cdef class IndicatorTable:
 
     cdef void _restore(self, int kind, Py_ssize_t index,
                        Py_ssize_t entry) noexcept nogil:
-        """Put an entry, whose score was changed, in its place in one of its heaps."""
+        """Move an entry, whose score was changed, to its position in a heap."""
         cdef HeapOrder order = heap_order(self, kind)
         restore(heap_of(self, kind, index), &order, self._place[3 * entry + kind])
 
     # ---- memory for one more entry ----
 
     cdef int _reserve_entry(self) except -1 nogil:
-        """Make room for its score and places."""
+        """Make room for the score and the heap indices of one more entry."""
         cdef Py_ssize_t size = 2 * self._capacity if self._capacity else 64
         if self.n_stored < self._capacity:
             return 0
@@ -263,19 +264,19 @@ cdef class IndicatorTable:
         return 0
 
     cdef int _reserve_heap(self, int kind, Py_ssize_t index) except -1 nogil:
-        """Make room for it in a heap."""
+        """Make room for one more entry in a heap."""
         cdef Heap* heap = heap_of(self, kind, index)
-        # most heaps stay small: to begin with four saves them two copies
+        # most heaps stay small: an initial capacity of four saves two reallocations
         return reserve(<void**> &heap.items, &heap.capacity, max(heap.size + 1, 4),
                        sizeof(int32_t))
 
     # ---- entries in descending order ----
 
     cdef Walk _walk(self, int kind, Py_ssize_t index) noexcept nogil:
-        """A visit of the entries of a heap, before the first."""
+        """Begin a traversal of the entries of a heap."""
         cdef Walk walk
-        # There is one walk at a time, in memory that is there already: to begin one
-        # costs nothing, and most end after the first entry.
+        # All walks share one frontier array, as only one walk runs at a time: beginning
+        # a walk allocates nothing, and most walks end after the first entry.
         walk.heap, walk.kind = heap_of(self, kind, index), kind
         walk.frontier.items, walk.frontier.size = self._frontier, 0
         if walk.heap.size:
@@ -293,12 +294,12 @@ cdef class IndicatorTable:
         self.visited += 1
         if self._value[entry] <= floor:
             return -1
-        # Places are those in the heap, which lead to the entry's children; those in
-        # the frontier are not recorded.
+        # `_place` holds indices in the table's heaps, from which the children of an
+        # entry follow. Indices in the frontier are not recorded.
         order.values, order.by_number = self._value, False
         order.places, order.stride = NULL, 0
-        # What was not visited is below the frontier, and so are its scores: the
-        # children of what leaves it take its place.
+        # All unvisited entries are descendants of frontier entries, and score no more.
+        # The children of the popped entry therefore replace it in the frontier.
         pop(&walk.frontier, &order)
         first_child = 2 * self._place[3 * entry + walk.kind] + 1
         for child in range(first_child, min(first_child + 2, walk.heap.size)):
@@ -314,7 +315,7 @@ cdef class IndicatorTable:
             entry = self._next(&walk, floor)
             if entry < 0:
                 return -1
-            # the label that the heap belongs to has a message, or there is none
+            # the other label of a heap's entries must have no message; ALL checks both
             if kind != ROWS and is_in(&query.rows, self._ends[2 * entry]):
                 continue
             if kind != COLUMNS and is_in(&query.columns, self._ends[2 * entry + 1]):
@@ -323,17 +324,18 @@ cdef class IndicatorTable:
 
     cdef bint _zero_in(self, int kind, Py_ssize_t index, const Side* others,
                        int32_t* found) noexcept nogil:
-        """A label whose entry in a row or column is not stored, without a message."""
+        """Find a label without a message whose entry (index, label) is not stored."""
         cdef Py_ssize_t size = self.n_columns if kind == ROWS else self.n_rows
         cdef Py_ssize_t used = heap_of(self, kind, index).size, first, k, label
         if used + others.n >= size:
-            # there may be none: a label that is stored and has a message counts once
+            # too few labels are left to be sure: stored labels with messages count once
             for k in range(others.n):
                 used += not is_stored(self, kind, index, others.labels[k])
             if used >= size:
                 return False
-        # Any place does to begin with. It should not always be the same, or the first
-        # labels would be stored all, and have to be passed by: 7919 is a large prime.
+        # The scan starts at a label that varies from call to call. With a fixed start
+        # the first labels would all become stored, and each scan would pass them. 7919
+        # is prime.
         first = (index * 7919 + self.n_stored) % size
         for k in range(first, first + size):
             label = k if k < size else k - size
@@ -361,15 +363,15 @@ cdef class IndicatorTable:
         best.value, best.found = floor, False
         for k in range(m):
             query.largest_column = max(query.largest_column, column_messages[k])
-        # Cases (iv) and (ii) share the walks of the rows with messages. They come
-        # first: with a message the best is large, and ends the other walks early. Of
-        # equal entries the first that was found stays, so that the order is part of
-        # the result.
+        # Cases (iv) and (ii) share the walks of the rows with messages. These walks
+        # come first: with a message the best value is large, and ends all later walks
+        # early. Of equal entries the first that was found stays: the order of the walks
+        # is part of the result.
         self._set_base(&query.columns)
         for k in range(n):
             self._in_row(&query, rows[k], row_messages[k], &best)
         for k in range(m):
-            self._base[columns[k]] = 0.0
+            self._sums[columns[k]] = 0.0
         for k in range(m):
             self._in_column(&query, columns[k], column_messages[k], &best)
         self._in_rest(&query, &best)
@@ -384,18 +386,19 @@ cdef class IndicatorTable:
         cdef Py_ssize_t entry, k
         cdef int32_t column = 0
         self.visited += 1
-        # what is stored, as long as the largest message could make it the best
+        # stored entries, as long as the largest message could make one the best
         while True:
             entry = self._next(&walk, best.value - message - largest)
             if entry < 0:
                 break
             column = self._ends[2 * entry + 1]
-            # `_base` has the messages of the columns: no search for each entry
-            candidate = message + self._value[entry] + self._base[column]
+            # `_sums` has the columns' messages: no search in the active set
+            candidate = message + self._value[entry] + self._sums[column]
             if candidate > best.value:
                 set_best(best, candidate, row, column)
-        # What is not stored, in a column with a message and then in any other. The
-        # comparison comes first: a search of the hash table costs more.
+        # Entries that are not stored, first in columns with messages, then in one
+        # without. The comparison precedes the search of the hash table, which costs
+        # more.
         for k in range(columns.n if message + largest > best.value else 0):
             candidate = message + columns.messages[k]
             if candidate > best.value:
@@ -414,12 +417,13 @@ cdef class IndicatorTable:
         cdef Py_ssize_t entry
         cdef int32_t row = 0
         self.visited += 1
-        # where something is not stored, its zero may be the top
+        # the zero of an entry that is not stored may be the largest score
         if top < 0.0 and heap.size < self.n_rows:
             top = 0.0
         if message + top <= best.value:
             return
-        # scores in descending order: positive, zeros that are not stored, negative
+        # descending order: positive scores, zeros of entries not stored, negative
+        # scores
         entry = self._first(query, COLUMNS, column, max(floor, 0.0))
         if entry < 0 and message > best.value:
             if self._zero_in(COLUMNS, column, &query.rows, &row):
@@ -431,7 +435,8 @@ cdef class IndicatorTable:
 
     cdef void _in_rest(self, const Query* query, Best* best) noexcept nogil:
         """Case (i): neither label has a message."""
-        # again: positive scores, zeros that are not stored, negative scores
+        # descending order: positive scores, zeros of entries not stored, negative
+        # scores
         cdef Py_ssize_t entry = self._first(query, ALL, 0, max(best.value, 0.0))
         if entry < 0 and best.value < 0.0:
             if self._zero_in_rest(query, best):
@@ -442,10 +447,10 @@ cdef class IndicatorTable:
                      self._ends[2 * entry + 1])
 
     cdef bint _zero_in_rest(self, const Query* query, Best* best) noexcept nogil:
-        """Take an entry that is not stored and has no message, if there is one."""
+        """Set best to an entry that is not stored and has no message, if any."""
         cdef Py_ssize_t row
         cdef int32_t column = 0
-        # Seldom long: unless the table is nearly full, a first row will do.
+        # rarely a long loop: the first row will do unless the table is nearly full
         for row in range(self.n_rows):
             if not is_in(&query.rows, <int32_t> row) and self._zero_in(
                     ROWS, row, &query.columns, &column):
@@ -454,10 +459,10 @@ cdef class IndicatorTable:
         return False
 
     cdef void _set_base(self, const Side* columns) noexcept nogil:
-        """Write messages of columns where `_base` has zeros."""
+        """Write the messages of columns into `_sums`."""
         cdef Py_ssize_t k
         for k in range(columns.n):
-            self._base[columns.labels[k]] = columns.messages[k]
+            self._sums[columns.labels[k]] = columns.messages[k]
 
     cdef int scan(
         self, Py_ssize_t n, const int32_t* rows, const double* row_messages,
@@ -477,10 +482,11 @@ cdef class IndicatorTable:
                 if rows[k] == i:
                     message = row_messages[k]
             self._scan_row(i, message, &best)
-            # written again, not subtracted: rounding must not pile up
+            # the messages are written again: subtracting scores would accumulate
+            # rounding
             self._set_base(&side)
         for k in range(m):
-            self._base[columns[k]] = 0.0
+            self._sums[columns[k]] = 0.0
         self.visited += self.n_rows * self.n_columns
         return hand_over(&best, row, column, value)
 
@@ -490,18 +496,18 @@ cdef class IndicatorTable:
         cdef Heap* heap = heap_of(self, ROWS, row)
         cdef Py_ssize_t k, column
         cdef double highest
-        # the messages of the columns are there; the heap of the row lists its entries
+        # `_sums` has the messages of the columns; add the scores that the row stores
         for k in range(heap.size):
-            self._base[self._ends[2 * heap.items[k] + 1]] += self._value[heap.items[k]]
-        # the maximum first: it is found faster without its place
-        highest = self._base[0]
+            self._sums[self._ends[2 * heap.items[k] + 1]] += self._value[heap.items[k]]
+        # the maximum is found faster without its index, which a second loop finds
+        highest = self._sums[0]
         for k in range(1, self.n_columns):
-            highest = self._base[k] if self._base[k] > highest else highest
+            highest = self._sums[k] if self._sums[k] > highest else highest
         if message + highest > best.value:
             column = 0
-            while self._base[column] != highest:
+            while self._sums[column] != highest:
                 column += 1
             set_best(best, message + highest, row, column)
-        # zero, which is wrong where a column has a message: the caller writes these
+        # reset to zero; the caller rewrites the messages of columns
         for k in range(heap.size):
-            self._base[self._ends[2 * heap.items[k] + 1]] = 0.0
+            self._sums[self._ends[2 * heap.items[k] + 1]] = 0.0

@@ -3,11 +3,11 @@ from libc.stdint cimport int32_t
 
 
 cdef struct PairSlot:
-    # the labels of a pair, and its number plus one; zero where there is none
+    # labels of a pair, and its number plus one; zero for an empty slot
     int32_t first, second, number
 
 
-# final: `find` is called for single pairs
+# final: `find` is called for single pairs, and must be a direct call
 @cython.final
 cdef class PairIndex:
     cdef readonly Py_ssize_t n_labels, n_pairs

@@ -1,4 +1,4 @@
-"""Pairs of labels that have a number: that of their arrival."""
+"""Hash table that numbers pairs of labels in the order of their insertion."""
 
 cimport cython
 
@@ -31,7 +31,7 @@ cdef class PairIndex:
         if not 1 <= n_labels < 2**31:
             raise ValueError(f"there cannot be pairs of {n_labels} labels")
         self.n_labels = n_labels
-        # a power of two, so that a mask does for a remainder
+        # a power of two, so that a mask replaces the remainder
         self._hash_size = 64
         self._hash = <PairSlot*> calloc(self._hash_size, sizeof(PairSlot))
         if self._hash == NULL:
@@ -45,7 +45,7 @@ cdef class PairIndex:
         return index_of, (self.n_labels, *self.pairs())
 
     def extend(self, const int32_t[::1] first, const int32_t[::1] second):
-        """Number the pairs that have no number yet; return the numbers of all."""
+        """Number the pairs that have no number yet; return the numbers of all pairs."""
         cdef Py_ssize_t k
         numbers = np.empty(first.shape[0], dtype=np.intp)
         cdef Py_ssize_t[::1] out = numbers
@@ -54,7 +54,7 @@ cdef class PairIndex:
         return numbers
 
     def pairs(self):
-        """Return first and second labels, in the order of the numbers."""
+        """Return first and second labels, in the order of the pairs' numbers."""
         cdef Py_ssize_t k
         ends = np.empty((2, self.n_pairs), dtype=np.int32)
         cdef int32_t[:, ::1] out = ends
@@ -63,20 +63,21 @@ cdef class PairIndex:
         return ends[0], ends[1]
 
     cdef Py_ssize_t _hashed(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
-        """Where the search for a pair begins."""
+        """Slot at which the search for a pair begins."""
         cdef uint64_t key = (<uint64_t> first) * (<uint64_t> self.n_labels)
         key += <uint64_t> second
-        # Neighboring pairs should be far apart: 2^64 over the golden ratio spreads them
-        # over the high bits (Knuth, vol. 3, 6.4), of which the slot is to depend.
+        # Neighboring pairs should be far apart. Multiplying by 2^64 over the golden
+        # ratio puts the difference into the high bits (Knuth, vol. 3, 6.4); the shift
+        # moves the high bits to the bits that select the slot.
         key *= <uint64_t> 0x9E3779B97F4A7C15
         key ^= key >> 32
         return <Py_ssize_t> (key & <uint64_t> (self._hash_size - 1))
 
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
-        """Where the hash table has a pair, or would take it."""
+        """Slot of a pair, or the empty slot into which the pair would go."""
         cdef Py_ssize_t slot = self._hashed(first, second)
-        # There is an empty slot, since half of them are; pairs are never removed, so
-        # that no pair lies behind it.
+        # At least half of the slots are empty, so that the search ends. Pairs are never
+        # removed, so that no pair lies behind an empty slot.
         while self._hash[slot].number:
             if self._hash[slot].first == first and self._hash[slot].second == second:
                 break
@@ -84,7 +85,7 @@ cdef class PairIndex:
         return slot
 
     cdef void prefetch(self, Py_ssize_t size, const int32_t* labels) noexcept nogil:
-        """Ask for the memory of all pairs of neighbors, which is anywhere."""
+        """Prefetch the slots of all neighboring pairs, scattered in memory."""
         cdef Py_ssize_t t
         for t in range(1, size):
             sks_prefetch(&self._hash[self._hashed(labels[t - 1], labels[t])],
@@ -95,11 +96,11 @@ cdef class PairIndex:
         return self._hash[self._slot(first, second)].number - 1
 
     cdef Py_ssize_t add(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil:
-        """The number of a pair, which has one from now on."""
+        """Number of a pair, which is added if it is absent."""
         cdef Py_ssize_t pair = self.find(first, second)
         if pair >= 0:
             return pair
-        # memory first: a pair must not be known in part
+        # allocation can fail, and must not leave a pair half added
         if self.n_pairs == self._capacity:
             self._widen()
         pair = self.n_pairs
@@ -110,9 +111,9 @@ cdef class PairIndex:
         return pair
 
     cdef void _insert(self, Py_ssize_t pair) noexcept nogil:
-        """Put a pair, whose labels are known, into the hash table."""
+        """Put a pair, whose labels are in `_ends`, into the hash table."""
         cdef int32_t first = self._ends[2 * pair], second = self._ends[2 * pair + 1]
-        # with its labels, so that a search has one place in memory to look at
+        # the slot repeats the labels, so that a search reads only one place in memory
         self._hash[self._slot(first, second)] = PairSlot(
             first, second, <int32_t> (pair + 1))
 
@@ -123,7 +124,8 @@ cdef class PairIndex:
         if 2 * capacity > self._hash_size:
             resize(<void**> &self._hash, 2 * capacity * sizeof(PairSlot))
             self._hash_size = 2 * capacity
-            # no slot can be kept: each depends on the size
+            # the slot of a pair depends on the table's size: all pairs are inserted
+            # again
             memset(self._hash, 0, self._hash_size * sizeof(PairSlot))
             for pair in range(self.n_pairs):
                 self._insert(pair)
@@ -132,7 +134,7 @@ cdef class PairIndex:
 
 
 def index_of(n_labels, first, second):
-    """Return an index that numbers the pairs in their order."""
+    """Return a `PairIndex` that numbers the pairs in their order."""
     index = PairIndex(n_labels)
     index.extend(first, second)
     return index

@@ -1,4 +1,4 @@
-"""Label constraints by name."""
+"""Pairs of labels that a labeling scheme (BIO, IOB1, IOBES, BILOU) forbids."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,8 @@ import numpy as np
 from sksstruct.utils._spans import BEGIN, END, INSIDE, OUTSIDE, SpanLabels, check_scheme
 from sksstruct.utils.typing import Scheme
 
-# What must follow an unfinished span of its kind, and what must be followed by more of
-# its span.
+# Parts of a span that continue an unfinished span of their kind (_CONTINUE), and parts
+# that leave a span unfinished (_UNFINISHED).
 _CONTINUE = {"BIO": [INSIDE], "IOB1": [BEGIN]}
 _CONTINUE["IOBES"] = _CONTINUE["BILOU"] = [INSIDE, END]
 _UNFINISHED = {"IOBES": [BEGIN, INSIDE], "BILOU": [BEGIN, INSIDE]}
@@ -48,7 +48,7 @@ def scheme_transitions(labels: Iterable[str], scheme: Scheme = "auto") -> list[t
     """
     spans = SpanLabels(dict.fromkeys(labels))
     scheme = spans.scheme(check_scheme(scheme))
-    # the start before all labels, and the end after them
+    # the start of a sequence precedes all labels, and its end follows them
     before, after = np.append(OUTSIDE, spans.parts), np.append(spans.parts, OUTSIDE)
     kinds = np.append(-1, spans.kinds), np.append(spans.kinds, -1)
     continues = np.isin(after, _CONTINUE[scheme])

@@ -4,25 +4,25 @@
                    + sum_t w[y_{t-2}, y_{t-1}, y_t]
 
 where triples without a weight score zero (`_triples.pyx`). The best prefix that ends in
-the labels b, c at t - 1 and t has the score
+labels b, c at t - 1 and t has the score
 
     delta_t(b, c) = unary[t, c] + pairwise[b, c] + max_a delta_{t-1}(a, b) + w[a, b, c]
 
-The maximum runs over whole vectors of c, one for each pair (a, b) that some weight
-begins with, and one more for all other a. Most of them are left out:
+The maximum runs over whole vectors of c: one for each pair (a, b) with which some
+weighted triple begins, and one for all other a. Most vectors are pruned:
 
-* those of a whose prefix scores so little that no weight makes up for it;
-* where one labeling is asked for, those of prefixes that are in no best labeling. A
-  chain of first order, in which b, c score the largest w[a, b, c] of all a, bounds
-  what can follow a prefix, and leads to a labeling that scores nearly as much.
+* vectors of a whose prefix scores so little that no weight can make up for it;
+* if one labeling is asked for, vectors of prefixes that are in no best labeling. A
+  chain of first order, in which b, c score the largest w[a, b, c] of all a, bounds the
+  scores of suffixes; the labeling that follows these bounds scores nearly the maximum.
 
-No row is written for a label b whose prefixes are all left out. Labelings are found
-from their ends: with the scores of prefixes it is known how good a suffix can become,
-and the best one is extended first. The k-th labeling is complete after at most k
-suffixes of each length were extended, and no more than k have to wait.
+No row is written for a label b all of whose prefixes are pruned. Labelings are found
+from their ends: the scores of prefixes tell the score of the best labeling with a given
+suffix, and the best suffix is extended first. The k-th labeling is complete after at
+most k suffixes of each length were extended, and the queue of suffixes never exceeds k.
 
 Ties are those of `_viterbi.pyx` and `_topk.pyx`: the last label is the lowest
-maximizer, and so is every label before it given those after it.
+maximizer, and so is every label before it, given all labels after it.
 """
 
 import numpy as np
@@ -64,17 +64,17 @@ cdef class SecondOrder:
         self._range = self._turned + cells
         self._rest = self._range + self._ld
         self._row = self._rest + self._ld
-        self._nothing = self._row + self._ld
+        self._minus_inf = self._row + self._ld
         self._listed, self._written = &listed[0], &written[0]
         for k in range(triples.ld):
-            self._nothing[k] = -INFINITY
+            self._minus_inf[k] = -INFINITY
 
     def __dealloc__(self):
         free(self._best)
         free(self._after)
         free(self._reached)
-        free(self._taken)
-        free(self._waiting)
+        free(self._extended)
+        free(self._queue)
 
     cdef Py_ssize_t decode(
             self, Py_ssize_t size, const double* theta, const double* table,
@@ -84,7 +84,7 @@ cdef class SecondOrder:
 
         There are at least two positions. Rows are padded to ld; theta is (size, ld),
         and position t + 1 uses table + t * table_step. Labelings of score -inf are not
-        returned; if there are no others, the first one is written with any labels.
+        returned; if all score -inf, the labels of the first one become zeros.
         """
         cdef Py_ssize_t count = 0, suffix, t
         self._size, self._theta = size, theta
@@ -93,33 +93,33 @@ cdef class SecondOrder:
         self._bound_suffixes()
         self._least = self._bound_best() if k == 1 else -DBL_MAX
         self._find_prefixes()
-        reserve(<void**> &self._waiting, &self._waiting_capacity, k, sizeof(Suffix))
-        self._n_taken, self._n_waiting, self._most_waiting = 0, 0, k
+        reserve(<void**> &self._queue, &self._queue_capacity, k, sizeof(Suffix))
+        self._n_extended, self._n_queued, self._queue_limit = 0, 0, k
         memset(labelings, 0, size * sizeof(int32_t))
-        self._begin()
-        while self._n_waiting > 0:
-            reserve(<void**> &self._taken, &self._taken_capacity, self._n_taken + 1,
-                    sizeof(Suffix))
-            suffix = self._n_taken
-            self._taken[suffix] = self._waiting[0]
-            self._n_taken += 1
-            self._n_waiting -= 1
-            memmove(self._waiting, self._waiting + 1, self._n_waiting * sizeof(Suffix))
-            if self._taken[suffix].start > 0:
+        self._queue_last_pairs()
+        while self._n_queued > 0:
+            reserve(<void**> &self._extended, &self._extended_capacity,
+                    self._n_extended + 1, sizeof(Suffix))
+            suffix = self._n_extended
+            self._extended[suffix] = self._queue[0]
+            self._n_extended += 1
+            self._n_queued -= 1
+            memmove(self._queue, self._queue + 1, self._n_queued * sizeof(Suffix))
+            if self._extended[suffix].start > 0:
                 self._extend(suffix)
                 continue
-            scores[count] = self._taken[suffix].score
+            scores[count] = self._extended[suffix].score
             for t in range(size):
-                labelings[count * size + t] = self._taken[suffix].label
-                suffix = self._taken[suffix].next
+                labelings[count * size + t] = self._extended[suffix].label
+                suffix = self._extended[suffix].next
             count += 1
-            self._most_waiting -= 1
+            self._queue_limit -= 1
         return count
 
     # ---- bounds ----
 
     cdef void _bound_weights(self) noexcept nogil:
-        """Find the largest weight of each (c, b), and the range of those of each b."""
+        """Find the largest weight of each (c, b), and the range of each b's weights."""
         cdef Py_ssize_t ld = self._ld, cells = self._n * ld, k, cell
         cdef double* lows = self._turned
         cdef double value
@@ -138,7 +138,7 @@ cdef class SecondOrder:
         sks_axpy(ld, 1.0, self._row, self._range)
 
     cdef int _bound_suffixes(self) except -1 nogil:
-        """Bound the scores of the labels from each one on."""
+        """Bound the scores of suffixes that begin with each label at each position."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
         cdef const double* table
         cdef double table_top = 0.0
@@ -162,9 +162,9 @@ cdef class SecondOrder:
         return 0
 
     cdef double _bound_best(self) noexcept nogil:
-        """Return a bound on the best score, less the rounding errors of all sums.
+        """Return a lower bound on the best score, reduced by the rounding errors.
 
-        It is that of the labeling that goes where the bounds on suffixes are best.
+        The bound is the score of a labeling that follows the bounds on suffixes.
         """
         cdef Py_ssize_t n = self._n, ld = self._ld, t, a = 0, b = 0, c
         cdef const double* row = NULL
@@ -179,20 +179,20 @@ cdef class SecondOrder:
                 row = self._weights_after(self._triples.row[a * n + b])
                 sks_axpy(ld, 1.0, row, self._row)
             c = sks_first(n, self._row, sks_max(n, self._row))
-            # of what is no number there is no largest
+            # scores that are NaN have no maximum and no bound
             if c == n:
                 return -DBL_MAX
             total += self._theta[t * ld + c]
             total += table[c] if t > 0 else 0.0
             total += row[c] if row != NULL else 0.0
             a, b = b, c
-        # no part of a labeling that scores so much is larger than all of this
+        # a margin for rounding: `_scale` bounds the magnitude of all partial sums
         return max(total - 1e-12 * (2.0 * self._scale + fabs(total)), -DBL_MAX)
 
     cdef const double* _weights_after(self, Py_ssize_t row) noexcept nogil:
-        """Return the scores of all c after a pair (a, b), written where they are new.
+        """Return the scores of all c after a pair (a, b), written once per call.
 
-        Entries without a weight stay zero.
+        Entries of triples without a weight stay zero.
         """
         cdef Py_ssize_t k
         if self._written[row] != self._call:
@@ -219,11 +219,11 @@ cdef class SecondOrder:
                     for c in range(ld):
                         self._maxima[b * ld + c] = self._theta[b]
                 if self._reached[t * n + b]:
-                    self._follow(t, b)
+                    self._append_label(t, b)
         return 0
 
-    cdef void _follow(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
-        """Write the scores of the best prefixes that end in b and each c."""
+    cdef void _append_label(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
+        """Write the scores of best prefixes that end in b at t - 1 and each c at t."""
         cdef Py_ssize_t ld = self._ld
         cdef double* out = self._best + (t * self._n + b) * ld
         memcpy(out, self._table + (t - 1) * self._table_step + b * ld,
@@ -231,13 +231,12 @@ cdef class SecondOrder:
         sks_axpy(ld, 1.0, self._theta + t * ld, out)
         sks_axpy(ld, 1.0, self._maxima + b * ld, out)
 
-    cdef void _find_margins(self, Py_ssize_t t) noexcept nogil:
-        """Find by how much prefixes that end in each label miss to be left out, but for
-        their own scores."""
+    cdef void _find_thresholds(self, Py_ssize_t t) noexcept nogil:
+        """Find the score, negated, below which a prefix that ends in b is pruned."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, b
         cdef const double* theta = self._theta + t * ld
         cdef double best, rest
-        memcpy(self._row, self._nothing, ld * sizeof(double))
+        memcpy(self._row, self._minus_inf, ld * sizeof(double))
         for a in range(n):
             if self._reached[t * n + a]:
                 sks_raise(ld, 0.0, self._best + (t * n + a) * ld, self._row)
@@ -245,19 +244,19 @@ cdef class SecondOrder:
             best = self._row[b]
             if best == -INFINITY:
                 continue
-            # a little more, for the rounding errors
+            # a margin for rounding errors
             self._row[b] = self._range[b] + 1e-12 * (1.0 + fabs(best)) - best
             rest = self._after[t * ld + b] - theta[b] - self._least
             self._row[b] = min(self._row[b], rest)
 
     cdef void _find_best(self, Py_ssize_t t) noexcept nogil:
-        """Find the best prefixes that end in each label before the one at t."""
+        """Find the best prefixes that end in each label b at t - 1, for each c at t."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, b, k, row
         cdef char* reached = self._reached + t * n
         cdef const double* before
         cdef double best
-        self._find_margins(t - 1)
-        memcpy(self._rest, self._nothing, ld * sizeof(double))
+        self._find_thresholds(t - 1)
+        memcpy(self._rest, self._minus_inf, ld * sizeof(double))
         for a in range(n):
             if not (reached - n)[a]:
                 continue
@@ -267,14 +266,14 @@ cdef class SecondOrder:
                 best, row = before[b], self._triples.row[a * n + b]
                 if not reached[b]:
                     reached[b] = 1
-                    memcpy(self._maxima + b * ld, self._nothing, ld * sizeof(double))
+                    memcpy(self._maxima + b * ld, self._minus_inf, ld * sizeof(double))
                 if row >= 0:
                     sks_raise(
                         ld, best, self._weights_after(row), self._maxima + b * ld)
                 elif best > self._rest[b]:
                     self._rest[b] = best
         for b in range(n):
-            # the row of all other pairs is zero
+            # the row that stands for all other pairs is zero
             if self._rest[b] > -INFINITY:
                 row = self._triples.first_row[b + 1] - 1
                 sks_raise(ld, self._rest[b], self._rows + row * ld,
@@ -282,75 +281,76 @@ cdef class SecondOrder:
 
     # ---- suffixes ----
 
-    cdef int _wait(self, Suffix suffix) except -1 nogil:
-        """Let a suffix wait, if it is good enough."""
-        cdef Py_ssize_t place = self._n_waiting
+    cdef int _enqueue(self, Suffix suffix) except -1 nogil:
+        """Insert a suffix into the queue, unless the queue is full of better ones."""
+        cdef Py_ssize_t place = self._n_queued
         if suffix.score == -INFINITY:
             return 0
-        if place == self._most_waiting:
-            if place == 0 or self._precedes(&self._waiting[place - 1], &suffix):
+        if place == self._queue_limit:
+            if place == 0 or self._precedes(&self._queue[place - 1], &suffix):
                 return 0
             place -= 1
         else:
-            self._n_waiting += 1
-        while place > 0 and self._precedes(&suffix, &self._waiting[place - 1]):
-            self._waiting[place] = self._waiting[place - 1]
+            self._n_queued += 1
+        while place > 0 and self._precedes(&suffix, &self._queue[place - 1]):
+            self._queue[place] = self._queue[place - 1]
             place -= 1
-        self._waiting[place] = suffix
+        self._queue[place] = suffix
         return 0
 
     cdef bint _precedes(self, const Suffix* one, const Suffix* other) noexcept nogil:
-        """Return whether a suffix is taken before another one."""
+        """Return whether a suffix precedes another in the queue."""
         cdef bint lower = False
         if one.score != other.score:
             return one.score > other.score
-        # the last label that they do not share decides
+        # of equal scores, the last label in which the suffixes differ decides
         while one.start < other.start:
-            one = &self._taken[one.next]
+            one = &self._extended[one.next]
         while other.start < one.start:
-            other = &self._taken[other.next]
+            other = &self._extended[other.next]
         while True:
             if one.label != other.label:
                 lower = one.label < other.label
             if one.next == other.next:
                 return lower
-            one, other = &self._taken[one.next], &self._taken[other.next]
+            one, other = &self._extended[one.next], &self._extended[other.next]
 
-    cdef int _begin(self) except -1 nogil:
-        """Let all last pairs of labels wait."""
+    cdef int _queue_last_pairs(self) except -1 nogil:
+        """Insert all last pairs of labels into the queue."""
         cdef Py_ssize_t n = self._n, last = self._size - 1, b, c
         cdef const double* best = self._best + last * n * self._ld
-        reserve(<void**> &self._taken, &self._taken_capacity, n, sizeof(Suffix))
+        reserve(<void**> &self._extended, &self._extended_capacity, n, sizeof(Suffix))
         for c in range(n):
-            self._taken[c] = Suffix(0.0, 0.0, -1, last, <int32_t> c)
-        self._n_taken = n
+            self._extended[c] = Suffix(0.0, 0.0, -1, last, <int32_t> c)
+        self._n_extended = n
         for b in range(n):
             if not self._reached[last * n + b]:
                 continue
             for c in range(n):
-                # most are out of the question
-                if self._n_waiting == self._most_waiting and (
-                        best[b * self._ld + c] < self._waiting[
-                            self._n_waiting - 1].score):
+                # most pairs score less than the last entry of a full queue
+                if self._n_queued == self._queue_limit and (
+                        best[b * self._ld + c] < self._queue[
+                            self._n_queued - 1].score):
                     continue
-                self._wait(Suffix(
+                self._enqueue(Suffix(
                     best[b * self._ld + c], 0.0, c, last - 1, <int32_t> b))
         return 0
 
     cdef int _extend(self, Py_ssize_t suffix) except -1 nogil:
-        """Let all suffixes that are one label longer wait."""
+        """Insert all suffixes that are one label longer into the queue."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, row
-        cdef Py_ssize_t b = self._taken[suffix].label, t = self._taken[suffix].start
-        cdef Py_ssize_t c = self._taken[self._taken[suffix].next].label
+        cdef Py_ssize_t b = self._extended[suffix].label
+        cdef Py_ssize_t t = self._extended[suffix].start
+        cdef Py_ssize_t c = self._extended[self._extended[suffix].next].label
         cdef const double* best = self._best + t * n * ld
-        # the pair of b and c follows any label
-        cdef double rest = (self._taken[suffix].rest + self._theta[(t + 1) * ld + c]
+        # score of (b, c) and of the suffix, which does not depend on a
+        cdef double rest = (self._extended[suffix].rest + self._theta[(t + 1) * ld + c]
                             + self._table[t * self._table_step + b * ld + c]), triple
         for a in range(n):
             if not self._reached[t * n + a]:
                 continue
             row = self._triples.row[a * n + b]
             triple = 0.0 if row < 0 else self._weights_after(row)[c]
-            self._wait(Suffix(best[a * ld + b] + (rest + triple), rest + triple, suffix,
-                              t - 1, <int32_t> a))
+            self._enqueue(Suffix(best[a * ld + b] + (rest + triple), rest + triple,
+                                 suffix, t - 1, <int32_t> a))
         return 0

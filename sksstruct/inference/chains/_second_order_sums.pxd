@@ -5,14 +5,14 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.inference.chains._triples cimport LabelTriples
 
 
-# final: its methods are called directly
+# final: methods are called directly
 @cython.final
 cdef class TripleTable:
     cdef readonly LabelTriples triples
     cdef object _arrays
-    cdef double* weights            # (n_weights,) times a factor
-    cdef double* _powers            # (n_weights,) their exponentials
-    cdef double* ahead              # (n_rows, ld) their exponentials, spread out
+    cdef double* weights  # (n_weights,) weights times a factor
+    cdef double* _powers  # (n_weights,) exponentials of weights
+    cdef double* ahead  # (n_rows, ld) exponentials, by rows of `LabelTriples`
     # the smallest and the largest score of a triple
     cdef double low, high
 
@@ -20,7 +20,7 @@ cdef class TripleTable:
                   bint exponentials) noexcept nogil
 
 
-# final: its methods are called directly
+# final: methods are called directly
 @cython.final
 cdef class SecondOrderSums:
     # Scratch of one thread.
@@ -36,11 +36,12 @@ cdef class SecondOrderSums:
     cdef double* _zeros             # (ld,)
     cdef double* _values            # (n + 1,)
     cdef double* _shares            # (n + 1,)
-    # (n_rows, ld) means of triples without their exponentials
+    # (n_rows, ld) expected counts of triples, still without the factor `ahead`
     cdef double* _outer
-    # (n_rows, ld) weights, spread out, for scores of any size
+    # (n_rows, ld) weights by rows of `LabelTriples`, for log space
     cdef double* _scores
-    # what is summed over, and where means are added, times a weight
+    # the chain whose labelings are summed; and outputs, to which weight times means are
+    # added
     cdef Py_ssize_t _size
     cdef const double* _theta
     cdef const EdgeTable* _tables
@@ -58,9 +59,9 @@ cdef class SecondOrderSums:
     cdef void _find_means(self) noexcept nogil
     cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil
     cdef double _weigh_suffixes(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil
-    cdef void _share_label(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil
+    cdef void _step_back(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil
     cdef void _add_triples(self) noexcept nogil
     cdef double _sum_logarithms(self) noexcept nogil
     cdef void _find_means_of_logarithms(self, double log_partition) noexcept nogil
-    cdef void _share_pair(self, Py_ssize_t t, Py_ssize_t b, Py_ssize_t c,
-                          double share) noexcept nogil
+    cdef void _distribute_pair(self, Py_ssize_t t, Py_ssize_t b, Py_ssize_t c,
+                               double share) noexcept nogil

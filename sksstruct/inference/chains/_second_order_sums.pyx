@@ -1,21 +1,21 @@
 """Sum-product on chains with scores of triples of labels.
 
-The notation is that of `_sumproduct.pyx`; x(a, b, c) is the exponential of the score of
-a triple, which is one where it has no weight. The weights of prefixes that end in the
-labels b, c at t - 1 and t are
+The notation is that of `_sumproduct.pyx`; x(a, b, c) is the exponential of a triple's
+score, and one for triples without a weight. The weights of prefixes that end in labels
+b, c at t - 1 and t are
 
     alpha_t(b, c) = v(b, c) u_t(c) sum_a alpha_{t-1}(a, b) x(a, b, c)
 
-in which the a without weights are one row of ones (`_triples.pyx`). Nothing is
-subtracted, so that every sum is as exact as its terms. On the way back,
+where all a without weights share one row of ones (`_triples.pyx`). No sum has negative
+terms, so that every sum is as exact as its terms. On the way back,
 
     beta_{t-1}(a, b) = sum_c x(a, b, c) v(b, c) u_t(c) beta_t(b, c)
 
-alpha_t beta_t are the probabilities of pairs. Pairs that are less probable than 1e-15
-are left out from there on: their number times that bounds the error of the means.
+and alpha_t beta_t are the probabilities of pairs. The backward pass drops pairs less
+probable than 1e-15; their number times 1e-15 bounds the error of the means.
 
-Messages are scaled and watched as in `_sumproduct.pyx`. Where they could underflow, the
-recursions take logarithms.
+Messages are scaled, and compared with a limit, as in `_sumproduct.pyx`. If they could
+underflow, the recursions are computed in log space.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -29,7 +29,7 @@ from sksstruct.utils._simd cimport (
 
 from sksstruct.utils._layout import aligned_zeros
 
-# As in `_sumproduct.pyx`, and the least probability of a pair that is followed.
+# TINY as in `_sumproduct.pyx`; pairs less probable than LEAST are dropped.
 cdef double TINY = 1e-290, LEAST = 1e-15
 
 
@@ -47,7 +47,7 @@ cdef class TripleTable:
         cdef double[::1] ahead = rows
         cdef Py_ssize_t padded = (triples.n_weights + 7) // 8 * 8
         cdef double[::1] weights = aligned_zeros(2 * padded)
-        # what is not written to stays one, and zero in the padding
+        # entries without a weight stay one, and the padding zero
         rows.reshape(-1, triples.ld)[:, :triples.n_labels] = 1.0
         self.triples, self._arrays = triples, (ahead, weights)
         self.ahead, self.weights = &ahead[0], &weights[0]
@@ -55,7 +55,7 @@ cdef class TripleTable:
 
     cdef int load(self, const double* weights, double factor,
                   bint exponentials) noexcept nogil:
-        """Read weights; the top-K oracle needs no exponentials."""
+        """Read weights; exponentials are optional, as max-product needs none."""
         cdef Py_ssize_t n = self.triples.n_weights, k
         cdef double scale, low
         self.low = self.high = 0.0
@@ -63,9 +63,9 @@ cdef class TripleTable:
             self.weights[k] = factor * weights[k]
             self.low = min(self.low, self.weights[k])
             self.high = max(self.high, self.weights[k])
-        # others are summed as logarithms
+        # a larger range of weights is summed in log space, which needs no exponentials
         if exponentials and self.high - self.low < 600.0:
-            # relative to the largest, as the function that takes many at once does
+            # `sks_exp_row` exponentiates many at once, relative to the largest weight
             scale = exp(sks_exp_row(
                 n, (n + 7) // 8 * 8, self.weights, self._powers, &low))
             for k in range(n):
@@ -107,11 +107,11 @@ cdef class SecondOrderSums:
         Py_ssize_t step, double* nodes, double weight, double* edges,
         Py_ssize_t edges_step, double* triples, double* log_partition
     ) except -1 nogil:
-        """Write the marginals of the nodes; add weight times those of the rest.
+        """Write the node marginals; add weight times pair and triple marginals.
 
-        There are two positions at least. Marginals of pairs are added to edges, and
-        those of triples to triples, if these are not NULL; nodes is NULL where the
-        log-partition is all that is asked for. Otherwise as `sum_product_padded`.
+        There are at least two positions. Pair marginals are added to edges, and triple
+        marginals to triples, unless these are NULL; nodes is NULL if the caller asks
+        for the log-partition only. Otherwise see `sum_product_padded`.
         """
         cdef bint scaled
         self._size, self._theta, self._tables, self._step = size, theta, tables, step
@@ -120,7 +120,7 @@ cdef class SecondOrderSums:
         scaled = self._sum_prefixes(log_partition)
         if not scaled:
             log_partition[0] = self._sum_logarithms()
-        # nothing has a meaning then, or nothing else is asked for
+        # the marginals are undefined, or the caller asks for the log-partition only
         if log_partition[0] == -INFINITY or nodes == NULL:
             return 0
         memset(nodes, 0, size * self._ld * sizeof(double))
@@ -133,7 +133,7 @@ cdef class SecondOrderSums:
     # ---- scaled messages ----
 
     cdef bint _sum_prefixes(self, double* log_partition) noexcept nogil:
-        """Sum over prefixes of all lengths; False where one could underflow."""
+        """Sum weights of prefixes of all lengths; return False if one could underflow."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, count
         cdef double low, lowest = 0.0, lowest_edge = 0.0, mass, limit
         cdef const EdgeTable* table
@@ -148,7 +148,7 @@ cdef class SecondOrderSums:
         for t in range(self._size - 1 if self._step else 1):
             lowest_edge = min(self._tables[t].low, lowest_edge)
         lowest += lowest_edge + self.table.low - self.table.high
-        # the smallest factors that a message meets at a position
+        # product of the smallest factors that a message meets at a position
         if lowest < -600.0:
             return False
         limit = TINY * exp(-lowest)
@@ -200,7 +200,7 @@ cdef class SecondOrderSums:
             memset(self._suffix, 0, n * ld * sizeof(double))
             for b in range(n):
                 if self._row[b] > 0.0:
-                    self._share_label(t, b)
+                    self._step_back(t, b)
         self._add_triples()
 
     cdef void _add_pairs(self, Py_ssize_t t) noexcept nogil:
@@ -215,9 +215,9 @@ cdef class SecondOrderSums:
                           self._edges + (t - 1) * self._edges_step)
 
     cdef double _weigh_suffixes(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
-        """Write what each label c at t gives to b, in place of the probabilities.
+        """Replace probabilities of pairs (b, c) by the weights of suffixes from b on.
 
-        Returns the largest one.
+        Pairs below LEAST get zero. Returns the largest weight.
         """
         cdef Py_ssize_t n = self._n, ld = self._ld, c
         cdef double* pairs = self._pairs + b * ld
@@ -230,12 +230,12 @@ cdef class SecondOrderSums:
             pairs[c] = given if pairs[c] >= LEAST else 0.0
         return sks_max(n, pairs)
 
-    cdef void _share_label(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
-        """Find the weights of suffixes from all a and a label b at t - 1 on."""
+    cdef void _step_back(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
+        """Find the weights of suffixes that begin with a, b at t - 2 and t - 1."""
         cdef Py_ssize_t n = self._n, ld = self._ld, k
         cdef Py_ssize_t first = self.table.triples.first_row[b] * ld
         cdef const int32_t* before = self.table.triples.before + b * n
-        # the last row is that of all other labels a: what it gets is not read
+        # the last row stands for all other a; means of its triples are not read
         cdef Py_ssize_t last = self.table.triples.gather(
             b, self._prefix + (t - 1) * n * ld, True, self._values) - 1
         sks_step_back(
@@ -245,7 +245,7 @@ cdef class SecondOrderSums:
             self._suffix[before[k] * ld + b] = self._shares[min(k, last)]
 
     cdef void _add_triples(self) noexcept nogil:
-        """Add what was collected for each pair (a, b), times the exponentials."""
+        """Add the collected means of triples, times their exponentials."""
         cdef Py_ssize_t k, place
         if self._triples == NULL:
             return
@@ -258,7 +258,7 @@ cdef class SecondOrderSums:
     # ---- logarithms ----
 
     cdef double _sum_logarithms(self) noexcept nogil:
-        """Sum over prefixes as logarithms; return the log-partition."""
+        """Sum the weights of prefixes in log space; return the log-partition."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, k, count
         cdef const int32_t* before
         cdef const double* pairs
@@ -277,7 +277,8 @@ cdef class SecondOrderSums:
                         out[k] += self._theta[b]
                 else:
                     count = self.table.triples.gather(b, pairs, False, self._values)
-                    # of the labels without a row, the sum and not the largest
+                    # `gather` gave the maximum for labels a without a row; log space
+                    # needs their sum
                     before, total = self.table.triples.before + b * n, 0.0
                     high = self._values[count - 1]
                     for k in range(count - 1, n if high > -INFINITY else 0):
@@ -297,13 +298,13 @@ cdef class SecondOrderSums:
         return high + log(total) if high > -INFINITY else high
 
     cdef void _find_means_of_logarithms(self, double log_partition) noexcept nogil:
-        """Add the means, from the last position to the first."""
+        """Add the means in log space, from the last position to the first."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, c
         cdef const double* last = self._prefix + (self._size - 1) * n * ld
         for b in range(n):
             for c in range(n):
                 self._suffix[b * ld + c] = exp(last[b * ld + c] - log_partition)
-        # the padding of what is added to stays zero
+        # `_add_pairs` adds whole rows: their padding must be zero
         memset(self._pairs, 0, n * ld * sizeof(double))
         for t in range(self._size - 1, 0, -1):
             for b in range(n):
@@ -313,11 +314,11 @@ cdef class SecondOrderSums:
             for b in range(n if t > 1 else 0):
                 for c in range(n):
                     if self._pairs[b * ld + c] > 0.0:
-                        self._share_pair(t, b, c, self._pairs[b * ld + c])
+                        self._distribute_pair(t, b, c, self._pairs[b * ld + c])
 
-    cdef void _share_pair(self, Py_ssize_t t, Py_ssize_t b, Py_ssize_t c,
-                          double share) noexcept nogil:
-        """Share the probability of a pair among the labels before it."""
+    cdef void _distribute_pair(self, Py_ssize_t t, Py_ssize_t b, Py_ssize_t c,
+                               double share) noexcept nogil:
+        """Distribute the probability of a pair among the labels before the pair."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, k
         cdef const double* prefix = self._prefix + (t - 1) * n * ld + b
         cdef double high = -INFINITY, total = 0.0

@@ -118,12 +118,12 @@ def smoothed_max_product(
 
 
 def _by_entropy(unary, pairwise, mu, edges):
-    """Smoothed maximum with the entropy: sum-product of scores over mu."""
+    """Smoothed maximum with the entropy: sum-product of scores divided by mu."""
     if edges is None:
         unary, pairwise = check_chain(unary, pairwise)
         log_partition, nodes, pairs = forward_backward(unary / mu, pairwise / mu)
     else:
-        # before the division, so that errors are about what was given
+        # checked before the division, so that messages quote the caller's scores
         check_variables(unary)
         log_partition, nodes, pairs = sum_product(
             _divided(unary, mu), edges, _divided(pairwise, mu)
@@ -133,7 +133,7 @@ def _by_entropy(unary, pairwise, mu, edges):
 
 def _by_projection(unary, pairwise, mu, edges, k):
     """Smoothed maximum with l2 over the k best labelings."""
-    # One labeling more than is used shows whether the others would get a weight.
+    # labeling k + 1 shows whether labelings beyond the k best would get a weight
     if edges is None:
         unary, pairwise = check_chain(unary, pairwise)
         labelings, scores = viterbi_topk(unary, pairwise, k + 1)
@@ -147,7 +147,7 @@ def _by_projection(unary, pairwise, mu, edges, k):
         raise ValueError("every labeling is forbidden: there is nothing to smooth")
     exact = len(scores) <= k or bool(mu <= (scores[:k] - scores[k]).sum())
     labelings, scores = labelings[:k], scores[:k]
-    # minus the largest score, which does not change the projection but costs digits
+    # scores relative to the largest: the projection is the same and loses no digits
     u = project_simplex((scores - scores[0]) / mu)
     value = scores[0] + u @ (scores - scores[0]) + mu / 2 * (1 - u @ u)
     nodes, tables = _means(labelings, u, sizes, pairs)
@@ -166,21 +166,22 @@ def _means(labelings, weights, sizes, pairs):
     tables = []
     for left, right in pairs:
         table = np.zeros((sizes[left], sizes[right]))
-        # many labelings may have the same pair: `table[...] +=` would add one of them
+        # labelings may share a pair: `table[...] +=` would add only one of their
+        # weights
         np.add.at(table, (labelings[:, left], labelings[:, right]), weights)
         tables.append(table)
     return nodes, tables
 
 
 def _divided(tables, mu):
-    """Divide scores by mu; a table that is shared stays shared."""
+    """Divide scores by mu; variables that share a table share its quotient."""
     if tables is None:
         return None
     if is_table(tables) or (isinstance(tables, np.ndarray) and tables.dtype != object):
         return check_scores("scores", tables) / mu
-    # by identity, as `check_tables` finds what is shared
-    done = {}
+    # keyed by identity, as `check_tables` recognizes shared tables by identity
+    quotients = {}
     for table in tables:
-        if id(table) not in done:
-            done[id(table)] = check_scores("scores", table) / mu
-    return [done[id(table)] for table in tables]
+        if id(table) not in quotients:
+            quotients[id(table)] = check_scores("scores", table) / mu
+    return [quotients[id(table)] for table in tables]

@@ -5,8 +5,8 @@ from scipy import sparse
 
 
 def list_pairs(table):
-    """Return the number of labels, and labels and scores of all stored pairs."""
-    # an array of the caller's, with all duplicates, may change
+    """Return the number of labels, and the labels and scores of all stored pairs."""
+    # a copy, as the caller's array must keep its duplicate entries
     csr = sparse.csr_array(table, dtype=np.float64, copy=True)
     csr.sum_duplicates()
     first = np.repeat(np.arange(csr.shape[0], dtype=np.int32), np.diff(csr.indptr))

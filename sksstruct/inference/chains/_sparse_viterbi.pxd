@@ -6,48 +6,48 @@ from sksstruct.inference.chains._pair_index cimport PairIndex
 
 cdef struct PairScore:
     double value
-    # the second label, and the number of the pair
+    # second label, and number of the pair
     int32_t label, pair
 
 
 cdef struct PairRow:
-    # positive scores first, in descending order, then the others in any order
+    # positive scores first, in descending order, then all other scores, unordered
     PairScore* items
     Py_ssize_t size, capacity, n_positive
 
 
 cdef class ViterbiScratch:
     cdef object _arrays
-    # two rows of best scores of prefixes, and the maxima of blocks of one of them
+    # two rows of best scores of prefixes, and block maxima of the last position's row
     cdef double* delta
     cdef double* maxima
-    # the best label before each label, at every position
+    # backpointers: the best previous label of each label at every position
     cdef int32_t* back
-    # labels in descending order of a row, as far as it is known
+    # labels in descending order of their prefix scores; the first n_ordered are known
     cdef int32_t* order
     cdef Py_ssize_t n_ordered
-    # rows that may hold scores that matter
+    # labels whose rows may hold a score that raises a maximum
     cdef int32_t* rows
 
 
-# final: its methods are called directly, which the short ones notice
+# final: short methods are called directly, without a virtual table
 @cython.final
 cdef class SparseTransitions:
     cdef readonly Py_ssize_t n_labels
     cdef readonly PairIndex pairs
     cdef PairRow* _rows
-    # the first score of each row, where it is positive, else -inf
+    # largest score of each row if positive, else -inf
     cdef double* _highest
-    # of each pair its place in its row, -1 where it is in none
-    cdef int32_t* _place
-    cdef Py_ssize_t _n_places
+    # index of each pair in its row, -1 for pairs that are not stored
+    cdef int32_t* _index_in_row
+    cdef Py_ssize_t _n_indices
 
     cdef int load(self, const double* scores, Py_ssize_t n_pairs) except -1 nogil
     cpdef int set(self, Py_ssize_t pair, double score) except -1 nogil
     cdef double score(self, Py_ssize_t before, Py_ssize_t label) noexcept nogil
     cdef double decode(self, ViterbiScratch scratch, Py_ssize_t size, Py_ssize_t ld,
                        const double* unary, int32_t* labeling) noexcept nogil
-    cdef int _reserve_places(self) except -1 nogil
+    cdef int _reserve_indices(self) except -1 nogil
     cdef int _append(self, Py_ssize_t pair, double score) except -1 nogil
     cdef void _put(self, PairRow* row, Py_ssize_t place,
                    PairScore item) noexcept nogil

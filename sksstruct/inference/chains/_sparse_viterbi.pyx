@@ -1,18 +1,19 @@
-"""Max-product on chains with one sparse table of transitions, whose other scores are 0.
+"""Max-product on chains with one sparse table of transitions; absent pairs score 0.
 
     max over y of  sum_t unary[t, y_t] + sum_t v[y_t, y_{t+1}]
 
-over K labels at positions t; a and b are labels at neighboring positions. The recursion
-is that of `_viterbi.pyx`,
+over K labels at positions t; a and b are labels at neighboring positions. As in
+`_viterbi.pyx`, the recursion is
 
     delta_t(b) = unary[t, b] + max_a delta_{t-1}(a) + v[a, b].
 
-For nearly all b the maximum is M = max_a delta_{t-1}(a), at one label for all of them:
-a vector of K equal numbers, which is then corrected. It is lower where the best label
-before has a negative score with b, and higher where a stored score is large enough,
-which asks of its row that delta_{t-1}(a) plus the row's highest score reaches M. Rows
-are kept in descending order while scores change, so that a look ends at the first score
-that does not matter. No K x K; exact, and ties go as they go there.
+For nearly all b the maximum is M = max_a delta_{t-1}(a), attained at the same label: a
+vector of K equal numbers, which is then corrected. The maximum is lower for labels b
+with which that label has a negative score, and higher where a stored score is large
+enough: delta_{t-1}(a) plus the row's highest score must reach M. Rows stay in
+descending order while scores change, so that the scan of a row ends at the first score
+that is too small. No array of size K x K is made; results and ties are those of
+`_viterbi.pyx`.
 """
 
 cimport cython
@@ -39,7 +40,7 @@ from numpy import empty
 from sksstruct.inference.chains._sparse_tables import list_pairs
 from sksstruct.utils._layout import aligned_zeros, pad_rows
 
-# of `sks_block_maxima`
+# size of the blocks of `sks_block_maxima`
 cdef Py_ssize_t BLOCK = 64
 
 
@@ -63,7 +64,7 @@ cdef class ViterbiScratch:
 
 
 cdef int descending(const void* one, const void* other) noexcept nogil:
-    """The order of scores in a row."""
+    """Order of scores in a row: the largest first."""
     cdef double first = (<const PairScore*> one).value
     cdef double second = (<const PairScore*> other).value
     return (first < second) - (first > second)
@@ -71,12 +72,12 @@ cdef int descending(const void* one, const void* other) noexcept nogil:
 
 @cython.final
 cdef class SparseTransitions:
-    """Scores of pairs of labels, zero where nothing is stored.
+    """Scores of pairs of labels, zero for pairs that are not stored.
 
     Parameters
     ----------
     pairs : PairIndex
-        Pairs that may have a score. It may grow, and other tables may use it.
+        Pairs that may have a score. The index may grow, and tables may share one.
     """
 
     def __cinit__(self, PairIndex pairs):
@@ -96,7 +97,7 @@ cdef class SparseTransitions:
                 free(self._rows[label].items)
         free(self._rows)
         free(self._highest)
-        free(self._place)
+        free(self._index_in_row)
 
     @staticmethod
     def of_table(table):
@@ -108,18 +109,18 @@ cdef class SparseTransitions:
         scores.load(const_doubles(values), len(values))
         return scores
 
-    # ---- scores, and their order ----
+    # ---- stored scores ----
 
     cdef int load(self, const double* scores, Py_ssize_t n_pairs) except -1 nogil:
-        """Set the scores of the first pairs; no other pair has one."""
+        """Set the scores of the first n_pairs pairs; all other pairs become absent."""
         cdef Py_ssize_t label, k
         cdef PairRow* row
         for label in range(self.n_labels):
             self._rows[label].size = 0
-        self._reserve_places()
-        for k in range(self._n_places):
-            self._place[k] = -1
-        # positive ones first, which are in order in the end
+        self._reserve_indices()
+        for k in range(self._n_indices):
+            self._index_in_row[k] = -1
+        # positive scores first; the positive scores are sorted below
         for k in range(n_pairs):
             if scores[k] > 0.0:
                 self._append(k, scores[k])
@@ -133,22 +134,22 @@ cdef class SparseTransitions:
             if row.n_positive > 1:  # a row without pairs has no memory
                 qsort(row.items, row.n_positive, sizeof(PairScore), descending)
             for k in range(row.n_positive):
-                self._place[row.items[k].pair] = <int32_t> k
+                self._index_in_row[row.items[k].pair] = <int32_t> k
             self._highest[label] = row.items[0].value if row.n_positive else -INFINITY
         return 0
 
-    cdef int _reserve_places(self) except -1 nogil:
-        """Make room for a place of every pair."""
+    cdef int _reserve_indices(self) except -1 nogil:
+        """Make room for the index of every pair in its row."""
         cdef Py_ssize_t size = self.pairs._capacity, k
-        if self._n_places < size:
-            resize(<void**> &self._place, size * sizeof(int32_t))
-            for k in range(self._n_places, size):
-                self._place[k] = -1
-            self._n_places = size
+        if self._n_indices < size:
+            resize(<void**> &self._index_in_row, size * sizeof(int32_t))
+            for k in range(self._n_indices, size):
+                self._index_in_row[k] = -1
+            self._n_indices = size
         return 0
 
     cdef int _append(self, Py_ssize_t pair, double score) except -1 nogil:
-        """Put a pair at the end of its row."""
+        """Append a pair to its row, unsorted."""
         cdef PairRow* row = &self._rows[self.pairs._ends[2 * pair]]
         cdef PairScore item = PairScore(
             score, self.pairs._ends[2 * pair + 1], <int32_t> pair)
@@ -159,27 +160,27 @@ cdef class SparseTransitions:
 
     cdef void _put(self, PairRow* row, Py_ssize_t place,
                    PairScore item) noexcept nogil:
-        """Write a pair to a place of its row."""
+        """Write a pair to an index of its row."""
         row.items[place] = item
-        self._place[item.pair] = <int32_t> place
+        self._index_in_row[item.pair] = <int32_t> place
 
     cpdef int set(self, Py_ssize_t pair, double score) except -1 nogil:
-        """Set the score of a pair, given by its number, and keep the order."""
+        """Set the score of a pair, given by its number, and restore its row's order."""
         cdef PairRow* row = &self._rows[self.pairs._ends[2 * pair]]
         cdef PairScore item
         cdef Py_ssize_t place, last
-        self._reserve_places()
-        if self._place[pair] < 0:
+        self._reserve_indices()
+        if self._index_in_row[pair] < 0:
             self._append(pair, 0.0)
-        place = self._place[pair]
+        place = self._index_in_row[pair]
         item, item.value = row.items[place], score
-        # among the positive ones: from the end of these, or from where it was
+        # a score that becomes positive starts at the end of the positive scores
         if score > 0.0 and place >= row.n_positive:
             self._put(row, place, row.items[row.n_positive])
             place = row.n_positive
             row.n_positive += 1
         last = row.n_positive - 1
-        # by neighbors: most scores change by little
+        # swaps of neighbors suffice: most scores change by little
         while place < last and row.items[place + 1].value > score:
             self._put(row, place, row.items[place + 1])
             place += 1
@@ -188,7 +189,7 @@ cdef class SparseTransitions:
                 self._put(row, place, row.items[place - 1])
                 place -= 1
         elif place == last:
-            # it has passed all that are still positive
+            # the score is not positive any more and now follows all positive scores
             row.n_positive -= 1
         self._put(row, place, item)
         self._highest[self.pairs._ends[2 * pair]] = (
@@ -198,10 +199,10 @@ cdef class SparseTransitions:
     cdef double score(self, Py_ssize_t before, Py_ssize_t label) noexcept nogil:
         """v[before, label]"""
         cdef Py_ssize_t pair = self.pairs.find(before, label)
-        # the index may know pairs that have no score here
-        if pair < 0 or pair >= self._n_places or self._place[pair] < 0:
+        # the index is shared, and may have pairs that this table does not store
+        if pair < 0 or pair >= self._n_indices or self._index_in_row[pair] < 0:
             return 0.0
-        return self._rows[before].items[self._place[pair]].value
+        return self._rows[before].items[self._index_in_row[pair]].value
 
     # ---- max-product ----
 
@@ -222,7 +223,7 @@ cdef class SparseTransitions:
                        const double* unary, int32_t* labeling) noexcept nogil:
         """Best labeling of unary scores (size x ld), and its score.
 
-        Without any that is allowed, the labels are all 0 and the score is -inf.
+        If every labeling is forbidden, the labels are all 0 and the score is -inf.
         """
         cdef const double* previous = unary
         cdef double* best
@@ -235,7 +236,7 @@ cdef class SparseTransitions:
             previous = best
         score = sks_max(self.n_labels, previous)
         if score == -INFINITY:
-            # there is no way back
+            # the backpointers of forbidden labels are arbitrary
             memset(labeling, 0, size * sizeof(int32_t))
             return score
         label = sks_first(self.n_labels, previous, score)
@@ -247,14 +248,14 @@ cdef class SparseTransitions:
 
     cdef void _step(self, ViterbiScratch scratch, const double* previous,
                     double* best, int32_t* back) noexcept nogil:
-        """best[b] = max_a previous[a] + v[a, b], and the lowest a that has it"""
+        """best[b] = max_a previous[a] + v[a, b]; back[b] is the lowest maximizer a"""
         cdef double top = sks_block_maxima(self.n_labels, previous, scratch.maxima)
         cdef double least
         cdef int32_t first
         cdef Py_ssize_t label
         for label in range(self.n_labels):
             best[label] = top
-        # all prefixes are forbidden, and the rest would compare -inf with itself
+        # all prefixes are forbidden: the comparisons below would compare -inf with -inf
         if top == -INFINITY:
             memset(back, 0, self.n_labels * sizeof(int32_t))
             return
@@ -262,14 +263,17 @@ cdef class SparseTransitions:
         for label in range(self.n_labels):
             back[label] = first
         scratch.order[0], scratch.n_ordered = first, 1
-        # what is lower now says how small a score may be that still matters
+        # the lowest maximum bounds the scores that can still raise one
         least = self._lower(scratch, previous, best, back)
         self._raise(scratch, previous, least, best, back)
 
     cdef double _lower(self, ViterbiScratch scratch, const double* previous,
                        double* best, int32_t* back) noexcept nogil:
-        """Correct what has a negative score with the best label before; positive scores
-        with others do not count yet. Returns the lowest best score."""
+        """Correct maxima where the best previous label has a negative score.
+
+        Positive scores of other labels are left to `_raise`. Returns the least of the
+        corrected maxima.
+        """
         cdef int32_t* order = scratch.order
         cdef PairRow* row = &self._rows[order[0]]
         cdef double top = previous[order[0]], least = top, value, score
@@ -280,7 +284,8 @@ cdef class SparseTransitions:
                 continue
             label = row.items[k].label
             value = top + row.items[k].value
-            # labels in descending order, until one has no negative score with this one
+            # previous labels in descending order, up to the first without a negative
+            # score
             for rank in range(1, self.n_labels):
                 if rank == scratch.n_ordered:
                     order[rank] = next_best(
@@ -303,7 +308,7 @@ cdef class SparseTransitions:
 
     cdef void _raise(self, ViterbiScratch scratch, const double* previous,
                      double least, double* best, int32_t* back) noexcept nogil:
-        """Correct what is higher by a positive score; all best are at least `least`."""
+        """Raise maxima by positive scores; all entries of best are at least `least`."""
         cdef PairScore* item
         cdef double base, value, former
         cdef int32_t before, label
@@ -312,7 +317,7 @@ cdef class SparseTransitions:
         cdef Py_ssize_t n_rows = sks_reaching(
             self.n_labels, previous, self._highest, least, scratch.rows)
         for k in range(n_rows):
-            # rows are anywhere in memory
+            # rows are scattered in memory
             if k + 4 < n_rows:
                 sks_prefetch(self._rows[scratch.rows[k + 4]].items, sizeof(PairScore))
             if k + 8 < n_rows:
@@ -321,10 +326,10 @@ cdef class SparseTransitions:
             base, item = previous[before], self._rows[before].items
             for _ in range(self._rows[before].n_positive):
                 value = base + item.value
-                # those that follow are lower
+                # all later scores of the row are smaller
                 if value < least:
                     break
-                # written in any case: whether it is higher cannot be foretold
+                # written without a branch: a branch would be mispredicted often
                 former, label = best[item.label], back[item.label]
                 higher = (value > former) | ((value == former) & (before < label))
                 best[item.label] = value if value > former else former
@@ -334,21 +339,24 @@ cdef class SparseTransitions:
 
 cdef int32_t next_best(Py_ssize_t n, const double* scores, double* maxima,
                        int32_t last) noexcept nogil:
-    """The entry that comes after the last one in descending order, equal ones in that
-    of their numbers; maxima are those of blocks, without what came before."""
+    """Index of the entry that follows `last` in descending order of the scores.
+
+    Entries of equal score are in ascending order. `maxima` holds the maxima of blocks,
+    without the entries that were returned before.
+    """
     cdef Py_ssize_t block = last // BLOCK, first = block * BLOCK, after = last + 1
     cdef Py_ssize_t end = min(first + BLOCK, n)
     cdef double highest
-    # the last one is not to come again
+    # the block's maximum without the entry `last`
     maxima[block] = sks_max_below(end - first, scores + first, scores[last])
     if sks_first(end - after, scores + after, scores[last]) < end - after:
         maxima[block] = scores[last]
     highest = sks_max((n + BLOCK - 1) // BLOCK, maxima)
-    # nothing but -inf is left, which blocks without entries have too
+    # all remaining entries are -inf, and so are the maxima of exhausted blocks
     if highest == -INFINITY:
         first = after if scores[last] == -INFINITY else 0
         return <int32_t> (first + sks_first(n - first, scores + first, highest))
-    # of equal entries in the block of the last one those before it came
+    # entries equal to `last` in its block: only those after `last` remain
     if highest == scores[last] and maxima[block] == highest:
         return <int32_t> (after + sks_first(end - after, scores + after, highest))
     block = sks_first((n + BLOCK - 1) // BLOCK, maxima, highest)

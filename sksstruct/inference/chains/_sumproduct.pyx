@@ -6,18 +6,19 @@ for positions t < size and n labels a, b; rows are padded to ld. With weights u_
 exp unary[t, b] and v(a, b) = exp pairwise[a, b] the two recursions are
 
     alpha_t(b) = u_t(b) sum_a alpha_{t-1}(a) v(a, b)        weights of prefixes
-    beta_t(a)  = sum_b v(a, b) u_{t+1}(b) beta_{t+1}(b)     weights of what follows
+    beta_t(a)  = sum_b v(a, b) u_{t+1}(b) beta_{t+1}(b)     weights of suffixes
 
 and the marginals are proportional to alpha_t(b) beta_t(b) and, for pairs, to
 alpha_t(a) v(a, b) u_{t+1}(b) beta_{t+1}(b) (Rabiner, 1989, Section III; Algorithm 9 of
 Pillutla et al., 2018).
 
-Messages are kept as numbers that sum to one, and tables as exponentials, so that a step
-is a product of a vector and a matrix (Rabiner, Section V.A). That loses nothing as long
-as no entry that is not zero could underflow: the smallest entry of each message, times
-the smallest factors that it can meet, is watched. Where it gets too small, the chain is
-done again in log space, at the price of two exponentials for each pair of labels and
-position, of those that are within exp(100) of the most probable continuation.
+Messages are stored as numbers that sum to one, and tables as exponentials, so that a
+step is a product of a vector and a matrix (Rabiner, Section V.A). The products are
+exact as long as no nonzero entry can underflow: the kernel compares the smallest entry
+of each message, times the smallest factors that it can meet, with a limit. If an entry
+is below the limit, the chain is computed again in log space. The price of log space is
+two exponentials per position for each pair of labels whose weight is within exp(100) of
+the most probable continuation.
 
 L. R. Rabiner, "A tutorial on hidden Markov models and selected applications in speech
 recognition", Proceedings of the IEEE 77(2), 1989.
@@ -36,20 +37,20 @@ from sksstruct.utils._simd cimport (
     sks_weigh,
 )
 
-# Messages stay above this times the smallest factors; doubles go down to 1e-308.
+# Smallest message entry times the smallest factors; doubles reach down to 1e-308.
 cdef double TINY = 1e-290
 
 
 cdef struct Chain:
-    # What is summed over.
+    # The chain whose labelings are summed.
     Py_ssize_t size, n_labels, ld
     const double* theta         # unary scores (size, ld)
     const EdgeTable* tables
-    Py_ssize_t step             # 1, or 0 for one table everywhere
+    Py_ssize_t step  # 1, or 0 for one table for all pairs
 
 
 cdef struct PairMeans:
-    # Where the marginals of pairs are added, times a weight; see `sum_product_padded`.
+    # Output arrays for weight times pair marginals; see `sum_product_padded`.
     double weight
     double* outer
     Py_ssize_t outer_step
@@ -76,7 +77,7 @@ cdef inline void transpose(Py_ssize_t n_labels, Py_ssize_t ld, const double* tab
                            double* out) noexcept nogil:
     """Transpose a table whose rows are padded, with zeros in the padding of out."""
     cdef Py_ssize_t first, row, column
-    # a cache line of out at a time
+    # eight rows at a time, which fill one cache line of out per column
     for first in range(0, n_labels, 8):
         for column in range(n_labels):
             for row in range(first, min(first + 8, n_labels)):
@@ -88,23 +89,23 @@ cdef inline void transpose(Py_ssize_t n_labels, Py_ssize_t ld, const double* tab
 
 cdef void exponentiate_table(Py_ssize_t n_labels, Py_ssize_t ld,
                              EdgeTable* table) noexcept nogil:
-    """Fill in all of an EdgeTable but its scores and the memory it points to."""
+    """Fill in all members of an EdgeTable but scores, `ahead` and `back`."""
     cdef Py_ssize_t before
     cdef double low, high
-    # Exponentials relative to the row's maximum, then to the table's: the function that
-    # takes rows of scores does so, and a product more is exact enough. The shift takes
-    # the largest weight to one. What is forbidden has weight zero, which is exact: the
-    # smallest of the others says what could underflow.
+    # `sks_exp_row` yields exponentials relative to the row's maximum; a factor per row
+    # makes them relative to the table's maximum, at the cost of one more rounding. The
+    # largest weight becomes one. Forbidden pairs have weight exactly zero; the smallest
+    # finite score, `low`, bounds the weights that could underflow.
     table.shift, table.low = -INFINITY, INFINITY
     for before in range(n_labels):
         high = sks_exp_row(n_labels, ld, table.scores + before * ld,
                            table.ahead + before * ld, &low)
-        # in memory that is written to only later
+        # `back` serves as scratch until the transpose is written
         table.back[before] = high
         table.shift = max(table.shift, high)
         if high > -INFINITY:
             table.low = min(table.low, high + low)
-    # a table of -inf only: -inf less an infinite shift would be NaN
+    # a table of -inf only: -inf minus a shift of -inf would be NaN
     if table.shift == -INFINITY:
         table.shift = table.low = 0.0
     table.low -= table.shift
@@ -119,9 +120,10 @@ cdef void share_exponentials(
     Py_ssize_t n, Py_ssize_t ld, const EdgeTable* shared, double high,
     EdgeTable* table
 ) noexcept nogil:
-    """Fill in an EdgeTable as another one, for scores that differ in few cells.
+    """Fill in an EdgeTable from a shared one whose scores differ in few cells.
 
-    None of these is larger than `high`; `exponentiate_cell` comes next for each.
+    The scores of these cells are at most `high`. The caller then calls
+    `exponentiate_cell` for each of them.
     """
     cdef double scale
     cdef Py_ssize_t row
@@ -129,7 +131,7 @@ cdef void share_exponentials(
     table.low = shared.low + (shared.shift - table.shift)
     memcpy(table.ahead, shared.ahead, n * ld * sizeof(double))
     memcpy(table.back, shared.back, n * ld * sizeof(double))
-    # as a rule the largest score stays what it is
+    # usually the changed cells do not exceed the largest score of the shared table
     if table.shift > shared.shift:
         scale = exp(shared.shift - table.shift)
         for row in range(n):
@@ -139,7 +141,7 @@ cdef void share_exponentials(
 
 cdef void exponentiate_cell(EdgeTable* table, Py_ssize_t cell,
                             Py_ssize_t turned) noexcept nogil:
-    """Bring one cell up to date with its score; `turned` is its transpose."""
+    """Update the exponentials of one cell; `turned` is its index in the transpose."""
     cdef double score = table.scores[cell] - table.shift
     table.ahead[cell] = table.back[turned] = exp(score)
     if score < table.low and score != -INFINITY:
@@ -150,12 +152,12 @@ cdef void exponentiate_cell(EdgeTable* table, Py_ssize_t cell,
 
 cdef double exponentiate_rows(const Chain* chain, SumScratch* ws,
                               double* lowest) noexcept nogil:
-    """Set u to exponentials relative to each row's maximum; returns their total."""
+    """Set u to exponentials relative to each row's maximum; return the maxima's sum."""
     cdef double total = 0.0, low, lowest_edge = 0.0
     cdef Py_ssize_t t, ld = chain.ld
     cdef Py_ssize_t n_tables = chain.size - 1 if chain.step else min(chain.size - 1, 1)
-    # The product of one entry of u and one of a table is to be zero or at least
-    # exp(lowest): a message takes one of each at a position.
+    # A message is multiplied by one entry of u and one of a table per position; their
+    # product is zero or at least exp(lowest).
     lowest[0] = 0.0
     for t in range(chain.size):
         total += sks_exp_row(chain.n_labels, ld, chain.theta + t * ld, ws.u + t * ld,
@@ -169,15 +171,15 @@ cdef double exponentiate_rows(const Chain* chain, SumScratch* ws,
 
 cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
                          double* log_partition) noexcept nogil:
-    """Set alpha, scaled to sums of one; False where an entry gets below the limit."""
+    """Set alpha, scaled to sum to one; return False if an entry is below the limit."""
     cdef double* zeros = ws.rows
     cdef double* message = ws.rows + chain.ld
     cdef double* alpha = ws.alpha
     cdef double product = 1.0, mass
     cdef Py_ssize_t t, ld = chain.ld
     cdef const EdgeTable* table
-    # On entry log_partition is the sum of the rows' maxima; the shifts of the tables
-    # and the logarithms of the scales come to it.
+    # On entry log_partition is the sum of the rows' maxima; the loop adds the shifts of
+    # the tables and the logarithms of the scales.
     memset(zeros, 0, ld * sizeof(double))
     for t in range(chain.size):
         if t == 0:
@@ -190,15 +192,16 @@ cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
                 chain.n_labels, NULL, alpha, 1.0, table.ahead, ld, zeros, message)
             alpha += ld
             mass = sks_weigh(ld, message, ws.u + t * ld, alpha)
-        # Zero did not underflow: what is not forbidden was above the limit before, and
-        # is above TINY times the smallest of it now. All prefixes are forbidden.
+        # A mass of zero is not underflow: every nonzero entry was above the limit at
+        # the last position, and is above TINY now. All prefixes are forbidden.
         if mass == 0.0:
             log_partition[0] = -INFINITY
             return True
         if mass < TINY:
             return False
-        # One logarithm for the product of several scales, as they are slow. Neither a
-        # small scale nor many of them may take the product out of range.
+        # Logarithms are slow, so that one logarithm serves a product of several scales.
+        # The product must not leave the range of doubles: very small scales are taken
+        # separately, and large products are reset.
         if mass < 1e-100:
             log_partition[0] += log(mass)
         else:
@@ -214,17 +217,18 @@ cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
 
 cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
                           double* node) noexcept nogil:
-    """Set the node marginals from alpha; False where one could underflow."""
+    """Set the node marginals from alpha; return False if a marginal could underflow."""
     cdef double* zeros = ws.rows
     cdef double* beta = ws.rows + chain.ld
     cdef double* raw = ws.rows + 2 * chain.ld
     cdef double mass
     cdef Py_ssize_t t, ld = chain.ld, last = chain.size - 1
-    # For the pairs, u_t becomes u_t beta_t for t >= 1, and scales[t] the factor that
-    # makes alpha_t v u_{t+1} beta_{t+1} sum to one: that of the node t, too.
+    # For the pair marginals, u_t becomes u_t beta_t for t >= 1, and scales[t] becomes
+    # the factor by which alpha_t v u_{t+1} beta_{t+1} sums to one; node t has the same
+    # factor.
     memcpy(node + last * ld, ws.alpha + last * ld, ld * sizeof(double))
     for t in range(last - 1, -1, -1):
-        # nothing follows the last position: its beta is one
+        # beta of the last position is one
         if t + 1 < last:
             sks_weigh(ld, beta, ws.u + (t + 1) * ld, ws.u + (t + 1) * ld)
         sks_scores_f64(chain.n_labels, NULL, ws.u + (t + 1) * ld, 1.0,
@@ -235,22 +239,22 @@ cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
         ws.scales[t] = 1.0 / mass
         sks_rescale(ld, 1.0 / mass, node + t * ld)
         memcpy(beta, raw, ld * sizeof(double))
-        # What underflows here is below 1e-308 of the largest, and the prefixes are
-        # within 1e290 of each other: no marginal could be seen in it.
+        # Entries of beta that underflow here are below 1e-308 of the largest entry, and
+        # the prefixes are within 1e290 of each other: their marginals are negligible.
         sks_rescale(ld, 1.0 / sum_of(chain.n_labels, raw), beta)
     return True
 
 
 cdef bint scaled(const Chain* chain, SumScratch* ws, double* node,
                  const PairMeans* pairs, double* log_partition) noexcept nogil:
-    """Forward-backward on scaled messages; False where it could underflow."""
+    """Run forward-backward on scaled messages; return False if one could underflow."""
     cdef double total, lowest
     cdef Py_ssize_t t, ld = chain.ld
     total = log_partition[0] = exponentiate_rows(chain, ws, &lowest)
     if total == -INFINITY:
         return True
-    # No factor that is not zero is below exp(lowest). The limit must stay far below
-    # one, which is what messages sum to: exp(600) TINY is 4e-30.
+    # No nonzero factor is below exp(lowest). The limit must stay far below one, the sum
+    # of a message: exp(600) TINY is 4e-30.
     if lowest < -600.0:
         return False
     if not scaled_forward(chain, ws, TINY * exp(-lowest), log_partition):
@@ -259,7 +263,7 @@ cdef bint scaled(const Chain* chain, SumScratch* ws, double* node,
         return True
     if not scaled_backward(chain, ws, node):
         return False
-    # only now: nothing may have been added to the pairs when it returns False
+    # last, as the pair marginals must not have changed when False is returned
     if pairs.outer != NULL:
         for t in range(chain.size - 1):
             sks_add_outer(chain.n_labels, ld, pairs.weight * ws.scales[t],
@@ -271,13 +275,13 @@ cdef bint scaled(const Chain* chain, SumScratch* ws, double* node,
 # ---- in log space ----
 
 cdef double backward_in_log_space(const Chain* chain, SumScratch* ws) noexcept nogil:
-    """Set alpha to log beta, and u to log u_t beta_t; returns the log-partition."""
+    """Set alpha to log beta, and u to log u_t beta_t; return the log-partition."""
     cdef Py_ssize_t t, label, n_labels = chain.n_labels, ld = chain.ld
     cdef const double* scores
     cdef double* after
-    # As logarithms messages neither underflow nor overflow, whatever the scores. Those
-    # of what follows come first: they make the weights of single steps known, which are
-    # probabilities.
+    # Logarithms of messages neither underflow nor overflow. The backward messages are
+    # computed first: with them the forward pass multiplies transition probabilities,
+    # which are at most one.
     for t in range(chain.size - 1, -1, -1):
         after = ws.u + t * ld
         memcpy(after, chain.theta + t * ld, n_labels * sizeof(double))
@@ -292,7 +296,7 @@ cdef double backward_in_log_space(const Chain* chain, SumScratch* ws) noexcept n
         for label in range(n_labels):
             ws.alpha[(t - 1) * ld + label] = sks_logsum(
                 ld, scores + label * ld, after)
-    # a row of zeros, as nothing comes before the first position
+    # a row of zeros replaces the transition scores before the first position
     memset(ws.rows, 0, ld * sizeof(double))
     return sks_logsum(ld, ws.rows, ws.u)
 
@@ -301,7 +305,7 @@ cdef void forward_in_log_space(
     const Chain* chain, SumScratch* ws, double log_partition, double* node,
     const PairMeans* pairs
 ) noexcept nogil:
-    """Set the node marginals, and add those of the pairs, from the messages back."""
+    """Set the node marginals and add pair marginals, from the backward messages."""
     cdef Py_ssize_t t, label, ld = chain.ld
     cdef double* zeros = ws.rows
     cdef double* shares = ws.rows + ld
@@ -309,8 +313,9 @@ cdef void forward_in_log_space(
     cdef double* out = NULL
     memset(node, 0, chain.size * ld * sizeof(double))
     sks_share(ld, zeros, ws.u, log_partition, 1.0, 0.0, shares, node, NULL)
-    # From each label that has a probability its part goes to the labels that follow:
-    # few where the scores differ by much, which is what this is for.
+    # Each label with a positive probability distributes this probability among the
+    # labels at t + 1. Log space serves scores that differ by much, where few labels
+    # have a positive probability.
     for t in range(chain.size - 1):
         scores = table_after(chain, t).scores
         for label in range(chain.n_labels):
@@ -327,7 +332,7 @@ cdef void in_log_space(const Chain* chain, SumScratch* ws, double* node,
                        const PairMeans* pairs, double* log_partition) noexcept nogil:
     """Forward-backward for scores of any size."""
     log_partition[0] = backward_in_log_space(chain, ws)
-    # nothing has a meaning then, or nothing else is asked for
+    # the marginals are undefined, or the caller asks for the log-partition only
     if log_partition[0] > -INFINITY and node != NULL:
         forward_in_log_space(chain, ws, log_partition[0], node, pairs)
 
@@ -341,14 +346,14 @@ cdef int sum_product_padded(
     """Log-partition and marginals of a chain whose rows are padded to ld.
 
     theta (size, ld) has the unary scores; position t uses tables[t * step]. node
-    (size, ld) becomes the node marginals; NULL asks for the log-partition only. Edge
-    marginals, times weight, are added in one of two places: those of pair t to outer +
-    t * outer_step where they still want the factor `ahead` of the table, or to edges +
-    t * edges_step as they are. If every labeling is forbidden the log-partition is
-    -inf, and nothing else has a meaning.
+    (size, ld) becomes the node marginals; NULL asks for the log-partition only. Pair
+    marginals, times weight, are added to one of two arrays: the scaled messages add to
+    outer + t * outer_step, where the factor `ahead` of the table is still missing; log
+    space adds complete marginals to edges + t * edges_step. If every labeling is
+    forbidden, the log-partition is -inf and the marginals are undefined.
 
-    Returns 0 where ws.u is u_t beta_t from the second position on, up to a factor for
-    each position; and 1 where ws.u and ws.alpha are log u_t beta_t and log beta_t.
+    Returns 0 if ws.u holds u_t beta_t from the second position on, up to a factor for
+    each position, and 1 if ws.u and ws.alpha hold log u_t beta_t and log beta_t.
     """
     cdef Chain chain = Chain(size, n, ld, theta, tables, step)
     cdef PairMeans pairs = PairMeans(weight, outer, outer_step, edges, edges_step)
@@ -359,7 +364,7 @@ cdef int sum_product_padded(
 
 
 cdef void weigh_pairs(const Chain* chain, double* edges) noexcept nogil:
-    """Multiply what `scaled` added for each pair of positions by the table's factor."""
+    """Multiply the pair marginals that `scaled` has added by the exponentials."""
     cdef Py_ssize_t t, i, cells = chain.n_labels * chain.ld
     cdef const double* ahead
     for t in range(chain.size - 1):
@@ -412,7 +417,8 @@ def sum_labelings(Py_ssize_t n_labels, theta, tables, bint has_tables, exponenti
                 given[t].ahead = powers + 2 * t * cells
                 given[t].back = given[t].ahead + cells
                 exponentiate_table(n_labels, ld, &given[t])
-            # not `sum_product_padded`: only the scaled messages leave a factor out
+            # not `sum_product_padded`, which leaves `ahead` out of one of its two
+            # outputs
             if scaled(&chain, &ws, node, &pairs, &log_partition):
                 weigh_pairs(&chain, pair)
             else:

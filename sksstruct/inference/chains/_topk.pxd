@@ -4,14 +4,14 @@ from libc.stdint cimport int32_t
 
 cdef struct Prefix:
     double score
-    int32_t previous    # last label but one
-    int32_t rank        # and rank of the prefix that ends there
+    int32_t previous  # last label but one
+    int32_t rank  # rank of the prefix that ends in that label
 
 
-# final: its methods are called directly, which the short ones notice
+# final: short methods are called directly, without a virtual table
 @cython.final
 cdef class TopK:
-    # Scratch of one thread; grows to what is needed.
+    # Scratch of one thread; grows with the largest chain.
     #
     # The chain that is decoded.
     cdef Py_ssize_t _size, _n, _ld
@@ -21,24 +21,25 @@ cdef class TopK:
     cdef Py_ssize_t _table_step
     # Nodes: labels at positions, position * n + label; position `size` is the end.
     cdef Py_ssize_t _node_capacity
-    cdef int32_t* _slot         # of each node whose list was begun, or -1
-    cdef int32_t* _best         # of each node first predecessor, or -1
-    cdef int32_t* _path         # (size + 1,) labels on the way back
-    # Slots: lists of the prefixes found so far that end in a node. They are arrays of
-    # their own: labelings are read off through _list_first alone.
+    cdef int32_t* _slot  # slot of each node whose list was begun, or -1
+    cdef int32_t* _best  # first predecessor of each node, or -1
+    cdef int32_t* _path  # (size + 1,) labels on the way back
+    # Slots: one per node with a list, which holds the prefixes found so far that end in
+    # the node. One array per attribute, as reading a labeling needs _list_first only.
     cdef Py_ssize_t _n_slots, _slot_capacity, _row_capacity
-    cdef Py_ssize_t* _list_first    # (slots,) where the list begins in the pool
+    cdef Py_ssize_t* _list_first  # (slots,) index of a list's first prefix in the pool
     cdef int32_t* _list_count       # (slots,)
-    cdef int32_t* _list_capacity    # (slots,) 0 for a list that is complete
-    cdef double* _waiting       # (slots, ld) score of the next prefix by predecessor
+    cdef int32_t* _list_capacity  # (slots,) 0 for a complete list
+    # (slots, ld) score of the next prefix through each predecessor
+    cdef double* _waiting
     cdef int32_t* _waiting_rank  # (slots, ld)
-    # The prefixes of all lists.
+    # Pool: the prefixes of all lists.
     cdef Py_ssize_t _n_prefixes, _pool_capacity
     cdef Prefix* _pool
 
     cdef int _reserve_nodes(self) except -1 nogil
     cdef int _reserve_slots(self, Py_ssize_t n_slots) except -1 nogil
-    cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil
+    cdef Py_ssize_t _reserve_prefixes(self, Py_ssize_t count) except -1 nogil
     cdef const double* _column(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil
     cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil
     cdef Py_ssize_t _begin(self, Py_ssize_t t, Py_ssize_t label) except -1 nogil

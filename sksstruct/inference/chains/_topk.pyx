@@ -1,16 +1,15 @@
-"""The K best labelings of a chain, by need.
+"""The K best labelings of a chain, by recursive enumeration.
 
-Max-product gives the best prefix for every position and label. A further prefix that
-ends in label b at position t is the next prefix of some label a at t - 1 with b put to
-it; only the predecessor that was used last has to be asked for its next one. So the
-k-th labeling is found by walking back along the one before it, and most labels at most
-positions are never asked for a second prefix (recursive enumeration, Jimenez and
-Marzal, 1999). The result is that of Algorithm 2 of Pillutla et al. (2018), which forms
-the K best prefixes everywhere.
+Max-product gives the best prefix for every position and label. The next prefix that
+ends in label b at position t extends a prefix that ends in some label a at t - 1; only
+for the predecessor a that was used last is the next prefix not yet known. The k-th
+labeling is therefore found by a walk back along the (k-1)-th one, and most labels at
+most positions never need a second prefix (Jimenez and Marzal, 1999). The result is that
+of Algorithm 2 of Pillutla et al. (2018), which forms the K best prefixes at all nodes.
 
-Ties: prefixes of equal score are taken in the order of their last label but one, then
-of their rank there. Equal labelings come in the order of their last label, then the
-last but one, and so on; the first is Viterbi's.
+Ties: prefixes of equal score are ordered by their last label but one, then by their
+rank at that label. Labelings of equal score are ordered by their last label, then by
+the last but one, and so on; the first labeling is Viterbi's.
 """
 
 from libc.math cimport INFINITY
@@ -53,8 +52,8 @@ cdef class TopK:
 
     cdef int _reserve_slots(self, Py_ssize_t n_slots) except -1 nogil:
         """Make room for slots."""
-        # One decoder serves chains of many sizes: rows are as long as any of them had,
-        # so that the memory never has to shrink and grow again.
+        # One decoder serves chains of many sizes. Rows keep the largest length so far,
+        # so that arrays are not reallocated when sizes alternate.
         cdef Py_ssize_t row = max(self._row_capacity, self._ld)
         if n_slots <= self._slot_capacity and row <= self._row_capacity:
             return 0
@@ -64,14 +63,14 @@ cdef class TopK:
         resize(<void**> &self._list_first, n_slots * sizeof(Py_ssize_t))
         resize(<void**> &self._list_count, n_slots * sizeof(int32_t))
         resize(<void**> &self._list_capacity, n_slots * sizeof(int32_t))
-        # only now: an interrupted growth must not leave a capacity that is not there
+        # after all allocations: a failed one must not leave a capacity without memory
         self._slot_capacity, self._row_capacity = n_slots, row
         return 0
 
-    cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil:
-        """Where some prefixes in a row can go in the pool."""
-        # One pool for all lists, emptied at once: no list is freed on its own. Its
-        # address changes as it grows; what stays is an index.
+    cdef Py_ssize_t _reserve_prefixes(self, Py_ssize_t count) except -1 nogil:
+        """Reserve consecutive prefixes in the pool; return the index of the first."""
+        # All lists share one pool, which is emptied at once: no list is freed alone.
+        # The pool's address changes as it grows, so that lists hold indices.
         cdef Py_ssize_t first = self._n_prefixes
         reserve(<void**> &self._pool, &self._pool_capacity, first + count,
                 sizeof(Prefix))
@@ -88,8 +87,7 @@ cdef class TopK:
         """Last label but one of the best prefix that ends in a label at t >= 1."""
         cdef Py_ssize_t node = t * self._n + label
         cdef const double* before = self._delta + (t - 1) * self._ld
-        # Labelings share most of their nodes: the answer is kept, since it takes a
-        # whole column of the table.
+        # stored, as it takes a column of the table, and labelings share most nodes
         if self._best[node] < 0:
             self._best[node] = <int32_t> (
                 best_state(self._n, before) if t == self._size
@@ -106,7 +104,7 @@ cdef class TopK:
         if slot == self._slot_capacity:
             self._reserve_slots(2 * self._slot_capacity)
         waiting = self._waiting + slot * self._ld
-        # of each label before: the score with its best prefix, which has rank 0
+        # score of each predecessor with its best prefix, which has rank 0
         memset(self._waiting_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
         if t == self._size:
             memcpy(waiting, before, self._n * sizeof(double))
@@ -115,24 +113,25 @@ cdef class TopK:
             for i in range(self._n):
                 waiting[i] = before[i] + column[i * self._ld]
         previous = self._first(t, label)
-        self._list_first[slot] = self._take(4)
+        self._list_first[slot] = self._reserve_prefixes(4)
         self._list_count[slot], self._list_capacity[slot] = 0, 4
-        # max-product's own score, not the sum above: it was added in another order
+        # max-product's own score: the sum above was rounded in another order
         self._append(slot,
                      waiting[previous] if t == self._size
                      else self._delta[t * self._ld + label], previous, 0)
-        # a failure above must not leave a list that is half made
+        # last, as a failed allocation must not leave a list half made
         self._slot[t * self._n + label] = <int32_t> slot
         self._n_slots += 1
         return slot
 
     cdef int _append(self, Py_ssize_t slot, double score, Py_ssize_t previous,
                      int32_t rank) except -1 nogil:
-        """Add a prefix to a list, which moves to twice the room if it is full."""
+        """Append a prefix to a list; a full list moves to twice the room."""
         cdef Py_ssize_t count = self._list_count[slot], first
-        # the old place is given up; all old places together are as long as the new one
+        # the old room is lost; all old rooms of a list together are as long as the new
+        # one
         if count == self._list_capacity[slot]:
-            first = self._take(2 * count)
+            first = self._reserve_prefixes(2 * count)
             memcpy(self._pool + first, self._pool + self._list_first[slot],
                    count * sizeof(Prefix))
             self._list_first[slot] = first
@@ -145,10 +144,10 @@ cdef class TopK:
     # ---- one more labeling ----
 
     cdef bint _next(self) except -1 nogil:
-        """Find one more labeling, the next prefix that ends in the end of the chain."""
+        """Find the next labeling: the next prefix at the node of the end."""
         cdef double score = -INFINITY
-        # A next prefix needs at most one next prefix at the position before it, so that
-        # those that are missing are on a path: back, then forward again.
+        # A next prefix needs at most one further next prefix, at the position before.
+        # The missing prefixes lie on a path: walk back to the first, then forward.
         cdef Py_ssize_t t = self._go_back(&score)
         while t <= self._size:
             self._advance(t, &score)
@@ -156,11 +155,12 @@ cdef class TopK:
         return score > -INFINITY
 
     cdef Py_ssize_t _go_back(self, double* score) except -1 nogil:
-        """Go back from the end to where the next prefix is known, or cannot exist."""
+        """Walk back to the first position whose next prefix can be computed."""
         cdef Py_ssize_t t = self._size, label = 0, slot, before
         cdef Prefix* last
-        # On return `_path` has the labels from the position returned on, whose lists
-        # want one more prefix, and score is that of the next prefix before it.
+        # On return `_path` holds the labels from the returned position on, whose lists
+        # each miss one prefix; score is that of the next prefix before this position,
+        # or -inf if there is none.
         score[0] = -INFINITY
         while True:
             self._path[t] = <int32_t> label
@@ -169,7 +169,7 @@ cdef class TopK:
                 slot = self._begin(t, label)
             if self._list_capacity[slot] == 0:
                 return t + 1
-            # the predecessor that was used last is the only one whose next is not known
+            # only the predecessor used last may have a next prefix that is not known
             last = self._pool + self._list_first[slot] + self._list_count[slot] - 1
             if t == 1:
                 return t    # a single label has one prefix
@@ -180,7 +180,7 @@ cdef class TopK:
             t, label = t - 1, last.previous
 
     cdef int _advance(self, Py_ssize_t t, double* score) except -1 nogil:
-        """Find the next prefix that ends in the label of `_path` at t."""
+        """Find the next prefix that ends in the label that `_path` has at t."""
         cdef Py_ssize_t label = self._path[t]
         cdef Py_ssize_t slot = self._slot[t * self._n + label]
         cdef double* waiting = self._waiting + slot * self._ld
@@ -188,14 +188,14 @@ cdef class TopK:
         cdef Prefix* last = (
             self._pool + self._list_first[slot] + self._list_count[slot] - 1)
         cdef Py_ssize_t previous
-        # On entry score is that of the next prefix of the predecessor that was used
-        # last, on return that of the prefix found; -inf where there are no more. All
-        # other predecessors still wait with what they had.
+        # On entry score is that of the next prefix of the predecessor used last, on
+        # return that of the prefix found; -inf if there is none. The entries of
+        # `_waiting` of all other predecessors are still valid.
         score[0] += 0.0 if t == self._size else (
             self._column(t, label)[last.previous * self._ld])
         waiting[last.previous] = score[0]
         rank[last.previous] = last.rank + 1
-        # the lowest label first, as the order of equal labelings wants it
+        # the lowest label wins ties, as the order of equal labelings requires
         previous = best_state(self._n, waiting)
         score[0] = waiting[previous]
         if score[0] == -INFINITY:
@@ -208,13 +208,13 @@ cdef class TopK:
     # ---- the chain ----
 
     cdef void _read(self, Py_ssize_t rank, int32_t* labeling) noexcept nogil:
-        """The labeling of a rank, from its last label to its first."""
+        """Write the labeling of a rank, from its last label to its first."""
         cdef Py_ssize_t t = self._size, label = 0, slot
         cdef Prefix* prefix
         while t > 0:
             slot = self._slot[t * self._n + label]
             if slot < 0:
-                label = self._first(t, label)   # rank 0: nobody asked for another
+                label = self._first(t, label)  # no list: only rank 0 was asked for
             else:
                 prefix = self._pool + self._list_first[slot] + rank
                 label, rank = prefix.previous, prefix.rank
@@ -225,7 +225,7 @@ cdef class TopK:
             self, Py_ssize_t size, Py_ssize_t n, Py_ssize_t ld, const double* theta,
             double* delta, const double* table, Py_ssize_t table_step, Py_ssize_t k,
             double* scores, int32_t* labelings) except -1 nogil:
-        """Up to k best labelings (k, size) with their scores; returns their number.
+        """Write up to k best labelings (k, size) and their scores; return their number.
 
         delta (size, ld) becomes the best score of a prefix that ends in each label;
         labelings of score -inf are not returned. Rows are padded to ld.
@@ -236,17 +236,18 @@ cdef class TopK:
         self._theta, self._delta = theta, delta
         self._table, self._table_step = table, table_step
         self._reserve_nodes()
-        # a labeling begins one list per position; few chains need more than two
+        # a labeling begins one list per position; few chains need more than two per
+        # position
         if self._slot_capacity == 0 or self._row_capacity < ld:
             self._reserve_slots(2 * size + 1)
-        # bytes of 255 are -1
+        # 255 in each byte makes every int32 -1
         memset(self._slot, 255, n_nodes * sizeof(int32_t))
         memset(self._best, 255, n_nodes * sizeof(int32_t))
         self._n_slots = self._n_prefixes = 0
         memcpy(delta, theta, size * ld * sizeof(double))
         max_product_padded(size, n, ld, delta, table, table_step)
-        # The end is a node after the last position, with one label: what ends there is
-        # a labeling.
+        # The end of the chain is a node with one label after the last position:
+        # prefixes that end there are labelings.
         end = self._begin(size, 0)
         while count < k:
             if count and not self._next():
@@ -263,8 +264,8 @@ cdef class TopK:
 def find_topk(Py_ssize_t n, theta, delta, tables, Py_ssize_t step, scores, labelings):
     """Write the best labelings and their scores; return their number.
 
-    theta and delta are padded scores of labels and scratch of the same shape, and
-    tables are as in `viterbi_padded`. There is room for k scores and labelings.
+    theta has padded unary scores, delta is scratch of its shape, and tables are as in
+    `viterbi_padded`. k is the length of `scores` and of `labelings`.
     """
     cdef TopK decoder = TopK()
     cdef Py_ssize_t size = theta.shape[0], ld = theta.shape[1], k = len(scores), count

@@ -11,7 +11,7 @@ def triple_arrays(keys, n_labels):
     pair_of, c = np.divmod(keys, n_labels)
     pairs, begin, count = np.unique(pair_of, return_index=True, return_counts=True)
     a, b = np.divmod(pairs, n_labels)
-    # by b, and then by a; one more row for each b
+    # by b, then by a; each b has one more row, for the pairs without weights
     order = np.lexsort([a, b])
     row_of = np.empty(len(pairs), dtype=np.int64)
     row_of[order] = np.arange(len(pairs)) + b[order]

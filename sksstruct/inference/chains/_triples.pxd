@@ -2,19 +2,19 @@ cimport cython
 from libc.stdint cimport int32_t
 
 
-# final: its methods are called for every position
+# final: methods are called directly for every position
 @cython.final
 cdef class LabelTriples:
-    # `_triples.pyx` states each
+    # layout: see `_triples.pyx`
     cdef readonly Py_ssize_t n_weights, n_labels, ld, n_rows
     cdef object _owned
-    cdef const int32_t* row         # (n_labels, n_labels) of a pair (a, b), or -1
-    cdef const int32_t* start       # (n_rows,) where the weights of a row begin
-    cdef const int32_t* stop        # (n_rows,) and end
-    cdef const int32_t* third       # (n_weights,) label c
+    cdef const int32_t* row  # (n_labels, n_labels) row of a pair (a, b), or -1
+    cdef const int32_t* start  # (n_rows,) index of the first weight of a row
+    cdef const int32_t* stop  # (n_rows,) end of the weights of a row
+    cdef const int32_t* third  # (n_weights,) label c
     cdef const int32_t* place       # (n_weights,) row * ld + c
     cdef const int32_t* turned      # (n_weights,) c * ld + b
-    # of each b: its first row, and all labels a, those of its rows before the others
+    # of each b: its first row; and all labels a, labels with rows before labels without
     cdef const int32_t* first_row   # (n_labels + 1,)
     cdef const int32_t* before      # (n_labels, n_labels)
 

@@ -1,9 +1,9 @@
-"""Which triples of consecutive labels have a weight.
+"""Layout of the weights of triples of consecutive labels.
 
 The weights w(a, b, c) are in one vector, in the order of (a, b, c). Triples without a
-weight score zero. Oracles spread the weights out: a row has the scores of all c after a
-pair (a, b). The rows of each b come one after the other, first those of the pairs that
-have weights, by a. The last one stands for all other pairs, and is zero.
+weight score zero. Oracles write the weights into rows: a row has the scores of all c
+after a pair (a, b). The rows of each b are consecutive: first the rows of pairs with
+weights, ordered by a, then a row of zeros that stands for all other pairs.
 """
 
 from libc.math cimport INFINITY
@@ -15,7 +15,7 @@ from sksstruct.inference.chains._triple_arrays import triple_arrays
 
 
 cdef class LabelTriples:
-    """The triples that have a weight.
+    """Triples that have a weight, and where the rows of oracles hold them.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ cdef class LabelTriples:
             const_int32s(self._owned[6]), const_int32s(self._owned[7]))
 
     cdef Py_ssize_t find(self, const int32_t* y) noexcept nogil:
-        """Return the number of the weight of three labels, -1 where they have none."""
+        """Return the index of the weight of three labels, -1 if they have no weight."""
         cdef Py_ssize_t row = self.row[y[0] * self.n_labels + y[1]]
         cdef Py_ssize_t low, high, middle
         if row < 0:
@@ -52,7 +52,7 @@ cdef class LabelTriples:
 
     cdef double score(self, Py_ssize_t size, const int32_t* y,
                       const double* weights) noexcept nogil:
-        """Return what the triples of a labeling score."""
+        """Return the sum of the weights of the triples of a labeling."""
         cdef Py_ssize_t t, k
         cdef double total = 0.0
         for t in range(size - 2):
@@ -63,9 +63,10 @@ cdef class LabelTriples:
 
     cdef Py_ssize_t gather(self, Py_ssize_t b, const double* pairs, bint summed,
                            double* values) noexcept nogil:
-        """Write what pairs (a, b) have in a table for each row of b; return how many.
+        """Write one entry per row of b from a table of pairs (a, b); return the count.
 
-        The last row gets the sum of the pairs that have no other row, or the largest.
+        The entry of the last row is the sum, or else the maximum, of the entries of
+        all pairs that have no row of their own.
         """
         cdef Py_ssize_t last = self.first_row[b + 1] - self.first_row[b] - 1, k
         cdef const int32_t* before = self.before + b * self.n_labels

@@ -7,10 +7,10 @@ is
 
     delta_t(b) = unary[t, b] + max_a delta_{t-1}(a) + pairwise[a, b]
 
-The forward pass keeps the maxima only, so that it runs over whole vectors; the
-maximizers are found again while going back, which costs one column per position.
-Ties: the last label is the lowest maximizer, and so is every label before it given
-the one after it.
+The forward pass stores the maxima only, so that its loop is vectorized over b. The
+backward pass finds the maximizers again, which costs one column of the table per
+position. Ties: the last label is the lowest maximizer, and so is every label before it,
+given the label after it.
 """
 
 from libc.stdint cimport int32_t
@@ -24,9 +24,9 @@ cdef void max_product_padded(
     Py_ssize_t size, Py_ssize_t n_states, Py_ssize_t ld, double* delta,
     const double* table, Py_ssize_t table_step
 ) noexcept nogil:
-    """The forward pass of `viterbi_padded`."""
+    """Replace unary scores by best scores of prefixes: the forward pass of Viterbi."""
     cdef Py_ssize_t t
-    # in place: delta_t needs delta_{t-1} and its own unary scores only
+    # in place: delta_t needs only delta_{t-1} and its own unary scores
     for t in range(1, size):
         sks_maxplus(n_states, ld, delta + (t - 1) * ld,
                     table + (t - 1) * table_step, delta + t * ld)
@@ -44,11 +44,11 @@ cdef double viterbi_padded(
     """
     cdef Py_ssize_t t, label
     max_product_padded(size, n_states, ld, delta, table, table_step)
-    # nothing follows the last label: the best prefix that ends in it is the labeling
+    # a best labeling is a best prefix of full length
     label = best_state(n_states, delta + (size - 1) * ld)
     labeling[size - 1] = <int32_t> label
-    # The label after t fixes a column of the table: the best prefix up to t is the one
-    # that goes best with it.
+    # The label after t selects a column of the table; the label at t is that of the
+    # best prefix up to t whose sum with this column is largest.
     for t in range(size - 2, -1, -1):
         label = best_state_given(n_states, delta + t * ld,
                                  table + t * table_step + label, ld)
@@ -58,19 +58,20 @@ cdef double viterbi_padded(
 
 def find_labeling(Py_ssize_t n_states, delta, tables, Py_ssize_t step, labeling):
     """Write a best labeling, and return its score.
-
+        Unary scores of the labels, padded; become the best scores of prefixes.
     Parameters
     ----------
     n_states : int
         Number of labels.
     delta : ndarray of shape (size, ld)
-        Padded scores of the labels, which are overwritten.
+        Padded unary scores, replaced by the best scores of prefixes.
     tables : ndarray of shape (n_tables * n_states, ld)
         Padded tables.
     step : int
-        How far apart the tables of two pairs of neighbors are.
+        Distance in memory from the table of one pair of neighbors to the next; 0 for
+        one table for all.
     labeling : ndarray of shape (size,), int32
-        Room for the labeling.
+        Output: the labels.
     """
     cdef Py_ssize_t size = len(labeling), ld = delta.shape[1]
     cdef double* values = doubles(delta)
@@ -86,8 +87,8 @@ def find_each(Py_ssize_t n_states, delta, starts, tables, begins, steps, labelin
               scores):
     """Write a best labeling of each of many chains, and their scores.
 
-    `starts` says where each chain begins, `begins` which is its first table, and
-    `steps` how many tables further the next one is.
+    Rows of chain i of `delta` are starts[i] to starts[i + 1]; its first table is number
+    begins[i], and steps[i] is 1 if each pair of neighbors has its own table, else 0.
     """
     cdef Py_ssize_t n_chains = len(scores), ld = delta.shape[1], i
     cdef Py_ssize_t table_size = n_states * ld
