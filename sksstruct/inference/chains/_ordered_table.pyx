@@ -363,8 +363,8 @@ cdef class IndicatorTable:
         best.value, best.found = floor, False
         for k in range(m):
             query.largest_column = max(query.largest_column, column_messages[k])
-        # Cases (iv) and (ii) share the walks of the rows with messages. These walks
-        # come first: with a message the best value is large, and ends all later walks
+        # Cases (iv) and (ii) share the walks of the rows with messages. Walks of
+        # messages come first: with a message the best value is large, and ends all later walks
         # early. Of equal entries the first that was found stays: the order of the walks
         # is part of the result.
         self._set_base(&query.columns)

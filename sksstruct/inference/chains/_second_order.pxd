@@ -50,8 +50,8 @@ cdef class SecondOrder:
     cdef char* _reached  # (size, n) whether a row of `_best` is written
     cdef Py_ssize_t _reached_capacity
     # suffixes that were extended, and a queue of suffixes to extend, the best first
-    cdef Suffix* _extended
-    cdef Py_ssize_t _n_extended, _extended_capacity
+    cdef Suffix* _popped
+    cdef Py_ssize_t _n_popped, _popped_capacity
     cdef Suffix* _queue
     cdef Py_ssize_t _n_queued, _queue_limit, _queue_capacity
 

@@ -73,7 +73,7 @@ cdef class SecondOrder:
         free(self._best)
         free(self._after)
         free(self._reached)
-        free(self._extended)
+        free(self._popped)
         free(self._queue)
 
     cdef Py_ssize_t decode(
@@ -94,24 +94,24 @@ cdef class SecondOrder:
         self._least = self._bound_best() if k == 1 else -DBL_MAX
         self._find_prefixes()
         reserve(<void**> &self._queue, &self._queue_capacity, k, sizeof(Suffix))
-        self._n_extended, self._n_queued, self._queue_limit = 0, 0, k
+        self._n_popped, self._n_queued, self._queue_limit = 0, 0, k
         memset(labelings, 0, size * sizeof(int32_t))
         self._queue_last_pairs()
         while self._n_queued > 0:
-            reserve(<void**> &self._extended, &self._extended_capacity,
-                    self._n_extended + 1, sizeof(Suffix))
-            suffix = self._n_extended
-            self._extended[suffix] = self._queue[0]
-            self._n_extended += 1
+            reserve(<void**> &self._popped, &self._popped_capacity,
+                    self._n_popped + 1, sizeof(Suffix))
+            suffix = self._n_popped
+            self._popped[suffix] = self._queue[0]
+            self._n_popped += 1
             self._n_queued -= 1
             memmove(self._queue, self._queue + 1, self._n_queued * sizeof(Suffix))
-            if self._extended[suffix].start > 0:
+            if self._popped[suffix].start > 0:
                 self._extend(suffix)
                 continue
-            scores[count] = self._extended[suffix].score
+            scores[count] = self._popped[suffix].score
             for t in range(size):
-                labelings[count * size + t] = self._extended[suffix].label
-                suffix = self._extended[suffix].next
+                labelings[count * size + t] = self._popped[suffix].label
+                suffix = self._popped[suffix].next
             count += 1
             self._queue_limit -= 1
         return count
@@ -305,24 +305,24 @@ cdef class SecondOrder:
             return one.score > other.score
         # of equal scores, the last label in which the suffixes differ decides
         while one.start < other.start:
-            one = &self._extended[one.next]
+            one = &self._popped[one.next]
         while other.start < one.start:
-            other = &self._extended[other.next]
+            other = &self._popped[other.next]
         while True:
             if one.label != other.label:
                 lower = one.label < other.label
             if one.next == other.next:
                 return lower
-            one, other = &self._extended[one.next], &self._extended[other.next]
+            one, other = &self._popped[one.next], &self._popped[other.next]
 
     cdef int _queue_last_pairs(self) except -1 nogil:
         """Insert all last pairs of labels into the queue."""
         cdef Py_ssize_t n = self._n, last = self._size - 1, b, c
         cdef const double* best = self._best + last * n * self._ld
-        reserve(<void**> &self._extended, &self._extended_capacity, n, sizeof(Suffix))
+        reserve(<void**> &self._popped, &self._popped_capacity, n, sizeof(Suffix))
         for c in range(n):
-            self._extended[c] = Suffix(0.0, 0.0, -1, last, <int32_t> c)
-        self._n_extended = n
+            self._popped[c] = Suffix(0.0, 0.0, -1, last, <int32_t> c)
+        self._n_popped = n
         for b in range(n):
             if not self._reached[last * n + b]:
                 continue
@@ -339,12 +339,11 @@ cdef class SecondOrder:
     cdef int _extend(self, Py_ssize_t suffix) except -1 nogil:
         """Insert all suffixes that are one label longer into the queue."""
         cdef Py_ssize_t n = self._n, ld = self._ld, a, row
-        cdef Py_ssize_t b = self._extended[suffix].label
-        cdef Py_ssize_t t = self._extended[suffix].start
-        cdef Py_ssize_t c = self._extended[self._extended[suffix].next].label
+        cdef Py_ssize_t b = self._popped[suffix].label, t = self._popped[suffix].start
+        cdef Py_ssize_t c = self._popped[self._popped[suffix].next].label
         cdef const double* best = self._best + t * n * ld
         # score of (b, c) and of the suffix, which does not depend on a
-        cdef double rest = (self._extended[suffix].rest + self._theta[(t + 1) * ld + c]
+        cdef double rest = (self._popped[suffix].rest + self._theta[(t + 1) * ld + c]
                             + self._table[t * self._table_step + b * ld + c]), triple
         for a in range(n):
             if not self._reached[t * n + a]:

@@ -133,7 +133,7 @@ cdef class SecondOrderSums:
     # ---- scaled messages ----
 
     cdef bint _sum_prefixes(self, double* log_partition) noexcept nogil:
-        """Sum weights of prefixes of all lengths; return False if one could underflow."""
+        """Sum the weights of all prefixes; return False if one could underflow."""
         cdef Py_ssize_t n = self._n, ld = self._ld, t, b, count
         cdef double low, lowest = 0.0, lowest_edge = 0.0, mass, limit
         cdef const EdgeTable* table

@@ -58,7 +58,7 @@ cdef double viterbi_padded(
 
 def find_labeling(Py_ssize_t n_states, delta, tables, Py_ssize_t step, labeling):
     """Write a best labeling, and return its score.
-        Unary scores of the labels, padded; become the best scores of prefixes.
+
     Parameters
     ----------
     n_states : int
