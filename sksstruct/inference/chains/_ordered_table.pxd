@@ -36,17 +36,17 @@ cdef struct Walk:
     # Traversal of the entries of a heap in descending order.
     Heap* heap
     int kind
-    Heap frontier  # unvisited entries whose parents were visited
+    Heap frontier           # unvisited entries whose parents were visited
 
 
 # final: short methods are called directly, without a virtual table
 @cython.final
 cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
-    cdef public int64_t visited  # number of entries read
+    cdef public int64_t visited          # number of entries read
     cdef double* _value
-    cdef const int32_t* _ends  # row and column of each entry, in `_pairs`
-    cdef int32_t* _place  # index of each entry in its three heaps
+    cdef const int32_t* _ends            # row and column of each entry, in `_pairs`
+    cdef int32_t* _place                 # index of each entry in its three heaps
     cdef PairIndex _pairs                # the numbers of the entries
     cdef Py_ssize_t _capacity
     cdef Heap* _heaps  # of each row, of each column, and of the whole table

@@ -363,10 +363,10 @@ cdef class IndicatorTable:
         best.value, best.found = floor, False
         for k in range(m):
             query.largest_column = max(query.largest_column, column_messages[k])
-        # Cases (iv) and (ii) share the walks of the rows with messages. Walks of
-        # messages come first: with a message the best value is large, and ends all later walks
-        # early. Of equal entries the first that was found stays: the order of the walks
-        # is part of the result.
+        # Cases (iv) and (ii) share the walks of the rows with messages. Labels with
+        # messages are visited first: their entries are large, and end later walks
+        # early. Of equal entries the first that was found stays, so that the result
+        # depends on the order of the walks.
         self._set_base(&query.columns)
         for k in range(n):
             self._in_row(&query, rows[k], row_messages[k], &best)

@@ -6,9 +6,9 @@ from sksstruct.inference.chains._triples cimport LabelTriples
 
 cdef struct Suffix:
     # The labels from a position on, and the score of the best labeling that has them.
-    double score  # of the best labeling with these labels
+    double score            # of the best labeling with these labels
     double rest  # score less the best prefix that ends in the first two labels
-    Py_ssize_t next  # index of the suffix without the first label
+    Py_ssize_t next         # index of the suffix without the first label
     Py_ssize_t start        # position of the first label
     int32_t label           # first label
 
@@ -21,7 +21,7 @@ cdef class SecondOrder:
     cdef Py_ssize_t _n, _ld
     cdef object _arrays
     cdef double* _rows  # (n_rows, ld) weights of triples, by rows of `LabelTriples`
-    cdef int64_t* _written  # (n_rows,) number of the call that wrote each row
+    cdef int64_t* _written          # (n_rows,) number of the call that wrote each row
     cdef int64_t _call
     # (n, ld) largest weight of each (c, b), and that plus the transition score
     cdef double* _bounds
@@ -31,7 +31,7 @@ cdef class SecondOrder:
     cdef double* _rest              # (ld,)
     cdef double* _row               # (ld,)
     cdef double* _maxima            # (n, ld)
-    cdef double* _minus_inf  # (ld,) constant -inf
+    cdef double* _minus_inf         # (ld,) constant -inf
     cdef int32_t* _listed           # (n,)
     # the chain that is decoded
     cdef Py_ssize_t _size
@@ -47,7 +47,7 @@ cdef class SecondOrder:
     # (size, n, ld) score of the best prefix that ends in two labels
     cdef double* _best
     cdef Py_ssize_t _best_capacity
-    cdef char* _reached  # (size, n) whether a row of `_best` is written
+    cdef char* _reached             # (size, n) whether a row of `_best` is written
     cdef Py_ssize_t _reached_capacity
     # suffixes that were extended, and a queue of suffixes to extend, the best first
     cdef Suffix* _popped

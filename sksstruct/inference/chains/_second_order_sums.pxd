@@ -10,8 +10,8 @@ from sksstruct.inference.chains._triples cimport LabelTriples
 cdef class TripleTable:
     cdef readonly LabelTriples triples
     cdef object _arrays
-    cdef double* weights  # (n_weights,) weights times a factor
-    cdef double* _powers  # (n_weights,) exponentials of weights
+    cdef double* weights            # (n_weights,) weights times a factor
+    cdef double* _powers            # (n_weights,) exponentials of weights
     cdef double* ahead  # (n_rows, ld) exponentials, by rows of `LabelTriples`
     # the smallest and the largest score of a triple
     cdef double low, high

@@ -2,12 +2,12 @@ cdef struct EdgeTable:
     # A table of pair scores (n, ld) from -> to, and its exponentials.
     const double* scores
     double* ahead       # (n, ld) exp(scores - shift)
-    double* back  # (n, ld) transpose of ahead
-    double shift  # largest score
-    double low  # smallest finite score, minus shift
+    double* back        # (n, ld) transpose of ahead
+    double shift        # largest score
+    double low          # smallest finite score, minus shift
 
 cdef struct SumScratch:
-    double* u  # (size, ld) exp(unary scores), relative to each row's largest
+    double* u           # (size, ld) exp(unary scores), relative to each row's largest
     double* alpha       # (size, ld)
     double* rows        # (3, ld)
     double* scales      # (size,)

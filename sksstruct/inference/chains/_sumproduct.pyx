@@ -46,7 +46,7 @@ cdef struct Chain:
     Py_ssize_t size, n_labels, ld
     const double* theta         # unary scores (size, ld)
     const EdgeTable* tables
-    Py_ssize_t step  # 1, or 0 for one table for all pairs
+    Py_ssize_t step             # 1, or 0 for one table for all pairs
 
 
 cdef struct PairMeans:

@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t
 
 cdef struct Prefix:
     double score
-    int32_t previous  # last label but one
-    int32_t rank  # rank of the prefix that ends in that label
+    int32_t previous    # last label but one
+    int32_t rank        # rank of the prefix that ends in that label
 
 
 # final: short methods are called directly, without a virtual table
@@ -21,18 +21,18 @@ cdef class TopK:
     cdef Py_ssize_t _table_step
     # Nodes: labels at positions, position * n + label; position `size` is the end.
     cdef Py_ssize_t _node_capacity
-    cdef int32_t* _slot  # slot of each node whose list was begun, or -1
-    cdef int32_t* _best  # first predecessor of each node, or -1
-    cdef int32_t* _path  # (size + 1,) labels on the way back
+    cdef int32_t* _slot             # slot of each node whose list was begun, or -1
+    cdef int32_t* _best             # first predecessor of each node, or -1
+    cdef int32_t* _path             # (size + 1,) labels on the way back
     # Slots: one per node with a list, which holds the prefixes found so far that end in
     # the node. One array per attribute, as reading a labeling needs _list_first only.
     cdef Py_ssize_t _n_slots, _slot_capacity, _row_capacity
     cdef Py_ssize_t* _list_first  # (slots,) index of a list's first prefix in the pool
     cdef int32_t* _list_count       # (slots,)
-    cdef int32_t* _list_capacity  # (slots,) 0 for a complete list
+    cdef int32_t* _list_capacity    # (slots,) 0 for a complete list
     # (slots, ld) score of the next prefix through each predecessor
     cdef double* _waiting
-    cdef int32_t* _waiting_rank  # (slots, ld)
+    cdef int32_t* _waiting_rank     # (slots, ld)
     # Pool: the prefixes of all lists.
     cdef Py_ssize_t _n_prefixes, _pool_capacity
     cdef Prefix* _pool

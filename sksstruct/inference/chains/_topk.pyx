@@ -214,7 +214,7 @@ cdef class TopK:
         while t > 0:
             slot = self._slot[t * self._n + label]
             if slot < 0:
-                label = self._first(t, label)  # no list: only rank 0 was asked for
+                label = self._first(t, label)   # no list: only rank 0 was asked for
             else:
                 prefix = self._pool + self._list_first[slot] + rank
                 label, rank = prefix.previous, prefix.rank

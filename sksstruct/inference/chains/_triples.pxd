@@ -8,10 +8,10 @@ cdef class LabelTriples:
     # layout: see `_triples.pyx`
     cdef readonly Py_ssize_t n_weights, n_labels, ld, n_rows
     cdef object _owned
-    cdef const int32_t* row  # (n_labels, n_labels) row of a pair (a, b), or -1
-    cdef const int32_t* start  # (n_rows,) index of the first weight of a row
-    cdef const int32_t* stop  # (n_rows,) end of the weights of a row
-    cdef const int32_t* third  # (n_weights,) label c
+    cdef const int32_t* row         # (n_labels, n_labels) row of a pair (a, b), or -1
+    cdef const int32_t* start       # (n_rows,) index of the first weight of a row
+    cdef const int32_t* stop        # (n_rows,) end of the weights of a row
+    cdef const int32_t* third       # (n_weights,) label c
     cdef const int32_t* place       # (n_weights,) row * ld + c
     cdef const int32_t* turned      # (n_weights,) c * ld + b
     # of each b: its first row; and all labels a, labels with rows before labels without

@@ -1,20 +1,24 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# The first and the last segment, where the scores of their lengths are others.
+# First and last segment, whose lengths have boundary scores.
 cdef struct Boundaries:
-    bint any            # whether they have scores of their own
-    bint best           # whether scores are maxima, or logarithms of sums
+    bint any            # whether boundary scores are given
+    bint best           # whether scores are maxima, or else logarithms of sums
     # rows (size, ld)
-    double* first       # of the first segment if it stops after t: score, or its part
-    double* last        # of the last segment if it starts at t: its part
+    # first segment with last position t: its score, then its share of closed
+    double* first
+    # last segment with first position t: its share of closed at the last stop
+    double* last
     # rows (ld,)
-    double* begun       # score of the first position, if the segment goes on
-    double* single      # score of the first position, if the segment ends there
-    double* inside      # sum of the scores inside after it, so far
-    double* other       # scores that are merged into others
-    double* goes_on     # probability that the first segment goes on; on the way back
+    double* begun  # score of the first position in a segment of two positions or more
+    double* single      # score of the first position in a segment of one position
+    # sum of the inside scores of all later positions up to the current stop
+    double* inside
+    double* other       # scratch: scores to merge into a row
+    # backward pass: probability that the first segment covers later positions
+    double* goes_on
 
-# `load_boundaries` takes so many doubles of the memory, and moves its beginning on.
+# `load_boundaries` reserves `boundaries_scratch` doubles, and advances the pointer.
 cdef Py_ssize_t boundaries_scratch(const Segments* segments) noexcept nogil
 cdef Boundaries load_boundaries(const Segments* segments, bint best,
                                 double** memory) noexcept nogil

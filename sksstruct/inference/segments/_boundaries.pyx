@@ -1,12 +1,12 @@
-"""The first and the last segment of a sequence, with scores of lengths of their own.
+"""First and last segment of a sequence, whose lengths have boundary scores.
 
-A sequence may begin and end inside a segment, of which it has a piece. These pieces are
-no term of the recursions of the other kernels: the first segment has one score for each
-stop, and the last one for each start, so that both take O(T K) time. The sums of their
-scores inside run along the sequence. Starts at the first position are forbidden to the
-other kernels, and the last stop is left to this one.
+A sequence may begin and end inside a segment, of which the sequence has only a piece.
+Such pieces are no terms of the other kernels' recursions: the first segment has one
+score for each stop, and the last segment one for each start, so that both take O(T K)
+time. Running sums hold the inside scores. The other kernels must not start segments at
+the first position (`open_first` forbids them), and leave the last stop to this one.
 
-The parts of sums are kept for the way back, as those of `_tails.pyx`.
+As in `_tails.pyx`, the shares of merged scores are stored for the backward pass.
 """
 
 from libc.math cimport INFINITY
@@ -21,7 +21,7 @@ from sksstruct.inference.segments._tails cimport merge_scores
 
 
 cdef Py_ssize_t boundaries_scratch(const Segments* segments) noexcept nogil:
-    """Doubles that `load_boundaries` needs."""
+    """Number of doubles that `load_boundaries` reserves."""
     if segments.boundary_lengths == NULL:
         return 0
     return (2 * segments.size + 5) * segments.ld
@@ -29,7 +29,7 @@ cdef Py_ssize_t boundaries_scratch(const Segments* segments) noexcept nogil:
 
 cdef Boundaries load_boundaries(const Segments* segments, bint best,
                                 double** memory) noexcept nogil:
-    """Divide memory."""
+    """Reserve the rows of `Boundaries`."""
     cdef Boundaries ends
     cdef Py_ssize_t ld = segments.ld
     memset(&ends, 0, sizeof(Boundaries))
@@ -49,7 +49,7 @@ cdef Boundaries load_boundaries(const Segments* segments, bint best,
 
 cdef void open_first(const Segments* segments, const Prefixes* prefixes,
                      const Boundaries* ends) noexcept nogil:
-    """Take segments that start at the first position from the other kernels."""
+    """Copy the scores of starts at the first position, and forbid these starts."""
     cdef Py_ssize_t label, row_bytes = segments.ld * sizeof(double)
     if not ends.any:
         return
@@ -62,7 +62,7 @@ cdef void open_first(const Segments* segments, const Prefixes* prefixes,
 
 cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
                       const Boundaries* ends) noexcept nogil:
-    """Score the first segment, if it stops at a position; stops are in order."""
+    """Score the first segment with a given stop; calls must be in ascending order."""
     cdef Py_ssize_t label, ld = segments.ld
     cdef int32_t span
     for label in range(segments.n_labels):
@@ -70,7 +70,7 @@ cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
         if stop > 1:
             row[label] = ends.begun[label] + ends.inside[label] + segments.nodes[
                 role_at(segments, END, stop - 1) + label]
-            # the next stop has this position inside
+            # this position is inside all first segments with later stops
             ends.inside[label] += segments.nodes[
                 role_at(segments, INSIDE, stop - 1) + label]
         row[label] += length_score(segments, 0, stop, label)
@@ -83,7 +83,7 @@ cdef void score_first(const Segments* segments, Py_ssize_t stop, double* row,
 
 cdef void stop_first(const Segments* segments, Py_ssize_t stop, double* row,
                      const Boundaries* ends) noexcept nogil:
-    """Add the first segment that stops at a position, but at the last one, to a row."""
+    """Merge the first segment with a given stop, except the last stop, into a row."""
     cdef double* first = ends.first + (stop - 1) * segments.ld
     if not ends.any:
         return
@@ -101,7 +101,7 @@ cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* 
     cdef const double* end = segments.nodes + role_at(segments, END, size - 1)
     cdef double* scores
     cdef int32_t span
-    # a single segment may be the whole sequence
+    # start 0: the first segment is the whole sequence
     score_first(segments, size, ends.last, ends)
     memcpy(row, end, n * sizeof(double))
     for start in range(size - 1, 0, -1):
@@ -110,7 +110,7 @@ cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* 
             scores[label] = prefixes.single[start * ld + label]
             if start < size - 1:
                 scores[label] = prefixes.opened[start * ld + label] + row[label]
-                # for earlier starts this position is inside
+                # this position is inside all last segments with earlier starts
                 row[label] += segments.nodes[role_at(segments, INSIDE, start) + label]
             scores[label] += length_score(segments, start, stop, label)
     if segments.spans != NULL:
@@ -120,7 +120,7 @@ cdef void stop_last(const Segments* segments, const Prefixes* prefixes, double* 
                 ends.last[start * ld + label] += segments.spans[span * ld + label]
     for label in range(n):
         row[label] = -INFINITY
-    # from the shortest segment to the longest
+    # from the shortest segment to the longest, for the rule of ties
     for start in range(size - 1, -1, -1):
         memcpy(ends.other, ends.last + start * ld, n * sizeof(double))
         merge_scores(n, ends.best, ends.other, row, ends.last + start * ld)
@@ -130,21 +130,22 @@ cdef Py_ssize_t last_start(const Segments* segments, Py_ssize_t label,
                            const Boundaries* ends) noexcept nogil:
     """Start of the shortest of the best last segments."""
     cdef Py_ssize_t start = 0
-    # a zero says that a shorter segment was as good
+    # a share of zero: a shorter segment scores at least as much
     while start < segments.size - 1 and ends.last[start * segments.ld + label] == 0.0:
         start += 1
     return start
 
 
-# ---- and back ----
+# ---- backward ----
 
 cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
                      double* opened, double* goes_on, const SegmentMeans* means,
                      const Boundaries* ends) noexcept nogil:
-    """Take the first segments that stop at a position from a row of probabilities.
+    """Subtract first segments that stop at a position from a row of probabilities.
 
-    They are added to `opened`, the probabilities of starts, and to `goes_on`, those of
-    what is inside before; scores inside are counted here if this is NULL.
+    Adds their probabilities to `opened`, that of segments by start, and to `goes_on`,
+    that of segments that cover the positions before; if `goes_on` is NULL, inside
+    scores are counted here.
     """
     cdef Py_ssize_t label, ld = given.ld, last = stop - 1
     cdef double first
@@ -156,7 +157,7 @@ cdef void hand_first(const Segments* given, Py_ssize_t stop, double* row,
         ends.other[label] = first
         add_length(given, 0, stop, label, first, means)
         if not last:
-            # the first segment is this position alone
+            # a first segment of one position
             means.nodes[role_at(given, SINGLE, 0) + label] += first
             continue
         row[label] -= first
@@ -179,8 +180,8 @@ cdef void hand_last(const Segments* given, const double* ended, double* row,
                     const Boundaries* ends) noexcept nogil:
     """Distribute the probability of stops at the last position over their starts.
 
-    The share of a segment of one position is put into a row. The other shares are added
-    where `hand_first` adds them.
+    Segments of one position get their share in a row; the shares of longer segments
+    are added to `opened` and `goes_on`, as by `hand_first`.
     """
     cdef Py_ssize_t size = given.size, ld = given.ld, n = given.n_labels, label, start
     cdef double share, longer
@@ -189,7 +190,7 @@ cdef void hand_last(const Segments* given, const double* ended, double* row,
     for label in range(n):
         longer = 0.0
         row[label] = ended[label]
-        # from the longest segment on, which was merged last
+        # in the reverse order of the merges: from the longest segment to the shortest
         for start in range(size - 1):
             part = ends.last + start * ld + label
             share = part[0] = row[label] * part[0]

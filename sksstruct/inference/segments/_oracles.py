@@ -1,4 +1,4 @@
-"""Oracles on semi-Markov chains, which label segments of a sequence."""
+"""Oracles on semi-Markov chains: best, k best and expected segmentations."""
 
 from numbers import Real
 from typing import NamedTuple
@@ -26,16 +26,16 @@ def segment_viterbi(
 ) -> tuple[np.ndarray, float]:
     """Find the best segmentation of a sequence (semi-Markov max-product).
 
-    A segmentation is a list of segments with a label each, which cover all positions
-    one after the other. Its score is the sum of those of its positions, of the lengths
-    of its segments, and of the labels of neighboring segments.
+    A segmentation is a list of labeled segments, which cover all positions one after
+    the other. Its score is the sum of the scores of positions, of the lengths of
+    segments, and of pairs of labels of neighboring segments.
 
     Parameters
     ----------
     nodes : array-like of shape (T, K) or (T, 4, K)
-        Score of each of K labels at each of T >= 1 positions. With four rows for each
-        position these are for the first position of a segment, one inside, the last
-        one, and the only one of a segment of length one. ``-inf`` forbids.
+        Score of each of K labels at each of T >= 1 positions. Four rows for each
+        position are scores of the first position of a segment, of a position inside, of
+        the last position, and of a segment of length one. ``-inf`` forbids.
     lengths : array-like of shape (L, K)
         Score of each label for segments of each length from 1 to L; ``-inf`` forbids a
         length. No segment is longer than L without `tail`.
@@ -44,13 +44,13 @@ def segment_viterbi(
     first, last : array-like of shape (K,), default=None
         Score of the label of the first and of the last segment; None for zeros.
     spans : array-like of shape (n_spans, 2), default=None
-        Segments (start, stop) with scores of their own; stop is exclusive. Those of a
-        span that is listed twice are added.
+        Segments (start, stop) with scores of their own; stop is exclusive. The scores
+        of a span that is listed twice are added.
     span_scores : array-like of shape (n_spans, K), default=None
-        Score of each label for each of `spans`, added if that very segment is chosen.
+        Score of each label for each of `spans`, added if the span is a segment.
     tail : array-like of shape (K,), default=None
-        Score of each label for each position of a segment beyond L, in addition to that
-        of the length L; ``-inf`` forbids. None: no segment is longer than L.
+        Score of each label for each position of a segment beyond L, in addition to the
+        score of length L; ``-inf`` forbids. None: no segment is longer than L.
 
     Returns
     -------
@@ -74,9 +74,9 @@ def segment_viterbi(
 
     Notes
     -----
-    The time is proportional to T (L + K) K, Equation 3 of [1]_, also with `tail`. Where
-    a span is longer than L, its length takes the place of L then: all scores of a tail
-    are those of positions, and a span has one of its own.
+    The time is proportional to T (L + K) K, Equation 3 of [1]_, also with `tail`. With
+    `tail`, spans longer than L increase L to the length of the longest span, because
+    the recursion of tails cannot score single segments.
 
     References
     ----------
@@ -151,8 +151,8 @@ def segment_topk(
     potentials = SegmentPotentials(
         nodes, lengths, transitions, first, last, spans, span_scores, tail
     )
-    # No more memory than for all there are: each position goes on with its segment, or
-    # begins one with a label. Ranks have 32 bits.
+    # The count of all segmentations bounds memory: each position continues a segment or
+    # begins one with one of n labels. Ranks are 32-bit numbers.
     n = potentials.n_labels
     count = min(check_k(k), n * (n + 1) ** (potentials.size - 1), 2**31 - 1)
     labelings, scores = potentials.best_k(count)
@@ -162,8 +162,8 @@ def segment_topk(
 class SegmentMarginals(NamedTuple):
     """Log-partition, expected counts and probabilities of segments.
 
-    The counts have the shapes of the scores: how often each is a part of the score of
-    a segmentation, on average.
+    The counts have the shapes of the scores: each is the expected number of times that
+    the entry is a term of the score of a segmentation.
 
     Parameters
     ----------
@@ -179,9 +179,9 @@ class SegmentMarginals(NamedTuple):
         Probability of the label of the first and of the last segment; None without
         scores.
     spans : ndarray of shape (n_spans, K)
-        Probability of each label for each span: that it is a segment of that label.
+        Probability that each span is a segment with each label.
     segments : ndarray of shape (n_segments,)
-        Probability of each segment that was asked for.
+        Probability of each of the requested segments.
     tail : ndarray of shape (K,) or None
         Expected number of positions of segments beyond L; None without scores.
 
@@ -224,9 +224,9 @@ def segment_sum_product(
     nodes, lengths, transitions, first, last, spans, span_scores, tail : array-like
         See `segment_viterbi`.
     mu : float, default=1.0
-        What all scores are divided by, positive.
+        Divisor of all scores, positive.
     segments : array-like of shape (n_segments, 3), default=None
-        Segments (start, stop, label) whose probabilities are wanted.
+        Segments (start, stop, label) whose probabilities are returned.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the kernels find on a semi-Markov chain, from arrays of `_semi_markov.py`."""
+"""The kernels of semi-Markov chains, called with the arrays of `_semi_markov.py`."""
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
@@ -15,12 +15,12 @@ from sksstruct.utils._pointers cimport const_int32s, const_intps, doubles, int32
 
 
 cdef double* entries(object rows) except? NULL:
-    """Where the first row is; NULL without rows."""
+    """Address of the first row; NULL if there are no rows."""
     return doubles(rows) if len(rows) else NULL
 
 
 cdef SegmentMeans means_of(list rows):
-    """The struct of means in arrays like the tables."""
+    """The struct of means that points to arrays in the order of the tables."""
     return SegmentMeans(
         entries(rows[0]), entries(rows[1]), entries(rows[6]), entries(rows[7]),
         entries(rows[8]), entries(rows[2]),
@@ -28,7 +28,7 @@ cdef SegmentMeans means_of(list rows):
 
 
 cdef class SegmentKernel:
-    """The struct of the kernels.
+    """The struct `Segments` of some arrays, with the kernels as methods.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ cdef class SegmentKernel:
         segments.span_start = const_int32s(span_start)
 
     def best_memory(self):
-        """Number of doubles that `best` needs."""
+        """Return the number of doubles of scratch that `best` needs."""
         return best_scratch(&self._segments)
 
     def best(self, scratch, labeling):
@@ -79,7 +79,7 @@ cdef class SegmentKernel:
         return score
 
     def best_k_memory(self, Py_ssize_t k):
-        """Number of doubles that `best_k` needs."""
+        """Return the number of doubles of scratch that `best_k` needs."""
         return topk_scratch(&self._segments, k)
 
     def best_k(self, Py_ssize_t k, scratch, labelings, scores):
@@ -93,7 +93,7 @@ cdef class SegmentKernel:
         return count
 
     def sums_memory(self):
-        """Number of doubles that `sums` needs."""
+        """Return the number of doubles of scratch that `sums` needs."""
         return sums_scratch(&self._segments)
 
     def sums(self, double scale, double weight, list rows, scratch, segments,
@@ -120,6 +120,6 @@ cdef class SegmentKernel:
         return segmentation_score(&self._segments, const_int32s(labeling))
 
     def indicator(self, labeling, double weight, list rows):
-        """Write a weight for each entry whose sum is the score of a labeling."""
+        """Add a weight to all entries that sum up to the score of a labeling."""
         cdef SegmentMeans means = means_of(rows)
         add_indicator(&self._segments, const_int32s(labeling), weight, &means)

@@ -1,42 +1,43 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# What sums over lengths are taken of: for each label, the weights of its starts and of
-# its lengths, whose products are those of segments, relative to a number that is the
-# same for a block of stops.
+# Weights of starts and of lengths of each label. The product of the two is the weight
+# of a segment, relative to a reference that all stops of a block share.
 cdef struct Cells:
     # rows (n_labels, max_length)
-    double* lengths     # exponentials, relative to the largest of the label
-    double* backward    # the same from the largest length to the least
-    double* counts      # what the means of lengths are, but for these factors
+    double* lengths     # exponentials, relative to the label's largest
+    double* backward    # the same, the largest length first
+    double* counts      # expected counts of lengths, without the factor `lengths`
     # rows (n_labels, size)
-    double* starts      # weight of what starts at a position, in the present block
-    double* shares      # probability of a stop, over the sum of its weights
+    double* starts  # weights of starts, relative to the reference of the current block
+    double* shares      # probability of each stop, divided by the sum of its weights
     # rows (size, ld)
-    double* longer      # sum of the weights of segments that stop, but of one position
-    double* alone       # weight of what has no term of its own, `single`
-    double* references  # logarithm that weights are relative to
-    Py_ssize_t* begun   # the first stop of the block
-    # rows (ld,), the state of each label
-    double* slope       # what scores of lengths rise by, which is part of those inside
-    double* high        # the largest score of a length, without that
+    # sum of the weights of the segments of two positions or more that stop
+    double* longer
+    double* alone       # weight of segments that are no terms of the products
+    double* references  # logarithmic reference of each stop
+    Py_ssize_t* block_start   # the first stop of each stop's block
+    # rows (ld,), the current state of each label
+    # mean increase of the length scores, which is moved to the inside scores
+    double* slope
+    double* high        # largest score of a length, less the slope
     double* reference
-    double* passed      # scores inside, since the block began
-    double* base        # logarithm that the weights of a stop are relative to
-    double* total       # their sum
-    double* fresh       # (2 ld,) weights of the newest start, and of what is `alone`
-    double* inside      # probability that a segment goes on, on the way back
-    Py_ssize_t* first   # the first stop of the block
-    Py_ssize_t* end     # the first stop after it, on the way back
-    Py_ssize_t* alive   # the last start that a segment may have, or -1
-    # spans by their starts, on the way back: the first of each, and the one after it
+    double* inside_sum      # sum of inside scores since the block began
+    double* base        # logarithmic reference of the weights at a stop
+    double* total       # sum of the weights at a stop
+    double* new_terms       # (2 ld,) weights of the newest start and of `alone`
+    double* inside      # backward pass: probability that a segment goes on
+    Py_ssize_t* first   # first stop of the current block
+    Py_ssize_t* end     # backward pass: first stop of the next block
+    Py_ssize_t* latest_start   # latest start that segments may have, or -1
+    # backward pass: linked lists of spans with equal starts; -1 ends a list
     Py_ssize_t* head
     Py_ssize_t* after
     Py_ssize_t* span_stop
-    double weight       # of all means
-    double* saved       # (size,) what spans have changed
+    double weight       # factor of all means
+    double* saved       # (size,) entries before span scores were added
 
-# `load_cells` needs memory for so many doubles, and says where it ends; it returns
-# whether the scores are of a size for which the other functions can be used.
+# `load_cells` reserves `cells_scratch` doubles, advances the pointer, and returns
+# whether the scores permit the other functions; if not, sums are in log space.
 cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil
 cdef bint load_cells(const Segments* segments, double** memory,
                      Cells* cells) noexcept nogil

@@ -4,28 +4,30 @@ For a label, the weight of a segment from s to e is exp of
 
     opened(s) + inside(s + 1) + ... + inside(e - 2) + end(e - 1) + length(e - s)
 
-With P the sums of the scores inside, this is opened(s) - P(s + 1), of the start alone,
-plus P(e - 1) + end(e - 1), of the stop alone, plus the score of the length. So sums
-over lengths are products of two vectors, the exponentials of starts and of lengths, and
-a pair of a start and a stop costs a multiplication and an addition.
+Let P be the prefix sums of inside scores. The score is opened(s) - P(s + 1), which
+depends on the start alone, plus P(e - 1) + end(e - 1), which depends on the stop alone,
+plus the score of the length. Sums over lengths are therefore inner products of two
+vectors, the exponentials of starts and of lengths, and a pair of a start and a stop
+costs one multiplication and one addition.
 
-Exponentials of starts are relative to a number, the reference, and P begins where that
-was chosen: at the first stop of a block. All is well as long as the sum at a stop is
-neither large nor small. What underflows is far below it, and what is too large, and cut
-off, would be seen in it. Where the sum is not of such a size, a new block begins: the
-weights of starts are formed again, relative to the largest term at this stop. With
-moderate scores that is seldom; with any scores it is exact, at the price of logarithms.
+Exponentials of starts are relative to a reference, and P begins at the first stop of
+the block for which the reference was chosen. The sum at a stop is exact as long as the
+sum is neither large nor small: terms that underflow are negligible, and a term cut off
+at the upper limit would make the sum large. Otherwise a new block begins: the weights
+of starts are computed again, relative to the largest term at this stop. With moderate
+scores new blocks are rare; with any scores the sums are exact, at the price of
+logarithms.
 
-No segment goes over a position that is forbidden inside. There a new block begins, too,
-and the starts before it have weight zero.
+No segment covers a position whose inside score is -inf. A new block begins there, too,
+and all earlier starts get weight zero.
 
-Scores of lengths may fall from one to the next all the way, out of the range of exp.
-As many positions are inside as a segment is long, but for two, so that a slope can be
-taken from lengths and given to the scores inside.
+Scores of lengths may fall steadily, out of the range of exp. A segment of length l has
+l - 2 inside positions, so that a constant slope can be moved from the scores of lengths
+to the inside scores.
 
-Segments of one position have scores of their own, and are no term of the products, as
-are those that are longer than the table of lengths (`_tails.pyx`): the logarithms of
-their sums, `alone`, are known before.
+Two kinds of segments are no terms of the products: segments of one position, which have
+scores of their own, and segments beyond the table of lengths (`_tails.pyx`). The
+logarithms of their sums, `alone`, are computed before.
 """
 
 from libc.math cimport INFINITY, exp
@@ -39,20 +41,20 @@ from sksstruct.utils._simd cimport (
     sks_series_dot, sks_series_dot_add, sks_series_exp, sks_series_log,
 )
 
-# Logarithms of the largest and the smallest weight of a start: what is larger is cut
-# off, and what is smaller is zero.
+# Logarithmic range of the weights of starts: larger ones are cut off at MOST, smaller
+# ones become zero.
 cdef double MOST = 690.0
 cdef double LEAST = -700.0
-# What sums are between. Terms that underflow are below 1e-300, and one that is cut off
-# is above exp(MOST - MOST_LENGTHS - MOST_SPAN) = 1e212.
+# Range of the sum at a stop. Terms that underflow are below 1e-300, and a term that was
+# cut off is above exp(MOST - MOST_LENGTHS - MOST_SPAN) = 1e212.
 cdef double SMALL = 1e-280
 cdef double LARGE = 1e200
-# Logarithm of the largest term where a block begins. It gets larger where other labels
-# are better, as all that is before a start is part of its weight.
+# Logarithm of the largest term at the first stop of a block. Terms grow within a block
+# as prefixes with better labels precede later starts.
 cdef double FIRST = -400.0
-# What sums of scores inside stay below.
+# Bound on sums of inside scores: larger sums would lose digits in differences.
 cdef double FAR = 1e4
-# What the scores of the lengths of a label, and those of a span, may differ by.
+# Largest difference of the length scores of a label, and largest score of a span.
 cdef double MOST_LENGTHS = 150.0
 cdef double MOST_SPAN = 50.0
 
@@ -70,7 +72,7 @@ cdef Py_ssize_t cells_scratch(const Segments* segments) noexcept nogil:
 
 
 cdef inline double* take(double** memory, Py_ssize_t size) noexcept nogil:
-    """Take the next numbers of a stretch of memory."""
+    """Reserve the next doubles of a stretch of memory."""
     cdef double* out = memory[0]
     memory[0] += size
     return out
@@ -78,9 +80,9 @@ cdef inline double* take(double** memory, Py_ssize_t size) noexcept nogil:
 
 cdef bint load_cells(const Segments* segments, double** memory,
                      Cells* cells) noexcept nogil:
-    """Divide memory, and form the weights of lengths.
+    """Reserve the rows of `Cells`, and compute the weights of lengths.
 
-    Returns False where scores of lengths or of spans are too far apart.
+    Returns False if scores of lengths or of spans differ too much for exponentials.
     """
     cdef Py_ssize_t n = segments.n_labels, ld = segments.ld, size = segments.size
     cdef Py_ssize_t rows = n * segments.max_length, n_spans = 0, k
@@ -91,15 +93,15 @@ cdef bint load_cells(const Segments* segments, double** memory,
     cells.starts, cells.shares = take(memory, n * size), take(memory, n * size)
     cells.longer, cells.alone = take(memory, size * ld), take(memory, size * ld)
     cells.references = take(memory, size * ld)
-    cells.begun = <Py_ssize_t*> take(memory, size * ld)
+    cells.block_start = <Py_ssize_t*> take(memory, size * ld)
     cells.high, cells.slope = take(memory, ld), take(memory, ld)
     cells.reference = take(memory, ld)
-    cells.passed, cells.inside = take(memory, ld), take(memory, ld)
+    cells.inside_sum, cells.inside = take(memory, ld), take(memory, ld)
     cells.base, cells.total = take(memory, ld), take(memory, ld)
-    cells.fresh = take(memory, 2 * ld)
+    cells.new_terms = take(memory, 2 * ld)
     cells.first = <Py_ssize_t*> take(memory, ld)
     cells.end = <Py_ssize_t*> take(memory, ld)
-    cells.alive = <Py_ssize_t*> take(memory, ld)
+    cells.latest_start = <Py_ssize_t*> take(memory, ld)
     cells.head = <Py_ssize_t*> take(memory, size)
     cells.saved = take(memory, size)
     cells.after = <Py_ssize_t*> take(memory, n_spans)
@@ -116,7 +118,7 @@ cdef bint load_cells(const Segments* segments, double** memory,
 
 cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
                         Cells* cells) noexcept nogil:
-    """Form the weights of the lengths of a label; False if they are too far apart."""
+    """Compute the weights of a label's lengths; return False if they differ much."""
     cdef Py_ssize_t most = segments.max_length, k, first = -1, last = -1
     cdef const double* scores = segments.lengths + label
     cdef double* ahead = cells.lengths + label * most
@@ -136,7 +138,7 @@ cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
     cells.slope[label] = slope
     cells.high[label] = high = high if high > -INFINITY else 0.0
     for k in range(most):
-        # of length one there is no product
+        # the products have no segments of length one
         ahead[k] = exp(ahead[k] - high) if k else 0.0
         cells.backward[(label + 1) * most - 1 - k] = ahead[k]
     return high - low <= MOST_LENGTHS
@@ -146,18 +148,18 @@ cdef bint weigh_lengths(const Segments* segments, Py_ssize_t label,
 
 cdef inline double inside_at(const Segments* segments, Py_ssize_t t, Py_ssize_t label,
                              const Cells* cells) noexcept nogil:
-    """Score of a position inside a segment, with its share of that of the length."""
+    """Inside score of a position, plus the slope moved from the length scores."""
     return segments.nodes[role_at(segments, INSIDE, t) + label] + cells.slope[label]
 
 
 cdef inline double end_at(const Segments* segments, Py_ssize_t stop,
                           Py_ssize_t label) noexcept nogil:
-    """Score of the last position of a segment that stops somewhere."""
+    """Score of the last position of a segment that stops at `stop`."""
     return segments.nodes[role_at(segments, END, stop - 1) + label]
 
 
 cdef inline double weight_of(double score) noexcept nogil:
-    """Exponential of a score that is relative to a reference."""
+    """Exponential of a score relative to a reference, cut off at MOST."""
     if score < LEAST:
         return 0.0
     return exp(score if score < MOST else MOST)
@@ -166,10 +168,10 @@ cdef inline double weight_of(double score) noexcept nogil:
 cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t first,
                        Py_ssize_t last, const Prefixes* prefixes,
                        Cells* cells) noexcept nogil:
-    """Write the scores of starts, as of a block that begins at a stop `first`.
+    """Write the scores of starts relative to a block whose first stop is `first`.
 
-    Those up to `last` are written, from the first one that stops of the block can have;
-    returns this one.
+    Writes starts up to `last`, beginning with the earliest one that a segment with a
+    stop in this block can have; returns this start.
     """
     cdef Py_ssize_t low = max(first - segments.longest[label], 0), s
     cdef Py_ssize_t ld = segments.ld
@@ -177,12 +179,13 @@ cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t fi
     cdef double* starts = cells.starts + label * segments.size
     for s in range(first - 2, low - 1, -1):
         starts[s] = prefixes.opened[s * ld + label] + inside
-        # -inf from here on, if that is forbidden
+        # -inf for all earlier starts if the position is forbidden inside
         inside += inside_at(segments, s, label, cells)
     inside = 0.0
     for s in range(first - 1, last + 1):
         score = inside_at(segments, s, label, cells)
-        # no segment of this block goes over it, if that is forbidden
+        # a forbidden position is in no segment of this block, and must not spoil the
+        # sum
         inside += score if score > -INFINITY else 0.0
         starts[s] = prefixes.opened[s * ld + label] - inside
     return low
@@ -191,9 +194,9 @@ cdef Py_ssize_t relate(const Segments* segments, Py_ssize_t label, Py_ssize_t fi
 cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                       double alone, const Prefixes* prefixes,
                       Cells* cells) noexcept nogil:
-    """Relate all starts to the largest term at a stop.
+    """Begin a block: write the weights of starts relative to the largest term.
 
-    `alone` is the score of what stops there and has no start among these.
+    `alone` is the score of the segments at this stop that are no terms here.
     """
     cdef double* starts = cells.starts + label * segments.size
     cdef const double* lengths = segments.lengths + label
@@ -205,10 +208,10 @@ cdef void begin_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
         if segments.spans != NULL:
             score += span_score(segments, s, stop, label)
         high = score if score > high else high
-    # nothing is allowed there, or there is no end
+    # all segments are forbidden, or the last position is forbidden as an end
     high = (high if -INFINITY < high < INFINITY else 0.0) - FIRST
     sks_series_exp(stop - 1 - low, high, starts + low)
-    cells.first[label], cells.passed[label] = stop, 0.0
+    cells.first[label], cells.inside_sum[label] = stop, 0.0
     cells.reference[label] = high
 
 
@@ -226,35 +229,35 @@ cdef double span_score(const Segments* segments, Py_ssize_t start, Py_ssize_t st
 # ---- forward ----
 
 cdef void start_forward(const Segments* segments, Cells* cells) noexcept nogil:
-    """Get ready for the first stop."""
+    """Set the state of all labels before the first stop."""
     cdef Py_ssize_t label
     for label in range(segments.ld):
-        cells.first[label], cells.alive[label] = 1, -1
-        cells.passed[label] = cells.reference[label] = 0.0
+        cells.first[label], cells.latest_start[label] = 1, -1
+        cells.inside_sum[label] = cells.reference[label] = 0.0
 
 
 cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
                     const Prefixes* prefixes, Cells* cells) noexcept nogil:
-    """Go on to the next stop of a label; False if a new block has to begin there.
+    """Add a start to the state of a label; return False if a new block must begin.
 
-    `start` is what no stop was two positions after yet.
+    `start` is the position before the last one, new at the stop two positions later.
     """
     cdef double inside = inside_at(segments, start, label, cells)
     cdef bint goes_on = True
     if inside == -INFINITY:
-        goes_on = cells.alive[label] < 0
-        cells.alive[label] = -1
+        goes_on = cells.latest_start[label] < 0
+        cells.latest_start[label] = -1
     else:
-        cells.passed[label] += inside
+        cells.inside_sum[label] += inside
     if prefixes.opened[start * segments.ld + label] > -INFINITY:
-        cells.alive[label] = start
-    # digits would be lost in differences
-    return goes_on and -FAR < cells.passed[label] < FAR
+        cells.latest_start[label] = start
+    # a large sum of inside scores would lose digits in differences
+    return goes_on and -FAR < cells.inside_sum[label] < FAR
 
 
 cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                        Cells* cells) noexcept nogil:
-    """Sum the weights of the segments of a label that stop there, but of length one."""
+    """Sum the weights of a label's segments of two positions or more that stop."""
     cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
     cdef double* starts = cells.starts + label * segments.size
     cdef int32_t span, first = 0, last = 0
@@ -279,20 +282,21 @@ cdef double sum_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
 cdef void find_base(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     double alone, const Prefixes* prefixes,
                     Cells* cells) noexcept nogil:
-    """Write the scores of what is new, relative to the block, to `fresh`."""
+    """Write the logarithms of the new weights of a stop to `new_terms`."""
     cdef Py_ssize_t start = stop - 2, ld = segments.ld
-    cells.fresh[label] = (prefixes.opened[start * ld + label] - cells.passed[label]
-                          - cells.reference[label])
+    cells.new_terms[label] = (
+        prefixes.opened[start * ld + label] - cells.inside_sum[label]
+        - cells.reference[label])
     cells.base[label] = (cells.reference[label] + cells.high[label]
-                         + cells.passed[label] + end_at(segments, stop, label))
-    cells.fresh[ld + label] = alone - cells.base[label]
+                         + cells.inside_sum[label] + end_at(segments, stop, label))
+    cells.new_terms[ld + label] = alone - cells.base[label]
 
 
 cdef bint has_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                      const Cells* cells) noexcept nogil:
-    """Whether segments of two positions and more may stop there."""
-    return (cells.alive[label] >= 0
-            and stop - cells.alive[label] <= segments.longest[label]
+    """Whether segments of two positions or more may stop at a position."""
+    return (cells.latest_start[label] >= 0
+            and stop - cells.latest_start[label] <= segments.longest[label]
             and end_at(segments, stop, label) > -INFINITY)
 
 
@@ -301,21 +305,21 @@ cdef void sum_label(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     Cells* cells) noexcept nogil:
     """Sum the weights of all segments of a label that stop at a position."""
     cdef Py_ssize_t cell = (stop - 1) * segments.ld + label
-    cells.starts[label * segments.size + stop - 2] = cells.fresh[label]
+    cells.starts[label * segments.size + stop - 2] = cells.new_terms[label]
     if not has_longer(segments, stop, label, cells):
         cells.longer[cell], cells.alone[cell] = 0.0, 1.0
         cells.base[label], cells.total[label] = alone, 1.0
         return
-    cells.alone[cell] = cells.fresh[segments.ld + label]
+    cells.alone[cell] = cells.new_terms[segments.ld + label]
     cells.longer[cell] = sum_longer(segments, stop, label, cells)
     cells.total[label] = cells.longer[cell] + cells.alone[cell]
     if SMALL < cells.total[label] < LARGE:
         return
     begin_block(segments, stop, label, alone, prefixes, cells)
     find_base(segments, stop, label, alone, prefixes, cells)
-    cells.alone[cell] = weight_of(cells.fresh[segments.ld + label])
+    cells.alone[cell] = weight_of(cells.new_terms[segments.ld + label])
     cells.longer[cell] = sum_longer(segments, stop, label, cells)
-    # large enough now, or all segments that stop there are forbidden
+    # the sum is large enough now, unless all segments that stop here are forbidden
     cells.total[label] = cells.longer[cell] + cells.alone[cell]
 
 
@@ -323,7 +327,7 @@ cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* 
                        const Prefixes* prefixes, Cells* cells) noexcept nogil:
     """Sum over the lengths of the segments that stop at a position.
 
-    `alone` has the scores, by label, of those that have no term here.
+    `alone` has the scores, by label, of the segments that are no terms here.
     """
     cdef Py_ssize_t label, ld = segments.ld, n = segments.n_labels
     cdef Py_ssize_t cell = (stop - 1) * ld
@@ -336,27 +340,27 @@ cdef void close_labels(const Segments* segments, Py_ssize_t stop, const double* 
             begin_block(segments, stop, label, alone[label], prefixes, cells)
         find_base(segments, stop, label, alone[label], prefixes, cells)
     if stop > 1:
-        # exponentials and logarithms of all labels at once
-        sks_series_exp(n, 0.0, cells.fresh)
-        sks_series_exp(n, 0.0, cells.fresh + ld)
+        # exponentials of all labels in one call
+        sks_series_exp(n, 0.0, cells.new_terms)
+        sks_series_exp(n, 0.0, cells.new_terms + ld)
         for label in range(n):
             sum_label(segments, stop, label, alone[label], prefixes, cells)
     sks_series_log(n, cells.total)
     for label in range(n):
         prefixes.closed[cell + label] = cells.base[label] + cells.total[label]
-        cells.begun[cell + label] = cells.first[label]
+        cells.block_start[cell + label] = cells.first[label]
         cells.references[cell + label] = cells.reference[label]
 
 
-# ---- and back ----
+# ---- backward ----
 
 cdef void start_backward(const Segments* segments, double weight,
                          Cells* cells) noexcept nogil:
-    """Get ready for the last stop, after the way forward; means are times a weight."""
+    """Set the state of all labels before the last stop; `weight` scales all means."""
     cdef Py_ssize_t label, t
     cells.weight = weight
     for label in range(segments.n_labels):
-        # of the last stop there may be none, see `_boundaries.pyx`
+        # the last stop has no share if its segments are those of `_boundaries.pyx`
         cells.shares[(label + 1) * segments.size - 1] = 0.0
         cells.end[label], cells.inside[label] = segments.size + 1, 0.0
     for t in range(segments.size):
@@ -367,7 +371,7 @@ cdef void start_backward(const Segments* segments, double weight,
 
 cdef void weigh_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
                       Cells* cells) noexcept nogil:
-    """Multiply shares of stops by the weights of the spans from a start."""
+    """Multiply the shares of stops by the weights of the spans from a start."""
     cdef double* shares = cells.shares + label * segments.size - 1
     cdef Py_ssize_t span = cells.head[start]
     while span >= 0:
@@ -383,7 +387,7 @@ cdef void weigh_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t lab
 cdef void count_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t first,
                       Py_ssize_t last, Py_ssize_t label, const SegmentMeans* means,
                       Cells* cells) noexcept nogil:
-    """Add to the means of the spans from a start, and set shares to what they were."""
+    """Add to the means of the spans from a start, and restore the shares."""
     cdef double* shares = cells.shares + label * segments.size - 1
     cdef double weight = cells.starts[label * segments.size + start], length
     cdef Py_ssize_t span = cells.head[start], stop
@@ -403,9 +407,9 @@ cdef void count_spans(const Segments* segments, Py_ssize_t start, Py_ssize_t fir
 cdef double share_start(const Segments* segments, Py_ssize_t start, Py_ssize_t first,
                         Py_ssize_t label, const SegmentMeans* means,
                         Cells* cells) noexcept nogil:
-    """Probability of the segments from a start to the stops of the block.
+    """Return the probability of the segments from a start to stops of the block.
 
-    Those are meant that stop at `first` or later; their lengths are counted.
+    Only stops from `first` on count. The lengths of these segments are counted.
     """
     cdef Py_ssize_t last = min(cells.end[label] - 1, start + segments.longest[label])
     cdef Py_ssize_t cell = label * segments.max_length + first - start - 1
@@ -426,7 +430,7 @@ cdef double share_start(const Segments* segments, Py_ssize_t start, Py_ssize_t f
 cdef void leave_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                       const Prefixes* prefixes, double* opened,
                       const SegmentMeans* means, Cells* cells) noexcept nogil:
-    """Go on to the block before the one that begins at a stop."""
+    """Return from a block that begins at a stop to the block before."""
     cdef Py_ssize_t low = max(stop - <Py_ssize_t> segments.longest[label], 0), s
     cdef Py_ssize_t before = (stop - 2) * segments.ld + label
     cdef double* starts = cells.starts + label * segments.size
@@ -434,7 +438,7 @@ cdef void leave_block(const Segments* segments, Py_ssize_t stop, Py_ssize_t labe
         opened[s * segments.ld + label] += share_start(
             segments, s, stop, label, means, cells)
     cells.end[label] = stop
-    low = relate(segments, label, cells.begun[before], stop - 3, prefixes, cells)
+    low = relate(segments, label, cells.block_start[before], stop - 3, prefixes, cells)
     sks_series_exp(stop - 2 - low, cells.references[before], starts + low)
 
 
@@ -442,9 +446,9 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
                         double ended, const Prefixes* prefixes, double* opened,
                         const Segments* given, const SegmentMeans* means,
                         Cells* cells) noexcept nogil:
-    """Hand the segments of a label that stop at a position to their starts.
+    """Distribute the probability of a stop and a label over starts.
 
-    Returns the probability of those that have no start here, `alone`.
+    Returns the part of segments that are no terms here, `alone`.
     """
     cdef Py_ssize_t s = stop - 1, cell = s * given.ld + label
     cdef double total = cells.longer[cell] + cells.alone[cell]
@@ -452,15 +456,15 @@ cdef double leave_label(const Segments* scaled, Py_ssize_t stop, Py_ssize_t labe
     cdef double longer = share * cells.longer[cell], alone = share * cells.alone[cell]
     cells.shares[label * given.size + s] = share if longer != 0.0 else 0.0
     opened[cell] += share_start(scaled, s, stop + 1, label, means, cells)
-    # what stops later, and does not start here or later, goes on
+    # segments that stop later and start earlier cover this position
     inside = cells.inside[label] - opened[cell]
-    # rounding may have the wrong sign, or leave something of what is forbidden
+    # rounding may yield a wrong sign, or a remainder at a forbidden position
     if inside * cells.weight < 0.0 or inside_at(scaled, s, label, cells) == -INFINITY:
         inside = 0.0
     cells.inside[label] = inside + longer
     means.nodes[role_at(given, INSIDE, s) + label] += inside
     means.nodes[role_at(given, END, s) + label] += longer
-    if stop > 1 and cells.begun[cell] == stop:
+    if stop > 1 and cells.block_start[cell] == stop:
         leave_block(scaled, stop, label, prefixes, opened, means, cells)
     return alone
 
@@ -469,9 +473,9 @@ cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* pr
                      const double* ended, double* opened, double* row,
                      const Segments* given, const SegmentMeans* means,
                      Cells* cells) noexcept nogil:
-    """Distribute over lengths the segments that stop at a position.
+    """Distribute the probabilities of stops at a position over lengths.
 
-    Those that are `alone` are put into `row`, and the others added to `opened`.
+    Writes the part of `alone` segments to `row`; adds all other parts to `opened`.
     """
     cdef Py_ssize_t label, start
     cdef int32_t span, first = 0, last = 0
@@ -488,11 +492,11 @@ cdef void leave_stop(const Segments* scaled, Py_ssize_t stop, const Prefixes* pr
 
 cdef void add_lengths(const Segments* segments, const Cells* cells,
                       const SegmentMeans* means) noexcept nogil:
-    """Add the means of lengths of two positions and more."""
+    """Add the means of lengths of two positions or more."""
     cdef Py_ssize_t label, k, most = segments.max_length
     for label in range(segments.n_labels):
         for k in range(1, most):
-            # what is forbidden may be infinite, where starts were cut off
+            # counts of forbidden lengths may be infinite, where starts were cut off
             if cells.lengths[label * most + k] > 0.0:
                 means.lengths[k * segments.ld + label] += (
                     cells.counts[label * most + k] * cells.lengths[label * most + k])

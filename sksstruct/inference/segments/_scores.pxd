@@ -1,46 +1,46 @@
-# Potentials of semi-Markov chains, which all kernels of segments share.
+# Potentials of semi-Markov chains, read by all kernels of segments.
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-# Roles of a position in its segment. A segment of one position is neither begun nor
-# ended: the position has a role of its own.
+# Roles of a position in its segment. The position of a segment of length one has a role
+# of its own, SINGLE.
 cdef enum Role:
     BEGIN
     INSIDE
     END
     SINGLE
 
-# Potentials of a semi-Markov chain; nothing of it is owned. A labeling is `size`
-# numbers: the label at the first position of a segment, and -1 - label at the others,
-# so that a segment ends where a number is not negative, whatever the labels are.
+# Potentials of a semi-Markov chain; the struct owns no memory. A labeling is `size`
+# numbers: the label at the first position of a segment, and -1 - label at its other
+# positions, so that nonnegative numbers mark the starts of segments.
 cdef struct Segments:
     Py_ssize_t size, n_labels, ld
     Py_ssize_t max_length       # rows of `lengths`, at least one
     const int32_t* longest      # (ld,) largest allowed length; zero in the padding
     const double* nodes         # row of position t at nodes + t * node_step
     Py_ssize_t node_step
-    Py_ssize_t[4] role_offset   # where the labels of a Role are in that row
-    # (max_length, ld), row length - 1; -inf forbids, as above `longest`, which only
-    # says where loops may stop
+    Py_ssize_t[4] role_offset   # offset of each Role's labels in that row
+    # (max_length, ld), row length - 1; -inf forbids a length. Lengths above `longest`
+    # are forbidden here, too; `longest` only tells loops where to stop.
     const double* lengths
-    # (ld,) of each position of a segment beyond max_length, added to the score of that
-    # length; -inf forbids, and NULL all of them
+    # (ld,) score of each position of a segment beyond max_length, added to the score of
+    # max_length; -inf or NULL forbid such segments
     const double* tail
-    # the same of segments that start at the first position or stop at the last one, or
-    # NULL: these are as others
+    # lengths and tail for segments that start at the first position or stop at the
+    # last; NULL if these have no boundary scores
     const double* boundary_lengths
     const double* boundary_tail
     const double* transitions   # (n_labels, ld) from -> to
     const double* first         # (ld,) of the first segment, or NULL
     const double* last          # (ld,) of the last segment, or NULL
-    # Scores of single segments (n_spans, ld), or NULL. Those that stop at `stop` are
-    # first_span[stop - 1] to first_span[stop] - 1; those of one segment are added.
+    # Scores of single segments (n_spans, ld), or NULL. The spans that stop at `stop`
+    # are first_span[stop - 1] to first_span[stop] - 1; scores of equal spans are added.
     const double* spans
     const int32_t* first_span   # (size + 1,)
     const int32_t* span_start   # (n_spans,)
 
-# Numbers for each entry of Segments, in the same layout; NULL where that has NULL.
+# Expected counts, laid out as the entries of Segments; NULL where Segments has NULL.
 cdef struct SegmentMeans:
     double* nodes
     double* lengths
@@ -52,25 +52,27 @@ cdef struct SegmentMeans:
     double* last
     double* spans
 
-# Of all labelings of what comes before, by the label of a segment, (size, ld) each:
-# the best score, or the logarithm of the sum of the exponentials of all scores.
+# Scores of prefixes by the label of their last segment, (size, ld) each: the maximum,
+# or the logarithm of the sum of exponentials, over all labelings of the prefix.
 cdef struct Prefixes:
-    double* closed      # the segment stops after t
-    double* single      # it starts at t, which is all of it; its length is missing
-    double* opened      # it starts at t, and goes on; t is all of it that is there
+    double* closed      # the last segment stops after t
+    # position t is the whole last segment; the score of length one is missing
+    double* single
+    # the last segment starts at t and goes on; scores after t are missing
+    double* opened
 
 cdef inline Py_ssize_t role_at(const Segments* segments, Role role,
                                Py_ssize_t t) noexcept nogil:
-    """Where the labels of a role are in `nodes`."""
+    """Offset of a role's labels at position t in `nodes`."""
     return t * segments.node_step + segments.role_offset[<int> role]
 
 cdef inline Py_ssize_t longest_segment(const Segments* segments) noexcept nogil:
-    """Largest length that fits."""
+    """Largest length of a segment that fits into the sequence."""
     return min(segments.max_length, segments.size)
 
 cdef inline Py_ssize_t longest_of(const Segments* segments, Py_ssize_t stop,
                                   Py_ssize_t label) noexcept nogil:
-    """Largest length of four labels before a position."""
+    """Largest length of a segment with one of four labels that stops at a position."""
     cdef Py_ssize_t longest = 0, j
     for j in range(4):
         longest = max(longest, segments.longest[label + j])
@@ -78,7 +80,7 @@ cdef inline Py_ssize_t longest_of(const Segments* segments, Py_ssize_t stop,
 
 cdef inline bint is_boundary(const Segments* segments, Py_ssize_t start,
                              Py_ssize_t stop) noexcept nogil:
-    """Whether the length of a segment has a score of boundaries."""
+    """Whether a segment's length has a boundary score."""
     return segments.boundary_lengths != NULL and (
         start == 0 or stop == segments.size)
 
@@ -98,12 +100,12 @@ cdef inline double length_score(const Segments* segments, Py_ssize_t start,
 cdef inline void add_length(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
                             Py_ssize_t label, double weight,
                             const SegmentMeans* means) noexcept nogil:
-    """Add a weight to the entries whose sum is the score of a length."""
+    """Add a weight to the entries that sum up to the score of a segment's length."""
     cdef Py_ssize_t over = max(stop - start - segments.max_length, 0)
     cdef Py_ssize_t cell = (stop - start - over - 1) * segments.ld + label
     cdef bint boundary = is_boundary(segments, start, stop)
     cdef double* lengths = means.boundary_lengths if boundary else means.lengths
-    # what is too long has no row; its score is -inf
+    # a segment that is too long has no row, and a score of -inf
     if over and segments.tail == NULL:
         return
     lengths[cell] += weight

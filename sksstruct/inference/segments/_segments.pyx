@@ -8,23 +8,23 @@ The best prefix whose last segment has label b and stops at e is
     closed_e(b) = max_length opened_{e - length}(b) + gain(length, e, b)
     opened_s(b) = begin[s, b] + max_a closed_s(a) + transitions[a, b]
 
-(Sarawagi and Cohen, 2004, Equation 3), where the maximum over the labels before is
-taken once for each start, and the gain is that of all of a segment but the node of its
-first position. It takes O(T (L + K) K) time and O(T K) memory for lengths up to L.
+(Sarawagi and Cohen, 2004, Equation 3). The maximum over previous labels is computed
+once per start. The gain of a segment is its score without the node of its first
+position. Time is O(T (L + K) K) and memory O(T K) for lengths up to L.
 
-The scores inside a segment are differences of sums P from the first position on, which
-is for a label
+The sums of scores inside segments are differences of prefix sums P, with which, for one
+label,
 
     closed_e = P(e-1) + end_{e-1} + max_length (opened_s - P(s+1)) + lengths[length]
 
-so that the maximum is that of the sum of two vectors. P begins again where it gets
-large, or -inf, and is added to the starts before then. The length of a segment of the
-best segmentation is found from its gains, where nodes are summed up from its last
-position to its first: labels are worked on by four, for each length, which makes
-vectors of them. Segments that are longer than the table of lengths are in `_tails.pyx`,
-and first and last ones with scores of lengths of their own in `_boundaries.pyx`.
+so that the maximum runs over the sum of two vectors. P restarts at zero when it becomes
+large or -inf; the old sum is then added to the earlier starts. The backward pass finds
+the length of each segment of the best segmentation from its gains, whose nodes are
+summed from the last position to the first. Gains of four labels are computed at once,
+as vectors. Segments beyond the table of lengths are in `_tails.pyx`, and first and last
+segments with boundary scores in `_boundaries.pyx`.
 
-Ties: the last label is the lowest. Then the last segment is the shortest, the label
+Ties: the last label is the lowest, then the last segment the shortest, then the label
 before it the lowest, and so on.
 
 S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
@@ -49,9 +49,9 @@ from sksstruct.inference.segments._tails cimport (
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.utils._simd cimport sks_maxplus, sks_row_best, sks_series_max
 
-# What sums of scores inside stay below, so that no digits are lost in differences.
+# Bound on sums of inside scores: larger sums would lose digits in differences.
 cdef double FAR = 1e4
-# Lengths from which on they are maximized over by the best instructions there are.
+# Number of lengths from which vector instructions pay.
 cdef Py_ssize_t MANY = 16
 
 
@@ -59,10 +59,11 @@ cdef Py_ssize_t MANY = 16
 
 cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                            double* gains) noexcept nogil:
-    """Score segments that stop at a position, of four labels from `label` on.
+    """Compute the gains of segments that stop at a position, for four labels.
 
-    Row length - 1 of gains, (4,), has the scores of all but the nodes of the first
-    position. Returns the number of rows: the largest length of the four labels.
+    The labels begin at `label`. Row length - 1 of gains, (4,), has all scores of a
+    segment but the node of its first position. Returns the number of rows: the largest
+    length of the four labels.
     """
     cdef Py_ssize_t longest = longest_of(segments, stop, label), length, j
     cdef Py_ssize_t ld = segments.ld
@@ -80,7 +81,7 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
         row, gains = row + ld, gains + 4
         for j in range(4):
             gains[j] = nodes[j] + row[j]
-        # inside of longer segments only
+        # the position before is inside all longer segments
         inside = segments.nodes + role_at(segments, INSIDE, stop - length) + label
         for j in range(4):
             nodes[j] += inside[j]
@@ -97,17 +98,17 @@ cdef Py_ssize_t fill_gains(const Segments* segments, Py_ssize_t stop, Py_ssize_t
 
 cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t stop,
                          Py_ssize_t label) noexcept nogil:
-    """One of the numbers of `fill_gains`; -inf where the segment is too long."""
+    """Gain of one segment, as by `fill_gains`; -inf if the segment is too long."""
     cdef Py_ssize_t length = stop - start, t
     cdef int32_t span
-    cdef double gain = 0.0, own = length_score(segments, start, stop, label)
-    if own == -INFINITY:
-        return own
+    cdef double gain = 0.0, length_part = length_score(segments, start, stop, label)
+    if length_part == -INFINITY:
+        return length_part
     if length > 1:
         gain += segments.nodes[role_at(segments, END, stop - 1) + label]
     for t in range(stop - 2, start, -1):
         gain += segments.nodes[role_at(segments, INSIDE, t) + label]
-    gain += own
+    gain += length_part
     if segments.spans != NULL:
         for span in range(segments.first_span[stop - 1], segments.first_span[stop]):
             if segments.span_start[span] == start:
@@ -117,7 +118,7 @@ cdef double segment_gain(const Segments* segments, Py_ssize_t start, Py_ssize_t 
 
 cdef void open_segments(const Segments* segments, Py_ssize_t start, const double* entry,
                         const Prefixes* prefixes) noexcept nogil:
-    """Begin segments at a position; entry has what comes before it, by label."""
+    """Begin segments at a position; entry has the scores of prefixes, by label."""
     cdef const double* single = segments.nodes + role_at(segments, SINGLE, start)
     cdef const double* begin = segments.nodes + role_at(segments, BEGIN, start)
     cdef double* alone = prefixes.single + start * segments.ld
@@ -131,60 +132,60 @@ cdef void open_segments(const Segments* segments, Py_ssize_t start, const double
 # ---- the best segmentation ----
 
 cdef Py_ssize_t best_scratch(const Segments* segments) noexcept nogil:
-    """Doubles that `best_segmentation` needs."""
-    # four rows for each position, two more, the gains of four labels, and for each
-    # label its lengths
+    """Number of doubles that `best_segmentation` needs."""
+    # four rows for each position, two more rows, gains of four labels, and starts and
+    # lengths of each label
     return ((4 * segments.size + 2) * segments.ld + 4 * longest_segment(segments)
             + segments.size + segments.n_labels * segments.max_length
             + tails_scratch(segments) + boundaries_scratch(segments))
 
 
 cdef struct Lengths:
-    # What lengths are maximized over: rows of starts and of lengths for each label.
+    # Terms of the maximum over lengths: a row of starts and one of lengths per label.
     double* starts      # (n_labels, size) opened - P
-    double* lengths     # (n_labels, max_length) from the largest to the least
-    double* passed      # (ld,) P, without what is forbidden
-    double* saved       # (size,) what spans have changed
+    double* lengths     # (n_labels, max_length) length scores, the longest first
+    double* inside_sum  # (ld,) P
+    double* saved       # (size,) starts before span scores were added
 
 
 cdef Lengths turn_lengths(const Segments* segments, double** memory) noexcept nogil:
-    """Write the scores of lengths by label, and begin with P = 0."""
-    cdef Lengths own
+    """Reserve the terms; transpose the scores of lengths, and set P to zero."""
+    cdef Lengths terms
     cdef Py_ssize_t label, k, most = segments.max_length
-    own.starts = memory[0]
-    own.saved = own.starts + segments.n_labels * segments.size
-    own.passed = own.saved + segments.size
-    own.lengths = own.passed + segments.ld
-    memory[0] = own.lengths + segments.n_labels * most
-    memset(own.passed, 0, segments.ld * sizeof(double))
+    terms.starts = memory[0]
+    terms.saved = terms.starts + segments.n_labels * segments.size
+    terms.inside_sum = terms.saved + segments.size
+    terms.lengths = terms.inside_sum + segments.ld
+    memory[0] = terms.lengths + segments.n_labels * most
+    memset(terms.inside_sum, 0, segments.ld * sizeof(double))
     for label in range(segments.n_labels):
         for k in range(most):
-            own.lengths[label * most + most - 1 - k] = (
+            terms.lengths[label * most + most - 1 - k] = (
                 segments.lengths[k * segments.ld + label])
-    return own
+    return terms
 
 
 cdef void add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label,
-                    const Prefixes* prefixes, const Lengths* own) noexcept nogil:
-    """Add a start to those of a label."""
-    cdef double passed = own.passed[label] + segments.nodes[
+                    const Prefixes* prefixes, const Lengths* terms) noexcept nogil:
+    """Write the term of a start, and add the position to P."""
+    cdef double inside_sum = terms.inside_sum[label] + segments.nodes[
         role_at(segments, INSIDE, start) + label]
-    cdef double* starts = own.starts + label * segments.size
+    cdef double* starts = terms.starts + label * segments.size
     cdef Py_ssize_t s
-    # P begins again where it is -inf, or where digits would be lost
-    if not -FAR < passed < FAR:
+    # P restarts when it becomes -inf, or so large that digits would be lost
+    if not -FAR < inside_sum < FAR:
         for s in range(max(start - <Py_ssize_t> segments.longest[label], 0), start):
-            starts[s] += passed
-        passed = 0.0
-    own.passed[label] = passed
-    starts[start] = prefixes.opened[start * segments.ld + label] - passed
+            starts[s] += inside_sum
+        inside_sum = 0.0
+    terms.inside_sum[label] = inside_sum
+    starts[start] = prefixes.opened[start * segments.ld + label] - inside_sum
 
 
 cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
-                            Py_ssize_t label, const Lengths* own) noexcept nogil:
-    """The largest score of a start and a length of two or more."""
+                            Py_ssize_t label, const Lengths* terms) noexcept nogil:
+    """Largest sum of a start and a length of two or more."""
     cdef Py_ssize_t longest = min(<Py_ssize_t> segments.longest[label], stop), start
-    cdef double* starts = own.starts + label * segments.size
+    cdef double* starts = terms.starts + label * segments.size
     cdef const double* lengths
     cdef int32_t span, first = 0, last = 0
     cdef double best
@@ -194,23 +195,23 @@ cdef double best_of_lengths(const Segments* segments, Py_ssize_t stop,
         first, last = segments.first_span[stop - 1], segments.first_span[stop]
     for span in range(first, last):
         start = segments.span_start[span]
-        own.saved[start] = starts[start]
+        terms.saved[start] = starts[start]
     for span in range(first, last):
         starts[segments.span_start[span]] += segments.spans[span * segments.ld + label]
-    lengths = own.lengths + (label + 1) * segments.max_length - longest
-    # a call through the table of kernels takes longer than short rows
+    lengths = terms.lengths + (label + 1) * segments.max_length - longest
+    # an indirect call to the vector kernel takes longer than a short loop
     if longest < MANY:
         best = sks_row_best(longest - 1, 1.0, starts + stop - longest, lengths)
     else:
         best = sks_series_max(longest - 1, starts + stop - longest, lengths)
     for span in range(first, last):
         start = segments.span_start[span]
-        starts[start] = own.saved[start]
+        starts[start] = terms.saved[start]
     return best
 
 
 cdef void close_segments(const Segments* segments, Py_ssize_t stop,
-                         const Prefixes* prefixes, const Lengths* own,
+                         const Prefixes* prefixes, const Lengths* terms,
                          const Tails* tails,
                          const Boundaries* boundaries) noexcept nogil:
     """Set the best scores of prefixes that stop at a position."""
@@ -228,8 +229,9 @@ cdef void close_segments(const Segments* segments, Py_ssize_t stop,
     stop_tails(segments, stop, prefixes.closed + cell, tails)
     stop_first(segments, stop, prefixes.closed + cell, boundaries)
     for label in range(segments.n_labels if stop > 1 else 0):
-        add_start(segments, stop - 2, label, prefixes, own)
-        longer = (best_of_lengths(segments, stop, label, own) + own.passed[label]
+        add_start(segments, stop - 2, label, prefixes, terms)
+        longer = (best_of_lengths(segments, stop, label, terms)
+                  + terms.inside_sum[label]
                   + segments.nodes[role_at(segments, END, stop - 1) + label])
         if longer > prefixes.closed[cell + label]:
             prefixes.closed[cell + label] = longer
@@ -239,7 +241,7 @@ cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
                             const Prefixes* prefixes, const Tails* tails,
                             const Boundaries* boundaries,
                             double* gains) noexcept nogil:
-    """Shortest of the best last segments that have a label and stop at a position."""
+    """Length of the shortest best last segment with a given label and stop."""
     if boundaries.any and stop == segments.size:
         return stop - last_start(segments, label, boundaries)
     cdef Py_ssize_t ld = segments.ld, length, best = 1, block = label - label % 4
@@ -263,7 +265,7 @@ cdef Py_ssize_t best_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
 
 cdef void write_segment(int32_t* labeling, Py_ssize_t start, Py_ssize_t stop,
                         Py_ssize_t label) noexcept nogil:
-    """Write a segment in the integer form of `Segments`."""
+    """Write a segment to a labeling as encoded by `Segments`."""
     cdef Py_ssize_t t
     labeling[start] = <int32_t> label
     for t in range(start + 1, stop):
@@ -272,7 +274,7 @@ cdef void write_segment(int32_t* labeling, Py_ssize_t start, Py_ssize_t stop,
 
 cdef double best_segmentation(const Segments* segments, double* scratch,
                               int32_t* labeling) noexcept nogil:
-    """Find the best labeling and its score, -inf if none is allowed."""
+    """Find the best labeling and its score, -inf if every labeling is forbidden."""
     cdef Py_ssize_t size = segments.size, ld = segments.ld, n = segments.n_labels
     cdef Py_ssize_t row_bytes = ld * sizeof(double), start, stop, label
     cdef Prefixes prefixes = Prefixes(
@@ -280,7 +282,7 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
     cdef double* entry = scratch + 3 * size * ld
     cdef double* gains = entry + ld
     cdef double* memory = gains + 4 * longest_segment(segments)
-    cdef Lengths own = turn_lengths(segments, &memory)
+    cdef Lengths terms = turn_lengths(segments, &memory)
     cdef Tails tails = load_tails(segments, True, &memory)
     cdef Boundaries boundaries = load_boundaries(segments, True, &memory)
     cdef double* final = prefixes.closed + (size - 1) * ld
@@ -294,7 +296,7 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
         if boundaries.any and stop == size:
             stop_last(segments, &prefixes, final, &boundaries)
         else:
-            close_segments(segments, stop, &prefixes, &own, &tails, &boundaries)
+            close_segments(segments, stop, &prefixes, &terms, &tails, &boundaries)
         if stop < size:
             extend_tails(segments, stop - 1, &prefixes, &tails)
             memset(entry, 0, row_bytes)
@@ -319,7 +321,7 @@ cdef double best_segmentation(const Segments* segments, double* scratch,
 
 cdef inline Py_ssize_t segment_stop(const Segments* segments, const int32_t* labeling,
                                     Py_ssize_t start) noexcept nogil:
-    """Where the segment that starts at a position stops."""
+    """Stop of the segment that starts at a position."""
     cdef Py_ssize_t stop = start + 1
     while stop < segments.size and labeling[stop] < 0:
         stop += 1
@@ -328,13 +330,13 @@ cdef inline Py_ssize_t segment_stop(const Segments* segments, const int32_t* lab
 
 cdef double segmentation_score(const Segments* segments,
                                const int32_t* labeling) noexcept nogil:
-    """Score of a labeling; -inf if it is not allowed."""
+    """Score of a labeling; -inf if the labeling is forbidden."""
     cdef Py_ssize_t start = 0, stop = 0, label = 0, before
     cdef double score = 0.0
     while stop < segments.size:
         start, before, label = stop, label, labeling[stop]
         stop = segment_stop(segments, labeling, start)
-        # in the order of `_topk.pyx`, for the same last digits
+        # terms in the order of `_topk.pyx`, so that rounding is the same
         if start:
             score += segments.transitions[before * segments.ld + label]
         elif segments.first != NULL:
@@ -349,7 +351,7 @@ cdef double segmentation_score(const Segments* segments,
 
 cdef void add_indicator(const Segments* segments, const int32_t* labeling,
                         double weight, const SegmentMeans* means) noexcept nogil:
-    """Add a weight to the entries whose sum is the score of a labeling."""
+    """Add a weight to all entries that sum up to the score of a labeling."""
     cdef Py_ssize_t start = 0, stop = 0, label = 0, before, t, ld = segments.ld
     cdef int32_t span
     while stop < segments.size:

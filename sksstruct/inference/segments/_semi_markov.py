@@ -1,4 +1,4 @@
-"""Checked potentials of semi-Markov chains, and what the kernels find."""
+"""Potentials of semi-Markov chains: checked, padded, and bound to the kernels."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from sksstruct.utils._layout import aligned_zeros, pad_rows, padded_length
 
 
 def labeling_segments(labeling):
-    """Rows (start, stop, label) of a labeling in the integer form of the kernels."""
+    """Return rows (start, stop, label) of a labeling as encoded by the kernels."""
     starts = np.flatnonzero(labeling >= 0)
     stops = np.append(starts[1:], len(labeling))
     return np.column_stack((starts, stops, labeling[starts])).astype(np.int32)
 
 
 def segments_labeling(segments, size):
-    """Labeling in the integer form of the kernels; segments cover all positions."""
+    """Return the labeling, as encoded by the kernels, of segments without gaps."""
     labeling = np.empty(size, dtype=np.int32)
     for start, stop, label in segments:
         labeling[start:stop] = -1 - label
@@ -31,8 +31,8 @@ class SegmentPotentials:
     nodes, lengths, transitions, first, last, spans, span_scores, tail : array-like
         See `segment_viterbi`.
     boundary_lengths, boundary_tail : array-like or None
-        What takes the place of `lengths` and `tail` for segments that start at the
-        first position, or stop at the last one. None: these are as others.
+        `lengths` and `tail` of segments that start at the first position or stop at the
+        last one. None: these segments have the scores of all others.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SegmentPotentials:
         )
 
     def _check_spans(self, spans, scores):
-        """Check spans, and put them in the order of their stops; return the scores."""
+        """Check spans, sort them by stop, and return their scores in that order."""
         if (spans is None) != (scores is None):
             raise ValueError("spans and span_scores must be given together")
         spans = np.zeros((0, 2), dtype=np.intp) if spans is None else np.asarray(spans)
@@ -131,7 +131,7 @@ class SegmentPotentials:
         return scores[order]
 
     def _with_spans(self, lengths, tail):
-        """Scores of lengths up to the longest span: tails have no scores of spans."""
+        """Append length scores up to the longest span, as tails cannot score spans."""
         self._n_lengths = len(lengths)
         ends, starts = np.cumsum(np.diff(self._span_ends[0])), self._span_ends[1]
         stops = 1 + np.searchsorted(ends, np.arange(len(starts)), "right")
@@ -141,7 +141,7 @@ class SegmentPotentials:
         return np.vstack([lengths, lengths[-1] + more[:, None] * tail])
 
     def check_sums(self, scale):
-        """Refuse scores whose sums, times a factor, could overflow."""
+        """Raise if sums of scores, times a factor, could overflow."""
         check_sums(
             "nodes, lengths, transitions, first, last, tail and span_scores",
             (4 * self.size + len(self.rows[5])) * max(scale, 1.0),
@@ -149,11 +149,11 @@ class SegmentPotentials:
         )
 
     def _zeros(self):
-        """Zeros in the shapes of the padded rows."""
+        """Return zeros in the shapes of the padded rows."""
         return [aligned_zeros(rows.size).reshape(rows.shape) for rows in self.rows]
 
     def _unpad(self, rows):
-        """Means in the shapes of what was given; None where that was None."""
+        """Return means in the shapes of the arguments, or None for missing ones."""
         nodes, lengths, transitions, first, last, spans, tail, own, own_tail = (
             np.ascontiguousarray(table[:, : self.n_labels]) for table in rows
         )
@@ -175,7 +175,7 @@ class SegmentPotentials:
         )
 
     def _folded(self, lengths, tail):
-        """Means without the rows of `_with_spans`, which are added to the tail's."""
+        """Remove the rows that `_with_spans` appended; add their means to the tail."""
         more, lengths = lengths[self._n_lengths :], lengths[: self._n_lengths]
         if len(more):
             lengths[-1] += more.sum(axis=0)
@@ -198,8 +198,8 @@ class SegmentPotentials:
     def sums(self, scale, segments, weight=1.0):
         """Return log-partition, means times a weight, and probabilities of segments.
 
-        `segments` are sound rows (start, stop, label), whose probabilities are those if
-        the weight is one. All are zero if the log-partition is -inf.
+        `segments` are valid rows (start, stop, label). Their probabilities need weight
+        one. All results are zero if the log-partition is -inf.
         """
         self.check_sums(scale)
         means, probabilities = self._zeros(), np.zeros(len(segments))
@@ -214,7 +214,7 @@ class SegmentPotentials:
         return self._kernel.score(labeling)
 
     def indicator(self, labeling, weight=1.0):
-        """Return a weight for each entry whose sum is the score of a labeling."""
+        """Return tables with a weight at each entry that a labeling's score sums."""
         means = self._zeros()
         self._kernel.indicator(labeling, weight, means)
         return self._unpad(means)

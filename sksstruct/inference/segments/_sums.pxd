@@ -4,32 +4,35 @@ from sksstruct.inference.segments._scaled cimport Cells
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 from sksstruct.inference.segments._tails cimport Tails
 
-# Potentials times a factor, and what sum-product makes of them.
+# Potentials times a factor, and the arrays of sum-product.
 cdef struct SegmentSums:
     Segments scaled
-    Segments given      # whose layout the means have
-    Prefixes prefixes   # logarithms
+    Segments given      # unscaled potentials, whose layout the means have
+    Prefixes prefixes   # logarithms of sums over prefixes
     # rows (size, ld)
     double* ended       # probability that a segment of a label stops after t
-    double* opened      # that one starts at t, which is longer than t
-    double* alone       # logarithms of what stops after t and has no term in sums
-    double* closed_sums     # sums over lengths of what is in tables of columns
+    # probability that a segment with a label longer than one starts at t
+    double* opened
+    # logarithms of sums over segments that stop after t and are no terms of sums over
+    # lengths
+    double* alone
+    double* closed_sums     # sums over lengths in log space, relative to the largest
     double* weights     # exp(prefixes.closed), relative to each row's largest
-    double* entry_sums  # products of these and the table of transitions
+    double* entry_sums  # products of `weights` and the exponentials of transitions
     # rows (ld,)
     double* row
     double* message
     double* zeros
     EdgeTable transitions
-    double* pairs       # (n_labels, ld) what means of transitions are, but for a factor
-    double* table       # four columns for each length, or for each label before
+    double* pairs       # (n_labels, ld) means of transitions without the factor `ahead`
+    double* table  # four columns, with a row for each length or for each previous label
     Cells cells         # sums over lengths
     Boundaries boundaries   # first and last segments
-    Tails tails         # segments that are longer than these
-    # whether transitions, and lengths, are summed over in log space
+    Tails tails         # segments beyond the table of lengths
+    # whether sums over transitions and over lengths are computed in log space
     bint logs, log_lengths
 
-# `load_sums` needs memory for so many doubles, which it keeps.
+# `load_sums` keeps `sums_scratch` doubles of memory.
 cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil
 cdef SegmentSums load_sums(const Segments* segments, double scale,
                            double* memory) noexcept nogil

@@ -1,19 +1,20 @@
 """Sum-product on semi-Markov chains: log-partition, expected counts, probabilities.
 
-Forward it is the recursion of `_segments.pyx` with log-sum-exp for the maximum
-(Sarawagi and Cohen, 2004, Section 3.2). Back it goes by conditional probabilities: the
-length of a segment that stops somewhere, given its label, and the label before it,
-given that of a segment that starts somewhere, are distributed as the terms of the two
-sums. The probability that a segment of a label stops after a position is handed down to
-the starts, and from these to the segments before, so that no other sums are needed, and
-probabilities sum to one up to rounding for scores of any size.
+The forward pass is the recursion of `_segments.pyx` with log-sum-exp for the maximum
+(Sarawagi and Cohen, 2004, Section 3.2). The backward pass multiplies conditional
+probabilities: given that a segment with some label stops at a position, its length is
+distributed as the terms of the sum over lengths; given that a segment with some label
+starts, the label before is distributed as the terms of the sum over previous labels.
+The probability of each stop is distributed over its starts, and that of each start over
+the stops before, so that no second set of sums is needed, and probabilities sum to one
+up to rounding for scores of any size.
 
-Sums over lengths are those of `_scaled.pyx`, or in log space where lengths or spans
-have scores that are too far apart: then they are in tables of four columns, labels,
-where exponentials are relative to the largest entry of a column. Sums over the labels
-before are products with a table of exponentials, or in log space where these could
-underflow. Segments of one position, and tails (`_tails.pyx`), are no term of sums over
-lengths: their scores are added up before.
+Sums over lengths are computed by `_scaled.pyx`. If scores of lengths or spans differ
+too much, they are computed in log space, in tables whose four columns are labels;
+exponentials are relative to the largest entry of a column. Sums over previous labels
+are products with a table of exponentials, or in log space if these could underflow.
+Segments of one position, and tails (`_tails.pyx`), are no terms of sums over lengths:
+their scores are added up before.
 
 S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information
 extraction", NIPS 2004.
@@ -49,7 +50,7 @@ from sksstruct.utils._simd cimport (
 
 
 cdef struct Columns:
-    # of a table of four columns: the largest entries, and the sums of exponentials
+    # largest entries of a table's four columns, and their sums of exponentials
     double[4] high
     double[4] total
 
@@ -57,24 +58,24 @@ cdef struct Columns:
 # ---- memory ----
 
 cdef Py_ssize_t table_size(const Segments* segments) noexcept nogil:
-    """Numbers in a table of four columns."""
-    # an even number of rows, as exponentials are taken of eight numbers
+    """Number of entries in a table of four columns."""
+    # an even number of rows, as `sks_exp_row` works on eight entries at a time
     return 4 * (max(longest_segment(segments), segments.n_labels) + 1)
 
 
 cdef Py_ssize_t sums_scratch(const Segments* segments) noexcept nogil:
-    """Doubles that `load_sums` needs."""
+    """Number of doubles that `load_sums` needs."""
     cdef Py_ssize_t size = segments.size, n_rows = 0
     if segments.spans != NULL:
         n_rows = segments.first_span[size]
-    # of each position four roles and nine rows; the transitions four times
+    # per position: four roles and nine rows; the table of transitions four times
     n_rows += 13 * size + 2 * segments.max_length + 4 * segments.n_labels + 7
     return (n_rows * segments.ld + table_size(segments) + cells_scratch(segments)
             + tails_scratch(segments) + boundaries_scratch(segments))
 
 
 cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
-    """Take the next numbers of a stretch of memory."""
+    """Reserve the next doubles of a stretch of memory."""
     cdef double* out = memory[0]
     memory[0] += size
     return out
@@ -82,7 +83,7 @@ cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
 
 cdef const double* scaled_copy(double** memory, Py_ssize_t n, double scale,
                                const double* scores) noexcept nogil:
-    """Write scores times a factor to the next numbers of a stretch of memory."""
+    """Write scores times a factor to reserved memory, and return their address."""
     cdef double* out
     cdef Py_ssize_t i
     if scores == NULL:
@@ -95,7 +96,7 @@ cdef const double* scaled_copy(double** memory, Py_ssize_t n, double scale,
 
 cdef void scale_segments(double scale, double** memory,
                          Segments* segments) noexcept nogil:
-    """Replace potentials by scaled copies."""
+    """Replace potentials by copies times a factor, in reserved memory."""
     cdef Segments given = segments[0]
     cdef Py_ssize_t t, ld = given.ld
     cdef int role
@@ -122,7 +123,7 @@ cdef void scale_segments(double scale, double** memory,
 
 cdef SegmentSums load_sums(const Segments* segments, double scale,
                            double* memory) noexcept nogil:
-    """Scale potentials, and divide memory of `sums_scratch` doubles."""
+    """Multiply potentials by a factor, and reserve the arrays of `SegmentSums`."""
     cdef SegmentSums s
     cdef Py_ssize_t ld = segments.ld, cells = segments.size * ld
     cdef Py_ssize_t square = segments.n_labels * ld
@@ -153,7 +154,7 @@ cdef SegmentSums load_sums(const Segments* segments, double scale,
 
 cdef void exponentiate(Py_ssize_t n_rows, double* table,
                        Columns* columns) noexcept nogil:
-    """Replace the entries of four columns by exponentials, at most one, and add up."""
+    """Replace four columns by exponentials relative to the maxima; sum the columns."""
     cdef double entry
     cdef Py_ssize_t row, j
     for j in range(4):
@@ -163,12 +164,12 @@ cdef void exponentiate(Py_ssize_t n_rows, double* table,
             entry = table[4 * row + j]
             columns.high[j] = entry if entry > columns.high[j] else columns.high[j]
     for j in range(4):
-        # all of the column is forbidden: -inf less itself would be NaN
+        # an entirely forbidden column: -inf - (-inf) would be NaN
         columns.high[j] = columns.high[j] if columns.high[j] > -INFINITY else 0.0
     for row in range(n_rows):
         for j in range(4):
             table[4 * row + j] -= columns.high[j]
-    # the whole table is one row to this, whose maximum is zero
+    # `sks_exp_row` sees the whole table as one row, whose maximum is zero
     sks_exp_row(4 * n_rows, 4 * (n_rows + n_rows % 2), table, table, &entry)
     for row in range(n_rows):
         for j in range(4):
@@ -177,9 +178,9 @@ cdef void exponentiate(Py_ssize_t n_rows, double* table,
 
 cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                         Columns* columns) noexcept nogil:
-    """Fill a table with segments of four labels that stop there, by length.
+    """Fill a table with the segments of four labels that stop at a position.
 
-    The first row is that of `alone`.
+    Rows are lengths; the first row has the segments of `alone`.
     """
     cdef Py_ssize_t length, j, ld = sums.scaled.ld
     cdef double* table = sums.table
@@ -195,7 +196,7 @@ cdef void weigh_lengths(const SegmentSums* sums, Py_ssize_t stop, Py_ssize_t lab
 
 
 cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
-    """Sum over the labels before a start, into `row`; False if it could underflow."""
+    """Sum over the labels before a start into `row`; return False on underflow."""
     cdef Py_ssize_t ld = sums.scaled.ld, n = sums.scaled.n_labels, label
     cdef const double* closed = sums.prefixes.closed + (start - 1) * ld
     cdef double* weights = sums.weights + (start - 1) * ld
@@ -206,8 +207,8 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
         sks_logplus(n, ld, closed, sums.scaled.transitions, sums.row)
         return True
     top = sks_exp_row(n, ld, closed, weights, &low) + sums.transitions.shift
-    # what is neither zero nor smaller than this product is exact, as are the quotients
-    # on the way back
+    # if no product of nonzero factors is smaller than exp(-600), then sums here and
+    # quotients in the backward pass are exact
     if low + sums.transitions.low < -600.0:
         return False
     sks_scores_f64(n, NULL, weights, 1.0, sums.transitions.ahead, ld, sums.zeros,
@@ -220,9 +221,9 @@ cdef bint find_entry(SegmentSums* sums, Py_ssize_t start) noexcept nogil:
 
 
 cdef void close_alone(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
-    """Sum over what stops at a position and is no term of sums over lengths.
+    """Sum over segments that stop at a position and are no terms of other sums.
 
-    These are segments of one position, tails, and first segments with other scores.
+    These are segments of one position, tails, and first segments with boundary scores.
     """
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t ld = segments.ld, label
@@ -258,7 +259,7 @@ cdef void close_stop(SegmentSums* sums, Py_ssize_t stop) noexcept nogil:
 
 
 cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
-    """Sum over all prefixes; False where it could underflow."""
+    """Sum over all prefixes; return False if the sums could underflow."""
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t stop
     cdef const double* entry = segments.first
@@ -283,7 +284,7 @@ cdef bint set_prefixes(SegmentSums* sums) noexcept nogil:
 
 
 cdef double sum_prefixes(SegmentSums* sums) noexcept nogil:
-    """Log-partition; sets the last row of `ended`."""
+    """Return the log-partition; set the last row of `ended`."""
     cdef const Segments* segments = &sums.scaled
     cdef Py_ssize_t ld = segments.ld, n = segments.n_labels, label
     cdef Py_ssize_t last = (segments.size - 1) * ld
@@ -304,22 +305,22 @@ cdef double sum_prefixes(SegmentSums* sums) noexcept nogil:
     return top + log(total)
 
 
-# ---- and back ----
+# ---- backward ----
 
 cdef inline void find_shares(Py_ssize_t n, const double* probability,
                              const double* total, double* share) noexcept nogil:
-    """Divide probabilities by the sums that they are to be distributed over."""
+    """Divide probabilities by the sums over which they are to be distributed."""
     cdef Py_ssize_t label
     for label in range(n):
-        # an empty sum is that of a label that is forbidden there
+        # an empty sum means that the label is forbidden here, and has probability zero
         share[label] = probability[label] / total[label] if total[label] > 0.0 else 0.0
 
 
-cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
-                         const SegmentMeans* means) noexcept nogil:
-    """Distribute over lengths the segments of four labels that stop at a position.
+cdef void distribute_stops(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
+                           const SegmentMeans* means) noexcept nogil:
+    """Distribute the probabilities of stops of four labels over lengths.
 
-    Those that are `alone` are put into `row`, and the others added to `opened`.
+    Writes the part of `alone` segments to `row`; adds all other parts to `opened`.
     """
     cdef const Segments* given = &sums.given
     cdef Py_ssize_t ld = given.ld, longest = longest_of(given, stop, label), j
@@ -338,7 +339,7 @@ cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
     find_shares(4, sums.ended + cell, sums.closed_sums + cell, share)
     for j in range(4):
         longer[j] = 0.0
-    # the longest first: a position is inside all segments that are long enough
+    # the longest length first: a position is inside all segments of larger lengths
     for length in range(longest, 1, -1):
         row = table + 4 * (length - 1)
         opened = sums.opened + (stop - length) * ld + label
@@ -360,9 +361,9 @@ cdef void hand_to_starts(SegmentSums* sums, Py_ssize_t stop, Py_ssize_t label,
                 means.spans[span * ld + label + j] += table[4 * (length - 1) + j]
 
 
-cdef void hand_alone(SegmentSums* sums, Py_ssize_t stop,
-                     const SegmentMeans* means) noexcept nogil:
-    """Take what is longer from `row`, and count the segments of one position."""
+cdef void distribute_alone(SegmentSums* sums, Py_ssize_t stop,
+                           const SegmentMeans* means) noexcept nogil:
+    """Move tails and first segments out of `row`; count segments of one position."""
     cdef const Segments* given = &sums.given
     cdef Py_ssize_t label, ld = given.ld
     cdef double* goes_on = NULL if sums.log_lengths else sums.cells.inside
@@ -383,9 +384,9 @@ cdef void hand_alone(SegmentSums* sums, Py_ssize_t stop,
                 means.spans[span * ld + label] += sums.row[label]
 
 
-cdef void hand_to_ends(SegmentSums* sums, Py_ssize_t start,
-                       const SegmentMeans* means) noexcept nogil:
-    """Distribute segments that start at a position, `row`, over the labels before."""
+cdef void distribute_starts(SegmentSums* sums, Py_ssize_t start,
+                            const SegmentMeans* means) noexcept nogil:
+    """Distribute starts at a position, given in `row`, over the labels before."""
     cdef Py_ssize_t ld = sums.given.ld, n = sums.given.n_labels, label, before, j
     cdef double* ended = sums.ended + (start - 1) * ld
     cdef double* weights = sums.weights + (start - 1) * ld
@@ -395,7 +396,7 @@ cdef void hand_to_ends(SegmentSums* sums, Py_ssize_t start,
     cdef double[4] share
     if not sums.logs:
         find_shares(ld, sums.row, sums.entry_sums + start * ld, sums.row)
-        # a factor of the means of transitions is the same at all positions
+        # the factor `ahead` of the means is common to all positions, and applied last
         sks_add_outer(n, ld, 1.0, weights, sums.row, sums.pairs)
         sks_scores_f64(n, NULL, sums.row, 1.0, sums.transitions.back, ld, sums.zeros,
                        sums.message)
@@ -418,9 +419,9 @@ cdef void hand_to_ends(SegmentSums* sums, Py_ssize_t start,
             ended[before] += (row[0] + row[1]) + (row[2] + row[3])
 
 
-cdef void hand_to_labels(SegmentSums* sums, Py_ssize_t stop,
-                         const SegmentMeans* means) noexcept nogil:
-    """Distribute all segments that start at stop - 1, which are known by now."""
+cdef void finish_starts(SegmentSums* sums, Py_ssize_t stop,
+                        const SegmentMeans* means) noexcept nogil:
+    """Distribute starts at stop - 1, whose probabilities are complete, over labels."""
     cdef Py_ssize_t label, ld = sums.given.ld
     cdef const double* opened = sums.opened + (stop - 1) * ld
     cdef double* nodes = means.nodes + role_at(&sums.given, BEGIN, stop - 1)
@@ -428,15 +429,15 @@ cdef void hand_to_labels(SegmentSums* sums, Py_ssize_t stop,
         nodes[label] += opened[label]
         sums.row[label] += opened[label]
     if stop > 1:
-        hand_to_ends(sums, stop - 1, means)
+        distribute_starts(sums, stop - 1, means)
 
 
 cdef double sum_segmentations(SegmentSums* sums, double weight,
                               const SegmentMeans* means) noexcept nogil:
-    """Log-partition; adds the expected counts of all entries, times a weight, to means.
+    """Return the log-partition; add expected counts, times a weight, to means.
 
-    Without means nothing but the log-partition is found; if it is -inf nothing is
-    added. `segment_probability` needs means of weight one.
+    means may be NULL. If the log-partition is -inf, nothing is added.
+    `segment_probability` needs means of weight one.
     """
     cdef Py_ssize_t size = sums.given.size, ld = sums.given.ld, n = sums.given.n_labels
     cdef Py_ssize_t stop, label
@@ -448,7 +449,7 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
     memset(sums.opened, 0, size * ld * sizeof(double))
     memset(sums.pairs, 0, n * ld * sizeof(double))
     start_backward(&sums.scaled, weight, &sums.cells)
-    # all that follows is linear in the probabilities of the last segment
+    # all later steps are linear in the probabilities of the last segment
     for label in range(n):
         ended[label] *= weight
         if means.last != NULL:
@@ -459,18 +460,18 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
             hand_last(&sums.given, ended, sums.row, sums.opened,
                       NULL if sums.log_lengths else sums.cells.inside, means,
                       &sums.boundaries)
-            hand_to_labels(sums, stop, means)
+            finish_starts(sums, stop, means)
             continue
         hand_tails(&sums.given, stop - 1, sums.log_lengths, sums.opened, means,
                    &sums.tails)
         if sums.log_lengths:
             for label in range(0, n, 4):
-                hand_to_starts(sums, stop, label, means)
+                distribute_stops(sums, stop, label, means)
         else:
             leave_stop(&sums.scaled, stop, &sums.prefixes, sums.ended + (stop - 1) * ld,
                        sums.opened, sums.row, &sums.given, means, &sums.cells)
-        hand_alone(sums, stop, means)
-        hand_to_labels(sums, stop, means)
+        distribute_alone(sums, stop, means)
+        finish_starts(sums, stop, means)
     if means.first != NULL:
         for label in range(n):
             means.first[label] += sums.row[label]
@@ -483,14 +484,14 @@ cdef double sum_segmentations(SegmentSums* sums, double weight,
 
 cdef double segment_probability(const SegmentSums* sums, Py_ssize_t start,
                                 Py_ssize_t stop, Py_ssize_t label) noexcept nogil:
-    """Probability of a segment, after `sum_segmentations`."""
+    """Return the probability of a segment, after `sum_segmentations`."""
     cdef Py_ssize_t ld = sums.scaled.ld, cell = (stop - 1) * ld + label
     cdef const double* before = sums.prefixes.opened
     if stop - start == 1:
         before = sums.prefixes.single
     if sums.boundaries.any and not start:
         before = sums.boundaries.begun if stop > 1 else sums.boundaries.single
-    # also where the label is forbidden: -inf less -inf would be NaN
+    # the test covers forbidden labels, for which -inf - (-inf) would be NaN
     if sums.ended[cell] == 0.0:
         return 0.0
     return sums.ended[cell] * exp(

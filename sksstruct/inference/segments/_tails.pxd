@@ -1,20 +1,20 @@
 from sksstruct.inference.segments._scores cimport Prefixes, SegmentMeans, Segments
 
-# Segments that are as long as the table of lengths has rows, or longer, and go on.
+# Tails: segments of max_length positions or more that go on after position t.
 cdef struct Tails:
-    bint any            # whether segments may be longer than that
-    bint best           # whether scores are maxima, or logarithms of sums
-    # Rows (size, ld). Of row t, the last position is t, which is inside the segment.
-    double* scores      # of all starts
-    double* older       # what part of these goes over t - 1 in the same way
-    double* stopping    # what part of the segments that stop after t are tails
-    double* rest        # sums of scores inside from t to the last position of its block
+    bint any            # whether segments may be longer than max_length
+    bint best           # whether scores are maxima, or else logarithms of sums
+    # Rows (size, ld). The last position of the tails of row t is t, inside the segment.
+    double* scores      # over all starts
+    double* older       # share of scores that comes from the tails of t - 1
+    double* stopping    # share of tails in the segments that stop after t
+    double* rest        # sums of inside scores from t to the end of the block of t
     # rows (ld,)
-    double* passed      # the same from the first position of the block to the last one
-    double* other       # what is merged
-    double* weight      # probability of a tail, on the way back
+    double* block_sum      # sums of inside scores of the current block so far
+    double* other       # scratch: scores to merge into a row
+    double* weight      # backward pass: probability of a tail
 
-# `load_tails` needs memory for so many doubles, and says where it ends.
+# `load_tails` reserves `tails_scratch` doubles, and advances the pointer.
 cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil
 cdef Tails load_tails(const Segments* segments, bint best,
                       double** memory) noexcept nogil

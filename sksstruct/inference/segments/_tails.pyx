@@ -1,22 +1,22 @@
-"""Segments that are longer than the table of lengths: a score for each more position.
+"""Segments beyond the table of lengths: a constant score for each further position.
 
-A segment of more than L positions, the rows of the table, has the score of L and
-`tail` for each further position. So all starts have the same score for one more, and
-those of L positions and more, of which all but the first are inside, are one number
-for each label and position:
+A segment of more than L positions, where L is the number of rows of the table, scores
+as a segment of L positions plus `tail` per further position. One more position adds the
+same score whatever the start. Segments of L positions and more that go on after t,
+tails for short, are therefore summarized by one number per position and label:
 
     tails_t(b) = max( tails_{t - 1}(b) + inside[t, b] + tail[b],
                       opened_s(b) + inside[s + 1 to t, b] + lengths[L, b] )
 
-with s = t - L + 1. A segment that stops after t has tails_{t - 1} + end[t] + tail. It
-takes O(T K) time and memory, as a state of a hidden semi-Markov model whose durations
-have a geometric tail (Y. Guedon, "Estimating hidden semi-Markov chains from discrete
-sequences", 2003). With log-sum-exp for the maximum, parts of sums are kept for the way
-back.
+with s = t - L + 1. A segment that stops after t scores tails_{t - 1} + end[t] + tail.
+The recursion takes O(T K) time and memory, like a state of a hidden semi-Markov model
+whose durations have a geometric tail (Y. Guedon, "Estimating hidden semi-Markov chains
+from discrete sequences", 2003). Sum-product replaces the maximum by log-sum-exp, and
+stores the shares of the two terms for the backward pass.
 
-The sums of L - 1 scores inside are of two blocks at most: from a position to the end
-of its block, and from the beginning of the next one. No difference of sums is formed,
-which would lose digits, and be NaN where a position is forbidden.
+A sum of L - 1 inside scores reaches over at most two blocks: from a position to the end
+of its block, and from the beginning of the next block. Differences of prefix sums would
+lose digits, and be NaN after a forbidden position.
 """
 
 from libc.math cimport INFINITY
@@ -29,7 +29,7 @@ from sksstruct.utils._simd cimport sks_series_logadd
 
 
 cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil:
-    """Doubles that `load_tails` needs."""
+    """Number of doubles that `load_tails` reserves."""
     if segments.tail == NULL or segments.size <= segments.max_length:
         return 0
     return (4 * segments.size + 3) * segments.ld
@@ -37,7 +37,7 @@ cdef Py_ssize_t tails_scratch(const Segments* segments) noexcept nogil:
 
 cdef Tails load_tails(const Segments* segments, bint best,
                       double** memory) noexcept nogil:
-    """Divide memory, and sum up the scores inside blocks."""
+    """Reserve the rows of `Tails`, and sum up the inside scores of blocks."""
     cdef Tails tails
     cdef Py_ssize_t ld = segments.ld, cells = segments.size * ld, t, label
     cdef Py_ssize_t width = segments.max_length - 1, node
@@ -48,8 +48,8 @@ cdef Tails load_tails(const Segments* segments, bint best,
     tails.scores = memory[0]
     tails.older, tails.stopping = tails.scores + cells, tails.scores + 2 * cells
     tails.rest = tails.scores + 3 * cells
-    tails.passed = tails.rest + cells
-    tails.other, tails.weight = tails.passed + ld, tails.passed + 2 * ld
+    tails.block_sum = tails.rest + cells
+    tails.other, tails.weight = tails.block_sum + ld, tails.block_sum + 2 * ld
     memory[0] += tails_scratch(segments)
     memset(tails.weight, 0, ld * sizeof(double))
     for t in range(segments.size - 1, -1 if width else segments.size - 1, -1):
@@ -63,13 +63,13 @@ cdef Tails load_tails(const Segments* segments, bint best,
 
 cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row,
                        double* part) noexcept nogil:
-    """Add other scores to a row, and write what part they are of the result."""
+    """Merge other scores into a row, and write their shares of the result."""
     cdef Py_ssize_t label
     if not best:
         sks_series_logadd(n, other, row, part)
         return
     for label in range(n):
-        # the row has the shorter segments, which win ties
+        # on ties the row wins, which has the shorter segments
         part[label] = other[label] > row[label]
         row[label] = other[label] if other[label] > row[label] else row[label]
 
@@ -78,7 +78,7 @@ cdef void merge_scores(Py_ssize_t n, bint best, const double* other, double* row
 
 cdef double tail_score(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                        const Tails* tails) noexcept nogil:
-    """Score of the tails that stop at a position; -inf if there are none."""
+    """Score of the tails that stop at a position; -inf if the position is too early."""
     if not tails.any or stop <= segments.max_length:
         return -INFINITY
     return (tails.scores[(stop - 2) * segments.ld + label]
@@ -88,7 +88,7 @@ cdef double tail_score(const Segments* segments, Py_ssize_t stop, Py_ssize_t lab
 
 cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
                      const Tails* tails) noexcept nogil:
-    """Add the tails that stop at a position to the row of shorter segments."""
+    """Merge the tails that stop at a position into the row of shorter segments."""
     cdef Py_ssize_t label
     if not tails.any or stop <= segments.max_length:
         return
@@ -100,7 +100,7 @@ cdef void stop_tails(const Segments* segments, Py_ssize_t stop, double* row,
 
 cdef void extend_tails(const Segments* segments, Py_ssize_t last,
                        const Prefixes* prefixes, const Tails* tails) noexcept nogil:
-    """Score the tails whose last position is this one; `opened` of it is known."""
+    """Score the tails whose last position is `last`; `opened` is known up to it."""
     cdef Py_ssize_t label, ld = segments.ld, width = segments.max_length - 1
     cdef Py_ssize_t start = last - width, first = start + 1
     cdef const double* inside = segments.nodes + role_at(segments, INSIDE, last)
@@ -112,12 +112,12 @@ cdef void extend_tails(const Segments* segments, Py_ssize_t last,
     row = tails.scores + last * ld
     for label in range(segments.n_labels):
         if width and last % width:
-            tails.passed[label] += inside[label]
+            tails.block_sum[label] += inside[label]
         else:
-            tails.passed[label] = inside[label]
+            tails.block_sum[label] = inside[label]
         if start < 0:
             continue
-        window = tails.passed[label] if width else 0.0
+        window = tails.block_sum[label] if width else 0.0
         if width and first % width:
             window += tails.rest[first * ld + label]
         row[label] = prefixes.opened[start * ld + label] + window + longest[label]
@@ -138,18 +138,18 @@ cdef Py_ssize_t tail_length(const Segments* segments, Py_ssize_t stop, Py_ssize_
     return stop - last - 1 + segments.max_length
 
 
-# ---- and back ----
+# ---- backward ----
 
 cdef void hand_tails(const Segments* given, Py_ssize_t last, bint inside,
                      double* opened, const SegmentMeans* means,
                      const Tails* tails) noexcept nogil:
-    """Distribute tails whose last position is this one over those before, and starts.
+    """Distribute tails with last position `last` over shorter tails and starts.
 
-    `opened` has the probabilities of starts. Scores inside are counted if `inside`.
+    `opened` has the probabilities of starts. Inside scores are counted if `inside`.
     """
     cdef Py_ssize_t label, ld = given.ld, start = last - given.max_length + 1, t
     cdef double older, begun
-    # nothing goes on after the last position
+    # no segment goes on after the last position
     if not tails.any or start < 0 or last + 1 == given.size:
         return
     for label in range(given.n_labels):
@@ -169,9 +169,10 @@ cdef void hand_tails(const Segments* given, Py_ssize_t last, bint inside,
 cdef void hand_stopping(const Segments* given, Py_ssize_t stop, double* row,
                         double* goes_on, const SegmentMeans* means,
                         const Tails* tails) noexcept nogil:
-    """Take the tails that stop at a position from a row of probabilities.
+    """Subtract the tails that stop at a position from a row of probabilities.
 
-    They are added to `goes_on`, the probabilities of what is inside before, or NULL.
+    Adds them to `goes_on`, the probabilities that a segment covers the positions
+    before, unless `goes_on` is NULL.
     """
     cdef Py_ssize_t label
     cdef double stopping

@@ -1,13 +1,14 @@
 """The k best segmentations of a semi-Markov chain.
 
-The recursion of `_segments.pyx` with the k best prefixes in order where that has the
-best one: each list is merged from those of all lengths, or of all labels before, which
-takes O(T k (L + K) K) time and O(T K k) memory (Algorithm 2 of Pillutla et al., 2018).
-Tails, as of `_tails.pyx`, have lists of their own, each merged from what begins to be
-one and from those that were one before. First and last segments whose lengths have
-other scores are lists to merge, too.
+The recursion of `_segments.pyx` with the k best prefixes, in order, in place of the
+best one: each list is merged from the lists of all lengths, or of all previous labels,
+which takes O(T k (L + K) K) time and O(T K k) memory (Algorithm 2 of Pillutla et al.,
+2018). The tails of `_tails.pyx` have lists, too, each merged from two: segments that
+reach L positions, and longer tails. First and last segments with boundary scores are
+further lists to merge.
 
-Ties: as for the best segmentation, and then in the order of the same rule.
+Ties: the first segmentation is that of max-product; the same rule orders segmentations
+of equal score.
 
 K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
@@ -23,19 +24,20 @@ from sksstruct.inference.segments._segments cimport fill_gains, write_segment
 from sksstruct.inference.trees._messages cimport best_state
 from sksstruct.utils._simd cimport sks_first, sks_max_below
 
-# Scores from which on they are looked at by the best instructions there are.
+# Number of scores from which vector instructions pay.
 cdef Py_ssize_t MANY = 16
 
 
 cdef struct Prefix:
-    # One of the best prefixes, and the one that it continues: its rank in the list of
-    # a source, the length of the last segment less one, or the label before.
+    # A prefix in a list, and the prefix that it extends: `source` is the length of the
+    # last segment less one, or the previous label; `rank` is the rank in the source's
+    # list.
     double score
     int32_t source, rank
 
 
 cdef struct Source:
-    # a list to merge, the rank of what comes next, and what is added to its scores
+    # a list to merge, the rank of its next prefix, and two terms added to its scores
     const Prefix* prefixes
     int32_t count, rank
     double node, gain
@@ -43,40 +45,39 @@ cdef struct Source:
 
 cdef struct Lists:
     Py_ssize_t k, n_labels
-    # lists by position and label: of segments that stop after the position, and of
-    # what comes before those that start at it
+    # lists by position and label: prefixes whose last segment stops after the position,
+    # and prefixes that segments starting there extend
     Prefix* closed
     Prefix* entries
     int32_t* n_closed
     int32_t* n_entries
-    # of segments whose last position is inside, and that are longer by now than the
-    # table of lengths less one
+    # lists of tails: segments of max_length positions or more that go on
     bint has_tails
     Prefix* tails
     int32_t* n_tails
-    double* inside      # (n_labels,) scores inside the first segment so far
+    double* inside      # (n_labels,) sum of inside scores of the first segment
     Prefix* final
     Source* sources
-    double* heads       # score of the next prefix of each source
+    double* heads  # score of the next prefix of each source, with the source's terms
     double* gains
 
 
 cdef inline bint tailed(const Segments* segments) noexcept nogil:
-    """Whether segments may be longer than the table of lengths."""
+    """Whether segments may be longer than max_length."""
     return segments.tail != NULL and segments.size > segments.max_length
 
 
 cdef inline Py_ssize_t most_sources(const Segments* segments) noexcept nogil:
-    """Number of lists to merge at most."""
+    """Largest number of lists in a merge."""
     cdef Py_ssize_t lengths = longest_segment(segments) + 2
-    # the last segment starts anywhere
+    # with boundary scores the last segment may have any start
     if segments.boundary_lengths != NULL:
         lengths = max(lengths, segments.size)
     return max(lengths, segments.n_labels)
 
 
 cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept nogil:
-    """Doubles that `best_segmentations` needs."""
+    """Number of doubles that `best_segmentations` needs."""
     cdef Py_ssize_t cells = segments.size * segments.n_labels
     cdef Py_ssize_t longest = longest_segment(segments)
     cdef Py_ssize_t n_lists = (2 + tailed(segments)) * cells
@@ -88,8 +89,9 @@ cdef Py_ssize_t topk_scratch(const Segments* segments, Py_ssize_t k) noexcept no
     return n_bytes // sizeof(double) + 1
 
 
-cdef Lists carve(const Segments* segments, Py_ssize_t k, double* memory) noexcept nogil:
-    """Divide memory of `topk_scratch` doubles."""
+cdef Lists reserve_lists(const Segments* segments, Py_ssize_t k,
+                         double* memory) noexcept nogil:
+    """Divide `topk_scratch` doubles among the arrays of `Lists`."""
     cdef Lists lists
     cdef Py_ssize_t cells = segments.size * segments.n_labels
     cdef Py_ssize_t longest = longest_segment(segments)
@@ -102,23 +104,23 @@ cdef Lists carve(const Segments* segments, Py_ssize_t k, double* memory) noexcep
     lists.heads = <double*> (lists.sources + most_sources(segments))
     lists.gains = lists.heads + most_sources(segments)
     lists.inside = lists.gains + 4 * longest
-    # last, as these are shorter than a double
+    # last in memory, as int32 needs less alignment than double
     lists.n_closed = <int32_t*> (lists.inside + segments.n_labels)
     lists.n_entries, lists.n_tails = lists.n_closed + cells, lists.n_closed + 2 * cells
     return lists
 
 
 cdef inline double head_of(const Source* source) noexcept nogil:
-    """Score of the next prefix of a source, -inf at the end of its list."""
+    """Score of the next prefix of a source, or -inf if the list has no more."""
     if source.rank >= source.count:
         return -INFINITY
-    # in the order of `segmentation_score`, for the same last digits
+    # terms in the order of `segmentation_score`, so that rounding is the same
     return (source.prefixes[source.rank].score + source.node) + source.gain
 
 
 cdef inline Py_ssize_t best_head(Py_ssize_t n, const double* heads) noexcept nogil:
-    """The first of the largest scores."""
-    # a call through the table of kernels takes longer than short rows
+    """Index of the largest score, the first of equal ones."""
+    # an indirect call to the vector kernels takes longer than a short loop
     if n < MANY:
         return best_state(n, heads)
     return sks_first(n, heads, sks_max_below(n, heads, INFINITY))
@@ -126,7 +128,7 @@ cdef inline Py_ssize_t best_head(Py_ssize_t n, const double* heads) noexcept nog
 
 cdef int32_t merge(const Lists* lists, Py_ssize_t n_sources,
                    Prefix* out) noexcept nogil:
-    """Write the k best prefixes of all sources, in order; returns their number."""
+    """Write the k best prefixes of all sources, in order; return their number."""
     cdef Source* sources = lists.sources
     cdef double* heads = lists.heads
     cdef Py_ssize_t i, best
@@ -135,9 +137,9 @@ cdef int32_t merge(const Lists* lists, Py_ssize_t n_sources,
         sources[i].rank = 0
         heads[i] = head_of(&sources[i])
     while n_sources and count < lists.k:
-        # all heads are looked at: no heap is worth its order where they are in vectors
+        # a linear search by vector instructions is faster than a heap
         best = best_head(n_sources, heads)
-        # what is forbidden is in no list
+        # forbidden prefixes are in no list
         if heads[best] == -INFINITY:
             break
         out[count] = Prefix(heads[best], <int32_t> best, sources[best].rank)
@@ -147,9 +149,9 @@ cdef int32_t merge(const Lists* lists, Py_ssize_t n_sources,
     return count
 
 
-cdef void close_lists(const Segments* segments, Py_ssize_t stop,
-                      const Lists* lists) noexcept nogil:
-    """Complete the lists of segments that stop at a position."""
+cdef void list_stops(const Segments* segments, Py_ssize_t stop,
+                     const Lists* lists) noexcept nogil:
+    """Write the lists of segments that stop at a position."""
     cdef Py_ssize_t block, label, longest, length, cell, node
     cdef Source* source
     for block in range(0, segments.n_labels, 4):
@@ -166,18 +168,18 @@ cdef void close_lists(const Segments* segments, Py_ssize_t stop,
                 source.gain = lists.gains[4 * (length - 1) + label - block]
             cell = (stop - 1) * lists.n_labels + label
             lists.n_closed[cell] = merge(
-                lists, add_longer(segments, stop, label, longest, lists),
+                lists, set_longer(segments, stop, label, longest, lists),
                 lists.closed + cell * lists.k)
 
 
-cdef Py_ssize_t add_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+cdef Py_ssize_t set_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                            Py_ssize_t n_sources, const Lists* lists) noexcept nogil:
-    """Add tails that stop at a position, and first segments; returns how many lists."""
+    """Add the sources of tails and first segments; return the number of sources."""
     cdef Py_ssize_t cell = (stop - 2) * lists.n_labels + label, k
     cdef Source* source = lists.sources + longest_segment(segments)
     if not lists.has_tails and segments.boundary_lengths == NULL:
         return n_sources
-    # numbers of these lists are the same, whatever lengths are forbidden
+    # sources keep their numbers if lengths are forbidden: sources between are empty
     for k in range(n_sources, longest_segment(segments) + 2):
         lists.sources[k].count = 0
     if lists.has_tails and stop > segments.max_length:
@@ -186,13 +188,13 @@ cdef Py_ssize_t add_longer(const Segments* segments, Py_ssize_t stop, Py_ssize_t
         source.node = segments.nodes[role_at(segments, END, stop - 1) + label]
         source.gain = segments.tail[label]
     if segments.boundary_lengths != NULL:
-        add_first(segments, stop, label, source + 1, lists)
+        set_first(segments, stop, label, source + 1, lists)
     return longest_segment(segments) + 2
 
 
-cdef void add_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
+cdef void set_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                     Source* source, const Lists* lists) noexcept nogil:
-    """Add the first segment that stops at a position; stops are in order."""
+    """Set the source of first segments with a given stop; stops must ascend."""
     cdef int32_t span
     source.prefixes, source.count = lists.entries + label * lists.k, 1
     source.node = segments.nodes[
@@ -209,8 +211,8 @@ cdef void add_first(const Segments* segments, Py_ssize_t stop, Py_ssize_t label,
                 source.gain += segments.spans[span * segments.ld + label]
 
 
-cdef void close_last(const Segments* segments, const Lists* lists) noexcept nogil:
-    """Complete the lists of the last stop, where the lengths have other scores."""
+cdef void list_last_stop(const Segments* segments, const Lists* lists) noexcept nogil:
+    """Write the lists of the last stop with boundary scores."""
     cdef Py_ssize_t size = segments.size, label, start, cell
     cdef Source* source
     cdef double inside
@@ -234,14 +236,14 @@ cdef void close_last(const Segments* segments, const Lists* lists) noexcept nogi
             if start:
                 lists.sources[size - start - 1].gain += (
                     segments.spans[span * segments.ld + label])
-        add_first(segments, size, label, lists.sources + (size - 1), lists)
+        set_first(segments, size, label, lists.sources + (size - 1), lists)
         cell = (size - 1) * lists.n_labels + label
         lists.n_closed[cell] = merge(lists, size, lists.closed + cell * lists.k)
 
 
-cdef void extend_lists(const Segments* segments, Py_ssize_t last,
-                       const Lists* lists) noexcept nogil:
-    """Complete the lists of tails whose last position is this one."""
+cdef void list_tails(const Segments* segments, Py_ssize_t last,
+                     const Lists* lists) noexcept nogil:
+    """Write the lists of tails whose last position is `last`."""
     cdef Py_ssize_t start = last - segments.max_length + 1, label, cell, t
     cdef Source* begun = lists.sources
     cdef Source* older = lists.sources + 1
@@ -267,7 +269,7 @@ cdef void extend_lists(const Segments* segments, Py_ssize_t last,
 cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
                           const double* scores, Py_ssize_t stride, const Lists* lists,
                           Prefix* out) noexcept nogil:
-    """Merge what stops at a position over all labels; scores is NULL for zeros."""
+    """Merge prefixes that stop at a position over all labels; NULL scores are zero."""
     cdef Py_ssize_t label, cell
     for label in range(segments.n_labels):
         cell = (stop - 1) * lists.n_labels + label
@@ -280,7 +282,7 @@ cdef int32_t merge_labels(const Segments* segments, Py_ssize_t stop,
 
 cdef void read_labeling(const Segments* segments, const Lists* lists,
                         Py_ssize_t rank, int32_t* labeling) noexcept nogil:
-    """Write the labeling of a rank in the list of all."""
+    """Write the labeling of the prefix that has a rank in the final list."""
     cdef Py_ssize_t stop = segments.size, start, label, last
     cdef Prefix prefix = lists.final[rank]
     while True:
@@ -294,7 +296,7 @@ cdef void read_labeling(const Segments* segments, const Lists* lists,
             start = 0
         elif prefix.source == longest_segment(segments):
             last = stop - 1
-            # the second of two sources: tails before
+            # source 0 of a tail is its first L positions, source 1 the tail before
             while last == stop - 1 or prefix.source:
                 last -= 1
                 prefix = lists.tails[
@@ -314,26 +316,26 @@ cdef Py_ssize_t best_segmentations(
 ) noexcept nogil:
     """Find the k best allowed labelings, (k, size), and their scores, in order.
 
-    Returns how many there are, at most k; what is behind them is not written.
+    Returns their number, at most k; labelings beyond are not written.
     """
-    cdef Lists lists = carve(segments, k, scratch)
+    cdef Lists lists = reserve_lists(segments, k, scratch)
     cdef Py_ssize_t size = segments.size, n = segments.n_labels, label, stop, rank, cell
     cdef Py_ssize_t count
     for label in range(n):
         lists.entries[label * k] = Prefix(
             0.0 if segments.first == NULL else segments.first[label], 0, 0)
-        # a score of -inf is no head of a list, and is left out then; first segments
-        # whose lengths have other scores are in lists of their own
+        # A prefix of score -inf enters no list. First segments with boundary scores are
+        # sources of their own, so that the lists of starts at 0 are empty then.
         lists.n_entries[label] = segments.boundary_lengths == NULL
         lists.inside[label] = 0.0
     for stop in range(1, size + 1):
         if stop == size and segments.boundary_lengths != NULL:
-            close_last(segments, &lists)
+            list_last_stop(segments, &lists)
         else:
-            close_lists(segments, stop, &lists)
+            list_stops(segments, stop, &lists)
         if stop == size:
             break
-        extend_lists(segments, stop - 1, &lists)
+        list_tails(segments, stop - 1, &lists)
         for label in range(n):
             cell = stop * n + label
             lists.n_entries[cell] = merge_labels(
