@@ -417,8 +417,7 @@ def sum_labelings(Py_ssize_t n_labels, theta, tables, bint has_tables, exponenti
                 given[t].ahead = powers + 2 * t * cells
                 given[t].back = given[t].ahead + cells
                 exponentiate_table(n_labels, ld, &given[t])
-            # not `sum_product_padded`, which leaves `ahead` out of one of its two
-            # outputs
+            # `sum_product_padded` would leave `ahead` out of one of its two outputs
             if scaled(&chain, &ws, node, &pairs, &log_partition):
                 weigh_pairs(&chain, pair)
             else:

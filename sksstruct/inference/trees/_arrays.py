@@ -1,4 +1,4 @@
-"""Arrays of the kernels of trees."""
+"""Allocation and layout of the arrays of the tree kernels."""
 
 import numpy as np
 
@@ -7,38 +7,38 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
 def starts_of(lengths):
-    """Return where pieces of given lengths begin in a row, and where the last ends."""
+    """Return the offset of each piece of given lengths in a row, and the total."""
     starts = np.zeros(len(lengths) + 1, dtype=np.intp)
     np.cumsum(lengths, out=starts[1:])
     return starts
 
 
 def tree_arrays(n):
-    """Return zeros for branches, and the arrays of `Tree`, which describes them."""
+    """Return a zero array of branches, and the index arrays of a `Tree`."""
     rows = np.empty((5, n + 1), dtype=np.int32)
     return np.zeros((n + 1, 4), dtype=np.int32), (*rows, np.empty(n + 2, np.int32))
 
 
 def leaders(n):
-    """Return the numbers of all variables, each of which stands for itself."""
+    """Return the initial leaders of union-find: each variable leads itself."""
     return np.arange(n, dtype=np.intp)
 
 
 def list_children(parents, root):
-    """Return where the children of each variable begin, and all children."""
+    """Return where the list of each variable's children begins, and all children."""
     parents = parents[:root]
     first = starts_of(np.bincount(parents, minlength=root + 1))
     return first, np.argsort(parents, kind="stable").astype(np.intp)
 
 
-# ---- of `Forest`, where variables are numbered by their place in the order ----
+# ---- arrays of `Forest`, whose variables are numbered in the order of messages ----
 
 
 def place_rows(sizes, order):
-    """Return where scores of variables begin, and the arrays of padded rows.
+    """Return offsets of the variables' scores, and the arrays of padded rows.
 
-    These are the number of states of each variable, the lengths of the rows, where they
-    begin, and the rows, which are zero.
+    The arrays are the number of states of each variable, the length of each row, the
+    offset of each row, and the rows, which are zero.
     """
     # the root of roots has one state, whose score is 0
     size = np.append(sizes, 1)[order].astype(np.int32)
@@ -49,20 +49,20 @@ def place_rows(sizes, order):
 
 
 def forest_arrays(edges, flat, sizes, pairwise):
-    """Check tables; return them, which each edge has, and room for two keys of each."""
+    """Return checked tables, the table number of each edge, and empty key arrays."""
     tables, which = check_tables(pairwise, edges, sizes)
-    # no sum has more terms than twice the variables and edges
+    # no sum has more terms than twice the number of variables and edges
     check_sums("unary and pairwise", 4 * len(sizes), flat, *tables)
     return tables, which, np.full((2, len(sizes) + 1), -1, dtype=np.intp)
 
 
 def pack_tables(tables, up, down, most):
-    """Store each table that has a key; replace keys by where the table begins.
+    """Store the tables that have keys; replace keys by the offsets of the tables.
 
-    A key is twice the number of a table, plus one if it is turned. `most` is the
-    largest number of states.
+    The key of a table is twice its number, plus one if the table is transposed. `most`
+    is the largest number of states.
     """
-    # at 0: zeros for the edges to the root of roots, whose key is -1
+    # offset 0 has zeros: the table of edges to the root of roots, whose key is -1
     place, packed = max(4 * most, padded_length(most)), []
     offset = np.zeros(2 * len(tables) + 1, dtype=np.intp)
     for key in dict.fromkeys(up.tolist() + down.tolist()):
@@ -82,7 +82,7 @@ def pack_tables(tables, up, down, most):
 
 
 def split_rows(flat, order, size, ld, first, theta):
-    """Return the rows of all variables, in original order, from padded ones."""
+    """Return the rows of all variables, in original order and without padding."""
     rows = [None] * (len(order) - 1)
     places = zip(order.tolist(), first.tolist(), size.tolist(), strict=False)
     next(places)
@@ -92,22 +92,22 @@ def split_rows(flat, order, size, ld, first, theta):
 
 
 def labeling_arrays(n):
-    """Return room for a labeling, and zeros for labels by place."""
+    """Return room for a labeling, and zero labels in the order of messages."""
     return np.empty(n, dtype=np.int32), np.zeros(n + 1, dtype=np.int32)
 
 
 def tree_results(count):
-    """Return room for the roots and scores of trees."""
+    """Return room for the roots of trees and their scores."""
     return np.empty(count, dtype=np.intp), np.empty(count)
 
 
 def sweep_starts(n):
-    """Return room for where messages begin, and scores of pairs, or -1."""
+    """Return zero offsets of messages, and offsets of pair scores, which are -1."""
     return np.zeros(n + 2, dtype=np.intp), np.full(n + 1, -1, dtype=np.intp)
 
 
 def sweep_arrays(theta, n_messages, n_pairs, n_scratch):
-    """Return two copies of the scores, and room for what two passes write."""
+    """Return two copies of the scores, and room for the results of two passes."""
     messages, scratch = aligned_zeros(n_messages), aligned_zeros(n_scratch)
     return theta.copy(), theta.copy(), messages, np.empty(n_pairs), scratch
 
@@ -121,13 +121,14 @@ def split_pairs(flat, first_pair, edges, arrays, rows):
         if start >= 0:
             edge, shape = edge_above[child], (size[child], size[above[child]])
             table = flat[start : start + shape[0] * shape[1]].reshape(shape)
-            # the child was the row, whichever end of the edge it is
+            # the table has the child's states as rows, whichever end of the edge the
+            # child is
             tables[edge] = table if heads[edge] == order[child] else table.T
     return tables
 
 
 def list_arrays(above, ld):
-    """Return room for scores of parents without later children; where rows begin."""
+    """Return room for rows of parents' scores, and the offset of each row."""
     first = starts_of(np.append(0, ld[above[1:]]))
     return np.empty(first[-1]), first
 

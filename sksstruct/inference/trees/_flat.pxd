@@ -4,19 +4,18 @@ from sksstruct.inference.trees._topk cimport SubtreeLists
 
 
 cdef struct FlatForest:
-    # A forest of variables with the same labels, as bound models have it in memory;
+    # A forest of variables with equal labels, in the memory layout of bound models;
     # rows are padded to ld.
     Py_ssize_t n_nodes, n_labels, ld
-    # Rows of scores of the nodes, and tables of the edges, `step` apart. Tables are
-    # full, (n_labels, ld) from the first end of an edge to its second, or potts: one
-    # score that counts where the two labels are equal. Either each edge has its own, or
-    # one is shared by all (step 0).
+    # Rows of node scores, and tables of edges, `step` apart; step 0: all edges share
+    # one table. A table is full, (n_labels, ld) from the first end of an edge to the
+    # second, or potts: one score for equal labels.
     const double* theta
     const double* tables
     Py_ssize_t step
     bint potts
-    # nodes, breadth first from the roots of all trees at once; the parent, or -1; the
-    # edge to it; and the first and second ends of the edges
+    # nodes, breadth first from the roots of all trees at once; parent of each node, or
+    # -1; number of the edge to it; and first and second end of each edge
     const Py_ssize_t* order
     const Py_ssize_t* parent
     const Py_ssize_t* edge_up
@@ -24,7 +23,7 @@ cdef struct FlatForest:
 
 
 cdef inline bint is_forward(const FlatForest* forest, Py_ssize_t node) noexcept nogil:
-    """Whether the table of the edge to its parent is from a node to the parent."""
+    """Whether the table of the edge above a node is from the node to its parent."""
     return forest.ends[2 * forest.edge_up[node]] == node
 
 

@@ -1,7 +1,7 @@
-"""The best labeling and the k best ones of forests in the memory of bound models.
+"""Best labeling and k best labelings of forests in the memory of bound models.
 
-Messages go up once, from the children to their parents; labels come down. Ties are
-broken as by `max_product` and `max_product_topk`.
+Messages pass once, from children to parents; labels are then read from parents to
+children. Ties are broken as by `max_product` and `max_product_topk`.
 """
 
 from libc.stdint cimport int32_t
@@ -19,7 +19,7 @@ from sksstruct.utils._simd cimport sks_maxplus
 
 cdef inline const double* table_up(const FlatForest* forest,
                                    Py_ssize_t node) noexcept nogil:
-    """The scores of the edge between a node and its parent."""
+    """Scores of the edge between a node and its parent."""
     return forest.tables + forest.edge_up[node] * forest.step
 
 
@@ -27,14 +27,14 @@ cdef void send_up(const FlatForest* forest, double* best,
                   double* without) noexcept nogil:
     """Write the best scores of the subtrees below the labels of all nodes.
 
-    without, if not NULL, gets for each node the row of its parent as it was before the
-    node's message was added.
+    without is NULL, or gets the row of each node's parent from before the addition of
+    the node's message.
     """
     cdef Py_ssize_t n = forest.n_labels, ld = forest.ld, k, node
     cdef const double* row
     cdef double* out
     memcpy(best, forest.theta, forest.n_nodes * ld * sizeof(double))
-    # children before their parents, whose rows are complete when it is their turn
+    # children before their parents, whose rows are then complete
     for k in range(forest.n_nodes - 1, -1, -1):
         node = forest.order[k]
         if forest.parent[node] < 0:
@@ -42,7 +42,7 @@ cdef void send_up(const FlatForest* forest, double* best,
         row, out = best + node * ld, best + forest.parent[node] * ld
         if without != NULL:
             memcpy(without + node * ld, out, ld * sizeof(double))
-        # the message is a maximum over the labels of the node, whichever end it is
+        # a maximum over the node's labels, whichever end of the edge the node is
         if forest.potts:
             add_potts_message(n, row, table_up(forest, node)[0], out)
         elif is_forward(forest, node):
@@ -58,11 +58,11 @@ cdef void max_product_flat(const FlatForest* forest, double* best,
     Parameters
     ----------
     forest : FlatForest*
-        Scores, and the order of messages.
+        Scores and order of messages.
     best : double*
-        Memory for the rows of all nodes.
+        Scratch: rows of all nodes.
     labels : int32_t*
-        Written.
+        Output.
     """
     cdef Py_ssize_t ld = forest.ld, k, node, parent
     cdef const double* row
@@ -90,23 +90,23 @@ cdef void max_product_flat(const FlatForest* forest, double* best,
 cdef void pairs_of_potts(const Link* link, Py_ssize_t state_of_parent,
                          Py_ssize_t first, Py_ssize_t stop,
                          double* out) noexcept nogil:
-    """Add the score of two labels that are equal."""
+    """Add the score of equal labels."""
     if first <= state_of_parent < stop:
         out[state_of_parent - first] += link.table[0]
 
 
 cdef Py_ssize_t topk_flat(const FlatForest* forest, double* memory, SubtreeLists lists,
                           Py_ssize_t k) except -1 nogil:
-    """Find up to k best labelings of a forest, which `lists` holds then.
+    """Find up to k best labelings of a forest, and store them in `lists`.
 
     Parameters
     ----------
     forest : FlatForest*
-        Scores of at least one node, and the order of messages.
+        Scores of at least one node, and order of messages.
     memory : double*
-        2 * n_nodes rows, which `lists` reads while it holds the labelings.
+        2 * n_nodes rows, which `lists` refers to.
     lists : SubtreeLists
-        The labelings; see `read`.
+        Output; see `read`.
     k : int
         Number of labelings.
 
@@ -120,25 +120,26 @@ cdef Py_ssize_t topk_flat(const FlatForest* forest, double* memory, SubtreeLists
     cdef double* without = memory + forest.n_nodes * ld
     cdef double total = 0.0
     cdef bint forward
-    cdef int32_t* place_of
+    cdef int32_t* place_of_node
     cdef Link* link
     lists.begin(forest.n_nodes)
     send_up(forest, best, without)
-    # places are needed in the links only, and this is free until lists are asked
-    place_of = lists._asked
+    # the place of each node, needed in this function only; `_places` is free until
+    # `find`
+    place_of_node = lists._places
     for place in range(1, forest.n_nodes + 1):
-        place_of[forest.order[place - 1]] = <int32_t> place
+        place_of_node[forest.order[place - 1]] = <int32_t> place
     for place in range(forest.n_nodes, 0, -1):
         node, link = forest.order[place - 1], lists.links + place
         link.variable, link.n_states = <int32_t> node, <int32_t> forest.n_labels
         link.best, link.without = best + node * ld, without + node * ld
         if forest.parent[node] < 0:
             link.parent, link.add_pairs = 0, no_pairs
-            # the root of roots has one state, to which the best of each tree is added
+            # the root of roots has one state, with the best scores of all trees so far
             without[node * ld] = total
             total += link.best[first_best(forest.n_labels, link.best)]
             continue
-        link.parent = place_of[forest.parent[node]]
+        link.parent = place_of_node[forest.parent[node]]
         link.add_pairs = pairs_of_potts if forest.potts else pairs_of_table
         link.table = table_up(forest, node)
         forward = is_forward(forest, node)

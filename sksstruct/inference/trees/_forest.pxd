@@ -5,33 +5,35 @@ from sksstruct.inference.trees._tree cimport Tree
 
 
 cdef struct Sweep:
-    # State of the two passes; rows are found by `Forest._row`.
-    bint sums               # messages are log-sum-exp; otherwise maxima
-    double* up              # rows: own scores and the messages of the children
-    double* belief          # rows: own scores and that of the parent, in the end all
-    double* messages        # of each variable to its parent
+    # State of the two passes; `Forest._row` finds the row of a variable.
+    bint sums               # whether messages are log-sum-exp, or else maxima
+    double* up              # rows: own scores plus the messages of children
+    double* belief  # rows: own scores plus the parent's message, finally all messages
+    double* messages        # message of each variable to its parent
     const Py_ssize_t* first_message
     double* scratch         # rows of one parent: see `_send_down`
-    double* pair_scores     # of each child (states, states of its parent)
-    const Py_ssize_t* first_pair    # -1 for pairs nobody asked for
+    double* pair_scores  # scores of each child's pairs (states, states of its parent)
+    const Py_ssize_t* first_pair    # -1 for pairs that are not scored
 
 
-# final: its methods are called directly, which the short ones notice
+# final: short methods are called directly, without a virtual table
 @cython.final
 cdef class Forest(Tree):
-    # Variables are numbered by their place in the order from here on, the root of roots
-    # first: what is visited one after the other lies so in memory.
+    # Variables are numbered in the order of messages, the root of roots first, so that
+    # rows visited in sequence are adjacent in memory.
     cdef readonly Py_ssize_t table_entries
-    # what the pointers point into
+    # owners of the memory that the pointers refer to
     cdef tuple _rows
     cdef object _starts, _packed
-    cdef int32_t* _size         # states of each variable
-    cdef int32_t* _ld           # and the length of its row
-    cdef Py_ssize_t* _first     # where its row begins in _theta
+    cdef int32_t* _size         # number of states of each variable
+    cdef int32_t* _ld           # length of its row
+    cdef Py_ssize_t* _first     # offset of its row in _theta
     cdef double* _theta
     cdef double* _tables
-    cdef Py_ssize_t* _up        # table of each variable to its parent in _tables
-    cdef Py_ssize_t* _down      # and the same turned, for messages from the parent
+    # offset in _tables of the table from each variable to its parent
+    cdef Py_ssize_t* _up
+    # offset of the transposed table, for messages from the parent
+    cdef Py_ssize_t* _down
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil
     cdef void _maximize_up(self, double* delta) noexcept nogil

@@ -2,14 +2,14 @@
 
     max or log-sum-exp over y of  sum_v unary[v, y_v] + sum_(u, v) pairwise[y_u, y_v]
 
-Messages go up once (max-product, Algorithm 7 of Pillutla et al., 2018) and down once
-(marginals, Algorithm 9). A variable's message to a child sums its other messages anew,
-from both ends of the list of children, so that nothing is subtracted: that would cost
-digits, and has no meaning for -inf.
+Messages pass once from children to parents (max-product, Algorithm 7 of Pillutla et
+al., 2018) and once back (marginals, Algorithm 9). A message to a child is made of all
+other messages, which are summed from both ends of the list of children. Subtraction of
+the child's message from a total would lose digits, and be NaN for -inf.
 
-Ties in max-product: each root takes its lowest maximizing state, then each variable,
-given its neighbor on the way to the root, the lowest. On a chain 0, 1, ..., T-1 that
-is Viterbi's rule.
+Ties in max-product: each root takes its lowest maximizing state, then each variable
+takes its lowest maximizing state, given its neighbor on the path to the root. On a
+chain 0, 1, ..., T-1 this is Viterbi's rule.
 
 K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
@@ -43,9 +43,9 @@ cdef class Forest(Tree):
     Parameters
     ----------
     unary, edges, pairwise
-        As `max_product` takes them.
+        See `max_product`.
     both : bool
-        Whether messages go down, too.
+        Whether messages pass from parents to children, too.
     """
 
     def __init__(self, unary, edges, pairwise, bint both=False):
@@ -57,15 +57,15 @@ cdef class Forest(Tree):
         self._up, self._down = intps(self._starts[0]), intps(self._starts[1])
         cdef const Py_ssize_t* table = const_intps(which)
         shared = len(tables) == 1
-        # Many edges may share a table: one copy for each pair of table and direction,
-        # whose number is the key. The row kernels take a table from source to target:
-        # rows are the source's states.
+        # Edges may share tables: each pair of a table and a direction, numbered by its
+        # key, is stored once. The row kernels read tables from source to target: rows
+        # are the source's states.
         for k in range(1, self.n_variables + 1):
             edge = self._edge_above[k]
             if edge >= 0:
                 turned = self._ends[2 * edge] != self._order[k]
                 self._up[k] = turned if shared else 2 * table[edge] + turned
-                # Max-product and the K best send no messages down.
+                # max-product and the k best send no messages to children
                 self._down[k] = self._up[k] ^ 1 if both else -1
         self._packed = pack_tables(tables, *self._starts, int(sizes.max()))
         self.table_entries, self._tables = len(self._packed), doubles(self._packed)
@@ -83,7 +83,7 @@ cdef class Forest(Tree):
         return split_rows(flat, self._arrays[2], *self._rows)
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil:
-        """The row of a variable."""
+        """Row of a variable."""
         return values + self._first[variable]
 
     # ---- the best labeling ----
@@ -101,21 +101,21 @@ cdef class Forest(Tree):
     def trees(self):
         """Return the roots of all trees and their scores, after `max_product`."""
         cdef Py_ssize_t k, count = self._below[1] - 1
-        found, values = tree_results(count)
-        cdef Py_ssize_t* roots = intps(found)
-        cdef double* scores = doubles(values)
+        root_array, score_array = tree_results(count)
+        cdef Py_ssize_t* roots = intps(root_array)
+        cdef double* scores = doubles(score_array)
         cdef double* row
-        # in the order in which they were added up
+        # roots in the order in which their scores were added up
         for k in range(count, 0, -1):
             row = self._row(self._theta, k)
             roots[count - k] = self._order[k]
             scores[count - k] = row[best_state(self._size[k], row)]
-        return found, values
+        return root_array, score_array
 
     cdef void _maximize_up(self, double* delta) noexcept nogil:
-        """Turn scores of states into best scores of the subtrees below them."""
+        """Turn scores of states into best scores of the subtrees below the states."""
         cdef Py_ssize_t child, parent
-        # children before their parents, whose rows must be complete when they are sent
+        # children before their parents, whose rows are then complete
         for child in range(self.n_variables, 0, -1):
             parent = self._above[child]
             sks_maxplus(self._size[child], self._ld[parent], self._row(delta, child),
@@ -125,11 +125,11 @@ cdef class Forest(Tree):
                          int32_t* labels) noexcept nogil:
         """Label each variable given its parent; the root of roots has label 0.
 
-        by_place (n_variables + 1,) is scratch, with the label of the root.
+        by_place (n_variables + 1,) is scratch; its entry 0 is the label of the root.
         """
         cdef Py_ssize_t k, parent
-        # Maximizers were not stored on the way up. To find them again takes one column
-        # of each table; to store them would keep the kernel from whole vectors.
+        # Storing maximizers on the way up would prevent vectorization; finding a
+        # maximizer again takes one column of a table.
         for k in range(1, self.n_variables + 1):
             parent = self._above[k]
             by_place[k] = <int32_t> best_state_given(
@@ -140,12 +140,12 @@ cdef class Forest(Tree):
     # ---- marginals ----
 
     def two_passes(self, bint sums):
-        """Compute beliefs of all variables, scores of pairs, and the value of the root.
+        """Compute beliefs of all variables, scores of pairs, and the root's value.
 
         Parameters
         ----------
-        sums : bool
-            Whether messages are log-sum-exp. Otherwise they are maxima, and pairs are
+            Whether messages are log-sum-exp. If not, messages are maxima, and pairs
+            are not scored.
             not scored.
 
         Returns
@@ -154,7 +154,7 @@ cdef class Forest(Tree):
             Padded and flat; see `split`.
         pairs : list
             One table for each edge, in its direction; None without sums.
-        value : float
+            Log-partition function, or best score.
             Log-partition function or best score.
         """
         first_messages, first_pairs = sweep_starts(self.n_variables)
@@ -163,15 +163,15 @@ cdef class Forest(Tree):
         cdef Py_ssize_t k, parent, widest = self._ld[0], n_pairs = 0
         for k in range(1, self.n_variables + 1):
             parent = self._above[k]
-            # a message has the row of the parent
+            # a message to a parent has the length of the parent's row
             first_message[k + 1] = first_message[k] + self._ld[parent]
             widest = max(widest, self._ld[k])
-            # roots hang from no edge
+            # a root has no edge, and no pairs
             if sums and parent:
                 first_pair[k] = n_pairs
                 n_pairs += <Py_ssize_t> self._size[k] * self._size[parent]
-        # Two copies of the scores: what is below a variable must be told from what is
-        # above it.
+        # Messages from children and messages from parents are added to separate copies
+        # of the scores.
         ups, beliefs, memory, scores, room = sweep_arrays(
             self._rows[3], first_message[self.n_variables + 1], n_pairs,
             (self.most_children + 2) * widest)
@@ -180,7 +180,7 @@ cdef class Forest(Tree):
             doubles(room), doubles(scores), first_pair)
         with nogil:
             self._send_up(&sweep)
-            # parents before their children, who get what is above them
+            # parents before their children, which receive messages from them
             for k in range(self.n_variables + 1):
                 self._send_down(&sweep, k)
         pairs = split_pairs(scores, first_pairs, self.edges, self._arrays, self._rows)
@@ -188,7 +188,7 @@ cdef class Forest(Tree):
 
     cdef void _send(self, bint sums, Py_ssize_t source, Py_ssize_t target,
                     const double* values, Py_ssize_t table, double* out) noexcept nogil:
-        """Add the message of one variable to another, given what the first has."""
+        """Add the message of `source`, whose row is `values`, to a row of `target`."""
         if sums:
             sks_logplus(self._size[source], self._ld[target], values,
                         self._tables + table, out)
@@ -197,10 +197,10 @@ cdef class Forest(Tree):
                         self._tables + table, out)
 
     cdef void _send_up(self, Sweep* sweep) noexcept nogil:
-        """The first pass: all messages to parents, which are kept and added up."""
+        """First pass: store all messages to parents, and add them up."""
         cdef Py_ssize_t child, parent
         cdef double* message
-        # A message is kept beside the sum: the way down needs sums without it.
+        # single messages are stored, as the second pass sums all but one of them
         for child in range(self.n_variables, 0, -1):
             parent = self._above[child]
             message = sweep.messages + sweep.first_message[child]
@@ -209,16 +209,16 @@ cdef class Forest(Tree):
             add_row(self._ld[parent], message, self._row(sweep.up, parent))
 
     cdef void _send_down(self, Sweep* sweep, Py_ssize_t parent) noexcept nogil:
-        """The second pass at one variable: its belief, and messages to its children."""
+        """Second pass: complete the belief of a variable, and send to its children."""
         cdef Py_ssize_t ld = self._ld[parent], child
         cdef Py_ssize_t first = self._below[parent], end = self._below[parent + 1]
         cdef double* cavity = sweep.scratch
         cdef double* after = sweep.scratch + (end - first + 1) * ld
-        # The row of `belief` has the variable's own scores and what is above it. Row j
-        # of the scratch becomes these and the messages of the children before the j-th;
-        # those of the children after it are added on the way back. That makes the
-        # cavity of the j-th child, all but its own message, without a difference, and
-        # for all children in time that is linear in their number.
+        # The row of `belief` has the variable's own scores and the parent's message.
+        # Row j of the scratch becomes this row plus the messages of the children before
+        # the j-th; the backward loop adds the messages of the children after it. The
+        # result is the cavity of the j-th child, the sum of all messages but its own,
+        # without subtraction, and in time linear in the number of children.
         memcpy(cavity, self._row(sweep.belief, parent), ld * sizeof(double))
         for child in range(first, end):
             memcpy(cavity + ld, cavity, ld * sizeof(double))
@@ -237,13 +237,13 @@ cdef class Forest(Tree):
 
     cdef void _score_pairs(self, Sweep* sweep, Py_ssize_t child,
                            const double* cavity) noexcept nogil:
-        """Scores of the states of a child and of its parent together."""
+        """Write the scores of all pairs of states of a child and of its parent."""
         cdef Py_ssize_t parent = self._above[child], state, state_of_parent
         cdef Py_ssize_t n_parent = self._size[parent]
         cdef const double* below = self._row(sweep.up, child)
         cdef const double* table = self._tables + self._up[child]
         cdef double* out = sweep.pair_scores + sweep.first_pair[child]
-        # below the child, between them, and all that the parent has from elsewhere
+        # sum of the child's subtree, the table, and the parent's other messages
         for state in range(self._size[child]):
             for state_of_parent in range(n_parent):
                 out[state_of_parent] = (

@@ -1,10 +1,11 @@
 # The steps of max-product on a tree, shared by chains, forests and graphs.
 #
-# Rows are scores of the n states of one variable. A message from a child to its parent
-# is, for each state b of the parent, max_a row[a] + table[a, b] over the states a of
-# the child; it is added to the parent's row. On the way back each child takes its
-# lowest best state given that of its parent. Tables have rows of ld entries. A table
-# that is stored from child to parent goes through `sks_maxplus`, which is the fastest.
+# A row has the scores of the n states of one variable. The message from a child to its
+# parent is, for each state b of the parent, max_a row[a] + table[a, b] over the states
+# a of the child; messages are added to the parent's row. Labels are then read from the
+# root: each child takes its lowest best state, given the state of its parent. Tables
+# have rows of ld entries. Tables stored from child to parent go through `sks_maxplus`,
+# which is the fastest.
 
 from libc.math cimport INFINITY
 
@@ -13,7 +14,7 @@ cdef inline Py_ssize_t best_state(Py_ssize_t n, const double* row) noexcept nogi
     """The lowest of the n states of largest score."""
     cdef Py_ssize_t state, best = 0
     cdef double highest = row[0]
-    # strictly larger only: the lowest state wins a tie
+    # strict comparison: the lowest state wins ties
     for state in range(1, n):
         if row[state] > highest:
             highest = row[state]
@@ -26,12 +27,12 @@ cdef inline Py_ssize_t best_state_given(
 ) noexcept nogil:
     """The lowest of the n best states given the state of the parent.
 
-    State a scores pair_scores[stride * a] together with it: a column of a table from
-    child to parent (stride ld), or a row of one from parent to child (stride 1).
+    pair_scores[stride * a] is the score of state a with that state: a column of a table
+    from child to parent (stride ld), or a row of one from parent to child (stride 1).
     """
     cdef Py_ssize_t state, best = 0
     cdef double score, highest = row[0] + pair_scores[0]
-    # the same tie rule: that of `viterbi` and `max_product`
+    # strict comparison: ties as in `viterbi` and `max_product`
     for state in range(1, n):
         score = row[state] + pair_scores[stride * state]
         if score > highest:
@@ -43,7 +44,7 @@ cdef inline Py_ssize_t best_state_given(
 cdef inline Py_ssize_t best_state_given_potts(
     Py_ssize_t n, const double* row, double agreement, Py_ssize_t state_of_parent
 ) noexcept nogil:
-    """The lowest of the n best states where that of the parent gains by agreement."""
+    """The lowest of the n best states, with agreement for the parent's state."""
     cdef Py_ssize_t state, best = 0
     cdef double score, highest = -INFINITY
     for state in range(n):
@@ -76,15 +77,15 @@ cdef inline void add_potts_message(Py_ssize_t n, const double* row, double agree
                                    double* out) noexcept nogil:
     """Add the message through a table with one score on its diagonal, else zero."""
     cdef Py_ssize_t state, best = 0
-    cdef double score, other, highest = row[0], second = -INFINITY
+    cdef double score, best_other, highest = row[0], second = -INFINITY
     for state in range(1, n):
         if row[state] > highest:
             second, highest, best = highest, row[state], state
         elif row[state] > second:
             second = row[state]
-    # A state of the parent gets that of the same state, or the best of the others:
-    # which is the best of all, and for the best itself the second.
+    # A state of the parent receives the larger of the same state with agreement and the
+    # best other state: the best of all, or, for the best state itself, the second best.
     for state in range(n):
         score = row[state] + agreement
-        other = second if state == best else highest
-        out[state] += other if other > score else score
+        best_other = second if state == best else highest
+        out[state] += best_other if best_other > score else score

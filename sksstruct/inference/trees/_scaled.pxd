@@ -3,27 +3,27 @@ from sksstruct.inference.trees._flat cimport FlatForest
 
 
 cdef struct Sums:
-    # What a run works in: rows of every node, and then rows and tables for one edge.
+    # Arrays of a run: rows of every node, then rows and tables for one edge.
     const FlatForest* forest
     double scale
     double* up
     double* message
     double* beside
-    # in log space; else exponentials of the scores
+    # in log space: belief; else exponentials of the scores
     double* belief
-    # log Z of the tree of each node; else one over the mass of it and its parent
+    # log Z of the tree of each node; else one over the mass of the node and its parent
     double* log_partition
-    # the smallest entry above zero of each node's product, later of its message
+    # smallest nonzero entry of each node's product, later of its message
     double* low
-    double* rows            # (4, ld), the first of zeros
-    double* scores          # (n, ld), scaled
+    double* rows            # (4, ld), the first row zeros
+    double* scores          # (n, ld) scores of the current table, scaled
     double* outer           # (n, ld)
     EdgeTable table
-    # the score of potts tables, scaled
+    # score of the current potts table, scaled
     double agreement
-    # whether exponentials of the table can be multiplied
+    # whether messages may be products with the table's exponentials
     bint direct
-    # scaled messages have no entry between this and zero
+    # scaled messages have no nonzero entry below
     double limit
 
 

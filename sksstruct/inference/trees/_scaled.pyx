@@ -1,20 +1,21 @@
 """Sum-product on forests with full tables, on scaled messages.
 
-With weights u_v = exp(theta_v) and tables v = exp(table), the logarithms of `_sums.pyx`
-are those of
+With weights u_v = exp(theta_v) and tables v = exp(table), the messages of `_sums.pyx`
+are the logarithms of
 
     up_v(a)     = u_v(a) product over children c of  sum_b up_c(b) v(b, a)
-    beside_c(a) = u_v(a) what comes from above v  product of messages of other children
+    beside_c(a) = u_v(a) (message from v's parent) product of other children's messages
 
-These are kept as numbers that sum to one. A message is then a product of a vector and a
-matrix, and the exponentials are those of the scores, each taken once; see
-`inference/chains/_sumproduct.pyx`. Products of children's messages are formed from both
-ends of the list of children, as nothing can be divided by zero.
+Both are stored as numbers that sum to one. A message is then a product of a vector and
+a matrix, and only the scores are exponentiated, once each; see
+`inference/chains/_sumproduct.pyx`. Products over children are formed from both ends of
+the list of children, as a message that is zero cannot be divided out.
 
-Nothing that is not zero may underflow: u and v have entries down to exp(lowest)
-together, and rows that are sent through tables stay above `limit` = TINY exp(-lowest).
-Of any other product the smallest factors are watched. A forest where an entry gets too
-small is done again in log space.
+No nonzero entry may underflow: the smallest entry of u times that of v is at least
+exp(lowest), and rows that are sent through tables stay above `limit` = TINY
+exp(-lowest). For all other products the smallest entries of both factors are
+multiplied. A forest with an entry that is too small is computed again in log space.
+small is no_underflow again in log space.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -26,9 +27,9 @@ from sksstruct.utils._simd cimport (
     sks_add_outer, sks_dot, sks_exp_row, sks_rescale, sks_scores_f64, sks_weigh,
 )
 
-# Products stay above this; doubles go down to 1e-308.
+# Lower bound of products; doubles reach down to 1e-308.
 cdef double TINY = 1e-290
-# The limit has to be far below one, which is what rows sum to: here it is 4e-30.
+# The limit must stay far below one, the sum of a row: LOWEST makes the limit 4e-30.
 cdef double LOWEST = -600.0
 
 
@@ -36,38 +37,38 @@ cdef bint scaled_sum_product(Sums* sums, double* nodes, double* pairs,
                              double* log_partition) noexcept nogil:
     """Write marginals and the log-partition function as `sum_product_forest` does.
 
-    Returns False where an entry could underflow. Then `pairs` are zero again.
+    Returns False if an entry could underflow. Then `pairs` are zero again.
     """
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t cells = forest.n_labels * forest.ld, node
     cdef const double* tables = pairs if forest.step else sums.table.ahead
-    cdef bint done = exponentiate(sums, pairs, log_partition)
-    if done and log_partition[0] > -INFINITY:
-        done = collect(sums, tables, log_partition)
-    if done and log_partition[0] > -INFINITY:
-        done = distribute(sums, tables, nodes)
-        if done:
+    cdef bint no_underflow = exponentiate(sums, pairs, log_partition)
+    if no_underflow and log_partition[0] > -INFINITY:
+        no_underflow = collect(sums, tables, log_partition)
+    if no_underflow and log_partition[0] > -INFINITY:
+        no_underflow = distribute(sums, tables, nodes)
+        if no_underflow:
             write_pairs(sums, pairs)
             return True
-    # of exponentials
+    # `pairs` served as memory of exponentials
     for node in range(forest.n_nodes if forest.step else 0):
         if forest.parent[node] >= 0:
             memset(pairs + forest.edge_up[node] * forest.step, 0,
                    cells * sizeof(double))
-    return done
+    return no_underflow
 
 
 cdef bint exponentiate(Sums* sums, double* pairs, double* total) noexcept nogil:
     """Write exponentials of the scores, relative to the largest of each row and table.
 
-    Those of tables of edges come to the place of the marginals of pairs, which they are
-    factors of. The sum of what the exponentials are relative to is written to `total`.
-    Returns False where the products may be too small.
+    Exponentials of the edges' tables are written to `pairs`, of which they are factors.
+    The sum of all maxima is written to `total`. Returns False if products may be too
+    small.
     """
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, node, k, edge
     cdef double low, lowest = 0.0, lowest_edge = 0.0
-    cdef bint waiting = True
+    cdef bint not_loaded = True
     total[0] = 0.0
     for node in range(forest.n_nodes):
         for k in range(node * ld, node * ld + forest.n_labels):
@@ -84,12 +85,12 @@ cdef bint exponentiate(Sums* sums, double* pairs, double* total) noexcept nogil:
             continue
         if forest.step:
             sums.table.ahead = pairs + edge * forest.step
-        if forest.step or waiting:
+        if forest.step or not_loaded:
             exponentiate_edge(sums, edge)
-            waiting = False
+            not_loaded = False
         total[0] += sums.table.shift
         lowest_edge = min(sums.table.low, lowest_edge)
-        # no other table is worth its exponentials
+        # the forest will be computed in log space: no more tables are exponentiated
         if lowest + lowest_edge < LOWEST:
             return False
     lowest += lowest_edge
@@ -130,13 +131,13 @@ cdef inline bint weigh(const Sums* sums, const double* x, double low_x, const do
                        double* mass) noexcept nogil:
     """Write the product of two rows, scaled to sum one, its lowest entry, and its sum.
 
-    Returns False where an entry could underflow, given the smallest ones of x and y.
+    low_x and low_y are the smallest entries. Returns False if one could underflow.
     """
     cdef Py_ssize_t ld = sums.forest.ld
     if low_x * low_y < TINY:
         return False
     mass[0] = sks_weigh(ld, x, y, out)
-    # zero did not underflow: everything is forbidden
+    # zero is not underflow: all labels are forbidden
     if mass[0] == 0.0:
         return True
     low[0] = sks_rescale(ld, 1.0 / mass[0], out)
@@ -154,7 +155,7 @@ cdef void send(Sums* sums, Py_ssize_t child, bint up, const double* row,
     elif forest.step == 0:
         sks_scores_f64(n, NULL, row, 1.0, sums.table.back, ld, sums.rows, out)
     else:
-        # of tables of edges there is no transpose
+        # only a shared table has a transpose
         memset(out, 0, ld * sizeof(double))
         for label in range(n):
             out[label] = sks_dot(ld, ahead + label * ld, row)
@@ -164,9 +165,9 @@ cdef void send(Sums* sums, Py_ssize_t child, bint up, const double* row,
 
 cdef bint collect(Sums* sums, const double* tables,
                   double* log_partition) noexcept nogil:
-    """The first pass: messages to parents; False where an entry could underflow.
+    """First pass: messages to parents; return False if an entry could underflow.
 
-    On entry `log_partition` is what the exponentials are relative to.
+    On entry `log_partition` is the sum of the maxima of the scores.
     """
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, parent
@@ -189,7 +190,7 @@ cdef bint collect(Sums* sums, const double* tables,
         if mass == 0.0:
             log_partition[0] = -INFINITY
             return True
-        # one logarithm for the product of several scales, as they are slow
+        # logarithms are slow: one logarithm serves a product of several scales
         if mass < 1e-100:
             log_partition[0] += log(mass)
         else:
@@ -202,11 +203,11 @@ cdef bint collect(Sums* sums, const double* tables,
 
 
 cdef bint distribute(Sums* sums, const double* tables, double* nodes) noexcept nogil:
-    """The second pass: messages to children, and marginals of nodes."""
+    """Second pass: messages to children, and marginals of nodes."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
     cdef double mass
-    # after all roots come the children of the first, those of the second, and so on
+    # the order has all roots, then the children of each node in the order of the nodes
     while following < forest.n_nodes and forest.parent[forest.order[following]] < 0:
         following += 1
     for k in range(forest.n_nodes):
@@ -218,7 +219,7 @@ cdef bint distribute(Sums* sums, const double* tables, double* nodes) noexcept n
             memcpy(nodes + node * ld, sums.up + node * ld, ld * sizeof(double))
             mass = sum_of(forest.n_labels, nodes + node * ld)
         else:
-            # the message from the parent is in the place of that to it
+            # the message from the parent has replaced the message to the parent
             mass = sks_weigh(ld, sums.up + node * ld, sums.message + node * ld,
                              nodes + node * ld)
             if mass < TINY:
@@ -237,7 +238,7 @@ cdef bint distribute(Sums* sums, const double* tables, double* nodes) noexcept n
 
 cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
                       Py_ssize_t last) noexcept nogil:
-    """Write what each child of a node is beside; False where it could underflow.
+    """Write the row `beside` of each child of a node; return False on underflow.
 
     The children are nodes `first` to `last` in the order.
     """
@@ -246,7 +247,7 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     cdef double* beside = sums.beside + child * ld
     cdef double* after = sums.rows + 3 * ld
     cdef double* message
-    # smallest entries of what children are beside, until their masses are known
+    # smallest entry of each child's row; replaced by the masses later
     cdef double* low = sums.log_partition
     cdef double low_after, mass
     if forest.parent[node] < 0:
@@ -254,11 +255,12 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
         low[child] = sks_rescale(ld, 1.0, beside)
         if low[child] < sums.limit:
             return False
-    # a message of what is above the limit, and scores: large enough
+    # smallest entries 1.0: the product of a message above the limit and u is large
+    # enough
     elif not weigh(sums, sums.belief + node * ld, 1.0, sums.message + node * ld, 1.0,
                    beside, &low[child], &mass):
         return False
-    # those before a child, and then those after it
+    # products of the messages before each child, then of the messages after it
     for k in range(first, last - 1):
         child, following = forest.order[k], forest.order[k + 1]
         if not weigh(sums, sums.beside + child * ld, low[child],
@@ -282,17 +284,17 @@ cdef bint find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
 # ---- marginals of pairs ----
 
 cdef void write_pairs(Sums* sums, double* pairs) noexcept nogil:
-    """Write the marginals of pairs to zeros, or to exponentials of their scores."""
+    """Write the marginals of pairs to zeros, or in place of exponentials."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t n = forest.n_labels, ld = forest.ld, node
     cdef const double* first
     cdef const double* second
     cdef double* outer = sums.outer if forest.step else pairs
-    cdef bint none = True
+    cdef bint has_no_edge = True
     for node in range(forest.n_nodes):
         if forest.parent[node] < 0:
             continue
-        none = False
+        has_no_edge = False
         first, second = sums.up + node * ld, sums.beside + node * ld
         if not is_forward(forest, node):
             first, second = second, first
@@ -301,8 +303,8 @@ cdef void write_pairs(Sums* sums, double* pairs) noexcept nogil:
         sks_add_outer(n, ld, sums.log_partition[node], first, second, outer)
         if forest.step:
             multiply(n * ld, outer, pairs + forest.edge_up[node] * forest.step)
-    # of a table that is shared the factor comes last
-    if forest.step == 0 and not none:
+    # the factor `ahead` of a shared table is applied once, at the end
+    if forest.step == 0 and not has_no_edge:
         multiply(n * ld, sums.table.ahead, pairs)
 
 

@@ -2,22 +2,22 @@
 
     log sum over y of exp( scale (sum_v theta[v, y_v] + sum_e table_e[y_u, y_v]) )
 
-for n labels a, b. The marginals of a table that is shared are added up. Messages go up
-once and down once (Algorithm 9 of Pillutla et al., 2018). Those through full tables are
-scaled numbers (`_scaled.pyx`). Where these could underflow, and for potts tables, they
-are logarithms; with all that is below v, and all but child c that is above or beside
-it,
+for n labels a, b. Marginals of a shared table are added up. Messages pass once from
+children to parents and once back (Algorithm 9 of Pillutla et al., 2018). Messages
+through full tables are scaled numbers (`_scaled.pyx`). If these could underflow, and
+for potts tables, messages are logarithms. up_v sums over the subtree below v, and
+beside_c over all nodes above or beside a child c of v:
 
     up_v(a)     = theta_v(a) + sum over children c of  log sum_b exp(up_c(b) + table)
-    beside_c(a) = theta_v(a) + what comes from above v + messages of v's other children
+    beside_c(a) = theta_v(a) + message from v's parent + messages of v's other children
 
 the marginal of c and v together is exp(up_c + table + beside_c - log Z). `beside` is
-summed anew from both ends of the list of children, so that nothing is subtracted: that
-would cost digits, and has no meaning for -inf.
+summed from both ends of the list of children, without subtraction, which would lose
+digits, and be NaN for -inf.
 
 A message through a full table is a product of a vector and a matrix of exponentials, as
-long as no product that matters could underflow. Where the scores of a table are too far
-apart, or some are -inf, each sum is taken in log space.
+long as no relevant product could underflow. If the scores of a table differ too much,
+or some are -inf, each sum is computed in log space.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -31,13 +31,13 @@ from sksstruct.utils._simd cimport (
     sks_add_outer, sks_exp_row, sks_max, sks_rescale, sks_scores_f64,
 )
 
-# Scores of a table that are further apart are summed in log space.
+# Tables whose scores differ by more are summed in log space.
 cdef double WIDEST = 300.0
 
 
 cdef Py_ssize_t sums_memory(Py_ssize_t n_nodes, Py_ssize_t n_labels,
                             Py_ssize_t ld) noexcept nogil:
-    """Return how many numbers of memory `sum_product_forest` needs."""
+    """Return the number of doubles of memory that `sum_product_forest` needs."""
     return (4 * n_nodes + 4 + 4 * n_labels) * ld + 2 * n_nodes
 
 
@@ -45,7 +45,7 @@ cdef inline double log_sum(Py_ssize_t n, const double* row) noexcept nogil:
     """Return log sum_a exp(row[a])."""
     cdef Py_ssize_t label
     cdef double high = sks_max(n, row), total = 0.0
-    # -inf less -inf would be NaN
+    # -inf - (-inf) would be NaN
     if high == -INFINITY:
         return high
     for label in range(n):
@@ -69,16 +69,16 @@ cdef void sum_product_forest(const FlatForest* forest, double scale, double* mem
     Parameters
     ----------
     forest : FlatForest*
-        Scores, and the order of messages.
+        Scores and order of messages.
     scale : double
         Factor of all scores.
     memory : double*
-        `sums_memory` numbers, aligned.
+        `sums_memory` doubles, aligned.
     nodes, pairs : double*
-        Marginals in the layout of the scores; must be zero. They stay so where every
-        labeling has the score -inf.
+        Marginals in the layout of the scores; must be zero, and remain zero if every
+        labeling has score -inf.
     log_partition : double*
-        Written.
+        Output.
     """
     cdef Sums sums
     cdef Py_ssize_t size = forest.n_nodes * forest.ld, k
@@ -100,11 +100,11 @@ cdef void sum_product_forest(const FlatForest* forest, double scale, double* mem
     if not forest.potts:
         if scaled_sum_product(&sums, nodes, pairs, log_partition):
             return
-        # may be that of an edge
+        # the scaled pass may have set `ahead` to the memory of an edge
         sums.table.ahead = exponentials
     for k in range(size):
         sums.up[k] = sums.belief[k] = scale * forest.theta[k]
-    # without an edge there may be no table
+    # without edges the shared table may be missing
     if forest.step == 0 and forest.n_nodes > 1:
         load_table(&sums, 0)
     log_partition[0] = send_up(&sums)
@@ -115,7 +115,7 @@ cdef void sum_product_forest(const FlatForest* forest, double scale, double* mem
 # ---- tables ----
 
 cdef void load_table(Sums* sums, Py_ssize_t edge) noexcept nogil:
-    """Load the table of an edge, scaled."""
+    """Load the scaled table of an edge, and exponentiate it unless it is potts."""
     cdef const FlatForest* forest = sums.forest
     if forest.potts:
         sums.agreement = sums.scale * forest.tables[edge * forest.step]
@@ -128,7 +128,7 @@ cdef void load_table(Sums* sums, Py_ssize_t edge) noexcept nogil:
 cdef void send(Sums* sums, const double* row, bint forward, double* out) noexcept nogil:
     """Write the message of a row of logarithms through the loaded table.
 
-    `forward` says whether the row is of the first end of the edge.
+    `forward` tells whether the row belongs to the first end of the edge.
     """
     cdef const FlatForest* forest = sums.forest
     cdef double* weights = sums.rows + forest.ld
@@ -147,7 +147,7 @@ cdef void send(Sums* sums, const double* row, bint forward, double* out) noexcep
     sks_scores_f64(forest.n_labels, NULL, weights, 1.0,
                    sums.table.ahead if forward else sums.table.back, forest.ld,
                    sums.rows, out)
-    # a row of -inf has weights of zero, whose logarithm is what it should be
+    # a row of -inf has weights of zero, whose logarithms are -inf, as they should be
     if high == -INFINITY:
         high = 0.0
     high += sums.table.shift
@@ -185,8 +185,9 @@ cdef void send_potts(const Sums* sums, const double* row, double* out) noexcept 
         if label != best and second > -INFINITY:
             rest += exp(row[label] - second)
     for label in range(n):
-        # Of all other labels: what is subtracted from is at least one, which is the
-        # share of the best. Those besides the best are summed on their own.
+        # Sum over all other labels. For a label that is not the best, its term is
+        # subtracted from a sum of at least one, the best label's term. For the best
+        # label the other labels are summed without subtraction.
         if label == best:
             other = second + log(rest) if second > -INFINITY else second
         elif high > -INFINITY:
@@ -197,9 +198,7 @@ cdef void send_potts(const Sums* sums, const double* row, double* out) noexcept 
 
 
 cdef double send_up(Sums* sums) noexcept nogil:
-    """The first pass: messages to parents; returns the sum of the log Z of all trees.
-
-    """
+    """First pass: send messages to parents; return the sum of all trees' log Z."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, label, parent
     cdef double total = 0.0
@@ -222,12 +221,12 @@ cdef double send_up(Sums* sums) noexcept nogil:
 
 
 cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
-    """The second pass: messages to children, and marginals."""
+    """Second pass: messages to children, and marginals."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
     if not forest.potts:
         memset(sums.outer, 0, forest.n_labels * ld * sizeof(double))
-    # after all roots come the children of the first, those of the second, and so on
+    # the order has all roots, then the children of each node in the order of the nodes
     while following < forest.n_nodes and forest.parent[forest.order[following]] < 0:
         following += 1
     for k in range(forest.n_nodes):
@@ -244,24 +243,24 @@ cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
             if forest.step:
                 load_table(sums, forest.edge_up[child])
             add_pair(sums, child, pairs + forest.edge_up[child] * forest.step)
-            # added to the child's own scores
+            # the message is added to the child's own scores
             send_to_child(sums, child)
             first += 1
     if forest.step == 0 and not forest.potts and sums.direct and forest.n_nodes > 1:
-        # the factor of all edges
+        # the factor that all edges share
         multiply(forest.n_labels * ld, sums.outer, sums.table.ahead, pairs)
 
 
 cdef inline void multiply(Py_ssize_t n, const double* x, const double* y,
                           double* out) noexcept nogil:
-    """out += x y, entry by entry; what is zero stays so."""
+    """out += x y, entry by entry."""
     cdef Py_ssize_t k
     for k in range(n):
         out[k] += x[k] * y[k]
 
 
 cdef void send_to_child(Sums* sums, Py_ssize_t child) noexcept nogil:
-    """Add the message from its parent to the belief of a child."""
+    """Add the message from a child's parent to the belief of the child."""
     cdef Py_ssize_t ld = sums.forest.ld, label
     cdef double* message = sums.rows + 2 * ld
     send(sums, sums.beside + child * ld, not is_forward(sums.forest, child), message)
@@ -271,7 +270,7 @@ cdef void send_to_child(Sums* sums, Py_ssize_t child) noexcept nogil:
 
 cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
                       Py_ssize_t last) noexcept nogil:
-    """Write what each child of a node is beside, and complete the node's belief.
+    """Write the row `beside` of each child of a node, and complete the node's belief.
 
     The children are nodes `first` to `last` in the order.
     """
@@ -281,7 +280,7 @@ cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
     cdef double* after = sums.rows + 3 * ld
     cdef double* beside
     cdef const double* message
-    # those before a child, and then those after it
+    # sums of the messages before each child, then of the messages after it
     for k in range(first, last):
         beside = sums.beside + forest.order[k] * ld
         message = sums.message + forest.order[k] * ld
@@ -304,14 +303,14 @@ cdef void write_node(Sums* sums, Py_ssize_t node, double* out) noexcept nogil:
     cdef Py_ssize_t ld = sums.forest.ld, label
     cdef double low, total = 0.0
     sks_exp_row(sums.forest.n_labels, ld, sums.belief + node * ld, out, &low)
-    # the sum and not the log partition, which is rounded where scores are large
+    # normalized by the sum: the log-partition has a rounding error for large scores
     for label in range(sums.forest.n_labels):
         total += out[label]
     sks_rescale(ld, 1.0 / total, out)
 
 
 cdef void add_pair(Sums* sums, Py_ssize_t child, double* out) noexcept nogil:
-    """Add the marginals of a child and its parent together, in the table's layout."""
+    """Add the marginals of a child and its parent, in the table's layout."""
     cdef const FlatForest* forest = sums.forest
     cdef Py_ssize_t n = forest.n_labels, ld = forest.ld, a, b
     cdef const double* first = sums.up + child * ld
@@ -333,7 +332,7 @@ cdef void add_pair(Sums* sums, Py_ssize_t child, double* out) noexcept nogil:
         return
     high = sks_exp_row(n, ld, first, x, &low) + sks_exp_row(n, ld, second, y, &low)
     high = exp(high + sums.table.shift - shift)
-    # of a table that is shared the factor comes last
+    # the factor `ahead` of a shared table is applied once, at the end
     if forest.step == 0:
         sks_add_outer(n, ld, high, x, y, sums.outer)
         return

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 
 cdef struct Link
 
-# Add to out[a - first] what state a of a variable, first <= a < stop, scores together
+# Add to out[a - first] the score of state a, first <= a < stop, of a variable together
 # with a state of its parent.
 ctypedef void (*AddPairs)(const Link* link, Py_ssize_t state_of_parent,
                           Py_ssize_t first, Py_ssize_t stop,
@@ -12,40 +12,40 @@ ctypedef void (*AddPairs)(const Link* link, Py_ssize_t state_of_parent,
 
 
 cdef struct Link:
-    # A variable and the edge to its parent. Variables are numbered by their place in an
-    # order of `Tree`: the root of roots is at 0, and siblings follow each other.
+    # A variable and the edge to its parent. Variables are numbered by their place in
+    # the order of `Tree`: the root of roots is at 0, and siblings are consecutive.
     int32_t variable, parent, n_states
     # scores of the best labelings of the subtrees below its states
     const double* best
-    # and of the states of the parent, with the subtrees of the siblings after it only
+    # scores of the parent's states, with the subtrees of later siblings only
     const double* without
     AddPairs add_pairs
-    # what that reads: the pair of states a and b at step * a + parent_step * b
+    # argument of add_pairs: states a and b score table[step * a + parent_step * b]
     const double* table
     Py_ssize_t step, parent_step
-    # Written by `find`: the first child, or 0; and the key of the parent's first state.
+    # Set by `find`: first child, or 0; and key of the parent's first state.
     int32_t child
     Py_ssize_t first_key
 
 
 cdef struct Slot:
-    # Lists of a place and a state of its parent, as far as they are known: the sums,
-    # and the entries of the message. Their arrays, `Arrays`, are in the pool.
+    # Known sums, and known entries of the message, of a place and a state of its
+    # parent. The arrays, see `Arrays`, are in the pool.
     Py_ssize_t first, first_head
     int32_t capacity, n_sums, n_messages, n_rows
     bint no_more_sums, no_more_messages
 
 
 cdef struct Arrays:
-    # of each sum, in descending order: its score, row and column
+    # of each sum, in descending order: score, row and column
     double* total
     int32_t* row
     int32_t* column
-    # of each row that was begun: its next sum; and a heap of these rows
+    # of each row with known sums: next sum; and a heap of these rows
     double* row_total
     int32_t* row_column
     int32_t* rows
-    # of each entry of the message: its score, the state and the rank in its list
+    # of each entry of the message: score, state, and rank in the state's list
     double* message
     int32_t* state
     int32_t* rank
@@ -54,21 +54,21 @@ cdef struct Arrays:
     int32_t* head_rank
 
 
-# final: its methods are called directly, which the short ones notice
+# final: short methods are called directly, without a virtual table
 @cython.final
 cdef class SubtreeLists:
-    # Scratch of one thread; grows to what is needed.
+    # Scratch of one thread; grows with the largest forest.
     cdef Link* links            # (n_variables + 1,), filled in by the caller
     cdef Py_ssize_t n_variables
     cdef Py_ssize_t _link_capacity, _key_capacity, _slot_capacity, _pool_capacity
-    # (n_variables + 1,) each: the places that are asked for one more sum, and the state
-    # of the parent at each; labels, and ranks of the lists they are from
-    cdef int32_t* _asked
+    # (n_variables + 1,) each: places that need one more sum; the parent's state at each
+    # place; labels; and ranks of the lists that labels are read from
+    cdef int32_t* _places
     cdef int32_t* _state
     cdef int32_t* _label
     cdef int32_t* _rank
-    # of each key, a place and a state of its parent: the slot; -1, or -2 less the best
-    # state if it has none
+    # slot of each key, a pair of a place and a state of its parent; without a slot -1,
+    # or -2 minus the best state
     cdef int32_t* _slot_of
     cdef Slot* _slots
     cdef double* _pool
@@ -80,17 +80,17 @@ cdef class SubtreeLists:
     cdef void read(self, Py_ssize_t rank, int32_t* labels) noexcept nogil
 
     cdef int _number_keys(self) except -1 nogil
-    cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil
+    cdef Py_ssize_t _reserve_pool(self, Py_ssize_t count) except -1 nogil
     cdef Arrays _arrays(self, Py_ssize_t place, const Slot* slot) noexcept nogil
     cdef Slot* _slot(self, Py_ssize_t place, Py_ssize_t state) noexcept nogil
     cdef bint _has_sibling(self, Py_ssize_t place) noexcept nogil
-    cdef int _open(self, Py_ssize_t place, Py_ssize_t state) except -1 nogil
+    cdef int _begin_lists(self, Py_ssize_t place, Py_ssize_t state) except -1 nogil
     cdef int _grow(self, Py_ssize_t place, Slot* slot) except -1 nogil
     cdef bint _next(self) except -1 nogil
-    cdef Py_ssize_t _ask_operands(self, Py_ssize_t place,
-                                  Py_ssize_t n_asked) except -1 nogil
-    cdef Py_ssize_t _ask(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
-                         Py_ssize_t n_asked) except -1 nogil
+    cdef Py_ssize_t _list_operands(self, Py_ssize_t place,
+                                   Py_ssize_t n_places) except -1 nogil
+    cdef Py_ssize_t _add_place(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
+                               Py_ssize_t n_places) except -1 nogil
     cdef int _extend(self, Py_ssize_t place) except -1 nogil
     cdef void _extend_message(self, Py_ssize_t place, Slot* slot,
                               Arrays* lists) noexcept nogil

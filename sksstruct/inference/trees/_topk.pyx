@@ -1,24 +1,24 @@
-"""The k best labelings of trees and forests, by need.
+"""The k best labelings of trees and forests, by recursive enumeration.
 
 A state of a variable has a list of the best labelings of the subtree below it, in
-descending order (Algorithm 8 of Pillutla et al., 2018). It is put together child by
-child, the last one first. For a child c and a state b of its parent
+descending order (Algorithm 8 of Pillutla et al., 2018). The list is made child by
+child, beginning with the last child. For a child c and a state b of its parent
 
 * the lists of the states of c are merged, through the scores of their pairs with b,
   into one list, the message;
-* the list of b so far, with the children after c, and the message are put together: sum
-  (i, j) is that of entry i of the list and entry j of the message. Row i of these sums
-  descends, and so does the column of their first ones. A heap with the next sum of each
-  row gives them in order; row i + 1 is begun when the first sum of row i is taken.
+* the list of b so far, which includes the children after c, and the message are added:
+  sum (i, j) is entry i of the list plus entry j of the message. Sums descend along each
+  row i, and so do the first sums of the rows. A heap with the next sum of each row
+  yields sums in order; row i + 1 enters when the first sum of row i is taken.
 
-Max-product gives the first entry of all these lists. One more sum needs at most one
-more entry of the message and one more of the list so far, and an entry of the message
-one more of the list of a single state. So one labeling more asks for one more sum at
-some places, each for one state of its parent: they are found from the root on, and
-answered in the opposite order (as on chains, Jimenez and Marzal, 1999). Most lists are
-never asked for a second entry, and lists that were not begun take no memory.
+Max-product yields the first entries of all lists. One more sum needs at most one more
+entry of the message and one more entry of the list so far; an entry of the message
+needs one more entry of one state's list. One more labeling therefore needs one more sum
+at some places, each for one state of the parent. These places are found from the root
+on, and extended in reverse order (as on chains, Jimenez and Marzal, 1999). Most lists
+never need a second entry, and lists that were not begun take no memory.
 
-Ties: the message takes the lowest state of the child, the sums take the lowest i.
+Ties: the message prefers the lowest state of the child, and sums the lowest i.
 
 K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
 structured prediction models", NeurIPS 2018.
@@ -39,8 +39,8 @@ from sksstruct.utils._simd cimport sks_first, sks_max, sks_maxplus
 
 from sksstruct.inference.trees._arrays import list_arrays, topk_results
 
-# Doubles that a sum takes in the pool: three of its own, and six integers; and how many
-# sums a list has room for at first.
+# Size of a sum in the pool, in doubles: three doubles and six integers; and initial
+# capacity of a list, in sums.
 cdef enum:
     WORDS = 6
     FIRST_CAPACITY = 4
@@ -60,12 +60,12 @@ cdef void pairs_of_table(const Link* link, Py_ssize_t state_of_parent,
 
 cdef void no_pairs(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t first,
                    Py_ssize_t stop, double* out) noexcept nogil:
-    """Leave scores as they are: the root of roots has no edges."""
+    """Add no scores: the root of roots has no edges."""
 
 
 cdef Py_ssize_t first_best(Py_ssize_t n, const double* row) noexcept nogil:
-    """The lowest of the n states of largest score."""
-    # vectors pay for themselves in long rows
+    """Return the lowest of the n states of largest score."""
+    # vector instructions pay in long rows only
     return best_state(n, row) if n < 32 else sks_first(n, row, sks_max(n, row))
 
 
@@ -78,7 +78,7 @@ cdef class SubtreeLists:
 
     def __dealloc__(self):
         free(self.links)
-        free(self._asked)
+        free(self._places)
         free(self._slot_of)
         free(self._slots)
         free(self._pool)
@@ -91,14 +91,14 @@ cdef class SubtreeLists:
         self.n_variables = n_variables
         if n > self._link_capacity:
             resize(<void**> &self.links, n * sizeof(Link))
-            resize(<void**> &self._asked, 4 * n * sizeof(int32_t))
+            resize(<void**> &self._places, 4 * n * sizeof(int32_t))
             self._link_capacity = n
-        self._state, self._label = self._asked + n, self._asked + 2 * n
-        self._rank = self._asked + 3 * n
+        self._state, self._label = self._places + n, self._places + 2 * n
+        self._rank = self._places + 3 * n
         return 0
 
     cdef int _number_keys(self) except -1 nogil:
-        """Find first children, and number the places with the states of parents."""
+        """Find first children, and number the pairs of a place and a parent's state."""
         cdef Py_ssize_t place, n_keys = 0
         cdef Link* parent
         self.links[0].n_states, self.links[0].child = 1, 0
@@ -110,15 +110,15 @@ cdef class SubtreeLists:
             if parent.child == 0:
                 parent.child = <int32_t> place
         reserve(<void**> &self._slot_of, &self._key_capacity, n_keys, sizeof(int32_t))
-        # bytes of 255 are -1
+        # 255 in each byte makes every int32 -1
         memset(self._slot_of, 255, n_keys * sizeof(int32_t))
         self._n_slots = self._n_pool = 0
         return 0
 
-    cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil:
-        """Where some doubles can go in the pool."""
-        # One pool, emptied at once. Its address changes as it grows; what stays is an
-        # index.
+    cdef Py_ssize_t _reserve_pool(self, Py_ssize_t count) except -1 nogil:
+        """Reserve doubles in the pool; return the index of the first."""
+        # All lists share one pool, which is emptied at once. The pool's address changes
+        # as it grows, so that slots hold indices.
         cdef Py_ssize_t first = self._n_pool
         reserve(<void**> &self._pool, &self._pool_capacity, first + count,
                 sizeof(double))
@@ -126,7 +126,7 @@ cdef class SubtreeLists:
         return first
 
     cdef Arrays _arrays(self, Py_ssize_t place, const Slot* slot) noexcept nogil:
-        """The lists of a slot."""
+        """The arrays of a slot."""
         cdef Arrays lists
         cdef Py_ssize_t n = slot.capacity
         lists.total = self._pool + slot.first
@@ -141,8 +141,9 @@ cdef class SubtreeLists:
 
     cdef int _grow(self, Py_ssize_t place, Slot* slot) except -1 nogil:
         """Move the lists of a slot to twice the room."""
-        # the old place is given up; all old places together are as long as the new one
-        cdef Py_ssize_t n = slot.capacity, first = self._take(2 * WORDS * n), k
+        # the old room is lost; all old rooms of a slot together are as long as the new
+        # one
+        cdef Py_ssize_t n = slot.capacity, first = self._reserve_pool(2 * WORDS * n), k
         cdef Arrays old = self._arrays(place, slot), new
         slot.first, slot.capacity = first, <int32_t> (2 * n)
         new = self._arrays(place, slot)
@@ -153,7 +154,7 @@ cdef class SubtreeLists:
         return 0
 
     cdef Slot* _slot(self, Py_ssize_t place, Py_ssize_t state) noexcept nogil:
-        """The slot of a place and a state of its parent, which was opened."""
+        """The slot of a place and a state of its parent; the slot must exist."""
         return self._slots + self._slot_of[self.links[place].first_key + state]
 
     cdef bint _has_sibling(self, Py_ssize_t place) noexcept nogil:
@@ -161,7 +162,7 @@ cdef class SubtreeLists:
         return (place < self.n_variables
                 and self.links[place + 1].parent == self.links[place].parent)
 
-    cdef int _open(self, Py_ssize_t place, Py_ssize_t state) except -1 nogil:
+    cdef int _begin_lists(self, Py_ssize_t place, Py_ssize_t state) except -1 nogil:
         """Begin the lists of a place and a state of its parent with the best sum."""
         cdef Link* link = self.links + place
         cdef Py_ssize_t n = link.n_states, best
@@ -169,8 +170,8 @@ cdef class SubtreeLists:
         cdef Arrays lists
         reserve(<void**> &self._slots, &self._slot_capacity, self._n_slots + 1,
                 sizeof(Slot))
-        slot.first = self._take(WORDS * FIRST_CAPACITY)
-        slot.first_head = self._take(n + (n + 1) // 2)
+        slot.first = self._reserve_pool(WORDS * FIRST_CAPACITY)
+        slot.first_head = self._reserve_pool(n + (n + 1) // 2)
         slot.capacity = FIRST_CAPACITY
         slot.n_sums = slot.n_messages = slot.n_rows = 1
         slot.no_more_sums = slot.no_more_messages = False
@@ -184,7 +185,7 @@ cdef class SubtreeLists:
         lists.row[0] = lists.column[0] = lists.row_column[0] = 0
         lists.rows[0] = lists.rank[0] = 0
         self._slots[self._n_slots] = slot
-        # only now: a failure above must not leave a list that is half made
+        # last, as a failed allocation must not leave a list half made
         self._slot_of[link.first_key + state] = <int32_t> self._n_slots
         self._n_slots += 1
         return 0
@@ -192,65 +193,67 @@ cdef class SubtreeLists:
     # ---- one more labeling ----
 
     cdef bint _next(self) except -1 nogil:
-        """Find one more sum at the root."""
-        cdef Py_ssize_t n_asked = 1, done = 0
-        self._asked[0], self._state[1] = 1, 0
-        # Every place is asked by one other at most, its parent or a sibling before it.
-        while done < n_asked:
-            n_asked = self._ask_operands(self._asked[done], n_asked)
+        """Find one more sum at the root; return whether there is one."""
+        cdef Py_ssize_t n_places = 1, done = 0
+        self._places[0], self._state[1] = 1, 0
+        # at most one place needs a sum of another place: the parent or the previous
+        # sibling
+        while done < n_places:
+            n_places = self._list_operands(self._places[done], n_places)
             done += 1
-        while n_asked:
-            n_asked -= 1
-            self._extend(self._asked[n_asked])
+        while n_places:
+            n_places -= 1
+            self._extend(self._places[n_places])
         return not self._slot(1, 0).no_more_sums
 
-    cdef Py_ssize_t _ask_operands(self, Py_ssize_t place,
-                                  Py_ssize_t n_asked) except -1 nogil:
-        """Ask for what the next sum of a place needs; returns how many are asked."""
+    cdef Py_ssize_t _list_operands(self, Py_ssize_t place,
+                                   Py_ssize_t n_places) except -1 nogil:
+        """List the places whose sums a place's next sum needs; return the new count."""
         cdef Py_ssize_t state = self._state[place], child = self.links[place].child
         cdef Slot* slot = self._slot(place, state)
         cdef Arrays lists = self._arrays(place, slot)
-        # the sum that was taken last is the only one whose successors are not known
+        # only the successors of the sum that was taken last may be unknown
         cdef Py_ssize_t row = lists.row[slot.n_sums - 1]
         cdef Py_ssize_t column = lists.column[slot.n_sums - 1]
         if child and column + 1 == slot.n_messages and not slot.no_more_messages:
-            n_asked = self._ask(
-                child, lists.state[column], lists.rank[column] + 1, n_asked)
+            n_places = self._add_place(
+                child, lists.state[column], lists.rank[column] + 1, n_places)
         if column == 0 and self._has_sibling(place):
-            n_asked = self._ask(place + 1, state, row + 1, n_asked)
-        return n_asked
+            n_places = self._add_place(place + 1, state, row + 1, n_places)
+        return n_places
 
-    cdef Py_ssize_t _ask(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
-                         Py_ssize_t n_asked) except -1 nogil:
-        """Ask for the sum of a rank, unless it is known, or known not to exist."""
+    cdef Py_ssize_t _add_place(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
+                               Py_ssize_t n_places) except -1 nogil:
+        """List a place unless the sum of a rank is known, or known not to exist."""
         cdef Slot* slot
         if self._slot_of[self.links[place].first_key + state] < 0:
-            self._open(place, state)
+            self._begin_lists(place, state)
         slot = self._slot(place, state)
         if slot.n_sums > rank or slot.no_more_sums:
-            return n_asked
-        self._asked[n_asked], self._state[place] = <int32_t> place, <int32_t> state
-        return n_asked + 1
+            return n_places
+        self._places[n_places], self._state[place] = <int32_t> place, <int32_t> state
+        return n_places + 1
 
     cdef int _extend(self, Py_ssize_t place) except -1 nogil:
-        """Find the next sum of a place; what it needs was asked for, and is known."""
+        """Find the next sum of a place; all sums that it needs are known."""
         cdef Py_ssize_t state = self._state[place], row, column
         cdef Slot* slot = self._slot(place, state)
         cdef Slot* before
         cdef Arrays lists
         cdef Heap heap
         cdef HeapOrder order
-        # rows and entries of the message are one more than sums at most
+        # there is at most one more row, and one more entry of the message, than sums
         if slot.n_sums == slot.capacity:
             self._grow(place, slot)
         lists = self._arrays(place, slot)
         heap.items, heap.size = lists.rows, slot.n_rows
-        # the lower row comes first among equal sums; nobody asks where rows are
+        # the lower row precedes among equal sums; positions in the heap are not
+        # recorded
         order = HeapOrder(lists.row_total, True, NULL, 0)
         row, column = lists.row[slot.n_sums - 1], lists.column[slot.n_sums - 1]
         if column + 1 == slot.n_messages and not slot.no_more_messages:
             self._extend_message(place, slot, &lists)
-        # the sum that was taken last is still the first of the heap
+        # the sum that was taken last is still at the top of the heap
         if column + 1 < slot.n_messages:
             lists.row_column[row] += 1
             lists.row_total[row] = lists.message[column + 1] + (
@@ -285,7 +288,7 @@ cdef class SubtreeLists:
         cdef int32_t rank = lists.rank[slot.n_messages - 1] + 1
         cdef Slot* below
         cdef double score = -INFINITY
-        # a state of a leaf has one labeling
+        # the subtree below a leaf has one labeling per state
         if link.child:
             below = self._slot(link.child, state)
             if below.n_sums > rank:
@@ -293,7 +296,7 @@ cdef class SubtreeLists:
                 link.add_pairs(link, self._state[place], state, state + 1, &score)
         lists.head[state], lists.head_rank[state] = score, rank
         state = first_best(link.n_states, lists.head)
-        # what is forbidden is in no list
+        # forbidden labelings are in no list
         if lists.head[state] == -INFINITY:
             slot.no_more_messages = True
             return
@@ -305,10 +308,10 @@ cdef class SubtreeLists:
     # ---- the labelings ----
 
     cdef Py_ssize_t find(self, Py_ssize_t k) except -1 nogil:
-        """Find up to k best labelings; returns their number."""
+        """Find up to k best labelings; return their number."""
         cdef Py_ssize_t count = 1
         self._number_keys()
-        self._open(1, 0)
+        self._begin_lists(1, 0)
         if self.score(0) == -INFINITY:
             return 0
         while count < k and self._next():
@@ -316,7 +319,7 @@ cdef class SubtreeLists:
         return count
 
     cdef double score(self, Py_ssize_t rank) noexcept nogil:
-        """The score of the labeling of a rank."""
+        """Score of the labeling of a rank."""
         return self._arrays(1, self._slot(1, 0)).total[rank]
 
     cdef void read(self, Py_ssize_t rank, int32_t* labels) noexcept nogil:
@@ -326,12 +329,12 @@ cdef class SubtreeLists:
         cdef Slot* slot
         cdef Arrays lists
         self._label[0], self._rank[1] = 0, <int32_t> rank
-        # parents before their children, and these from the first to the last
+        # parents before their children, and siblings in their order
         for place in range(1, self.n_variables + 1):
             link += 1
             state, rank = self._label[link.parent], self._rank[place]
             if self._slot_of[link.first_key + state] < 0:
-                # nobody asked for another: all are the best
+                # no slot: the labeling has the best subtree here
                 self._label[place] = <int32_t> self._best_state(place, state)
                 if link.child:
                     self._rank[link.child] = 0
@@ -348,12 +351,12 @@ cdef class SubtreeLists:
 
     cdef Py_ssize_t _best_state(self, Py_ssize_t place,
                                 Py_ssize_t state) noexcept nogil:
-        """The best state of a variable, given that of its parent, without a slot."""
+        """The best state of a variable without a slot, given its parent's state."""
         cdef Link* link = self.links + place
         cdef int32_t* known = self._slot_of + link.first_key + state
         cdef Py_ssize_t other, best = 0
         cdef double score, highest = -INFINITY
-        # Labelings share most of their states: the answer is kept.
+        # stored, as labelings share most of their states
         if known[0] == -1:
             for other in range(link.n_states):
                 score = link.best[other]
@@ -391,7 +394,7 @@ def best_labelings(Forest forest, Py_ssize_t k):
     cdef Link* link
     with nogil:
         lists.begin(n)
-        # children before parents, whose rows must be complete when they are sent
+        # children before parents, whose rows are then complete
         for place in range(n, 0, -1):
             parent = forest._above[place]
             link = lists.links + place

@@ -2,31 +2,34 @@ from libc.stdint cimport int32_t
 
 
 cdef struct Branch:
-    # Of one variable: its first child, and the edge and variable above it; and what
-    # comes after it in the list of its parent's children. While leaves are taken off,
-    # `child` is the number of neighbors left, and `parent` and `edge` are all those
-    # and their edges, put together by exclusive or: of a leaf, the only one.
+    # Of one variable: its first child, the edge and variable above it, and the next
+    # sibling. While leaves are removed, `child` counts the remaining neighbors, and
+    # `parent` and `edge` are the exclusive or of the remaining neighbors and of their
+    # edges: for a leaf, its only neighbor and edge.
     int32_t child, parent, edge, sibling
 
 
 cdef class Tree:
     cdef readonly object edges
     cdef readonly Py_ssize_t n_variables, root, most_children
-    # what the pointers point into, and the two ends of each edge
+    # owners of the memory that the pointers refer to; and two ends of each edge
     cdef tuple _arrays, _lists
     cdef const Py_ssize_t* _ends
     cdef Py_ssize_t _n_edges
-    cdef int32_t* _parent       # root for the roots of trees, -1 for the root
-    cdef int32_t* _edge         # edge to the parent; -1 where it is the root
-    cdef int32_t* _order        # parents first, the root to begin with
-    # By place in the order: the place of the parent; those of the children, _below[k]
-    # to _below[k + 1] - 1; and the edge to the parent.
+    # parent of each variable: root for the roots of trees, -1 for the root of roots
+    cdef int32_t* _parent
+    cdef int32_t* _edge         # edge to the parent; -1 for roots of trees
+    # order of messages: parents first, beginning with the root of roots
+    cdef int32_t* _order
+    # By place in the order: the place of the parent; the places of the children,
+    # _below[k] to _below[k + 1] - 1; and the edge to the parent.
     cdef int32_t* _above
     cdef int32_t* _below
     cdef int32_t* _edge_above
-    cdef Py_ssize_t* _children  # those of v: _child_of[_children[v]:[v + 1]]
+    # children of v: _child_of[_children[v]:_children[v + 1]]
+    cdef Py_ssize_t* _children
     cdef Py_ssize_t* _child_of
 
     cdef Py_ssize_t _find_cycle(self, Py_ssize_t* leader) noexcept nogil
-    cdef bint _hang(self, Branch* branches) noexcept nogil
-    cdef void _put_in_order(self, Branch* branches) noexcept nogil
+    cdef bint _find_parents(self, Branch* branches) noexcept nogil
+    cdef void _number_breadth_first(self, Branch* branches) noexcept nogil

@@ -1,13 +1,13 @@
-"""The order in which messages go through a tree or forest.
+"""Order of messages on a tree or forest.
 
-Every tree hangs from its last variable. These roots hang from one more variable, the
-root of roots, number n_variables, which has one state and costs nothing: so a forest is
+The last variable of each tree is its root. The roots are children of one more variable,
+the root of roots, number n_variables, which has one state of score 0: a forest becomes
 one tree.
 
-Leaves are taken off one after the other, which needs no list of a variable's neighbors:
-their number is enough, and all of them together by exclusive or, which of a leaf is the
-only one. Where something is left there is a cycle; the edge that closes it is found by
-union-find with path halving (Tarjan and van Leeuwen, 1984).
+Leaves are removed one after the other. Lists of neighbors are not needed: each variable
+stores the number of its remaining neighbors and their exclusive or, which for a leaf is
+its only neighbor. Edges that remain contain a cycle; the edge that closes the first
+cycle is found by union-find with path halving (Tarjan and van Leeuwen, 1984).
 """
 
 cimport cython
@@ -33,19 +33,19 @@ cdef class Tree:
     def __init__(self, Py_ssize_t n, edges):
         cdef Branch* branches
         cdef bint is_forest
-        # Half the memory of 64-bit indices, through which the search walks at random.
+        # 32-bit indices halve the memory, which is accessed in random order
         if n >= 2**31 - 1:
             raise ValueError("the graph is too large for 32-bit indices")
         self.n_variables = self.root = n
         self.edges = check_edges(edges, n)
         self._ends, self._n_edges = const_intps(self.edges), len(self.edges)
-        # A forest has fewer edges than variables: more have no place in a branch.
+        # a forest has fewer edges than variables, and branches fit no more
         if self._n_edges >= n:
             self._refuse_cycles()
         rows, self._arrays = tree_arrays(n)
         branches = <Branch*> int32s(rows)
         with nogil:
-            is_forest = self._hang(branches)
+            is_forest = self._find_parents(branches)
         if not is_forest:
             self._refuse_cycles()
         self._parent, self._edge = int32s(self._arrays[0]), int32s(self._arrays[1])
@@ -53,7 +53,7 @@ cdef class Tree:
         self._edge_above = int32s(self._arrays[4])
         self._below = int32s(self._arrays[5])
         with nogil:
-            self._put_in_order(branches)
+            self._number_breadth_first(branches)
 
     def _list_children(self):
         """List the children of each variable, in the order of their numbers."""
@@ -70,29 +70,29 @@ cdef class Tree:
 
     @cython.final
     cdef Py_ssize_t _find_cycle(self, Py_ssize_t* leader) noexcept nogil:
-        """Find the first edge that closes a cycle, of which there is one."""
+        """Find the first edge that closes a cycle; the graph has a cycle."""
         cdef Py_ssize_t edge, left, right
         for edge in range(self._n_edges):
             left = leader_of(leader, self._ends[2 * edge])
             right = leader_of(leader, self._ends[2 * edge + 1])
             if left == right:
                 return edge
-            # whichever leads: path halving alone keeps the paths short
+            # union by rank is not needed: path halving alone keeps paths short
             leader[left] = right
         return -1
 
     @cython.final
-    cdef bint _hang(self, Branch* branches) noexcept nogil:
-        """Find the parent of each variable; returns False if there is a cycle."""
-        cdef Py_ssize_t n_edges = self._n_edges, n_taken = 0, edge, variable
+    cdef bint _find_parents(self, Branch* branches) noexcept nogil:
+        """Find the parent of each variable; return False if there is a cycle."""
+        cdef Py_ssize_t n_edges = self._n_edges, n_removed = 0, edge, variable
         cdef Py_ssize_t first, second
         cdef int32_t leaf, parent
         for edge in range(n_edges):
             first, second = self._ends[2 * edge], self._ends[2 * edge + 1]
             add_neighbor(&branches[first], second, edge)
             add_neighbor(&branches[second], first, edge)
-        # Leaves are taken off in the order of their numbers, so that the last variable
-        # of each tree is left: it is alone when its turn comes.
+        # Leaves are removed in the order of their numbers, so that the last variable of
+        # each tree remains: it has no neighbors when the loop reaches it.
         for variable in range(self.n_variables):
             if branches[variable].child == 0:
                 branches[variable].parent = <int32_t> self.root
@@ -105,23 +105,23 @@ cdef class Tree:
                 branches[parent].child -= 1
                 branches[parent].parent ^= leaf
                 branches[parent].edge ^= branches[leaf].edge
-                n_taken += 1
-                # What became a leaf has its turn at once, unless that comes later.
+                n_removed += 1
+                # a new leaf is removed at once if the loop has passed its number
                 if parent > variable:
                     break
                 leaf = parent
-        # Around a cycle nothing becomes a leaf.
-        return n_taken == n_edges
+        # a cycle keeps its edges, as its variables never become leaves
+        return n_removed == n_edges
 
     @cython.final
-    cdef void _put_in_order(self, Branch* branches) noexcept nogil:
+    cdef void _number_breadth_first(self, Branch* branches) noexcept nogil:
         """Number the variables breadth first, children in the order of their edges."""
         cdef int32_t n = <int32_t> self.n_variables, variable, place, n_ordered = 1
         cdef int32_t child
         cdef Py_ssize_t edge
         for variable in range(n + 1):
             branches[variable].child = branches[variable].sibling = -1
-        # Each becomes the first of its parent's list, so that the last has to begin.
+        # each child is put before the list of its parent: the last edge comes first
         for edge in range(self._n_edges - 1, -1, -1):
             child = <int32_t> self._ends[2 * edge]
             if branches[child].edge != edge:
@@ -133,7 +133,7 @@ cdef class Tree:
             if branches[variable].edge < 0:
                 add_child(branches, variable)
         self._parent[n] = self._edge[n] = -1
-        # the order is its own queue
+        # the order serves as the queue of the breadth-first search
         self._order[0], self._below[0] = n, 1
         self._above[0] = self._edge_above[0] = -1
         self.most_children = 0
@@ -151,9 +151,9 @@ cdef class Tree:
 
 
 cdef Py_ssize_t leader_of(Py_ssize_t* leader, Py_ssize_t variable) noexcept nogil:
-    """The variable that stands for all that one is connected with."""
+    """The variable that stands for all variables connected with one."""
     while leader[variable] != variable:
-        # each step halves the path for those who come later
+        # path halving: later searches take half the steps
         leader[variable] = leader[leader[variable]]
         variable = leader[variable]
     return variable
@@ -161,7 +161,7 @@ cdef Py_ssize_t leader_of(Py_ssize_t* leader, Py_ssize_t variable) noexcept nogi
 
 cdef inline void add_neighbor(Branch* branch, Py_ssize_t neighbor,
                               Py_ssize_t edge) noexcept nogil:
-    """Count a neighbor, and put it together with the others."""
+    """Count a neighbor, and add it and its edge to the exclusive or."""
     branch.child += 1
     branch.parent ^= <int32_t> neighbor
     branch.edge ^= <int32_t> edge

@@ -1,4 +1,4 @@
-"""Oracles on trees and forests, whose variables may differ in their states."""
+"""Oracles on trees and forests whose variables may differ in their states."""
 
 from collections.abc import Sequence
 
@@ -24,9 +24,9 @@ def max_product(
         Scores of the states of each of p variables; ``-inf`` forbids a state.
     edges : array-like of shape (n_edges, 2)
         Pairs of variables, without a cycle.
-    pairwise : list of array-like of shape (n_states_u, n_states_v), or one of them
-        Table of scores of each edge (u, v), or one for all edges. A table that is the
-        same object in many places is stored once.
+    pairwise : list of array-like of shape (n_states_u, n_states_v), or one array-like
+        Table of scores of each edge (u, v), or one for all edges. Edges whose tables
+        are the same object share its memory.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def max_product_topk(
     ([[0, 0], [1, 1]], [5.0, 4.0])
     """
     k = check_k(k)
-    # the lists count with 32 bits
+    # ranks are 32-bit numbers
     return best_labelings(Forest(unary, edges, pairwise), min(k, 2**31 - 1))
 
 
@@ -165,8 +165,8 @@ def sum_product(
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution"
         )
-    # logarithms of unnormalized marginals, each normalized by its own sum: rounding
-    # errors of the log-partition would be exponentiated
+    # beliefs are log-marginals up to a constant; each is normalized by its own sum, as
+    # a rounding error of the log-partition would be exponentiated
     nodes = [softmax(row) for row in forest.split(beliefs)]
     return log_partition, nodes, [softmax(table) for table in pairs]
 
