@@ -1,4 +1,4 @@
-"""Arrays of the kernels of cuts."""
+"""Allocation of the arrays of the cut kernels, and checks of their scores."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from sksstruct.inference._checks import check_edges, check_scores
 
 
 def flow_arrays(n_edges, n):
-    """Return the arrays of `FlowTrees`, in whose header they are described.
+    """Return the arrays of `FlowTrees`, which `_maxflow.pxd` describes.
 
-    Those of arcs and nodes are rows of as many bytes as the structures have.
+    A row of the arrays of arcs and nodes has the bytes of one structure.
     """
-    # Half the memory of 64-bit indices, through which the search walks at random.
+    # 32-bit indices halve the memory, which is accessed in random order
     if 2 * n_edges >= 2**31 or n >= 2**31:
         raise ValueError("the graph is too large for 32-bit indices")
-    # what `_start` sets is left as it is
+    # only arrays that `_start` does not set are initialized
     return (
         np.zeros(n + 2, dtype=np.int32),
         np.empty(n_edges, dtype=np.int32),
@@ -33,7 +33,7 @@ def pair_lists(pairs, n_labels):
     if 2 * len(pairs) >= 2**31:
         raise ValueError("there are too many pairs for 32-bit indices")
     ends = pairs.T.ravel()
-    # stable, so that partners come in the order of their pairs
+    # stable: the partners of a label are in the order of their pairs
     order = np.argsort(ends, kind="stable")
     places = np.empty(len(order), dtype=np.int32)
     places[order] = np.arange(len(order))
@@ -49,14 +49,14 @@ def pair_lists(pairs, n_labels):
 
 
 def roof_arrays(n):
-    """Return no edges, and the arrays of `ReducedRoofDual` for n labels."""
+    """Return an empty edge list, and the arrays of `ReducedRoofDual` for n labels."""
     places = np.full((2, n), -1, dtype=np.int32)
     arrays = *np.zeros((4, n)), *places, *np.zeros((2, 2 * n), dtype=np.int32)
     return np.empty((0, 2), dtype=np.intp), arrays
 
 
 def check_finite(name, scores, shape):
-    """Return finite scores of a shape."""
+    """Return scores, checked to be finite and to have a shape."""
     scores = np.ascontiguousarray(check_scores(name, scores, len(shape)))
     if scores.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {scores.shape}")
@@ -66,7 +66,7 @@ def check_finite(name, scores, shape):
 
 
 def check_rows(unaries, n_labels):
-    """Return finite scores of so many labels in each row."""
+    """Return scores, checked to be finite and to have n_labels columns."""
     unaries = check_scores("unaries", unaries, 2)
     if unaries.shape[1] != n_labels:
         raise ValueError(
@@ -76,6 +76,6 @@ def check_rows(unaries, n_labels):
 
 
 def start_states(unary, start):
-    """States to start from: 2 where a labeling, or else the score, is positive."""
+    """Return initial states: 2 for labels that are on in start, or score above 0."""
     start = unary > 0.0 if start is None else np.asarray(start)
     return 2 * start.astype(np.int32)

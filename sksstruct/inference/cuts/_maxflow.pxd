@@ -1,6 +1,6 @@
 from libc.stdint cimport int8_t, int32_t
 
-# What `parent` holds where there is no arc to a parent, and the values of `side`.
+# Values of `parent` without an arc to a parent, and values of `side`.
 cdef enum:
     FREE = -1
     TERMINAL = -2
@@ -8,11 +8,12 @@ cdef enum:
     SOURCE = 0
     SINK = 1
 
-# What the search asks about together lies together in memory: one line of the cache for
-# each variable and arc that it visits.
+# Members that the search reads together are adjacent in memory: each visited variable
+# or arc costs one cache line.
 cdef struct FlowNode:
-    # arc to the parent (or FREE, TERMINAL, ORPHAN); how many steps the terminal was
-    # away, and at which `_now` that was so; tree; whether it is in line to grow from
+    # Arc to the parent (or FREE, TERMINAL, ORPHAN); distance to the terminal in steps,
+    # and value of `_now` at which the distance was confirmed; tree; whether the
+    # variable is queued for growth.
     int32_t parent, time, distance
     int8_t side, is_active
 
@@ -25,23 +26,23 @@ cdef class FlowTrees:
     cdef readonly Py_ssize_t n_variables
     # n_variables and the number of edges
     cdef Py_ssize_t _n, _m
-    # what the pointers point into
+    # owner of the memory that the pointers refer to
     cdef object _owned
     # the two ends of each edge
     cdef const Py_ssize_t* _ends
-    # An arc leaves each end of an edge for the other, its head; the two are sisters.
-    # Variable v has the arcs _first[v] .. _first[v + 1] - 1, and _arc_of[e] is the one
-    # from the first end of edge e to the second.
+    # An arc leaves each end of an edge toward the other end, its head; the two arcs are
+    # sisters. Variable v has the arcs _first[v] to _first[v + 1] - 1, and _arc_of[e]
+    # leaves the first end of edge e.
     cdef int32_t* _first
     cdef int32_t* _arc_of
     cdef FlowArc* _arcs
-    # Capacity left of each arc; capacity left between each variable and the source,
-    # or minus that to the sink; flow to start the next problem from, by edge.
+    # Residual capacity of each arc; residual capacity of each variable, from the source
+    # if positive, to the sink if negative; initial flow of the next problem, by edge.
     cdef double* _residual
     cdef double* _terminal
     cdef double* _flow
     cdef FlowNode* _nodes
-    # Two circular lists: variables to grow from, and those that lost their parent.
+    # Two circular queues: active variables, from which trees grow, and orphans.
     cdef int32_t* _active
     cdef int32_t* _orphans
     cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
@@ -52,22 +53,22 @@ cdef class FlowTrees:
         return (self._nodes[variable].parent != FREE
                 and self._nodes[variable].side == SOURCE)
 
-    cdef inline double _left(self, Py_ssize_t arc, bint along) noexcept nogil:
-        """Capacity left along an arc, or against it."""
-        # no branch: it would be taken at random
+    cdef inline double _residual_of(self, Py_ssize_t arc, bint along) noexcept nogil:
+        """Residual capacity along an arc, or against it."""
+        # without a branch, which would be mispredicted
         cdef Py_ssize_t sister = self._arcs[arc].sister
         return self._residual[sister + along * (arc - sister)]
 
     cdef inline bint _same_tree(self, Py_ssize_t variable,
                                 Py_ssize_t neighbor) noexcept nogil:
-        """Whether a neighbor is in the tree that a variable is, or was, in."""
+        """Whether a neighbor is in the tree of a variable, or an orphan's old tree."""
         return (self._nodes[neighbor].side == self._nodes[variable].side
                 and self._nodes[neighbor].parent != FREE)
 
     cdef void _link_arcs(self) noexcept nogil
     cdef void _activate(self, Py_ssize_t variable) noexcept nogil
     cdef void _orphan(self, Py_ssize_t variable) noexcept nogil
-    cdef void _root(self, Py_ssize_t variable) noexcept nogil
+    cdef void _attach_to_terminal(self, Py_ssize_t variable) noexcept nogil
     cdef void _start(self) noexcept nogil
     cdef void _fill_shortest(self) noexcept nogil
     cdef void _force(self, Py_ssize_t variable, double capacity) noexcept nogil

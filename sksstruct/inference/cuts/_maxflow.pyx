@@ -1,21 +1,24 @@
 """Maximum flow between two terminals, and the minimum cut, by search trees.
 
-A graph of variables has an arc of limited capacity in each direction along every edge,
-and each variable an arc from the source or to the sink. The largest flow from source to
-sink fills a cut: a set of arcs without which no path is left, the cheapest of its kind.
+The graph has variables, which edges join by an arc of limited capacity in each
+direction; each variable has an arc from the source or to the sink. The largest flow
+from source to sink saturates a minimum cut: a set of arcs of least total capacity whose
+removal leaves no path.
 
 The method is that of Boykov and Kolmogorov (PAMI 26(9), 2004), Section 3, stage by
-stage. A tree grows from each terminal over arcs that have capacity left (`_grow`).
-Where the trees meet there is a path, which is filled (`_augment`). Variables whose arc
-to the parent is full by then are orphans: each looks for another parent in its tree,
-the nearest to the terminal, or falls out of the tree (`_adopt`). When nothing grows any
-more, the source's tree is the smallest side of a minimum cut.
+stage. A search tree grows from each terminal over arcs with residual capacity
+(`_grow`). An arc between the trees closes a path from source to sink, along which flow
+is pushed (`_augment`). A variable whose arc to its parent is saturated by this becomes
+an orphan: it is attached to another parent in its tree, the one nearest to the
+terminal, or else leaves the tree (`_adopt`). When no tree can grow, the source's tree
+is the smallest source side of a minimum cut.
 
-Flow goes from a parent to its children in the source's tree, and from the children to
-their parent in the sink's; so what counts is the capacity of an arc along it in one
-tree, and against it in the other. Capacities between a variable and the terminals are
-one number, positive from the source and negative to the sink. Arithmetic is in double
-precision; what fills an arc leaves exactly zero, so that zero needs no tolerance.
+Flow passes from parents to children in the source's tree, and from children to parents
+in the sink's tree: an arc's residual capacity counts along the arc in one tree, and
+against it in the other. The capacity between a variable and the terminals is one
+number, positive from the source and negative to the sink. Capacities are double
+precision; the amount that saturates an arc is its exact residual capacity, so that
+comparisons with zero need no tolerance.
 """
 
 cimport cython
@@ -28,37 +31,37 @@ from sksstruct.inference.cuts._flow_arrays import flow_arrays
 
 
 cdef inline Py_ssize_t wrapped(Py_ssize_t place, Py_ssize_t size) noexcept nogil:
-    """Wrap a place in a circular list, which is at most one turn too far."""
+    """Wrap an index into a circular queue; the index exceeds it by one turn at most."""
     return place - size if place >= size else place
 
 
-# The two walks along a path are functions, which the compiler makes for each tree: as
-# methods, which it cannot, they cost a tenth of an augmentation.
+# `bottleneck` and `push` are functions, which the compiler specializes for each tree;
+# as methods, which it cannot specialize, they cost a tenth of an augmentation.
 
 
 cdef inline double bottleneck(FlowTrees trees, Py_ssize_t variable, bint from_source,
                               double most) noexcept nogil:
-    """The least capacity between a variable and its terminal, `most` at most."""
-    cdef double left
+    """Least residual capacity between a variable and its terminal, at most `most`."""
+    cdef double capacity
     while trees._nodes[variable].parent != TERMINAL:
-        left = trees._left(trees._nodes[variable].parent, not from_source)
-        most = left if left < most else most
+        capacity = trees._residual_of(trees._nodes[variable].parent, not from_source)
+        most = capacity if capacity < most else most
         variable = trees._arcs[trees._nodes[variable].parent].head
-    left = fabs(trees._terminal[variable])
-    return left if left < most else most
+    capacity = fabs(trees._terminal[variable])
+    return capacity if capacity < most else most
 
 
 cdef inline void push(FlowTrees trees, Py_ssize_t variable, bint from_source,
                       double amount) noexcept nogil:
-    """Send flow between a variable and its terminal; full arcs make orphans."""
-    # the change along the arcs to parents, against which the source's flow goes
+    """Send flow between a variable and its terminal; saturated arcs make orphans."""
+    # change of arcs from child to parent, which the source's flow runs against
     cdef double change = amount if from_source else -amount
     cdef Py_ssize_t arc
     while trees._nodes[variable].parent != TERMINAL:
         arc = trees._nodes[variable].parent
         trees._residual[arc] += change
         trees._residual[trees._arcs[arc].sister] -= change
-        if trees._left(arc, not from_source) <= 0.0:
+        if trees._residual_of(arc, not from_source) <= 0.0:
             trees._orphan(variable)
         variable = trees._arcs[arc].head
     trees._terminal[variable] -= change
@@ -93,18 +96,18 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _link_arcs(self) noexcept nogil:
-        """Number the arcs so that those that leave a variable follow each other."""
+        """Number the arcs so that the arcs of a variable are consecutive."""
         cdef Py_ssize_t edge, variable, first, second
         cdef int32_t out, back
-        # One place on: a variable's entry is where its next arc goes while arcs are
-        # numbered, and that is where the arcs of the next one begin in the end.
+        # `place` is shifted by one: while arcs are numbered, place[v] is the index of
+        # v's next arc, and in the end the index of the first arc of variable v + 1.
         cdef int32_t* place = self._first + 1
         for edge in range(self._m):
             place[self._ends[2 * edge + 0] + 1] += 1
             place[self._ends[2 * edge + 1] + 1] += 1
         for variable in range(self._n):
             place[variable + 1] += place[variable]
-        # Arcs are visited variable by variable, and so are stored that way.
+        # arcs are visited variable by variable, hence stored that way
         for edge in range(self._m):
             first, second = self._ends[2 * edge + 0], self._ends[2 * edge + 1]
             out, back = place[first], place[second]
@@ -116,10 +119,10 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _activate(self, Py_ssize_t variable) noexcept nogil:
-        """Queue a variable for the growth of the trees, unless it is in the queue."""
+        """Queue a variable for the growth of its tree, unless it is queued already."""
         cdef Py_ssize_t place
         if not self._nodes[variable].is_active:
-            # No variable is listed twice, so that n places are enough.
+            # no variable is queued twice: a queue of n entries suffices
             self._nodes[variable].is_active = 1
             place = wrapped(self._active_first + self._active_count, self._n)
             self._active[place] = <int32_t> variable
@@ -127,8 +130,8 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _orphan(self, Py_ssize_t variable) noexcept nogil:
-        """Take a variable's parent away; `_adopt_all` finds it another."""
-        # Orphans have no parent to lose: n places are enough here too.
+        """Make a variable an orphan; `_adopt_all` finds another parent."""
+        # an orphan cannot become an orphan again: a queue of n entries suffices
         cdef Py_ssize_t place = wrapped(
             self._orphan_first + self._orphan_count, self._n)
         self._nodes[variable].parent = ORPHAN
@@ -136,18 +139,18 @@ cdef class FlowTrees:
         self._orphan_count += 1
 
     @cython.final
-    cdef void _root(self, Py_ssize_t variable) noexcept nogil:
-        """Join a variable to the terminal that has capacity for it."""
+    cdef void _attach_to_terminal(self, Py_ssize_t variable) noexcept nogil:
+        """Attach a variable to the terminal with which it shares residual capacity."""
         self._nodes[variable].side = SOURCE if self._terminal[variable] > 0.0 else SINK
         self._nodes[variable].parent = TERMINAL
-        # a terminal is one step away, and no other way is shorter
+        # the terminal is one step away; no other path is shorter
         self._nodes[variable].time = self._now
         self._nodes[variable].distance = 1
         self._activate(variable)
 
     @cython.final
     cdef void _start(self) noexcept nogil:
-        """Reset the trees to their roots, which are all active; no orphans."""
+        """Reset the trees to active roots, the variables at terminals; no orphans."""
         cdef Py_ssize_t variable
         self._fill_shortest()
         self._now = 0
@@ -158,13 +161,13 @@ cdef class FlowTrees:
             self._nodes[variable].parent = FREE
             self._nodes[variable].time = 0
             if self._terminal[variable] != 0.0:
-                self._root(variable)
+                self._attach_to_terminal(variable)
 
     @cython.final
     cdef void _fill_shortest(self) noexcept nogil:
-        """Fill the paths from the source over a single arc to the sink.
+        """Saturate all paths from the source over a single arc to the sink.
 
-        On most graphs they carry most of the flow, and need no trees.
+        On most graphs these paths carry most of the flow, and need no search trees.
         """
         cdef Py_ssize_t variable, arc, neighbor
         cdef double supply, amount
@@ -177,7 +180,7 @@ cdef class FlowTrees:
                 amount = -self._terminal[neighbor]
                 if amount <= 0.0:
                     continue
-                # One of the three is used up: the difference is exactly zero there.
+                # the amount equals one of three capacities, which becomes exactly zero
                 amount = supply if supply < amount else amount
                 if self._residual[arc] < amount:
                     amount = self._residual[arc]
@@ -191,28 +194,28 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _force(self, Py_ssize_t variable, double capacity) noexcept nogil:
-        """Add terminal capacity that changes a variable's side, and mend the trees."""
+        """Add terminal capacity that changes a variable's side; repair the trees."""
         cdef Py_ssize_t arc, neighbor
-        # Ways to the terminals that were confirmed before may go through the variable.
+        # confirmed distances are void: paths to terminals may contain the variable
         self._now += 1
         self._terminal[variable] += capacity
-        # Its children belong to the tree that it leaves.
+        # the children, which stay in the tree that the variable leaves, become orphans
         for arc in range(self._first[variable], self._first[variable + 1]):
             neighbor = self._arcs[arc].head
             if self._nodes[neighbor].parent == self._arcs[arc].sister:
                 self._orphan(neighbor)
-        # Before its children are adopted, so that none of them finds it in their tree.
-        self._root(variable)
+        # first the variable changes trees, so that its orphans do not find it in theirs
+        self._attach_to_terminal(variable)
         self._adopt_all()
 
     @cython.final
     cdef void _maximize(self) noexcept nogil:
-        """Grow the trees and fill the paths between them until there are none."""
+        """Grow the trees and saturate paths between them until no path is left."""
         cdef Py_ssize_t variable, joint
         while self._active_count:
             variable = self._active[self._active_first]
             joint = -1
-            # Adoption may have freed a variable after it came into the list.
+            # adoption may have freed the variable after it was queued
             if self._nodes[variable].parent != FREE:
                 joint = self._grow(variable)
             if joint < 0:
@@ -220,8 +223,8 @@ cdef class FlowTrees:
                 self._active_count -= 1
                 self._nodes[variable].is_active = 0
                 continue
-            # The variable stays the first of the list: it may touch the other tree
-            # in more places. Distances have to be confirmed after each augmentation.
+            # The variable stays first in the queue, as it may touch the other tree at
+            # more arcs. Each augmentation voids confirmed distances.
             self._now += 1
             self._augment(joint)
             self._adopt_all()
@@ -230,7 +233,7 @@ cdef class FlowTrees:
     cdef Py_ssize_t _grow(self, Py_ssize_t variable) noexcept nogil:
         """Add a variable's free neighbors to its tree.
 
-        Stops at an arc from the source's tree to the sink's and returns it, else -1.
+        Stops at an arc from the source's tree to the sink's and returns it, or -1.
         """
         cdef FlowNode* node = &self._nodes[variable]
         cdef FlowNode* neighbor
@@ -239,19 +242,20 @@ cdef class FlowTrees:
         for arc in range(self._first[variable], self._first[variable + 1]):
             neighbor = &self._nodes[self._arcs[arc].head]
             in_tree = neighbor.parent != FREE and neighbor.side == node.side
-            # Most neighbors are in the tree, on ways that are as short: only the
-            # others are worth the look at the capacity.
+            # Most neighbors are in the tree with a distance as short; for them the
+            # residual capacity need not be read.
             if in_tree and (neighbor.time > node.time
                             or neighbor.distance <= node.distance):
                 continue
             sister = self._arcs[arc].sister
-            if self._left(arc, from_source) <= 0.0:
+            if self._residual_of(arc, from_source) <= 0.0:
                 continue
             if not in_tree and neighbor.parent != FREE:
                 return arc if from_source else sister
-            # A free neighbor joins the tree; another one has a shorter way to the
-            # terminal here, as far as is known. Short paths have fewer arcs to fill,
-            # and leave fewer orphans. The distance is as old as that of the parent.
+            # A free neighbor joins the tree. A neighbor in the tree gets a shorter path
+            # to the terminal, by the distances known so far: short paths have fewer
+            # arcs to saturate, and leave fewer orphans. The new distance is as old as
+            # the parent's.
             neighbor.parent = <int32_t> sister
             neighbor.time = node.time
             neighbor.distance = node.distance + 1
@@ -262,11 +266,11 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _augment(self, Py_ssize_t joint) noexcept nogil:
-        """Push as much as the path through an arc between the trees takes."""
+        """Push as much flow as possible along the path through a joint of the trees."""
         cdef Py_ssize_t tail = self._arcs[self._arcs[joint].sister].head
         cdef Py_ssize_t head = self._arcs[joint].head
-        # The least of the capacities, itself one of them: the difference is exactly
-        # zero there, and the path is gone afterwards.
+        # The amount equals the least residual capacity of the path, which becomes
+        # exactly zero: the path is saturated.
         cdef double amount = self._residual[joint]
         amount = bottleneck(self, tail, True, amount)
         amount = bottleneck(self, head, False, amount)
@@ -277,7 +281,7 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _adopt_all(self) noexcept nogil:
-        """Find parents for all orphans, those included that this makes."""
+        """Find parents for all orphans, including orphans that adoption makes."""
         cdef Py_ssize_t variable
         while self._orphan_count:
             variable = self._orphans[self._orphan_first]
@@ -300,48 +304,48 @@ cdef class FlowTrees:
     @cython.final
     cdef Py_ssize_t _nearest_parent(self, Py_ssize_t orphan,
                                     int32_t* steps) noexcept nogil:
-        """The arc to the parent with the fewest steps to the terminal, or -1."""
+        """Arc to the parent with the fewest steps to the terminal, or -1."""
         cdef bint from_source = self._nodes[orphan].side == SOURCE
         cdef Py_ssize_t arc, neighbor, best = -1
-        cdef int32_t found
+        cdef int32_t distance
         for arc in range(self._first[orphan], self._first[orphan + 1]):
-            if self._left(arc, not from_source) <= 0.0:
+            if self._residual_of(arc, not from_source) <= 0.0:
                 continue
-            # from here on the arc can carry flow between a parent and the orphan
+            # the arc has capacity for flow between this parent and the orphan
             neighbor = self._arcs[arc].head
             if not self._same_tree(orphan, neighbor):
                 continue
             if self._nodes[neighbor].parent == ORPHAN:
                 continue
-            # A neighbor that hangs from an orphan may be a descendant of this one:
-            # as its parent it would close a cycle.
-            found = self._steps_to_terminal(neighbor)
-            if found < 0:
+            # If the neighbor's path ends at an orphan, the neighbor may be a descendant
+            # of this orphan, and as its parent would close a cycle.
+            distance = self._steps_to_terminal(neighbor)
+            if distance < 0:
                 continue
-            if best < 0 or found < steps[0]:
+            if best < 0 or distance < steps[0]:
                 best = arc
-                steps[0] = found
-            # Later searches stop at what this one learned on its way.
+                steps[0] = distance
+            # store the confirmed distances along the path, where later searches stop
             while self._nodes[neighbor].time != self._now:
                 self._nodes[neighbor].time = self._now
-                self._nodes[neighbor].distance = found
-                found -= 1
+                self._nodes[neighbor].distance = distance
+                distance -= 1
                 neighbor = self._arcs[self._nodes[neighbor].parent].head
         return best
 
     @cython.final
     cdef int32_t _steps_to_terminal(self, Py_ssize_t variable) noexcept nogil:
-        """Steps to a variable's terminal, or -1 where the way ends at an orphan."""
+        """Steps to a variable's terminal, or -1 if the path ends at an orphan."""
         cdef int32_t steps = 0
         while True:
-            # Confirmed since the last augmentation: only ways that end at an orphan
-            # are changed by adoption.
+            # The distance was confirmed since the last augmentation. Adoption changes
+            # only paths that end at an orphan.
             if (self._nodes[variable].time == self._now
                     and self._nodes[variable].parent != ORPHAN):
                 return steps + self._nodes[variable].distance
             steps += 1
-            # Roots are confirmed by themselves; the others only once a way is found,
-            # by the caller, which knows how long it is.
+            # A root's distance is confirmed at once; the caller, which knows the length
+            # of the path, confirms all other distances on a path that ends at a root.
             if self._nodes[variable].parent == TERMINAL:
                 self._nodes[variable].time = self._now
                 self._nodes[variable].distance = 1
@@ -352,15 +356,15 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _set_free(self, Py_ssize_t orphan) noexcept nogil:
-        """Remove an orphan from its tree; its children become orphans themselves."""
+        """Remove an orphan from its tree; its children become orphans."""
         cdef bint from_source = self._nodes[orphan].side == SOURCE
         cdef Py_ssize_t arc, neighbor
         for arc in range(self._first[orphan], self._first[orphan + 1]):
             neighbor = self._arcs[arc].head
             if not self._same_tree(orphan, neighbor):
                 continue
-            # If this one stays in the tree, growth can reach the orphan from it.
-            if self._left(arc, not from_source) > 0.0:
+            # if the neighbor stays in the tree, the tree can grow to the orphan again
+            if self._residual_of(arc, not from_source) > 0.0:
                 self._activate(neighbor)
             if self._nodes[neighbor].parent == self._arcs[arc].sister:
                 self._orphan(neighbor)

@@ -199,16 +199,16 @@ cdef class SubtreeLists:
         # at most one place needs a sum of another place: the parent or the previous
         # sibling
         while done < n_places:
-            n_places = self._list_operands(self._places[done], n_places)
+            n_places = self._request_operands(self._places[done], n_places)
             done += 1
         while n_places:
             n_places -= 1
             self._extend(self._places[n_places])
         return not self._slot(1, 0).no_more_sums
 
-    cdef Py_ssize_t _list_operands(self, Py_ssize_t place,
+    cdef Py_ssize_t _request_operands(self, Py_ssize_t place,
                                    Py_ssize_t n_places) except -1 nogil:
-        """List the places whose sums a place's next sum needs; return the new count."""
+        """Request the sums that a place's next sum needs; return the new count."""
         cdef Py_ssize_t state = self._state[place], child = self.links[place].child
         cdef Slot* slot = self._slot(place, state)
         cdef Arrays lists = self._arrays(place, slot)
@@ -216,15 +216,15 @@ cdef class SubtreeLists:
         cdef Py_ssize_t row = lists.row[slot.n_sums - 1]
         cdef Py_ssize_t column = lists.column[slot.n_sums - 1]
         if child and column + 1 == slot.n_messages and not slot.no_more_messages:
-            n_places = self._add_place(
+            n_places = self._request(
                 child, lists.state[column], lists.rank[column] + 1, n_places)
         if column == 0 and self._has_sibling(place):
-            n_places = self._add_place(place + 1, state, row + 1, n_places)
+            n_places = self._request(place + 1, state, row + 1, n_places)
         return n_places
 
-    cdef Py_ssize_t _add_place(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
+    cdef Py_ssize_t _request(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
                                Py_ssize_t n_places) except -1 nogil:
-        """List a place unless the sum of a rank is known, or known not to exist."""
+        """Request a place's sum of a rank, unless known, or known not to exist."""
         cdef Slot* slot
         if self._slot_of[self.links[place].first_key + state] < 0:
             self._begin_lists(place, state)
