@@ -4,9 +4,9 @@ from sksstruct.inference.cuts._maxflow cimport FlowTrees
 
 
 cdef class CutKernel(FlowTrees):
-    # a cost that is never worth paying, in the place of -inf
+    # finite cost that replaces -inf; no best labeling pays it
     cdef double _big
-    # scores of the problem loaded last, and where the table of an edge is: edge * step
+    # scores of the last problem; the table of an edge is at edge * step
     cdef object _scores
     cdef const double* _unary
     cdef const double* _pairwise
@@ -21,6 +21,6 @@ cdef class CutKernel(FlowTrees):
                       Py_ssize_t second) noexcept nogil
     cdef void _absorb(self, double* table, int entry, int partner, int other,
                       Py_ssize_t variable, double capacity) noexcept nogil
-    cdef void _keep(self) noexcept nogil
+    cdef void _store_flow(self) noexcept nogil
     cdef void _read_labels(self, int32_t* labels) noexcept nogil
     cdef double _score(self, const int32_t* labels) noexcept nogil

@@ -1,7 +1,7 @@
 """Max-product on binary pairwise graphs by minimum cuts.
 
 The kernel finds the labeling y of binary variables with the highest score. The score is
-the sum of a number for each label and of an entry of a table s for each edge (u, v). A
+the sum of a term for each label and of an entry of a table s for each edge (u, v). A
 table is supermodular, and its energy -s submodular, if s00 + s11 >= s01 + s10. Up to a
 constant the energy is then
 
@@ -9,17 +9,18 @@ constant the energy is then
     p + q = s00 + s11 - s01 - s10,   a = s00 - s10 - q,   b = s00 - s01 - p
 
 (Kolmogorov and Zabih, 2004; Algorithm 11 of Pillutla et al., 2018, with costs that sum
-to the energy). So labelings are cuts: label 1 is the side of the source, the arc u -> v
-has capacity q (`forward`) and v -> u has p (`backward`), and each variable has the
-score of label 1 over label 0, less what its edges charge it for a and b, as an arc from
-the source, or to the sink where it is negative.
+to the energy). Labelings thus correspond to cuts: variables of label 1 are on the side
+of the source, the arc u -> v has capacity q (`forward`) and v -> u has p (`backward`).
+Each variable has terminal capacity: the score of label 1 minus that of label 0, minus a
+and b of its edges, from the source if positive, to the sink if negative.
 
-The flow between variables is kept. For other scores it is reduced to the new
-capacities, and the imbalance moves to the variables. The search then starts close to
-its end (Kohli and Torr, 2005). Max-marginals continue from the search trees themselves
-(Kohli and Torr, 2008).
+The flow between variables initializes the next problem: flow that exceeds the new
+capacities is reduced, and the imbalance moves to the terminal capacities. The search
+then starts close to its end (Kohli and Torr, 2005). Max-marginals continue from the
+search trees themselves (Kohli and Torr, 2008).
 
-The cut closest to the source is used: label 1 only where every best labeling has it.
+The cut closest to the source is returned: label 1 only where every best labeling has
+it.
 """
 
 cimport cython
@@ -30,16 +31,16 @@ from libc.string cimport memcpy
 from sksstruct.inference.cuts._maxflow cimport FlowNode, FlowTrees
 from sksstruct.utils._pointers cimport const_doubles, const_int32s, doubles, int32s
 
-# Tables may miss supermodularity by this part of their size. Tables that are sums or
-# products of others, as learned ones are, miss it by their last digits.
+# Relative violation of supermodularity that is taken for rounding: tables that are sums
+# or products of learned ones violate it in their last digits.
 cdef double SLACK = 1e-10
 
 
 cdef double copy_scores(Py_ssize_t n, const double* scores,
                         double* out) noexcept nogil:
-    """Copy scores, and add up their sizes."""
+    """Copy scores, and return the sum of their absolute values."""
     cdef Py_ssize_t i, k
-    # Four sums, which need not wait for each other.
+    # four independent sums: additions need not wait for each other
     cdef double[4] totals = [0.0, 0.0, 0.0, 0.0]
     for i in range(0, n - 3, 4):
         for k in range(4):
@@ -52,26 +53,26 @@ cdef double copy_scores(Py_ssize_t n, const double* scores,
 
 
 def copied(scores, out):
-    """Copy scores, and return the sum of their sizes."""
+    """Copy scores, and return the sum of their absolute values."""
     return copy_scores(out.size, const_doubles(scores), doubles(out))
 
 
 cdef class CutKernel(FlowTrees):
-    """Scores as capacities, on a graph with its flow."""
+    """Scores as capacities on a graph, with the flow of the last problem."""
 
     def _fill(self, unary, pairwise, double big, bint forbids):
-        """Make all capacities; returns an edge that is not submodular, or -1.
+        """Set all capacities; return an edge that is not submodular, or -1.
 
         Parameters
         ----------
         unary : ndarray of shape (n_variables, 2)
-            Scores of the variables, which the kernel keeps.
+            Scores of the variables, which the kernel refers to.
         pairwise : ndarray of shape (n_edges, 2, 2) or (1, 2, 2)
-            Tables of the edges, which the kernel keeps.
+            Tables of the edges, which the kernel refers to.
         big : float
-            A cost that is never worth paying.
+            A cost that no best labeling pays.
         forbids : bool
-            Whether there may be entries that are -inf.
+            Whether entries may be -inf.
         """
         cdef Py_ssize_t refused
         self._unary, self._pairwise = const_doubles(unary), const_doubles(pairwise)
@@ -83,12 +84,12 @@ cdef class CutKernel(FlowTrees):
         return refused
 
     def _cut(self):
-        """Find the largest flow for these capacities."""
+        """Find the largest flow for the current capacities."""
         with nogil:
-            # The trees are new for each problem; only the flow is kept.
+            # trees are new for each problem; only the flow is reused
             self._start()
             self._maximize()
-            self._keep()
+            self._store_flow()
 
     def _label(self, labeling):
         """Write the labeling that the trees imply, and return its score."""
@@ -108,7 +109,7 @@ cdef class CutKernel(FlowTrees):
         kept : ndarray of shape (2 * n_edges + 3 * n_variables,)
             Scratch.
         out : ndarray of shape (n_variables, 2)
-            The scores; those of the best labeling are left as they are.
+            The scores; entries of the best labeling are not changed.
         """
         cdef const int32_t* labels = const_int32s(labeling)
         cdef int32_t* others = int32s(changed)
@@ -117,13 +118,14 @@ cdef class CutKernel(FlowTrees):
         cdef Py_ssize_t variable
         with nogil:
             self._save(snapshot)
-            # From the trees of the best labeling a variable's other label is a small
-            # step: most of the flow stays as it is. Copying them back takes the step
-            # back.
+            # A variable's other label is a small change from the trees of the best
+            # labeling, as most of the flow stays. Restoring the trees undoes the
+            # change.
             for variable in range(self._n):
                 self._force(variable, -self._big if labels[variable] else self._big)
                 self._maximize()
-                # If the label is forbidden, nothing makes the variable take it.
+                # a forbidden label may cost more than `big`: the variable then keeps
+                # its label
                 if self._from_source(variable) != labels[variable]:
                     self._read_labels(others)
                     table[2 * variable + 1 - labels[variable]] = self._score(others)
@@ -139,10 +141,10 @@ cdef class CutKernel(FlowTrees):
 
     @cython.final
     cdef void _restore(self, const double* kept) noexcept nogil:
-        """Put capacities and search trees back.
+        """Restore capacities and search trees.
 
-        Lists of active variables and orphans are empty between two searches; `_now`
-        goes on, so that all times that are put back are past.
+        Queues of active variables and orphans are empty between two searches. `_now`
+        is not restored, so that all restored times are past.
         """
         cdef Py_ssize_t m = 2 * self._m, n = self._n
         memcpy(self._residual, kept, m * sizeof(double))
@@ -151,7 +153,7 @@ cdef class CutKernel(FlowTrees):
 
     @cython.final
     cdef Py_ssize_t _fill_all(self, bint forbids) noexcept nogil:
-        """Make all capacities; returns an edge that is not submodular, or -1."""
+        """Set all capacities; return an edge that is not submodular, or -1."""
         cdef Py_ssize_t variable, edge
         cdef const double* table
         cdef double soft[4]
@@ -161,7 +163,7 @@ cdef class CutKernel(FlowTrees):
         for edge in range(self._m):
             table = self._pairwise + self._step * edge
             if forbids:
-                # a copy, to write on; the terminals of both ends are set by now
+                # a copy, to be modified; the terminal capacities of both ends are set
                 memcpy(soft, table, 4 * sizeof(double))
                 self._soften(soft, self._ends[2 * edge], self._ends[2 * edge + 1])
                 table = soft
@@ -171,32 +173,32 @@ cdef class CutKernel(FlowTrees):
 
     @cython.final
     cdef bint _fill_edge(self, Py_ssize_t edge, const double* table) noexcept nogil:
-        """Make the capacities of an edge, and charge its ends with what they leave.
+        """Set the capacities of an edge; subtract a and b from its ends' terminals.
 
-        The table is s00, s01, s10, s11. False if it is not supermodular.
+        The table is s00, s01, s10, s11. Returns False if it is not supermodular.
         """
-        # p + q of the header, and what it has left for the first and second variable
+        # p + q of the header; a + q and b + p, to be split between arcs and terminals
         cdef double both = table[0] + table[3] - table[1] - table[2]
         cdef double first = table[0] - table[2], second = table[0] - table[1]
         cdef double forward, backward, flow
         cdef int32_t arc = self._arc_of[edge]
-        # Rounding can leave a little less than nothing; more is refused.
+        # a slightly negative sum is rounding; a more negative one is refused
         if both < 0.0:
             if both < -SLACK * (fabs(table[0]) + fabs(table[1]) + fabs(table[2])
                                 + fabs(table[3])):
                 return False
             both = 0.0
-        # Any split of p + q is exact; this one leaves as little as can be between the
-        # first variable and the terminals.
+        # Any split of p + q is exact. The chosen one leaves as little terminal capacity
+        # as possible at the first variable.
         forward = 0.0 if first < 0.0 else (both if first > both else first)
         backward = both - forward
-        # The flow kept, as far as it fits. It enters at one end and leaves at the
-        # other, which the terminals make up for: no cut costs more or less for it.
+        # The flow of the last problem, cut off at the new capacities. Terminal
+        # capacities balance it at both ends, so that no cut changes its cost.
         flow = self._flow[edge]
         flow = -backward if flow < -backward else (forward if flow > forward else flow)
         self._residual[arc] = forward - flow
         self._residual[self._arcs[arc].sister] = backward + flow
-        # For `_keep`: what the forward arc has left without flow. The flow itself is in
+        # `_store_flow` needs the forward capacity without flow; the flow itself is in
         # the residual capacities from here on.
         self._flow[edge] = forward
         self._terminal[self._ends[2 * edge]] -= (first - forward) + flow
@@ -205,8 +207,8 @@ cdef class CutKernel(FlowTrees):
 
     @cython.final
     cdef double _difference(self, double one, double zero) noexcept nogil:
-        """Score of label 1 over label 0."""
-        # Two forbidden labels: either will do, as the score is -inf with both.
+        """Score of label 1 minus that of label 0; `big` replaces infinity."""
+        # two forbidden labels: any difference will do, as the score is -inf anyway
         if isinf(one):
             return 0.0 if isinf(zero) else -self._big
         return self._big if isinf(zero) else one - zero
@@ -214,16 +216,16 @@ cdef class CutKernel(FlowTrees):
     @cython.final
     cdef void _soften(self, double* table, Py_ssize_t first,
                       Py_ssize_t second) noexcept nogil:
-        """Replace -inf by a score too low to be chosen; keep the table supermodular.
+        """Replace -inf by a score that no best labeling has; keep supermodularity.
 
-        A label forbidden together with both labels of the other variable is forbidden
-        by its own; the entries are then free, and copied from the other label.
+        A label that is forbidden together with both labels of the other variable is
+        forbidden by terminal capacity; its entries become those of the other label.
         """
         cdef Py_ssize_t k, _
         if not (isinf(table[0]) or isinf(table[1]) or isinf(table[2])
                 or isinf(table[3])):
             return
-        # Twice, as copies can complete a row or column that was passed already.
+        # twice, as replaced entries can complete a row or column that was tested before
         for _ in range(2):
             self._absorb(table, 0, 1, 2, first, self._big)
             self._absorb(table, 2, 3, -2, first, -self._big)
@@ -232,8 +234,8 @@ cdef class CutKernel(FlowTrees):
         for k in range(4):
             if isinf(table[k]):
                 table[k] = -self._big
-        # All forbidden: the score of any labeling says so, and big numbers in every
-        # entry would only cost digits.
+        # An entirely forbidden edge: `_score` returns -inf for every labeling, and big
+        # numbers would only cost digits.
         if table[0] == table[3] == table[1] == table[2] == -self._big:
             for k in range(4):
                 table[k] = 0.0
@@ -243,7 +245,7 @@ cdef class CutKernel(FlowTrees):
                       Py_ssize_t variable, double capacity) noexcept nogil:
         """Forbid a label by terminal capacity if both its entries are -inf.
 
-        The entries of the variable's other label are `other` further.
+        The entries of the variable's other label are at distance `other`.
         """
         if isinf(table[entry]) and isinf(table[partner]):
             self._terminal[variable] += capacity
@@ -251,26 +253,26 @@ cdef class CutKernel(FlowTrees):
             table[partner] = table[partner + other]
 
     @cython.final
-    cdef void _keep(self) noexcept nogil:
-        """The flow between variables, for the next problem."""
-        # `_fill_edge` stored the capacities of the forward arcs here.
+    cdef void _store_flow(self) noexcept nogil:
+        """Store the flow between variables for the next problem."""
+        # `_fill_edge` has stored the capacities of the forward arcs in `_flow`
         cdef Py_ssize_t edge
         for edge in range(self._m):
             self._flow[edge] -= self._residual[self._arc_of[edge]]
 
     @cython.final
     cdef void _read_labels(self, int32_t* labels) noexcept nogil:
-        """Label 1 for the source's side of the cut."""
+        """Write label 1 for the variables on the source's side of the cut."""
         cdef Py_ssize_t variable
-        # Free variables could be on either side; label 0 makes the source's smallest.
+        # free variables may be on either side; label 0 gives the smallest source side
         for variable in range(self._n):
             labels[variable] = self._from_source(variable)
 
     @cython.final
     cdef double _score(self, const int32_t* labels) noexcept nogil:
-        """Score of a labeling.
+        """Return the score of a labeling.
 
-        From the scores themselves: capacities have big numbers in the place of -inf.
+        The sum is of scores, as capacities have big numbers in place of -inf.
         """
         cdef Py_ssize_t variable, edge
         cdef double total = 0.0

@@ -1,4 +1,4 @@
-"""Labels that are on or off and pairs of them that score together.
+"""LP relaxation of labels that are on or off, with scores of labels and of pairs.
 
 The LP relaxation of the best labeling is
 
@@ -6,28 +6,29 @@ The LP relaxation of the best labeling is
 
 over y in [0, 1]^n, where label j scores c_j (`unary`) and a pair e = (j, k) scores v_e
 (`pair`). The vertices of this polytope are half-integral, and a minimum cut in a graph
-of twice the labels finds the best one: label j has a node j for y_j and a node j' for
-1 - y_j, number n + j. A pair that attracts joins nodes of the same kind, one that
-repels those of different kinds (Hammer, Hansen and Simeone, "Roof duality,
-complementation and persistency in quadratic 0-1 optimization", Mathematical Programming
-28, 1984; Boros and Hammer, "Pseudo-Boolean optimization", 2002). Labels whose two nodes
-are on the same side of the cut are one half. The others have their value in some best
-labeling (persistency), and where there is no half the answer is exact: always if every
-pair attracts. States 0, 1 and 2 stand for 0, 1/2 and 1.
+of twice the size finds the best one: label j has a node j for y_j and a node j', number
+n + j, for 1 - y_j. A pair that attracts joins nodes of equal kind, a pair that repels
+nodes of different kind (Hammer, Hansen and Simeone, "Roof duality, complementation and
+persistency in quadratic 0-1 optimization", Mathematical Programming 28, 1984; Boros and
+Hammer, "Pseudo-Boolean optimization", 2002). A label whose two nodes are on the same
+side of the cut is one half. All other labels have their value in some best labeling
+(persistency), and without halves the point is a best labeling: always if every pair
+attracts. States 0, 1 and 2 stand for 0, 1/2 and 1.
 
-Only labels that need a cut are in it. At any labeling z, let b_j be what label j loses
-by flipping alone, and v'_jk what flipping both j and k adds to that: v_jk if both are
-off or both are on in z, -v_jk else. In terms of flips x the problem is the same again,
+The cut is restricted to labels that need one. At any labeling z, let b_j be the cost of
+flipping label j alone, and v'_jk what flipping both j and k adds to flipping each: v_jk
+if both are off or both are on in z, -v_jk else. In terms of flips x the problem has the
+same form,
 
     max  - sum_j b_j x_j + sum_e v'_e s_e
 
 As s_e <= x_j, a label with b_j >= the sum of its positive v' gains nothing by flipping,
-whatever the others do: it stays, in some best point of the relaxation. Its pairs are
-gone then, so that others may have no more reason to flip. The labels that are left are
-the core. Usually there is none, when z is a labeling that no single flip improves.
+whatever other labels do: in some best point of the relaxation it does not flip. Its
+pairs then drop out, so that further labels may satisfy the condition. The labels that
+remain are the core. Usually the core is empty if no single flip improves z.
 
-What it needs of a label that is off is the sum of the scores of labels that are on, so
-that the work is that of the pairs of labels that are on.
+For each label, the kernel needs only the sums of its scores with labels that are on, so
+that the work is proportional to the number of pairs of these labels.
 """
 
 from libc.math cimport fabs
@@ -44,12 +45,12 @@ from sksstruct.inference.cuts._flow_arrays import (
     check_finite, check_rows, pair_lists, roof_arrays, start_states,
 )
 
-# Rounds of single flips. The labeling that they lead to may be any: rounds only save
-# cuts.
+# Rounds of single flips before the core is formed. Any labeling will do as z: rounds
+# only make the core smaller.
 cdef int MOST_ROUNDS = 20
-# A point of the core must be better than no flips by this part of what it adds up.
+# Relative gain above which flips of the core are better than none, and not a tie.
 cdef double ROUNDING = 1e-13
-# Beyond this many labels 2^n labelings are too many to try them all.
+# Number of labels up to which all 2^n labelings are enumerated.
 cdef int MOST_LABELS = 20
 
 
@@ -95,7 +96,7 @@ cdef class LabelPairs:
         self.add_up()
 
     cdef void add_up(self) noexcept nogil:
-        """Sum the positive and the negative scores of every label."""
+        """Sum the positive and the negative scores of each label."""
         cdef PairLists graph = self.lists
         cdef Py_ssize_t label, place
         cdef double attraction, repulsion, score
@@ -109,19 +110,19 @@ cdef class LabelPairs:
             graph.attraction[label], graph.repulsion[label] = attraction, repulsion
 
     cdef void put(self, Py_ssize_t pair, double score) noexcept nogil:
-        """Set the score of one pair."""
+        """Set the score of one pair, and update the sums of its labels."""
         cdef PairLists graph = self.lists
         cdef Py_ssize_t first = self.places[2 * pair]
         cdef Py_ssize_t second = self.places[2 * pair + 1]
         cdef double old = graph.score[first]
-        # the partner at the one place is the label of the other
+        # the partner at a place in one label's list is the other label
         cdef Py_ssize_t label = graph.partner[second], other = graph.partner[first]
         cdef double attraction = (
             (score if score > 0.0 else 0.0) - (old if old > 0.0 else 0.0))
         graph.score[first] = graph.score[second] = score
         graph.attraction[label] += attraction
         graph.attraction[other] += attraction
-        # what is not attraction is repulsion
+        # the score is attraction minus repulsion
         graph.repulsion[label] += attraction - (score - old)
         graph.repulsion[other] += attraction - (score - old)
 
@@ -159,22 +160,23 @@ cdef class LabelPairs:
                         double* fields, int32_t* states) noexcept nogil:
         """The best labeling, by visiting all of them with one change at a time.
 
-        fields (n_labels,) is scratch: what the score gains when a label is switched on.
+        fields (n_labels,) is scratch: the gain of the score if a label is switched on.
         """
         cdef PairLists graph = self.lists
         cdef Py_ssize_t label, place, code, best_code = 0, gray = 0
         cdef double score = 0.0, best = 0.0, sign
-        # all labels off at first, which scores 0
+        # all labels off: score 0
         for label in range(graph.n_labels):
             fields[label] = unary[label]
-        # Gray codes: the label that changes is the lowest bit set in the count.
+        # Gray code: the lowest set bit of the count is the label that changes
         for code in range(1, 1 << graph.n_labels):
             label = 0
             while not (code >> label) & 1:
                 label += 1
             gray ^= 1 << label
             sign = 1.0 if (gray >> label) & 1 else -1.0
-            # With fields kept a labeling costs no more than its label has partners.
+            # with `fields` up to date, a labeling costs only the changed label's
+            # partners
             score += sign * fields[label]
             for place in range(graph.first_partner[label],
                                graph.first_partner[label + 1]):
@@ -186,22 +188,22 @@ cdef class LabelPairs:
 
 
 cdef class ReducedRoofDual(FlowTrees):
-    """Solver for the best half-integral points, given scores of labels and of pairs.
+    """Solver for best half-integral points, given scores of labels and of pairs.
 
     Parameters
     ----------
     graph : LabelPairs
-        Pairs and their scores, which may change between two calls. Threads may share
-        it if each has its own `ReducedRoofDual`.
+        Pairs and their scores, which may change between calls. Threads may share a
+        graph if each has its own `ReducedRoofDual`.
     """
 
     def __init__(self, LabelPairs graph):
         self.graph = graph
         edges, self._arrays = roof_arrays(graph.n_labels)
-        # two nodes for each label; the edges are those of the core, different each time
+        # two nodes for each label; the edges are added for each core
         FlowTrees.__init__(self, edges, 2 * graph.n_labels)
         self._up, self._down = doubles(self._arrays[0]), doubles(self._arrays[1])
-        self._budget, self._most = doubles(self._arrays[2]), doubles(self._arrays[3])
+        self._budget, self._gains = doubles(self._arrays[2]), doubles(self._arrays[3])
         self._place, self._core = int32s(self._arrays[4]), int32s(self._arrays[5])
         self._flip, self._next = int32s(self._arrays[6]), int32s(self._arrays[7])
 
@@ -272,15 +274,15 @@ cdef class ReducedRoofDual(FlowTrees):
             for place in range(graph.first_partner[label],
                                graph.first_partner[label + 1]):
                 partner = graph.partner[place]
-                # both ends list the pair, which counts once
+                # a pair is listed under both of its labels, and counted once
                 if partner < label and states[partner]:
                     total += 0.5 * graph.score[place] * together(
                         states[label], states[partner], graph.score[place])
         return total
 
     cdef int relax(self, const double* unary, int32_t* states) except -1 nogil:
-        """Replace a labeling, in states 0 and 2, by the best half-integral point."""
-        self._climb(unary, states)
+        """Replace a labeling, in states 0 and 2, by a best half-integral point."""
+        self._flip_singly(unary, states)
         self._find_core(unary, states)
         if self._n_core:
             self._shrink_core(states)
@@ -291,9 +293,9 @@ cdef class ReducedRoofDual(FlowTrees):
             self._cut_core(states)
         return 0
 
-    # ---- a labeling that no flip improves ----
+    # ---- a labeling that no single flip improves ----
 
-    cdef void _climb(self, const double* unary, int32_t* states) noexcept nogil:
+    cdef void _flip_singly(self, const double* unary, int32_t* states) noexcept nogil:
         """Flip single labels while the score rises."""
         cdef Py_ssize_t label, n = self.graph.n_labels
         cdef double gain
@@ -302,20 +304,20 @@ cdef class ReducedRoofDual(FlowTrees):
             self._up[label] = self._down[label] = 0.0
         for label in range(n):
             if states[label]:
-                self._spread(label, 1.0)
+                self._update_partners(label, 1.0)
         for _round in range(MOST_ROUNDS):
             changed = False
             for label in range(n):
                 gain = unary[label] + self._up[label] - self._down[label]
                 if (gain < 0.0) if states[label] else (gain > 0.0):
-                    self._spread(label, -1.0 if states[label] else 1.0)
+                    self._update_partners(label, -1.0 if states[label] else 1.0)
                     states[label] = 2 - states[label]
                     changed = True
             if not changed:
                 break
 
-    cdef void _spread(self, Py_ssize_t label, double sign) noexcept nogil:
-        """Tell the partners of a label that it was switched on (sign 1) or off (-1)."""
+    cdef void _update_partners(self, Py_ssize_t label, double sign) noexcept nogil:
+        """Update partners' sums after a label was switched on (sign 1) or off (-1)."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t place
         cdef double score
@@ -330,14 +332,15 @@ cdef class ReducedRoofDual(FlowTrees):
 
     cdef void _find_core(self, const double* unary,
                          const int32_t* states) noexcept nogil:
-        """List the labels that all others together could pay for flipping."""
+        """List the labels that gain by flipping if all other labels may flip."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t label
         cdef double most, gain
         self._n_core = 0
         for label in range(graph.n_labels):
             gain = unary[label] + self._up[label] - self._down[label]
-            # scores of partners in the same state count as they are, others negated
+            # v' of partners in the same state is their score, of other partners its
+            # negative
             if states[label]:
                 most = graph.repulsion[label] - self._down[label] + self._up[label]
             else:
@@ -352,7 +355,7 @@ cdef class ReducedRoofDual(FlowTrees):
                 self._place[label] = -1
 
     cdef int _shrink_core(self, const int32_t* states) except -1 nogil:
-        """Drop labels that the rest of the core cannot pay, until there are none."""
+        """Drop labels that gain nothing by flipping together with core labels."""
         cdef PairLists graph = self.graph.lists
         cdef Py_ssize_t k, label, place, partner, n = 0, last = self._n_core
         cdef double most, score
@@ -366,13 +369,13 @@ cdef class ReducedRoofDual(FlowTrees):
                     score = graph.score[place]
                     score = score if states[label] == states[partner] else -score
                     most += (score if score > 0.0 else 0.0)
-            self._most[label] = most
-        # a label that is dropped may be what others need: until a round drops none
+            self._gains[label] = most
+        # a dropped label may leave others without gain: repeat until none is dropped
         while n < last:
             last, n = self._n_core, 0
             for k in range(last):
                 label = self._core[k]
-                if self._budget[label] < self._most[label]:
+                if self._budget[label] < self._gains[label]:
                     self._core[n] = <int32_t> label
                     n += 1
                     continue
@@ -382,7 +385,7 @@ cdef class ReducedRoofDual(FlowTrees):
                     partner = graph.partner[place]
                     score = graph.score[place]
                     score = score if states[label] == states[partner] else -score
-                    self._most[partner] -= (score if score > 0.0 else 0.0)
+                    self._gains[partner] -= (score if score > 0.0 else 0.0)
             self._n_core = n
         return 0
 
@@ -414,11 +417,11 @@ cdef class ReducedRoofDual(FlowTrees):
     # ---- the cut ----
 
     cdef int _cut_attracting(self) except -1 nogil:
-        """Keep the labels of the core that flip if no two flips repel each other.
+        """Shrink the core to the labels that flip if no two flips repel each other.
 
-        Without the pairs that repel, what a set of flips gains is supermodular, and the
-        labels outside of the best set stay in some best point with those pairs too:
-        leaving them out of any flips gains as much as before, and loses no more.
+        Without pairs that repel, the gain of a set of flips is supermodular. Labels
+        outside of the best set do not flip in some best point with all pairs, either:
+        removing them from any set of flips loses no gain and adds no repulsion.
         """
         cdef Py_ssize_t k, n = 0, n_pairs = 0
         cdef CorePair* item
@@ -433,7 +436,7 @@ cdef class ReducedRoofDual(FlowTrees):
                 self._core[n] = self._core[k]
                 n += 1
         self._n_core = n
-        # the pairs of those, by their new places
+        # pairs between these labels, by their new places
         for k in range(self._n_core_pairs if n else 0):
             item = &self._core_pairs[k]
             if self._flip[item.first] >= 0 and self._flip[item.second] >= 0:
@@ -452,11 +455,11 @@ cdef class ReducedRoofDual(FlowTrees):
         self._start()
         self._maximize()
         for k in range(n):
-            # Node k on the source's side says 1, node k' says 0; where both or none of
-            # them are, it is one half.
+            # Node k on the source's side means 1, node k' means 0; both or none of them
+            # mean one half.
             self._flip[k] = <int32_t> (
                 1 + self._from_source(k) - self._from_source(n + k))
-        # where flips only tie, halves among them would be for nothing
+        # without gain the flips tie with none, and would introduce halves
         if not self._flips_gain():
             return 0
         for k in range(n):
@@ -466,7 +469,7 @@ cdef class ReducedRoofDual(FlowTrees):
         return 0
 
     cdef bint _flips_gain(self) noexcept nogil:
-        """Whether the flips found score more than none."""
+        """Whether the flips of the core score more than no flips."""
         cdef Py_ssize_t k
         cdef CorePair* item
         cdef double gain = 0.0, size = 0.0, change
@@ -483,23 +486,24 @@ cdef class ReducedRoofDual(FlowTrees):
         return gain > ROUNDING * size
 
     cdef int _form_graph(self, bint doubled) except -1 nogil:
-        """Form the graph of the core, each capacity half of what counts twice.
+        """Set the capacities of the core's graph, each one half of the score.
 
-        Doubled, it has two nodes for each label: pairs that attract join nodes of the
-        same kind, others those of different kinds; two edges for each pair, with
-        capacity in one direction. Otherwise only pairs that attract have an edge.
+        The doubled graph has two nodes for each label and two edges for each pair,
+        with capacity in one direction: pairs that attract join nodes of equal kind,
+        other pairs nodes of different kind. The single graph has edges only for pairs
+        that attract.
         """
         cdef Py_ssize_t k, n = self._n_core
         cdef CorePair* item
         self._n = 2 * n if doubled else n
         for k in range(self._n + 1):
             self._first[k] = 0
-        # what labels lose by flipping
+        # costs of flipping single labels
         for k in range(n):
             self._terminal[k] = -0.5 * self._budget[self._core[k]]
         for k in range(self._n_core_pairs):
             item = &self._core_pairs[k]
-            # one arc at each of the nodes of both labels, counted at the node after
+            # degrees: each edge has an arc at both ends, counted at the next node
             if doubled or item.score > 0.0:
                 self._first[item.first + 1] += 1
                 self._first[item.second + 1] += 1
@@ -512,7 +516,7 @@ cdef class ReducedRoofDual(FlowTrees):
         for k in range(self._n):
             self._first[k + 1] += self._first[k]
             self._next[k] = self._first[k]
-        self._make_room(self._first[self._n])
+        self._reserve_arcs(self._first[self._n])
         for k in range(self._n_core_pairs):
             item = &self._core_pairs[k]
             if item.score > 0.0:
@@ -536,8 +540,8 @@ cdef class ReducedRoofDual(FlowTrees):
         self._arcs[sister] = FlowArc(<int32_t> tail, arc)
         self._residual[arc], self._residual[sister] = capacity, 0.0
 
-    cdef int _make_room(self, Py_ssize_t n_arcs) except -1 nogil:
-        """Grow the arrays to at least so many arcs."""
+    cdef int _reserve_arcs(self, Py_ssize_t n_arcs) except -1 nogil:
+        """Grow the arrays to at least n_arcs arcs."""
         if n_arcs >= 2147483647:
             with gil:
                 raise ValueError("the graph is too large for 32-bit indices")

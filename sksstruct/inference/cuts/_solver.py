@@ -13,14 +13,14 @@ from sksstruct.inference.cuts._topk import CutSearch
 from sksstruct.inference.search._best_first import found_by
 
 
-def own_scores(name, scores):
+def copy_checked(name, scores):
     """Return a copy of scores, the sum of finite |scores|, and whether all are finite.
 
     Raises ValueError for NaN and +inf.
     """
     copy = np.empty(scores.shape)
     total = copied(np.ascontiguousarray(scores), copy)
-    # Nothing is infinite, and nothing NaN, if the sum is neither.
+    # a finite sum proves that no score is infinite or NaN
     if math.isfinite(total):
         return copy, total, True
     check_scores(name, scores)
@@ -64,7 +64,7 @@ class MinCut(CutKernel):
     """
 
     def __init__(self, edges: ArrayLike, n_variables: int | None = None) -> None:
-        # Checked before they are counted: edges may be anything that a user gives.
+        # checked before the maximum is taken: edges may be anything that a user passes
         if n_variables is None:
             n_variables = 1 + int(check_edges(edges, 2**31).max(initial=0))
         if (
@@ -77,7 +77,7 @@ class MinCut(CutKernel):
             )
         super().__init__(check_edges(edges, n_variables), n_variables)
         self._lock = Lock()
-        # whether there is a problem that was solved; there is none after an error
+        # whether the loaded problem is solved; False after an error
         self._is_loaded = False
 
     def solve(self, unary: ArrayLike, pairwise: ArrayLike) -> tuple[np.ndarray, float]:
@@ -135,7 +135,7 @@ class MinCut(CutKernel):
         n = self.n_variables
         labeling, score = self._labeling()
         out = np.full((n, 2), -np.inf)
-        # Where every labeling is forbidden the scores that come out mean nothing.
+        # forbidden labelings have no meaningful max-marginals
         if score == -np.inf:
             return out
         out[np.arange(n), labeling] = score
@@ -144,7 +144,7 @@ class MinCut(CutKernel):
         return out
 
     def _best(self, unary, pairwise, k):
-        """Return up to k best labelings, as rows; the flow of the best one is kept."""
+        """Return up to k best labelings, as rows; keep the flow of the best one."""
         with self._alone():
             self._load(unary, pairwise)
             self._cut()
@@ -156,7 +156,7 @@ class MinCut(CutKernel):
 
     @contextmanager
     def _alone(self):
-        """Refuse to solve two problems at the same time."""
+        """Lock the solver; raise if another thread is using it."""
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
                 "this MinCut is solving another problem: use one for each thread"
@@ -167,16 +167,16 @@ class MinCut(CutKernel):
             self._lock.release()
 
     def _load(self, unary, pairwise):
-        """Check scores; compute capacities from them and the flow that was kept."""
-        # An error must not leave scores that capacities no longer belong to.
+        """Check scores; compute capacities from them and from the stored flow."""
+        # an error below must not leave scores that do not match the capacities
         self._is_loaded = False
         unary, pairwise = self._check(unary, pairwise)
-        unary, of_unary, _ = own_scores("unary", unary)
-        pairwise, of_pairwise, finite = own_scores("pairwise", pairwise)
-        # A shared table counts for every edge.
+        unary, of_unary, _ = copy_checked("unary", unary)
+        pairwise, of_pairwise, finite = copy_checked("pairwise", pairwise)
+        # a shared table is counted once per edge
         if len(pairwise) == 1:
             of_pairwise *= max(len(self.edges), 1)
-        # More than any two labelings can differ by, so that it is never worth paying.
+        # larger than the difference of any two labelings: no best labeling pays it
         big = 4.0 * (of_unary + of_pairwise + 1.0)
         if not math.isfinite(big):
             raise ValueError("the scores are too large for floating-point arithmetic")
@@ -203,14 +203,14 @@ class MinCut(CutKernel):
             raise ValueError(
                 f"pairwise must have shape (2, 2) or {(m, 2, 2)}, got {pairwise.shape}"
             )
-        # Without edges tables of any shape are accepted, and are not used.
+        # without edges tables of any shape are accepted and not used
         if not m:
             check_scores("pairwise", pairwise)
             pairwise = np.zeros((2, 2))
         return unary, pairwise.reshape(-1, 2, 2)
 
     def _labeling(self):
-        """Return the labeling that the trees imply, and its score."""
+        """Return the labeling that the search trees imply, and its score."""
         labeling = np.empty(self.n_variables, dtype=np.int32)
         return labeling, self._label(labeling)
 
@@ -303,7 +303,7 @@ def min_cut_max_marginals(
 
 
 def _solve_alone(unary, edges, pairwise):
-    """Return a solver for one problem, and the labeling and score that it found."""
+    """Return the solver of one problem, and its result."""
     unary = convert_scores("unary", unary, ndim=2)
     if not len(unary) or unary.shape[1] != 2:
         raise ValueError(

@@ -1,17 +1,19 @@
 """The k best labelings of binary variables whose pairs favor agreement.
 
-A part of all labelings (see `_best_first`) fixes the labels of some variables, and has
-the residual capacities of a maximum flow. Its best labeling with another label of a
-variable loses the largest flow that the residual graph still carries: from the variable
-to the sink if its label is 0, from the source to the variable if it is 1 (Kohli and
-Torr, 2008). The variables that the last search reaches change their labels as well.
+A part of the set of labelings (see `_best_first`) fixes the labels of some variables,
+and holds the residual capacities of a maximum flow. Changing the label of one variable
+costs the largest flow that the residual graph still carries: from the variable to the
+sink if its label is 0, from the source to the variable if it is 1 (Kohli and Torr,
+2008). All variables that the last search of this flow reaches change their labels, too.
 
-The second best labeling changes the variable with the least flow. A flow that exceeds
-what others lose is given up, and those that are known to be larger, from a larger part,
-are not searched for at all: few variables are left, and for these a few paths.
+The second best labeling changes the variable with the least such flow. A flow is
+abandoned when it exceeds the least flows so far, and is not computed at all if a lower
+bound, inherited from a larger part, exceeds them: few variables remain, with few
+augmenting paths each.
 
-All flow between a variable and its own terminal stays among variables of one label: no
-residual arc leaves the source's side of a minimum cut. So do the searches.
+Flow between a variable and the terminal of its label stays among variables of this
+label, as no residual arc leaves the source's side of a minimum cut. Searches therefore
+visit only variables of one label.
 """
 
 from libc.math cimport INFINITY, fabs, nextafter
@@ -28,7 +30,7 @@ from sksstruct.utils._pointers cimport int32s, intps
 
 
 cdef struct Change:
-    # what was in the arrays of capacities before
+    # index and old value of a changed capacity
     Py_ssize_t place
     double before
 
@@ -39,9 +41,9 @@ cdef class CutSearch(BestFirst):
     Parameters
     ----------
     kernel : CutKernel
-        The graph with its flow, which nobody else uses meanwhile.
+        The graph with its flow; the caller must not use it during the search.
     labels : ndarray of shape (3, n_variables), int32
-        Scratch: a labeling, and two lists of the search for paths.
+        Scratch: a labeling, and two arrays of the search for paths.
     seen : ndarray of shape (n_variables,), intp
         Scratch: zeros.
     """
@@ -49,18 +51,19 @@ cdef class CutSearch(BestFirst):
     cdef CutKernel _kernel
     cdef object _owned
     cdef int32_t* _labels
-    # Of each part: capacities left of arcs, of terminals, and bounds of what changing
-    # each variable loses; and whether variables are fixed.
-    cdef Py_ssize_t _n_arcs, _n_numbers
-    cdef double* _numbers
+    # Of each part: residual capacities of arcs and of terminals, and lower bounds on
+    # the cost of changing each variable; and whether each variable is fixed.
+    cdef Py_ssize_t _n_arcs, _part_size
+    cdef double* _capacities
     cdef unsigned char* _fixed
-    cdef Py_ssize_t _number_capacity, _fixed_capacity
-    # Of the search for paths: when variables were reached, by which arc, and in which
-    # order; and what has changed since.
-    cdef Py_ssize_t* _seen
-    cdef int32_t* _via
+    cdef Py_ssize_t _capacities_allocated, _fixed_capacity
+    # Of the search for paths: number of the search that reached each variable last, arc
+    # by which it was reached, and variables in the order of their discovery; and
+    # changes of capacities that `_undo` reverts.
+    cdef Py_ssize_t* _seen_in
+    cdef int32_t* _reached_by
     cdef int32_t* _queue
-    cdef Py_ssize_t _now, _n_queue
+    cdef Py_ssize_t _round, _n_queue
     cdef Change* _changes
     cdef Py_ssize_t _n_changes, _change_capacity
 
@@ -68,20 +71,20 @@ cdef class CutSearch(BestFirst):
         cdef Py_ssize_t n = kernel._n
         self._kernel, self.n_variables = kernel, n
         self._n_arcs = 2 * kernel._m
-        self._n_numbers = self._n_arcs + 2 * n
+        self._part_size = self._n_arcs + 2 * n
         self._owned = labels, seen
-        self._labels, self._seen = int32s(labels), intps(seen)
-        self._via, self._queue = self._labels + n, self._labels + 2 * n
+        self._labels, self._seen_in = int32s(labels), intps(seen)
+        self._reached_by, self._queue = self._labels + n, self._labels + 2 * n
 
     def __dealloc__(self):
-        free(self._numbers)
+        free(self._capacities)
         free(self._fixed)
         free(self._changes)
 
     cdef int reserve_part(self, Py_ssize_t part) except -1 nogil:
         BestFirst.reserve_part(self, part)
-        reserve(<void**> &self._numbers, &self._number_capacity,
-                (part + 1) * self._n_numbers, sizeof(double))
+        reserve(<void**> &self._capacities, &self._capacities_allocated,
+                (part + 1) * self._part_size, sizeof(double))
         reserve(<void**> &self._fixed, &self._fixed_capacity,
                 (part + 1) * self.n_variables, 1)
         return 0
@@ -90,35 +93,36 @@ cdef class CutSearch(BestFirst):
 
     cdef bint start(self) except -1 nogil:
         cdef Py_ssize_t n = self.n_variables
-        cdef Part* own = self._parts
+        cdef Part* current = self._parts
         self._kernel._read_labels(self._labels)
-        own.score = self._kernel._score(self._labels)
-        memcpy(self._numbers, self._kernel._residual,
+        current.score = self._kernel._score(self._labels)
+        memcpy(self._capacities, self._kernel._residual,
                self._n_arcs * sizeof(double))
-        memcpy(self._numbers + self._n_arcs, self._kernel._terminal,
+        memcpy(self._capacities + self._n_arcs, self._kernel._terminal,
                n * sizeof(double))
-        memset(self._numbers + self._n_arcs + n, 0, n * sizeof(double))
+        memset(self._capacities + self._n_arcs + n, 0, n * sizeof(double))
         memset(self._fixed, 0, n)
         memcpy(self.labeling(0), self._labels, n * sizeof(int32_t))
-        own.next_score, own.stale = own.score, True
-        return own.score > -INFINITY
+        current.next_score, current.stale = current.score, True
+        return current.score > -INFINITY
 
     cdef int refresh(self, Py_ssize_t part, Py_ssize_t wanted) except -1 nogil:
         cdef double[MOST_WANTED] least
         cdef Py_ssize_t variable, k, count = min(wanted, MOST_WANTED)
-        cdef Part* own = self._parts + part
+        cdef Part* current = self._parts + part
         cdef const unsigned char* fixed = self._fixed + part * self.n_variables
         cdef double* bounds = (
-            self._numbers + (part + 1) * self._n_numbers - self.n_variables)
+            self._capacities + (part + 1) * self._part_size - self.n_variables)
         cdef double flow, best, limit
-        # No two labelings differ by as much: what loses more is forbidden.
+        # larger than the difference of any two labelings: a larger cost means forbidden
         best = self._kernel._big / 2.0
         for k in range(count):
             least[k] = best
-        # These labelings are known, and the second best is no worse.
+        # Changing one variable alone gives a labeling: the least of these costs bounds
+        # the cost of the second best labeling.
         for variable in range(self.n_variables):
             if not fixed[variable]:
-                insert_least(count, least, self._cut_of(part, variable))
+                insert_least(count, least, self._flip_cost(part, variable))
         self._rule_out(part, rounded_up(least[count - 1], self._kernel._big), bounds)
         for variable in range(self.n_variables):
             limit = rounded_up(least[count - 1], self._kernel._big)
@@ -129,26 +133,26 @@ cdef class CutSearch(BestFirst):
             if flow <= limit:
                 insert_least(count, least, flow)
                 if flow < best:
-                    best, own.variable = flow, variable
-        own.stale = False
-        own.next_score = -INFINITY
+                    best, current.variable = flow, variable
+        current.stale = False
+        current.next_score = -INFINITY
         if best < self._kernel._big / 2.0:
-            own.next_score = own.score - best
+            current.next_score = current.score - best
         return 0
 
     cdef void _rule_out(self, Py_ssize_t part, double limit,
                         double* bounds) noexcept nogil:
-        """Raise the bounds of variables that are tied to others above a limit.
+        """Raise the bounds of variables whose change must cost more than a limit.
 
-        A cut either takes the arc to a neighbor, or goes around the neighbor as well:
-        if both cost more, so does the cut.
+        A cut of a variable takes its arc to a neighbor, or is a cut of the neighbor,
+        too: if both cost more than the limit, so does every cut of the variable.
         """
-        cdef const double* residual = self._numbers + part * self._n_numbers
+        cdef const double* residual = self._capacities + part * self._part_size
         cdef const double* terminal = residual + self._n_arcs
         cdef const int32_t* labels = self.labeling(part)
         cdef double more = nextafter(limit, INFINITY)
         cdef Py_ssize_t place = 0, variable, arc, neighbor
-        self._now += 1
+        self._round += 1
         self._n_queue = 0
         for variable in range(self.n_variables):
             if bounds[variable] > limit or limit < (
@@ -161,22 +165,22 @@ cdef class CutSearch(BestFirst):
             for arc in range(self._kernel._first[variable],
                              self._kernel._first[variable + 1]):
                 neighbor = self._kernel._arcs[arc].head
-                # away from the terminal, the other way round than flow
-                if (self._seen[neighbor] != self._now
+                # from the terminal outward, against the direction of flow
+                if (self._seen_in[neighbor] != self._round
                         and labels[neighbor] == labels[variable]
                         and residual[arc if labels[variable] else (
                             self._kernel._arcs[arc].sister)] > limit):
                     self._reach(neighbor)
 
     cdef inline void _reach(self, Py_ssize_t variable) noexcept nogil:
-        """Put a variable in line."""
-        self._seen[variable] = self._now
+        """Append a variable to the queue of the search."""
+        self._seen_in[variable] = self._round
         self._queue[self._n_queue] = <int32_t> variable
         self._n_queue += 1
 
-    cdef double _cut_of(self, Py_ssize_t part, Py_ssize_t variable) noexcept nogil:
-        """What is lost if a variable changes its label alone."""
-        cdef const double* residual = self._numbers + part * self._n_numbers
+    cdef double _flip_cost(self, Py_ssize_t part, Py_ssize_t variable) noexcept nogil:
+        """Cost of changing the label of one variable alone."""
+        cdef const double* residual = self._capacities + part * self._part_size
         cdef bint label = self.labeling(part)[variable]
         cdef double total = max(
             residual[self._n_arcs + variable] * (1.0 if label else -1.0), 0.0)
@@ -188,18 +192,18 @@ cdef class CutSearch(BestFirst):
 
     cdef bint split(self, Py_ssize_t part, Py_ssize_t other) except -1 nogil:
         cdef Py_ssize_t n = self.n_variables, variable = self._parts[part].variable, k
-        cdef double* numbers = self._numbers + other * self._n_numbers
+        cdef double* numbers = self._capacities + other * self._part_size
         cdef double* bounds = numbers + self._n_arcs + n
         cdef int32_t* labels = self.labeling(other)
         cdef Part* new = self._parts + other
         cdef double lost
-        memcpy(numbers, self._numbers + part * self._n_numbers,
-               self._n_numbers * sizeof(double))
+        memcpy(numbers, self._capacities + part * self._part_size,
+               self._part_size * sizeof(double))
         memcpy(self._fixed + other * n, self._fixed + part * n, n)
         memcpy(labels, self.labeling(part), n * sizeof(int32_t))
         lost = self._flow_of(other, variable, INFINITY)
         self._n_changes = 0
-        # what loses so much here lost more before
+        # the lower bounds shrink by the cost of the new part's first change
         for k in range(n):
             bounds[k] = max(bounds[k] - lost, 0.0)
         for k in range(self._n_queue):
@@ -207,7 +211,7 @@ cdef class CutSearch(BestFirst):
             bounds[self._queue[k]] = 0.0
         self._fix(part, variable)
         self._fix(other, variable)
-        # from the scores, as capacities have big numbers in the place of -inf
+        # the sum of scores, as capacities have big numbers in place of -inf
         memcpy(self._labels, labels, n * sizeof(int32_t))
         new.score = self._kernel._score(self._labels)
         new.next_score, new.stale = new.score, True
@@ -215,8 +219,8 @@ cdef class CutSearch(BestFirst):
         return new.score > -INFINITY
 
     cdef void _fix(self, Py_ssize_t part, Py_ssize_t variable) noexcept nogil:
-        """Fix a variable to its label."""
-        cdef double* terminal = self._numbers + part * self._n_numbers + self._n_arcs
+        """Fix a variable to its label by terminal capacity."""
+        cdef double* terminal = self._capacities + part * self._part_size + self._n_arcs
         self._fixed[part * self.n_variables + variable] = 1
         terminal[variable] += self._kernel._big if (
             self.labeling(part)[variable]) else -self._kernel._big
@@ -225,12 +229,12 @@ cdef class CutSearch(BestFirst):
 
     cdef double _flow_of(self, Py_ssize_t part, Py_ssize_t variable,
                          double limit) except? -1 nogil:
-        """Send flow between a variable and the terminal of its label.
+        """Send flow between a variable and the terminal of its label; return it.
 
-        It is the largest flow, or more than the limit. The variables reached by the
-        last search are in `_queue`.
+        The result is the largest flow, or exceeds the limit. `_queue` has the variables
+        that the last search reached.
         """
-        cdef double* terminal = self._numbers + part * self._n_numbers + self._n_arcs
+        cdef double* terminal = self._capacities + part * self._part_size + self._n_arcs
         cdef double total = 0.0, amount
         cdef Py_ssize_t end
         while total <= limit:
@@ -244,14 +248,14 @@ cdef class CutSearch(BestFirst):
 
     cdef Py_ssize_t _find_path(self, Py_ssize_t part,
                                Py_ssize_t start) noexcept nogil:
-        """Find a shortest path to a terminal; returns its last variable, or -1."""
-        cdef const double* residual = self._numbers + part * self._n_numbers
+        """Find a shortest path to a terminal; return its last variable, or -1."""
+        cdef const double* residual = self._capacities + part * self._part_size
         cdef const double* terminal = residual + self._n_arcs
         cdef const int32_t* labels = self.labeling(part)
         cdef int32_t label = labels[start]
         cdef double side = 1.0 if label else -1.0
         cdef Py_ssize_t place = 0, variable, arc, neighbor
-        self._now += 1
+        self._round += 1
         self._n_queue = 0
         self._reach(start)
         if side * terminal[start] > 0.0:
@@ -262,12 +266,13 @@ cdef class CutSearch(BestFirst):
             for arc in range(self._kernel._first[variable],
                              self._kernel._first[variable + 1]):
                 neighbor = self._kernel._arcs[arc].head
-                # to the sink along arcs, and from the source against them
-                if self._seen[neighbor] == self._now or labels[neighbor] != label:
+                # residual arcs toward the sink for label 0, away from the source for
+                # label 1
+                if self._seen_in[neighbor] == self._round or labels[neighbor] != label:
                     continue
                 if residual[self._kernel._arcs[arc].sister if label else arc] <= 0.0:
                     continue
-                self._via[neighbor] = <int32_t> arc
+                self._reached_by[neighbor] = <int32_t> arc
                 if side * terminal[neighbor] > 0.0:
                     return neighbor
                 self._reach(neighbor)
@@ -275,12 +280,12 @@ cdef class CutSearch(BestFirst):
 
     cdef double _bottleneck(self, Py_ssize_t part, Py_ssize_t start, Py_ssize_t end,
                             double most) noexcept nogil:
-        """The least capacity on the path that was found, `most` at most."""
-        cdef const double* residual = self._numbers + part * self._n_numbers
+        """Least residual capacity on the path that was found, at most `most`."""
+        cdef const double* residual = self._capacities + part * self._part_size
         cdef bint label = self.labeling(part)[start]
         cdef Py_ssize_t arc, sister
         while end != start:
-            arc = self._via[end]
+            arc = self._reached_by[end]
             sister = self._kernel._arcs[arc].sister
             most = min(most, residual[sister if label else arc])
             end = self._kernel._arcs[sister].head
@@ -293,7 +298,7 @@ cdef class CutSearch(BestFirst):
         cdef Py_ssize_t arc, sister
         self._add(part, self._n_arcs + end, -amount if label else amount)
         while end != start:
-            arc = self._via[end]
+            arc = self._reached_by[end]
             sister = self._kernel._arcs[arc].sister
             end = self._kernel._arcs[sister].head
             self._add(part, arc, amount if label else -amount)
@@ -302,8 +307,8 @@ cdef class CutSearch(BestFirst):
 
     cdef int _add(self, Py_ssize_t part, Py_ssize_t place,
                   double amount) except -1 nogil:
-        """Change a capacity, and note what it was."""
-        cdef double* number = self._numbers + part * self._n_numbers + place
+        """Change a capacity, and record its old value."""
+        cdef double* number = self._capacities + part * self._part_size + place
         reserve(<void**> &self._changes, &self._change_capacity, self._n_changes + 1,
                 sizeof(Change))
         self._changes[self._n_changes] = Change(place, number[0])
@@ -312,8 +317,8 @@ cdef class CutSearch(BestFirst):
         return 0
 
     cdef void _undo(self, Py_ssize_t part) noexcept nogil:
-        """Restore capacities as they were, to the last digit."""
-        cdef double* numbers = self._numbers + part * self._n_numbers
+        """Restore all changed capacities exactly."""
+        cdef double* numbers = self._capacities + part * self._part_size
         while self._n_changes:
             self._n_changes -= 1
             numbers[self._changes[self._n_changes].place] = (
