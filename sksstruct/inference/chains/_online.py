@@ -1,6 +1,6 @@
 """Chains decoded position by position: buffers of pending positions.
 
-`OnlineChain` owns ring buffers and grows them; the kernels of `_online_steps` hold the
+`OnlineChain` owns the buffers and grows them; the kernels of `_online_steps` have the
 recursions.
 """
 

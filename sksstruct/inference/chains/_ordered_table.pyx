@@ -1,9 +1,8 @@
 """Tables of changing scores, with the best entry under messages: indicator factors.
 
 The score of a pair of labels is v(a, b), zero for pairs that are not stored. With
-messages r
-to a few rows and c to a few columns, the factorwise maximization oracle of Yen et al.
-(2016) is
+messages r to a few rows and c to a few columns, the factorwise maximization oracle of
+Yen et al. (2016) is
 
     max over (a, b) of  v(a, b) + r(a) + c(b)
 

@@ -1,4 +1,8 @@
-"""A* search for the k best paths (Hart, Nilsson and Raphael, 1968)."""
+"""A* search for the k best paths (Hart, Nilsson and Raphael, 1968).
+
+The functions of the caller define states, steps and bounds; `_Agenda` is the priority
+queue of partial paths.
+"""
 
 import heapq
 from collections.abc import Callable
@@ -12,7 +16,7 @@ from sksstruct.inference.search._branch_and_bound import SearchResult
 
 
 class _Path(NamedTuple):
-    """A path: where it ends, what it is worth so far, and the path it continues."""
+    """A path: its last state, its score, and the path without its last state."""
 
     state: Any
     score: float
@@ -20,11 +24,11 @@ class _Path(NamedTuple):
     ends: bool
 
     def states(self):
-        found, path = [], self
+        states, path = [], self
         while path is not None:
-            found.append(path.state)
+            states.append(path.state)
             path = path.before
-        return found[::-1]
+        return states[::-1]
 
 
 def best_first(
@@ -39,23 +43,23 @@ def best_first(
     """Find the k best paths to a goal by A* search.
 
     A labeling is built step by step, and its score is the sum of the scores of the
-    steps. Paths are continued in the order of their scores so far plus the bounds of
-    what can follow, the highest first [1]_, as in A* parsing [2]_.
+    steps. Partial paths are extended in descending order of their score plus the bound
+    of their last state [1]_, as in A* parsing [2]_.
 
     Parameters
     ----------
     start : object
-        The state where paths start. States are of any hashable type; what can follow,
-        and its score, depends on the state alone.
+        The state where paths start. States are of any hashable type; the steps that can
+        follow, and their scores, depend on the state alone.
     successors : callable
         ``successors(state)`` returns pairs ``(next_state, score)``, the steps that can
         follow; a score of ``-inf`` forbids a step.
     is_goal : callable
-        ``is_goal(state)`` is true where a path is complete. It ends there.
+        ``is_goal(state)`` is true if a path to the state is complete. It ends there.
     bound : callable
         ``bound(state)`` is at least the score of every path from the state to a goal:
-        it is admissible. It need not be consistent. ``-inf`` drops the state. It is not
-        asked for goals.
+        the bound is admissible. It need not be consistent. ``-inf`` drops the state.
+        Goals are not passed to `bound`.
     k : int, default=1
         Number of paths.
     max_nodes : int, default=None
@@ -66,8 +70,8 @@ def best_first(
     result : SearchResult
         The paths as `labelings`, each a list of states from the start to a goal, with
         their scores; fewer than k if no more exist or `max_nodes` was reached. Of paths
-        to the same state only the k best are continued. Among equals the newest is
-        taken up first. If steps lead back, paths may visit a state several times.
+        to the same state only the k best are extended. Among equals the newest is
+        extended first. On graphs with cycles, paths may visit a state several times.
 
     Raises
     ------
@@ -104,7 +108,7 @@ def best_first(
     agenda.add(start, 0.0, None)
     found, visited = [], 0
     while agenda and len(found) < k and visited != max_nodes:
-        path = agenda.take()
+        path = agenda.pop()
         visited += 1
         if path.ends:
             found.append(path)
@@ -118,7 +122,7 @@ def best_first(
                 )
             if step > -np.inf:
                 agenda.add(state, path.score + step, path)
-    # bounds may be too low by rounding
+    # bounds that are too low by rounding can leave paths out of order
     found.sort(key=lambda path: -path.score)
     return SearchResult(
         [path.states() for path in found],
@@ -129,20 +133,21 @@ def best_first(
 
 
 class _Agenda:
-    """The paths to continue, the one of the highest bound first."""
+    """Priority queue of the paths to extend, the one of the highest bound first."""
 
     def __init__(self, k, is_goal, bound):
         self.k, self.is_goal, self.bound = k, is_goal, bound
         self._heap, self._numbers = [], count()
-        # for each state, scores of the k best paths to it: no more are needed, whatever
-        # follows, and paths may come in any order if bounds are not consistent
+        # Scores of the k best paths to each state, as a heap. Worse paths to the state
+        # cannot be among the k best, whatever follows. Better paths may come later if
+        # bounds are not consistent.
         self._scores = {}
 
     def __bool__(self):
         return bool(self._heap)
 
     def add(self, state, score, before):
-        """Add a path to a state, which continues another."""
+        """Add the path that extends `before` by a step to a state."""
         scores = self._scores.setdefault(state, [])
         if len(scores) == self.k and score <= scores[0]:
             return
@@ -156,20 +161,20 @@ class _Agenda:
             return
         push = heapq.heappush if len(scores) < self.k else heapq.heapreplace
         push(scores, score)
-        # of equal bounds the newest comes first; else plateaus would be searched
-        # breadth-first
+        # of equal bounds the newest comes first: oldest first would search plateaus in
+        # breadth
         path = _Path(state, score, before, ends)
         heapq.heappush(self._heap, (-value, -next(self._numbers), path))
         self._drop()
 
-    def take(self):
-        """The next path."""
+    def pop(self):
+        """Remove and return the path of the highest bound."""
         path = heapq.heappop(self._heap)[2]
         self._drop()
         return path
 
     def _drop(self):
-        """Drop paths at the top to whose ends k better ones have been found."""
+        """Drop paths at the top whose last state k better paths reach."""
         while self._heap:
             path = self._heap[0][2]
             scores = self._scores[path.state]

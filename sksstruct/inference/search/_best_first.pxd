@@ -1,21 +1,21 @@
 from libc.stdint cimport int32_t
 
-# So many of what loses least are found at once: the next parts need them.
+# Number of least costs that `refresh` finds at once: later parts need them.
 cdef enum:
     MOST_WANTED = 16
 
 
-# Sums of the same numbers differ by less than this part of them. What is lost is a
-# difference of sums: where labelings tie, what rounding leaves of it is no part of it,
-# but of the size of the scores.
+# Sums of the same numbers in different order differ by less than this, relatively. A
+# cost is a difference of sums: between labelings that tie, its rounding error is
+# relative to the size of the scores, not of the cost.
 cdef inline double rounded_up(double value, double size) noexcept nogil:
-    """A limit that a value does not exceed by rounding, with scores of some size."""
+    """A limit that no equal value exceeds by rounding, for scores of a given size."""
     return value + 1e-9 * value + 1e-12 * size
 
 
 cdef inline void insert_least(Py_ssize_t count, double* least,
                               double value) noexcept nogil:
-    """Insert a value into the least ones so far, which are in order."""
+    """Insert a value into the ascending list of the least values so far."""
     cdef Py_ssize_t k = count - 1
     if value >= least[k]:
         return
@@ -26,15 +26,15 @@ cdef inline void insert_least(Py_ssize_t count, double* least,
 
 
 cdef struct Part:
-    # The best score; that of the second best labeling, which has the state `state` at
-    # `variable`. A part is stale if `next_score` is only a bound from above.
+    # Score of the best labeling, and of the second best, which has `state` at
+    # `variable`. A part is stale if `next_score` is only an upper bound.
     double score, next_score
     Py_ssize_t variable, state
     bint stale
 
 
 cdef class BestFirst:
-    # Scratch of one thread; grows to what is needed.
+    # Scratch of one thread; grows with the number of labelings.
     cdef Py_ssize_t n_variables, n_parts
     cdef Part* _parts
     cdef int32_t* _labelings
@@ -44,7 +44,7 @@ cdef class BestFirst:
     cdef double score(self, Py_ssize_t rank) noexcept nogil
     cdef int32_t* labeling(self, Py_ssize_t rank) noexcept nogil
 
-    # what subclasses override; `_best_first.pyx` states each
+    # overridden by subclasses; see `_best_first.pyx`
     cdef int reserve_part(self, Py_ssize_t part) except -1 nogil
     cdef bint start(self) except -1 nogil
     cdef int refresh(self, Py_ssize_t part, Py_ssize_t wanted) except -1 nogil

@@ -1,19 +1,18 @@
 """The k best labelings from max-marginals (best max-marginal first).
 
-The labelings are divided into parts by constraints on single variables; the best
-labeling of each part is known, and its max-marginals tell where the next one is: the
-part with the highest entry (variable, state) that its own best labeling does not have
-is split. The labelings with that state become a part of their own, with that entry as
-their best score; those without it stay (Yanover and Weiss, 2004; Algorithm 10 of
-Pillutla et al., 2018). The max-marginals of what stays are computed only when what is
-left of the old ones, an upper bound, comes out highest.
+The set of labelings is divided into parts by constraints on single variables. The best
+labeling of each part is known, and max-marginals locate the second best: the part with
+the highest max-marginal of an entry (variable, state) outside its best labeling is
+split. The labelings with that state form a new part, whose best score is that
+max-marginal; all other labelings stay (Yanover and Weiss, 2004; Algorithm 10 of
+Pillutla et al., 2018). The old max-marginals are upper bounds for the part that stays;
+they are computed again only when such a bound is the highest.
 
-With an oracle for the best labeling as well, a part begins with the max-marginals of
-the part that it was taken out of, upper bounds too, and its own are computed only when
-these come out highest. Without one, a best labeling is read off its max-marginals where
-each variable has one best state, by a margin that rounding cannot make. Where one has
-not, it is given its best state, the first of several, and the max-marginals are
-computed again.
+With an oracle for the best labeling, a new part begins with the max-marginals of the
+larger part, which are upper bounds, too, and are computed only when such a bound is the
+highest. Without this oracle, a best labeling is read off the max-marginals, if each
+variable has one best state by a margin above rounding. The first variable without such
+a state is fixed to its first best state, and the max-marginals are computed again.
 
 An entry is a state of a variable as one number: variable v has the entries
 first[v] <= entry < first[v + 1].
@@ -30,16 +29,16 @@ from sksstruct.utils._pointers cimport (
     const_doubles, const_int32s, const_intps, doubles, uint8s,
 )
 
-# Max-marginals may be off by this part of the size of the scores. Where differences are
-# smaller, best states may be of different labelings, which must not be mixed.
+# Relative error of max-marginals. Below such differences, best states may belong to
+# different best labelings, which must not be mixed.
 cdef double ROUNDING = 1e-9
 
 
 cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
                          const double* table, double size, int32_t* labeling,
                          double* score) noexcept nogil:
-    """Best states; the first variable whose best state is not clearly so, or -1."""
-    cdef Py_ssize_t variable, entry, unclear = -1
+    """Write best states; return the first variable with an unclear one, or -1."""
+    cdef Py_ssize_t variable, entry, unclear_variable = -1
     cdef double best, second
     score[0] = -INFINITY
     for variable in range(n_variables):
@@ -51,31 +50,31 @@ cdef Py_ssize_t read_off(Py_ssize_t n_variables, const Py_ssize_t* first,
                 labeling[variable] = <int32_t> (entry - first[variable])
             elif table[entry] > second:
                 second = table[entry]
-        # The best entries of all variables are one score, but for rounding. The least
-        # is -inf as soon as one is: then nothing is allowed.
+        # Best entries of all variables are equal but for rounding. The least of them is
+        # -inf as soon as one is -inf, in which case every labeling is forbidden.
         score[0] = best if variable == 0 or best < score[0] else score[0]
-        # a variable with one allowed state is clear, whatever it scores
-        if unclear < 0 and second > -INFINITY and (
+        # a variable with one allowed state is clear, whatever its score
+        if unclear_variable < 0 and second > -INFINITY and (
                 best - second <= ROUNDING * (size + fabs(best))):
-            unclear = variable
-    return unclear
+            unclear_variable = variable
+    return unclear_variable
 
 
 cdef class Problem(BestFirst):
-    """Scores, with oracles that are functions of the caller's.
+    """The search, with oracles that are functions of the caller.
 
     Parameters
     ----------
     oracles : Oracles
-        The oracles, and `constrained`, scores where some entries are forbidden.
+        The oracles, and `constrained`, the scores under the constraints of a part.
     first : ndarray of shape (n_variables + 1,), intp
         First entry of each variable.
     scores : ndarray of shape (n_entries,)
         The scores.
     size : float
-        The largest score of each variable, summed up, to judge rounding by.
+        Sum over variables of the largest absolute score: scale of rounding errors.
     arrays : tuple of ndarray of shape (n_entries,)
-        Scratch of `break_ties`: which entries are allowed, uint8, and numbers.
+        Scratch of `break_ties`: whether entries are allowed, uint8, and max-marginals.
     """
 
     cdef object oracles, _owned
@@ -87,7 +86,7 @@ cdef class Problem(BestFirst):
     cdef double* _constrained
     cdef unsigned char* _narrowed
     cdef double* _narrowed_table
-    # Of each part: max-marginals, and whether entries are allowed.
+    # Of each part: max-marginals or upper bounds, and whether entries are allowed.
     cdef double* _tables
     cdef unsigned char* _allowed
     cdef Py_ssize_t _table_capacity, _allowed_capacity
@@ -121,37 +120,36 @@ cdef class Problem(BestFirst):
     # ---- constraints ----
 
     cdef void _constrain(self, const unsigned char* allowed) noexcept nogil:
-        """Write scores where only some entries are allowed."""
+        """Write the scores with -inf for entries that are not allowed."""
         cdef Py_ssize_t entry
-        # the caller's own -inf entries stay forbidden
+        # entries that are -inf in the caller's scores stay forbidden
         for entry in range(self.n_entries):
             self._constrained[entry] = self.scores[entry] if allowed[entry] else (
                 -INFINITY)
 
     cdef void _narrow(self, unsigned char* allowed, Py_ssize_t variable,
                       Py_ssize_t state) noexcept nogil:
-        """Allow a single state of a variable."""
+        """Allow only one state of a variable."""
         cdef Py_ssize_t begin = self.first[variable]
         memset(allowed + begin, 0, self.first[variable + 1] - begin)
         allowed[begin + state] = 1
 
     cdef void _find_next(self, Py_ssize_t part) noexcept nogil:
-        """The highest entry that the best labeling does not have; the first of ties."""
+        """Find the highest entry outside the best labeling; ties go to the first."""
         cdef const double* table = self._tables + part * self.n_entries
         cdef const unsigned char* allowed = self._allowed + part * self.n_entries
         cdef const int32_t* labeling = self.labeling(part)
-        cdef Part* own = self._parts + part
+        cdef Part* current = self._parts + part
         cdef Py_ssize_t variable, entry, begin
-        # Every other labeling of the part has such an entry, and the best of them all
-        # has the highest.
-        own.next_score = -INFINITY
+        # every other labeling has such an entry, and the second best has the highest
+        current.next_score = -INFINITY
         for variable in range(self.n_variables):
             begin = self.first[variable]
             for entry in range(begin, self.first[variable + 1]):
-                if (table[entry] > own.next_score and allowed[entry]
+                if (table[entry] > current.next_score and allowed[entry]
                         and entry - begin != labeling[variable]):
-                    own.next_score = table[entry]
-                    own.variable, own.state = variable, entry - begin
+                    current.next_score = table[entry]
+                    current.variable, current.state = variable, entry - begin
 
     # ---- parts ----
 
@@ -160,32 +158,32 @@ cdef class Problem(BestFirst):
         return self._begin_part(0, -1)
 
     cdef bint _begin_part(self, Py_ssize_t part, Py_ssize_t larger) except -1 nogil:
-        """Begin a part with its best labeling; False if nothing is allowed.
+        """Begin a part with its best labeling; return False if none is allowed.
 
-        `larger` is the part that it is taken out of, or -1.
+        `larger` is the part from which this part was split, or -1.
         """
         cdef Part* new = self._parts + part
         cdef const unsigned char* allowed = self._allowed + part * self.n_entries
         cdef double* table = self._tables + part * self.n_entries
         cdef const double* bounds = self._tables + max(larger, 0) * self.n_entries
-        cdef Py_ssize_t entry, unclear
+        cdef Py_ssize_t entry, unclear_variable
         new.stale = self._has_solver
         self._constrain(allowed)
         if new.stale:
             new.score = self._max_product(self.labeling(part))
-            # bounds: of all that is allowed, or of the part that was larger
+            # bounds: the part's best score, and the larger part's max-marginals
             for entry in range(self.n_entries):
                 table[entry] = new.score
                 if larger >= 0 and bounds[entry] < new.score:
                     table[entry] = bounds[entry]
         else:
-            # without an oracle for the best labeling, it is read off
+            # without a solver the best labeling is read off the max-marginals
             self._max_marginals(table)
-            unclear = read_off(self.n_variables, self.first, table, self.size,
-                               self.labeling(part), &new.score)
-            if unclear >= 0 and new.score > -INFINITY:
+            unclear_variable = read_off(self.n_variables, self.first, table, self.size,
+                                        self.labeling(part), &new.score)
+            if unclear_variable >= 0 and new.score > -INFINITY:
                 with gil:
-                    self.break_ties(part, unclear)
+                    self.break_ties(part, unclear_variable)
         if new.score == -INFINITY:
             return False
         self._find_next(part)
@@ -203,12 +201,12 @@ cdef class Problem(BestFirst):
         cdef Py_ssize_t variable = self._parts[part].variable
         cdef Py_ssize_t state = self._parts[part].state
         cdef bint found
-        # Each labeling of the part is in one of the two: it has the state, or not. An
-        # entry may promise a labeling that turns out to be forbidden.
+        # The parts have the labelings with and without the state. The entry may be an
+        # upper bound of labelings that are all forbidden.
         memcpy(self._allowed + other * n, self._allowed + part * n, n)
         self._narrow(self._allowed + other * n, variable, state)
         found = self._begin_part(other, part)
-        # Its max-marginals hold for a larger part from here on; they are bounds.
+        # the part shrinks: its max-marginals become upper bounds
         self._allowed[part * n + self.first[variable] + state] = 0
         self._parts[part].stale = True
         self._find_next(part)
@@ -224,7 +222,7 @@ cdef class Problem(BestFirst):
         return 0
 
     cdef double _max_product(self, int32_t* labeling) except? -1 nogil:
-        """Find a best labeling of the constrained scores."""
+        """Find a best labeling of the constrained scores; return its score."""
         with gil:
             states, score = self.oracles.best()
             if states is not None:
@@ -232,24 +230,24 @@ cdef class Problem(BestFirst):
                        self.n_variables * sizeof(int32_t))
             return score
 
-    cdef break_ties(self, Py_ssize_t part, Py_ssize_t unclear):
-        """Fix unclear variables, one after the other, until the labeling is clear.
+    cdef break_ties(self, Py_ssize_t part, Py_ssize_t unclear_variable):
+        """Fix unclear variables, one by one, until all best states are clear.
 
         Best states of several variables may belong to different best labelings. The
-        part's own max-marginals stay as they are, without these constraints.
+        constraints do not change the max-marginals stored for the part.
         """
         cdef int32_t* labeling = self.labeling(part)
         cdef double score = self._parts[part].score
         cdef unsigned char* narrow = self._narrowed
         cdef double* table = self._narrowed_table
         memcpy(narrow, self._allowed + part * self.n_entries, self.n_entries)
-        # Each round fixes one more variable, so that there are few of them.
-        while unclear >= 0:
-            self._narrow(narrow, unclear, labeling[unclear])
+        # few rounds, as each fixes one more variable
+        while unclear_variable >= 0:
+            self._narrow(narrow, unclear_variable, labeling[unclear_variable])
             self._constrain(narrow)
             self._max_marginals(table)
-            unclear = read_off(self.n_variables, self.first, table, self.size,
-                               labeling, &score)
+            unclear_variable = read_off(self.n_variables, self.first, table, self.size,
+                                        labeling, &score)
             if score == -INFINITY:
                 raise ValueError(
                     "max_marginals contradicts itself: a state with a score of "

@@ -1,16 +1,16 @@
 """The best boxes in an image, by branch and bound.
 
 A set of boxes is four intervals: of the first and last row, and of the first and last
-column. Its bound is the sum of the positive weights in the largest box and of the
-negative ones in the smallest, each four look-ups in an integral image, and -inf if the
-smallest holds a forbidden pixel. The set with the highest bound is taken up and its
-longest interval halved, until single boxes come out (efficient subwindow search,
-Algorithm 1 of Lampert, Blaschko and Hofmann, 2008). Of equal bounds the last made comes
+column. Its bound is the sum of the positive weights in the largest box plus the sum of
+the negative weights in the smallest, each four look-ups in an integral image, and -inf
+if the smallest box has a forbidden pixel. The longest interval of the set with the
+highest bound is halved, until this set is a single box (efficient subwindow search,
+Algorithm 1 of Lampert, Blaschko and Hofmann, 2008). Of equal bounds the newest comes
 first, so that plateaus are searched in depth.
 
-A loss, 1 minus the overlap with an observed box, is bounded apart (Blaschko and
-Lampert, 2008): the intersection of any box of a set with the observed one holds that of
-the smallest, and their union lies in that of the largest.
+A loss, 1 minus the overlap with an observed box, is bounded separately (Blaschko and
+Lampert, 2008): the intersection of any box of a set with the observed box contains that
+of the smallest box, and their union is contained in that of the largest box.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -28,20 +28,21 @@ cdef enum:
     BOTTOM = 1
     LEFT = 2
     RIGHT = 3
-    # of the search, between looks at signals
+    # steps between checks for signals
     STEPS_OF_A_CALL = 16384
 
 
-# Numbers of 32 bits: searches of large images keep very many sets.
+# 32-bit ends, as searches of large images store very many sets
 cdef struct Boxes:
     double bound
-    int64_t number      # of equal bounds the highest comes first
+    # the newest set has the highest number, and precedes sets of equal bound
+    int64_t number
     int32_t low[4]
     int32_t high[4]
 
 
 cdef inline bint precedes(const Boxes* one, const Boxes* other) noexcept nogil:
-    """Whether a set comes before another; numbers make this a strict order."""
+    """Whether a set precedes another in the queue; numbers make the order strict."""
     return one.bound > other.bound or (
         one.bound == other.bound and one.number > other.number)
 
@@ -52,7 +53,7 @@ cdef inline double box_sum(const double* integral, Py_ssize_t ld, Py_ssize_t top
     """Sum over rows top..bottom and columns left..right, both ends included."""
     cdef const double* above = integral + top * ld
     cdef const double* below = integral + (bottom + 1) * ld
-    # the smallest box of a set may be empty: then nothing is in all of its boxes
+    # an empty smallest box: no pixel is common to all boxes of the set
     if top > bottom or left > right:
         return 0.0
     return below[right + 1] - above[right + 1] - below[left] + above[left]
@@ -75,7 +76,7 @@ cdef class Queue:
         cdef Py_ssize_t place = self._count, above
         reserve(<void**> &self._items, &self._capacity, self._count + 1,
                 sizeof(Boxes))
-        # A gap goes up to where the set belongs, which saves swaps.
+        # the gap rises to the position of the item, which saves swaps
         while place > 0:
             above = (place - 1) // 2
             if not precedes(item, &self._items[above]):
@@ -87,13 +88,13 @@ cdef class Queue:
         return 0
 
     cdef Boxes pop(self) noexcept nogil:
-        """Remove and return the first set; there must be one."""
+        """Remove and return the first set; the queue must not be empty."""
         cdef Boxes first = self._items[0]
         cdef Boxes* last = &self._items[self._count - 1]
         cdef Py_ssize_t place = 0, below
         self._count -= 1
-        # The gap that the first leaves goes down to where the last belongs. The last
-        # is read to the end from its old place, which is outside the heap now.
+        # The gap at the top sinks to the position of the last set, which is read from
+        # its old place, now outside the heap, until it is written.
         while 2 * place + 1 < self._count:
             below = 2 * place + 1
             if below + 1 < self._count and precedes(
@@ -108,7 +109,7 @@ cdef class Queue:
 
 
 cdef class Search:
-    """The integral images of an image, the sets in the queue, and the boxes found."""
+    """Integral images, the queue of sets, and the boxes found."""
 
     cdef object _images
     # rows of _ld numbers
@@ -120,7 +121,7 @@ cdef class Search:
     cdef int32_t* _found
     cdef Py_ssize_t _n_found, _capacity
     cdef int64_t _n_visited, _n_made
-    # the observed box, top, bottom, left and right, and how often the loss counts
+    # top, bottom, left and right of the observed box, and factor of the loss
     cdef double[4] _observed
     cdef double _loss_weight
 
@@ -143,47 +144,47 @@ cdef class Search:
         cdef Py_ssize_t side
         for side in range(4):
             boxes.low[side] = 0
-            # integral images have a row and a column more than the image
+            # integral images have one more row and column than the image
             boxes.high[side] = <int32_t> (
                 (self._height if side <= BOTTOM else self._ld) - 2)
-        # alone in the queue, it is taken up whatever its bound
+        # the only set in the queue needs no bound
         boxes.bound, boxes.number = INFINITY, 0
         self._queue.push(&boxes)
         return 0
 
     cdef int step(self) except -1 nogil:
-        """Take up the set with the highest bound: split it, or note a single box."""
+        """Remove the set with the highest bound: split it, or record its single box."""
         cdef Boxes boxes = self._queue.pop()
         cdef Py_ssize_t side, longest = 0
         self._n_visited += 1
-        # The longest interval: largest and smallest box, and so the bounds, come closer
-        # to each other than by halving another one.
+        # Halving the longest interval brings largest and smallest box, and with them
+        # the bounds, closest to each other.
         for side in range(1, 4):
             if (boxes.high[side] - boxes.low[side]
                     > boxes.high[longest] - boxes.low[longest]):
                 longest = side
-        # The bound of a single box is its score: no other set has a better one.
+        # the bound of a single box is its score, and no other set has a higher bound
         if boxes.high[longest] == boxes.low[longest]:
-            self._note(&boxes)
+            self._record(&boxes)
         else:
             self._split(&boxes, longest)
         return 0
 
-    cdef int _note(self, const Boxes* box) except -1 nogil:
-        """Append a single box to those found, its ends made exclusive."""
-        cdef int32_t* place
+    cdef int _record(self, const Boxes* box) except -1 nogil:
+        """Append a box to the boxes found, with exclusive ends."""
+        cdef int32_t* row
         reserve(<void**> &self._found, &self._capacity, self._n_found + 1,
                 4 * sizeof(int32_t))
-        place = self._found + 4 * self._n_found
-        place[0], place[1] = box.low[TOP], box.low[LEFT]
-        place[2], place[3] = box.low[BOTTOM] + 1, box.low[RIGHT] + 1
+        row = self._found + 4 * self._n_found
+        row[0], row[1] = box.low[TOP], box.low[LEFT]
+        row[2], row[3] = box.low[BOTTOM] + 1, box.low[RIGHT] + 1
         self._n_found += 1
         return 0
 
     cdef int _split(self, const Boxes* boxes, Py_ssize_t side) except -1 nogil:
-        """Put both halves of a set into the queue, without what cannot be a box."""
+        """Push both halves of a set to the queue, unless a half has no box."""
         cdef Boxes half
-        # The upper half is made last, and so comes first if their bounds are equal.
+        # the upper half is pushed last, and so precedes the lower half on equal bounds
         cdef int32_t middle = (boxes.low[side] + boxes.high[side]) // 2
         half = boxes[0]
         half.high[side] = middle
@@ -194,21 +195,20 @@ cdef class Search:
         return 0
 
     cdef int _push(self, Boxes* boxes) except -1 nogil:
-        """Bound a set and put it into the queue, unless none of it is allowed."""
-        # Where all first rows come after all last rows, or columns do, the set has no
-        # box at all.
+        """Compute the bound of a set and push the set, unless no box is allowed."""
+        # every first row is below every last row, or likewise columns: no boxes
         if (boxes.low[TOP] > boxes.high[BOTTOM]
                 or boxes.low[LEFT] > boxes.high[RIGHT]):
             return 0
-        # All boxes of the set hold the smallest one, and what is forbidden in it.
-        # Counts are exact: they are integers, even in floating-point numbers.
+        # Every box of the set contains the smallest box with its forbidden pixels.
+        # Counts of pixels are integers, exact in floating point.
         if box_sum(self._forbidden, self._ld, boxes.high[TOP], boxes.low[BOTTOM],
                    boxes.high[LEFT], boxes.low[RIGHT]) > 0.0:
             return 0
         self._n_made += 1
         boxes.number = self._n_made
-        # No box has more of the positive weights than the largest one has, or less of
-        # the negative ones than the smallest one has.
+        # No box has more positive weight than the largest box, or less negative weight
+        # than the smallest.
         boxes.bound = box_sum(
             self._positive, self._ld, boxes.low[TOP], boxes.high[BOTTOM],
             boxes.low[LEFT], boxes.high[RIGHT]
@@ -221,7 +221,7 @@ cdef class Search:
         return 0
 
     cdef double _least_overlap(self, const Boxes* boxes) noexcept nogil:
-        """Return a bound of the overlap of all boxes of a set; of a single box it."""
+        """Return a lower bound on the overlap of a set's boxes; exact for one box."""
         cdef double smallest = self._intersection(
             boxes.high[TOP], boxes.low[BOTTOM] + 1, boxes.high[LEFT],
             boxes.low[RIGHT] + 1)
@@ -236,7 +236,7 @@ cdef class Search:
 
     cdef inline double _intersection(self, double top, double bottom, double left,
                                      double right) noexcept nogil:
-        """Return the area that a box, which may be empty, shares with the observed."""
+        """Return the area of the observed box in another one, which may be empty."""
         cdef double height = (min(bottom, self._observed[BOTTOM])
                               - max(top, self._observed[TOP]))
         cdef double width = (min(right, self._observed[RIGHT])
@@ -244,17 +244,17 @@ cdef class Search:
         return height * width if height > 0.0 and width > 0.0 else 0.0
 
     def run(self, Py_ssize_t most, int64_t limit):
-        """Find up to `most` boxes, taking up at most `limit` sets.
+        """Find up to `most` boxes, splitting or recording at most `limit` sets.
 
-        Returns the numbers of boxes found, of sets taken up, and whether no set is
-        left. A limit of -1, which no count reaches, is none.
+        Returns the number of boxes found, the number of sets visited, and whether the
+        queue is empty. A limit of -1, which no count equals, means no limit.
         """
         with nogil:
             self.start()
             while (self._queue._count and self._n_found < most
                    and self._n_visited != limit):
                 self.step()
-                # a search may take minutes: signals are looked at now and then
+                # a search may take minutes, and must react to signals
                 if self._n_visited % STEPS_OF_A_CALL == 0:
                     with gil:
                         PyErr_CheckSignals()

@@ -1,4 +1,8 @@
-"""Best-first branch and bound (Algorithm 13 of Pillutla et al., 2018)."""
+"""Best-first branch and bound (Algorithm 13 of Pillutla et al., 2018).
+
+The functions of the caller define sets of labelings, their bounds and their splits; the
+priority queue of sets is here. `_boxes.pyx` is the same search, compiled, for boxes.
+"""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -20,7 +24,7 @@ class SearchResult(NamedTuple):
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
     n_visited : int
-        Number of sets of labelings, or of paths, looked at, including those found.
+        Number of visited sets of labelings, or of paths, including results.
     complete : bool
         Whether the labelings are known to be the best.
 
@@ -51,8 +55,8 @@ def branch_and_bound(
 ) -> SearchResult:
     """Find the k best labelings by best-first branch and bound.
 
-    Sets of labelings are split, the one with the highest bound first, until the set
-    taken up holds a single labeling [1]_.
+    Sets of labelings are split in descending order of their bounds, until the set with
+    the highest bound has a single labeling [1]_.
 
     Parameters
     ----------
@@ -60,7 +64,7 @@ def branch_and_bound(
         The set of all labelings, in any form that `bound` and `split` understand.
     bound : callable
         ``bound(labelings)`` is at least the score of every labeling in the set, and
-        equal to it for a set of one; ``-inf`` drops the set.
+        equal to it for a set of one labeling; ``-inf`` drops the set.
     split : callable
         ``split(labelings)`` divides a set into smaller, disjoint ones; an empty list
         or None means that the set has a single labeling.
@@ -72,9 +76,9 @@ def branch_and_bound(
     Returns
     -------
     result : SearchResult
-        The labelings, as sets of one, with their scores; fewer than k if no more exist
-        or `max_nodes` was reached. Among sets of equal bound the newest is taken up
-        first.
+        The labelings, as sets of one labeling, with their scores; fewer than k if no
+        more exist or `max_nodes` was reached. Among sets of equal bound the newest is
+        split first.
 
     Raises
     ------
@@ -109,15 +113,16 @@ def branch_and_bound(
         value = float(bound(labelings))
         if value != value:
             raise ValueError(f"bound({labelings!r:.80}) is NaN")
-        # No set is better than the one it was split from. Of equal bounds the newest
-        # comes first; else plateaus would be searched breadth-first.
+        # A set is no better than the set it was split from. Of equal bounds the newest
+        # comes first: oldest first would search plateaus in breadth.
         return (-min(value, limit), -next(numbers), labelings)
 
     heap = [entry(root, np.inf)]
-    found, scores, visited = [], [], 0
-    while heap and len(found) < k and visited != max_nodes:
+    singles, scores, visited = [], [], 0
+    while heap and len(singles) < k and visited != max_nodes:
         value, _, labelings = heapq.heappop(heap)
-        # the best of what is left is dropped, and with it all the others
+        # -inf is the highest bound of all sets in the heap: every remaining labeling is
+        # forbidden
         if value == np.inf:
             break
         visited += 1
@@ -126,7 +131,7 @@ def branch_and_bound(
             for part in parts:
                 heapq.heappush(heap, entry(part, -value))
         else:
-            found.append(labelings)
+            singles.append(labelings)
             scores.append(-value)
-    complete = len(found) == k or not heap or heap[0][0] == np.inf
-    return SearchResult(found, np.array(scores), visited, complete)
+    complete = len(singles) == k or not heap or heap[0][0] == np.inf
+    return SearchResult(singles, np.array(scores), visited, complete)

@@ -1,4 +1,4 @@
-"""Enumeration of all labelings: for small problems, and as a reference for others."""
+"""Enumeration of all labelings: for small problems, and as a reference in tests."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -77,7 +77,7 @@ class Exhaustive:
             raise ValueError(
                 f"there are {count} labelings, more than max_labelings={max_labelings}"
             )
-        # the last variable changes fastest; NumPy itself counts 32 variables at most
+        # digits of the labelings' numbers; np.indices is limited to 32 dimensions
         number = np.arange(count)
         labelings = np.empty((count, len(sizes)), dtype=np.int32)
         for v in range(len(sizes) - 1, -1, -1):

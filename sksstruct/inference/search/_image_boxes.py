@@ -1,4 +1,7 @@
-"""The best boxes in an image; `_boxes.pyx` has the search."""
+"""The best boxes in an image: checks, integral images and results.
+
+`_boxes.pyx` has the search.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +27,7 @@ def check_observed(observed):
 
 
 def overlaps(boxes, observed):
-    """Compute the intersection over union of many boxes with one."""
+    """Return the intersection over union of each of many boxes with one box."""
     sides = np.minimum(boxes[:, 2:], observed[2:]) - np.maximum(
         boxes[:, :2], observed[:2]
     )
@@ -37,9 +40,9 @@ def integrals(weights):
     """Return integral images of positive and negative weights and forbidden pixels."""
     height, width = weights.shape
     forbidden = weights == -np.inf
-    # Forbidden pixels are counted apart: sums of -inf would differ by NaN.
+    # forbidden pixels have an image of their own: differences of -inf would be NaN
     finite = np.where(forbidden, 0.0, weights)
-    # row and column 0 are zero, so that the edges are no special case
+    # row and column 0 are zero, so that boxes at the edges are no special case
     images = np.zeros((3, height + 1, width + 1))
     np.maximum(finite, 0.0, out=images[0, 1:, 1:])
     np.minimum(finite, 0.0, out=images[1, 1:, 1:])
@@ -108,24 +111,24 @@ def best_boxes(
     check_sums("weights", weights.size, weights)
     height, width = weights.shape
     boxes_in_all = height * (height + 1) * width * (width + 1) // 4
-    # no more than there are, so that finding all of them counts as complete
+    # at most all boxes: finding all of them counts as complete
     most = min(check_k(k), boxes_in_all)
-    # -1 is no limit
+    # -1 means no limit
     limit = -1 if max_nodes is None else min(check_k(max_nodes, "max_nodes"), 2**62)
     if not 0.0 <= loss_weight < np.inf:
         raise ValueError(
             f"loss_weight must be finite and not negative, got {loss_weight!r}"
         )
-    # without a loss any box will do
+    # the box is not used without a loss
     box = (0.0, 0.0, 1.0, 1.0) if observed is None else check_observed(observed)
     search = Search(integrals(weights), box, 0.0 if observed is None else loss_weight)
-    # Only what is split off is looked at for forbidden pixels: a single pixel is not.
+    # the search tests halves of sets for forbidden pixels, but not the set of all boxes
     if weights.size == 1 and weights[0, 0] == -np.inf:
         most = 0
     n_found, n_visited, is_empty = search.run(most, limit)
     boxes = np.empty((n_found, 4), dtype=np.int32)
     search.read(boxes)
-    # summed up again, without what the integral images round
+    # exact sums: differences of integral images have rounding errors
     scores = np.array(
         [
             weights[top:bottom, left:right].sum()

@@ -1,4 +1,7 @@
-"""The k best labelings from max-marginals; `_bmmf.pyx` has the search."""
+"""The k best labelings from max-marginals: checks of the oracles and `bmmf`.
+
+`_bmmf.pyx` has the search.
+"""
 
 from collections.abc import Callable, Sequence
 from operator import index
@@ -13,25 +16,25 @@ from sksstruct.inference.search._bmmf import Problem
 
 
 class Oracles:
-    """Functions of the caller's, whose results are checked.
+    """Functions of the caller, whose results are checked.
 
     Parameters
     ----------
     oracle : callable
-        Max-marginals of scores.
+        ``oracle(scores)`` returns max-marginals.
     rows : list of ndarray
         Scores of the states of each variable.
     solver : callable or None
-        Best labeling for scores.
+        ``solver(scores)`` returns a best labeling and its score.
     """
 
     def __init__(self, oracle, rows, solver):
         self.oracle, self.rows, self.solver = oracle, rows, solver
         sizes = [len(row) for row in rows]
-        # the oracle gets scores in the form that the caller has them in
+        # the oracle gets scores in the form of the caller's unary
         self.as_array = len(set(sizes)) == 1
         self.first = np.concatenate([[0], np.cumsum(sizes)])
-        # what the search asks about next, written by it
+        # scores under the constraints of the next query, written by the search
         self.constrained = np.concatenate(rows)
 
     def shown(self):
@@ -45,7 +48,7 @@ class Oracles:
         """Compute max-marginals of the constrained scores, and check them."""
         given = self.shown()
         table = self.oracle(given)
-        # Anything may come out of a function of the caller's.
+        # the caller's function may return anything
         if self.as_array and isinstance(table, np.ndarray):
             fits = table.shape == given.shape
         else:
@@ -64,7 +67,7 @@ class Oracles:
             table = np.concatenate([np.asarray(row, dtype=np.float64) for row in table])
         if np.isnan(table).any():
             raise ValueError("max_marginals returned NaN")
-        # The search would otherwise come to the same labeling from two parts.
+        # with such a score the search would find a labeling in two parts
         if (table[self.constrained == -np.inf] > -np.inf).any():
             raise ValueError(
                 "max_marginals gave a score to a state that its argument forbids"
@@ -86,7 +89,7 @@ class Oracles:
         out = np.empty(len(self.rows), dtype=np.int32)
         for variable, row in enumerate(self.rows):
             state, begin = index(labeling[variable]), self.first[variable]
-            # The search would otherwise come to a labeling of another part.
+            # such a state would make the search find a labeling of another part
             if not 0 <= state < len(row) or self.constrained[begin + state] == -np.inf:
                 raise ValueError(
                     f"max_product gave variable {variable} the state {state}, which "

@@ -15,7 +15,6 @@ No nonzero entry may underflow: the smallest entry of u times that of v is at le
 exp(lowest), and rows that are sent through tables stay above `limit` = TINY
 exp(-lowest). For all other products the smallest entries of both factors are
 multiplied. A forest with an entry that is too small is computed again in log space.
-small is no_underflow again in log space.
 """
 
 from libc.math cimport INFINITY, exp, log
