@@ -1,13 +1,13 @@
-"""Constraints that states exclude each other, of pairs or of many, as variables.
+"""Replace mutually exclusive states by a variable for each clique.
 
-Of a clique at most one state can be taken, each of another binary variable: of bids
-that want the same thing, say. The local polytope of the pairs is loose: it gives one
-half to all of them. A new variable says which of the states is taken, if any, and a
-pair for each of them says so too: with these the local polytope is as tight as the
-constraint of the clique, the clique inequality of set packing (Padberg, 1973).
+At most one state of a clique can be taken, each a state of another binary variable:
+bids for the same item, say. The local polytope of the pairwise constraints is loose: it
+contains the point with one half for each state. A new variable tells which of the
+states is taken, if any, and is linked to each of them by an edge. The local polytope
+with these edges is as tight as the clique inequality of set packing (Padberg, 1973).
 Conditions "exactly one" and "at most one" of many variables, whose tables would be too
-large for a search, are cliques that somebody has found already. Variables with more
-states, as of colorings, took longer with cliques, and are left as they are.
+large for a search, are cliques that the graph states itself. Variables with more than
+two states, as in colorings, are left alone: with cliques they took longer.
 """
 
 from itertools import combinations
@@ -16,17 +16,18 @@ import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 
-# A clique of so many states has more pairs than the new variable takes.
+# Smallest clique that is replaced: smaller ones have no more pairs than new edges.
 _LEAST = 4
-# The search for cliques must not take long: pairs, and states that it looks at.
+# Limits of the search for cliques: pairs, and visited states.
 _MOST_PAIRS, _MOST_WORK = 100_000, 1_000_000
-# Conditions become variables from so many states on, up to so many entries of pairs:
-# assignments with scores of pairs are proved sooner than with tables of 2^10 entries.
+# Conditions of at least _MANY variables become cliques, with at most _MOST_ENTRIES
+# entries of edge tables: assignments with pairwise scores are proved sooner with them
+# than with tables of 2^10 entries.
 _MANY, _MOST_ENTRIES = 8, 1_000_000
 
 
 class Cliques:
-    """Cliques, and the graph with variables for them in the place of constraints.
+    """Cliques of a graph, and the graph with variables in place of their constraints.
 
     Parameters
     ----------
@@ -36,8 +37,8 @@ class Cliques:
     Attributes
     ----------
     graph : FactorGraph
-        It begins with the variables of the given graph, those of cliques follow. The
-        given graph if there are no cliques.
+        The variables of the given graph, followed by those of the cliques. The given
+        graph if there are no cliques.
     n : int
         Number of cliques.
     """
@@ -46,7 +47,8 @@ class Cliques:
         self.graph, self.n = graph, 0
         factors, cliques = _conditions(graph)
         edges, of_pairs = _joined_pairs(graph)
-        # the last state of a clique says that none is taken
+        # the last state of a clique's variable means that no state of the clique is
+        # taken
         table_of = graph.factor_tables[factors]
         needs_one = [graph.tables[t].condition == "xor" for t in table_of]
         self._needs_one = np.array(needs_one + [False] * len(of_pairs), dtype=bool)
@@ -55,9 +57,9 @@ class Cliques:
             return
         self.n = len(cliques)
         self._sizes = np.array(list(map(len, cliques)))
-        # of each state of each clique
-        self._owner = np.repeat(np.arange(self.n), self._sizes)
-        self._place = np.concatenate([np.arange(size) for size in self._sizes])
+        # clique, place in the clique, variable and state of each member of each clique
+        self._clique = np.repeat(np.arange(self.n), self._sizes)
+        self._index = np.concatenate([np.arange(size) for size in self._sizes])
         literals = np.concatenate(cliques)
         self._variable = np.searchsorted(graph.first_state, literals, side="right") - 1
         self._state = literals - graph.first_state[self._variable]
@@ -68,7 +70,7 @@ class Cliques:
         )
 
     def extend(self, labeling):
-        """Add the states of cliques to a labeling of the given graph.
+        """Append the states of the cliques' variables to a labeling of the given graph.
 
         Parameters
         ----------
@@ -78,19 +80,19 @@ class Cliques:
         Returns
         -------
         labeling : ndarray of shape (n_variables + n,)
-            States. Of a clique with several states that are taken, it says one.
+            States. A clique of which several states are taken is given one of them.
         """
-        said = np.array(self._sizes)
+        clique_states = np.array(self._sizes)
         is_taken = labeling[self._variable] == self._state
-        said[self._owner[is_taken]] = self._place[is_taken]
-        return np.concatenate([labeling, said])
+        clique_states[self._clique[is_taken]] = self._index[is_taken]
+        return np.concatenate([labeling, clique_states])
 
     def _with_variables(self, graph, edges, factors):
-        """The graph with a new variable for each clique, some edges and factors."""
-        keys = np.stack([self._state, self._place, self._sizes[self._owner]], axis=1)
+        """Return the graph with clique variables, and with some edges and factors."""
+        keys = np.stack([self._state, self._index, self._sizes[self._clique]], axis=1)
         keys, of_ends = np.unique(keys, axis=0, return_inverse=True)
         links = [_link(*key) for key in keys.tolist()]
-        ends = np.stack([self._variable, graph.n_variables + self._owner], axis=1)
+        ends = np.stack([self._variable, graph.n_variables + self._clique], axis=1)
         weights = graph.edge_weights
         if weights is not None:
             weights = np.concatenate([weights[edges], np.ones(len(ends))])
@@ -108,7 +110,7 @@ class Cliques:
 
 
 def _conditions(graph):
-    """Factors of which at most one variable can be on, and their cliques of states."""
+    """Return factors that are conditions of many variables, and their cliques."""
     factors, cliques, entries = [], [], 0
     for k, (scope, t) in enumerate(
         zip(graph.factor_scopes, graph.factor_tables, strict=True)
@@ -125,7 +127,7 @@ def _conditions(graph):
 
 
 def _joined_pairs(graph):
-    """Edges that cliques take the place of, and these cliques of states."""
+    """Return edges that cliques replace, and the cliques of states."""
     nothing = np.zeros(0, dtype=np.intp), []
     edges, pairs = _exclusions(graph)
     if not 0 < len(pairs) <= _MOST_PAIRS:
@@ -133,14 +135,14 @@ def _joined_pairs(graph):
     cliques = _cover(pairs)
     joined = {pair for c in cliques for pair in combinations(sorted(c), 2)}
     is_gone = [pair in joined for pair in map(tuple, pairs.tolist())]
-    # cliques that share most of their pairs would make the graph larger
+    # cliques that share most of their pairs would enlarge the graph
     if sum(is_gone) <= sum(map(len, cliques)):
         return nothing
     return edges[is_gone], cliques
 
 
 def _exclusions(graph):
-    """Edges that exclude a pair of states and do nothing else, and these pairs.
+    """Return edges that only exclude one pair of states, and these pairs.
 
     States are numbered as in the unary scores.
     """
@@ -159,43 +161,43 @@ def _exclusions(graph):
 
 
 def _cover(pairs):
-    """Cliques that cover most pairs, greedily; each covers pairs that are left.
+    """Return cliques that cover most pairs, greedily; each covers uncovered pairs.
 
-    It ends with those that it has found by then if it takes long.
+    A search that takes too long returns the cliques found so far.
     """
     near = {}
     for a, b in pairs.tolist():
         near.setdefault(a, set()).add(b)
         near.setdefault(b, set()).add(a)
-    left = {a: set(others) for a, others in near.items()}
+    uncovered = {a: set(others) for a, others in near.items()}
     cliques, work = [], 0
     for a, b in pairs.tolist():
         if work > _MOST_WORK:
             break
-        if b not in left[a]:
+        if b not in uncovered[a]:
             continue
         work += min(len(near[a]), len(near[b]))
         clique, candidates = [a, b], near[a] & near[b]
-        # of each candidate, how many members it is in no clique with
-        gain = {c: (c in left[a]) + (c in left[b]) for c in candidates}
+        # number of clique members with which each candidate is in no clique yet
+        gain = {c: (c in uncovered[a]) + (c in uncovered[b]) for c in candidates}
         while candidates:
             work += len(candidates)
-            # the smallest number of several, so that runs are repeatable
+            # of equal candidates the smallest, so that runs are repeatable
             best = max(sorted(candidates), key=gain.__getitem__)
             clique.append(best)
             candidates &= near[best]
-            for c in candidates & left[best]:
+            for c in candidates & uncovered[best]:
                 gain[c] += 1
         if len(clique) < _LEAST:
             continue
         cliques.append(clique)
         for c in clique:
-            left[c].difference_update(clique)
+            uncovered[c].difference_update(clique)
     return cliques
 
 
 def _link(state, place, size):
-    """A variable takes a state if, and only if, the clique says so."""
+    """Return the table by which a state is taken if and only if the clique says so."""
     values = np.zeros((2, size + 1))
     values[state] = values[:, place] = -np.inf
     values[state, place] = 0.0

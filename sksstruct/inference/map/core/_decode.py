@@ -1,4 +1,4 @@
-"""Labelings from fractional solutions, and local search from them."""
+"""Labelings from fractional solutions by rounding and local search."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from sksstruct.inference.map.core.rounding import round_marginals
 from sksstruct.inference.map.local_search.search import LocalSearch
 from sksstruct.utils.progress import Status
 
-# Scores that differ by less, relative to the largest one, tie.
+# Relative difference below which scores tie.
 _TIE = 1e-6
-# Number of forests that improve each labeling: most of the gain comes from the first.
+# Number of forests per labeling: later forests gain little.
 _FORESTS = 2
-# Windows over promising states: the largest number of states of a variable, and of
-# variables, which is smaller where variables have more states.
+# Windows of the local search over promising states: states per variable, and number of
+# variables, which is smaller for more states.
 _WINDOWS = (3, 20), (6, 12)
-# Largest number of entries of a table of such a window, and of all its tables.
+# Largest number of entries of one table of a window, and of all its tables.
 _BUDGET, _TOTAL = 4096.0, 1e6
 
 
 def search_locally(run, labeling):
-    """Improve a labeling by single variables and by forests, and offer it.
+    """Improve a labeling by single variables and by forests, and offer the result.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def search_promising(run, search, beliefs):
     search : LocalSearch
         The search to continue.
     beliefs : ndarray of shape (n_states.sum(),)
-        Scores of the states; large ones are promising.
+        Scores of the states; states with large scores are promising.
     """
     window = search.elimination.window
     moves = max(20, run.problem.n_variables // 16)
@@ -67,25 +67,26 @@ def search_promising(run, search, beliefs):
 
 
 def best_candidates(problem, scores, limit, labeling):
-    """The `limit` states with the largest scores, from where those of a variable begin.
+    """Return the `limit` states with the largest scores of each variable.
 
-    The labeling is among them. Variables with no more states have none.
+    The states of a variable are at its place in the flat vector, and include its state
+    in the labeling. Variables with at most `limit` states have no entries.
     """
     first, out = problem.arrays.first, np.zeros(len(scores), dtype=np.int32)
     for variable in np.flatnonzero(problem.arrays.states > limit).tolist():
         begin, end = first[variable : variable + 2]
-        part = scores[begin:end]
-        # the order among them does not matter, so that partitioning is enough
-        best = np.argpartition(-part, limit - 1)[:limit]
-        # a labeling to go on from has to stay possible: it replaces the worst
+        scores_of_variable = scores[begin:end]
+        # the order of these states does not matter: partitioning suffices
+        best = np.argpartition(-scores_of_variable, limit - 1)[:limit]
+        # the labeling must remain possible: its state replaces the worst one
         if labeling[variable] not in best:
-            best[np.argmin(part[best])] = labeling[variable]
+            best[np.argmin(scores_of_variable[best])] = labeling[variable]
         out[begin : begin + limit] = best
     return out
 
 
 def decode(run, marginals):
-    """Rounding, conditional rounding, and a local search from the better of the two.
+    """Offer two roundings, and the result of a local search from the better one.
 
     Parameters
     ----------
@@ -108,20 +109,20 @@ def decode(run, marginals):
 
 
 def by_variable(problem, flat):
-    """A flat vector over states, cut into variables."""
+    """Split a flat vector over states by variables."""
     return np.split(np.asarray(flat), np.asarray(problem.graph.first_state)[1:-1])
 
 
 def set_marginals(run, beliefs=None):
-    """Set the marginals of a run: those of its labeling where that is optimal.
+    """Set a run's marginals: from its labeling if optimal, else from beliefs.
 
     Parameters
     ----------
     run : MAPRun
         Has a status and a labeling.
     beliefs : ndarray of shape (n_states.sum(),), default=None
-        Scores of the states, whose `ties` are the marginals of any other run. None:
-        those of its labeling, whatever the status.
+        Scores of the states, whose `ties` are the marginals unless the labeling is
+        optimal. None: the marginals are those of the labeling in any case.
     """
     problem = run.problem
     if beliefs is None or run.status is Status.OPTIMAL:
@@ -132,7 +133,7 @@ def set_marginals(run, beliefs=None):
 
 
 def ties(problem, beliefs):
-    """Even shares for the best states of each variable, up to rounding.
+    """Return equal probabilities for the best states of each variable.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Variables that can have one state only, and the graph of all others."""
+"""Variables with one possible state, and the graph of all other variables."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from sksstruct.inference.map.core._index import places_by
 
 
 class Forced:
-    """Finds the variables with one allowed state, and moves their scores elsewhere.
+    """Find the variables with one allowed state, and move their scores to neighbors.
 
-    A variable has one state if it is observed, has one state, or all others score -inf.
-    The scores of its factors with that state are added to the unary scores of their
-    last free variable, which may leave this one with a single state in turn. Every
-    factor is visited once for each of its variables, whatever the number of turns.
+    A variable has one state if it is observed, has no other state, or all other states
+    score -inf. The scores of a factor whose variables are fixed but for one are added
+    to the unary scores of this variable, which may thereby lose all states but one.
+    Each factor is visited once for each of its variables.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ class Forced:
     Attributes
     ----------
     states : ndarray of shape (n_variables,)
-        The states of these variables; -1 for those that are free.
+        States of the fixed variables; -1 for all other variables.
     offset : float
-        Score of what has no free variable left.
+        Score of the variables and factors that have no free variable.
     feasible : bool
-        False if some variable has no state left.
+        False if a variable has no allowed state.
     places : ndarray of shape (n_edges + n_factors,)
-        After `rest`: the numbers of edges and factors in the rest; -1: they are gone.
+        After `rest`: number of each edge and factor in the rest, or -1 if removed.
     """
 
     def __init__(self, graph):
@@ -37,44 +37,45 @@ class Forced:
         self.states = np.full(graph.n_variables, -1, dtype=np.int32)
         self._edge_left = np.ones(graph.n_edges, dtype=bool)
         self._factor_left = np.ones(graph.n_factors, dtype=bool)
-        self._cut = set()
+        self._reduced = set()
         self.feasible = self._propagate()
 
     def _propagate(self):
-        """Fix one variable after the other; False where one has no state left."""
+        """Fix variables until none is forced; return False if one has no state."""
         graph, first = self._graph, self._graph.first_state
         if not graph.n_variables:
             return self.offset > -np.inf
         count = np.add.reduceat(self._scores > -np.inf, first[:-1], dtype=np.intp)
         if count.min() == 0:
             return False
-        # conditions are not cut down: their variables stay even if states are known
+        # conditions are not reduced: their variables stay even if only one state is
+        # allowed
         stays = np.zeros(graph.n_variables, dtype=bool)
         for t, _, scopes in graph.factors_by_table():
             if isinstance(graph.tables[t], Logic):
                 stays[scopes] = True
-        waiting = np.flatnonzero((count == 1) & ~stays)
-        if len(waiting):
+        forced = np.flatnonzero((count == 1) & ~stays)
+        if len(forced):
             self._index()
-        while len(waiting):
-            for v in waiting.tolist():
+        while len(forced):
+            for v in forced.tolist():
                 part = self._scores[first[v] : first[v + 1]]
                 self.states[v] = x = int(np.argmax(part))
                 self.offset += float(part[x])
-            touched = self._absorb_edges(waiting) | self._absorb_factors(waiting)
-            waiting = []
+            touched = self._absorb_edges(forced) | self._absorb_factors(forced)
+            forced = []
             for v in sorted(touched):
                 part = self._scores[first[v] : first[v + 1]]
                 count = np.count_nonzero(part > -np.inf)
                 if count == 0:
                     return False
                 if count == 1 and not stays[v]:
-                    waiting.append(v)
-            waiting = np.array(waiting, dtype=np.intp)
+                    forced.append(v)
+            forced = np.array(forced, dtype=np.intp)
         return self.offset > -np.inf
 
     def _index(self):
-        """Edges and factors of each variable."""
+        """List the edges and factors of each variable."""
         graph = self._graph
         n, scopes = graph.n_variables, graph.factor_scopes
         self._edge_first, places = places_by(graph.edges.ravel(), n)
@@ -85,9 +86,9 @@ class Forced:
         self._factor_order = owner[places]
 
     def _absorb_edges(self, fixed):
-        """Move scores of edges of variables to their other ends, or to the offset."""
+        """Add scores of fixed variables' edges to the other ends, or to the offset."""
         graph, first, touched = self._graph, self._graph.first_state, set()
-        edges = _around(self._edge_order, self._edge_first, fixed)
+        edges = _incident(self._edge_order, self._edge_first, fixed)
         edges = edges[self._edge_left[edges]]
         self._edge_left[edges] = False
         weights = graph.edge_weights
@@ -107,15 +108,18 @@ class Forced:
         return touched
 
     def _absorb_factors(self, fixed):
-        """The same for larger factors; those with more free variables are noted."""
+        """Add scores of factors with at most one free variable to it, or the offset.
+
+        Factors with several free variables are recorded in `_reduced`.
+        """
         graph, first, touched = self._graph, self._graph.first_state, set()
-        factors = _around(self._factor_order, self._factor_first, fixed)
+        factors = _incident(self._factor_order, self._factor_first, fixed)
         for f in factors[self._factor_left[factors]].tolist():
             scope = graph.factor_scopes[f]
             states = self.states[scope]
             left = scope[states < 0]
             if len(left) > 1:
-                self._cut.add(f)
+                self._reduced.add(f)
                 continue
             self._factor_left[f] = False
             scores = _slice(graph.tables[graph.factor_tables[f]], states)
@@ -128,7 +132,7 @@ class Forced:
         return touched
 
     def rest(self):
-        """The graph of the free variables, without evidence and offset.
+        """Return the graph of the free variables, without evidence and offset.
 
         Returns
         -------
@@ -141,7 +145,7 @@ class Forced:
         edges = np.flatnonzero(self._edge_left)
         pairs, scopes, larger, tables = self._rest_of_factors(place)
         self._number(edges, len(pairs))
-        # tables that nobody uses any more are left out
+        # tables without edges are left out
         used, kept = np.unique(graph.edge_tables[edges], return_inverse=True)
         shift = len(used)
         tables = [graph.tables[t] for t in used] + tables
@@ -161,7 +165,7 @@ class Forced:
         )  # fmt: skip
 
     def _number(self, edges, n_pairs):
-        """Note where edges and factors are: edges, factors cut to pairs, the others."""
+        """Set `places`: edges, then factors reduced to pairs, then larger factors."""
         graph, n_edges = self._graph, self._graph.n_edges
         self.places = np.full(n_edges + graph.n_factors, -1)
         self.places[edges] = np.arange(len(edges))
@@ -172,15 +176,15 @@ class Forced:
             pair, larger = pair + is_pair, larger + (not is_pair)
 
     def _rest_of_factors(self, place):
-        """Pairs (scope, table), scopes and tables of three or more, and all tables."""
+        """Return pairs (scope, table), scopes and tables of larger factors; tables."""
         graph, index, tables = self._graph, {}, []
         pairs, scopes, larger = [], [], []
         for f in np.flatnonzero(self._factor_left).tolist():
             scope, t = graph.factor_scopes[f], int(graph.factor_tables[f])
             key, states = t, None
-            if f in self._cut:
+            if f in self._reduced:
                 states = self.states[scope]
-                # what is cut in the same way is shared again
+                # factors that share a table and fixed states share the reduced table
                 key, scope = (t, *states.tolist()), scope[states < 0]
             if key not in index:
                 index[key] = len(tables)
@@ -198,7 +202,7 @@ class Forced:
 
 
 def _mask(graph):
-    """The unary scores, -inf for states that were not observed."""
+    """Return the unary scores, with -inf for states that were not observed."""
     scores = np.array(graph.unaries)
     observed = np.flatnonzero(graph.evidence >= 0)
     if len(observed):
@@ -208,14 +212,14 @@ def _mask(graph):
     return scores
 
 
-def _around(order, first, variables):
-    """What some variables take part in, in its own order."""
-    found = [order[first[v] : first[v + 1]] for v in variables]
-    return np.unique(np.concatenate(found))
+def _incident(order, first, variables):
+    """Return the edges or factors of some variables, in ascending order."""
+    lists = [order[first[v] : first[v + 1]] for v in variables]
+    return np.unique(np.concatenate(lists))
 
 
 def _slice(table, states):
-    """Scores of a table where some variables have states, and others, with -1, not."""
+    """Return a table's scores with some variables fixed; free ones have state -1."""
     if isinstance(table, DenseTable):
         return table.values[tuple(slice(None) if x < 0 else x for x in states)]
     return table.scores(

@@ -1,11 +1,11 @@
-"""Lists that lie one after the other: where each begins, and who is in which."""
+"""Consecutive lists in one array: offsets, and positions sorted by key."""
 
 import numpy as np
 from scipy import sparse
 
 
 def offsets(sizes):
-    """Where each list begins, and where the last one ends.
+    """Return the offset of each list in an array of consecutive lists.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def offsets(sizes):
 
 
 def places_by(keys, n):
-    """Where each of the keys 0, ..., n - 1 stands, in increasing order.
+    """Return the positions of each key 0, ..., n - 1, in ascending order.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ def places_by(keys, n):
     Returns
     -------
     first : ndarray of shape (n + 1,), intp
-        Where the places of each key begin.
+        Offset of each key in `places`.
     places : ndarray of shape (len(keys),), int32
-        Those of key 0, then those of key 1, and so on.
+        Positions of key 0, then of key 1, and so on.
     """
-    # counting, as SciPy does, takes a tenth of the time of sorting
+    # counting sort, as in SciPy, takes a tenth of the time of a comparison sort
     m = len(keys)
     table = sparse.csr_matrix((np.ones(m, dtype=bool), (keys, np.arange(m))), (n, m))
     return table.indptr.astype(np.intp), table.indices.astype(np.int32)

@@ -8,44 +8,46 @@ ctypedef int32_t[2] Pair
 
 
 cdef class Problem:
-    # what has all the arrays
+    # namespace that owns all arrays
     cdef readonly object arrays
     # "higher" are factors of three or more variables
     cdef readonly Py_ssize_t n_variables, n_edges, n_higher, n_factors, max_states
     cdef readonly double penalty
-    # variables: number of states, first state in flat vectors, scores of all states
+    # variables: number of states; offset in flat vectors; scores of all states
     cdef const int32_t* states
     cdef const Py_ssize_t* first
     cdef double* unary
-    # factors, edges before larger ones: variables from scope_first[f] to
-    # scope_first[f + 1], and a table; edges have two ends and a weight as well
+    # factors, edges before larger ones: the variables of factor f are
+    # scope[scope_first[f]] to scope[scope_first[f + 1] - 1]; number of its table; edges
+    # also have two ends and a weight
     cdef const Py_ssize_t* scope_first
     cdef const int32_t* scope
     cdef const int32_t* table_of
     cdef const Pair* ends
-    # NULL: all are 1
+    # NULL if all weights are 1
     cdef const double* weights
-    # what a variable takes part in (parallel edges stay apart), and its places there in
-    # `scope`: edges from in_first[v] to in_larger[v], larger factors to in_first[v + 1]
+    # factors of each variable v (parallel edges are separate entries) and v's positions
+    # in `scope`: edges from in_first[v] to in_larger[v], larger factors to in_first[v +
+    # 1]
     cdef const Py_ssize_t* in_first
     cdef const Py_ssize_t* in_larger
     cdef const int32_t* in_factor
     cdef const int32_t* in_place
-    # one for each table of the graph, whoever shares it
+    # specs of the graph's tables; factors may share a table
     cdef TableSpec* specs
     cdef Py_ssize_t _n_tables
-    # of the message that is under way: one thread at a time
+    # scratch of the current message: only one thread may use the problem
     cdef Scratch scratch
-    # work until the next look at the clock, when time is over, and when to look for
-    # signals again
+    # work until the clock is read again; time of the deadline; and time of the next
+    # check for signals
     cdef double _credit, _deadline, _next_signals
     cdef readonly bint is_late
 
     cdef inline bint late(self, double work) except -1 nogil:
-        """Whether time is over, after so much work (in entries of tables, about).
+        """Return whether time is over, after some work (in entries of tables, about).
 
-        Kernels that may take long ask now and then, and stop. A signal that waits, such
-        as an interrupt, is answered here.
+        Kernels that may take long call this from time to time, and stop. Pending
+        signals, such as an interrupt, are handled here.
         """
         self._credit -= work
         return self.is_late if self._credit > 0.0 else self._look()
@@ -71,7 +73,7 @@ cdef class Problem:
 
     cdef inline double entry_at(self, Py_ssize_t factor,
                                 const int32_t* labeling) noexcept nogil:
-        """Score of a factor of any size."""
+        """Score of a factor of any arity."""
         if factor < self.n_edges:
             return self.entry(factor, labeling[self.ends[factor][0]],
                               labeling[self.ends[factor][1]])
@@ -80,7 +82,7 @@ cdef class Problem:
 
 cdef inline Py_ssize_t other_end(Problem problem, Py_ssize_t edge,
                                  Py_ssize_t variable) noexcept nogil:
-    """The end of an edge that is not `variable`."""
+    """The end of an edge other than `variable`."""
     if problem.ends[edge][0] == variable:
         return problem.ends[edge][1]
     return problem.ends[edge][0]
@@ -88,7 +90,7 @@ cdef inline Py_ssize_t other_end(Problem problem, Py_ssize_t edge,
 
 cdef inline double entry_from(Problem problem, Py_ssize_t edge, Py_ssize_t variable,
                               Py_ssize_t state, Py_ssize_t other) noexcept nogil:
-    """Score of an edge where `variable` is in `state` and its other end in `other`."""
+    """Score of an edge with `variable` in `state` and its other end in `other`."""
     if problem.ends[edge][0] == variable:
         return problem.entry(edge, state, other)
     return problem.entry(edge, other, state)
@@ -101,15 +103,15 @@ cdef inline Py_ssize_t arity_of(Problem problem, Py_ssize_t factor) noexcept nog
 
 cdef inline Py_ssize_t variable_at(Problem problem, Py_ssize_t factor,
                                    Py_ssize_t place) noexcept nogil:
-    """The variable at a place of the scope of a factor."""
+    """Variable at a position of a factor's scope."""
     return problem.scope[problem.scope_first[factor] + place]
 
 
 cdef inline bint next_states(Problem problem, Py_ssize_t first, Py_ssize_t n,
                              Py_ssize_t* states) noexcept nogil:
-    """Go on to the next states of n variables of a scope; False: these were the last.
+    """Advance n variables of a scope to the next states; return False after the last.
 
-    They count like digits, the last variable fastest, as entries of tables do.
+    States count like digits, the last variable fastest, as entries of tables do.
     """
     cdef Py_ssize_t i
     for i in range(n - 1, -1, -1):

@@ -1,10 +1,10 @@
-"""A factor graph as the solvers see it: flat arrays, and pointers to tables.
+"""A factor graph as the solvers read it: flat arrays, and pointers to tables.
 
-Variables 0, ..., n_variables - 1 have their states one after the other in flat vectors,
-from first[v] to first[v + 1]. An edge has two ends, a table that it may share with
-others, and a weight; factors of three or more variables ("higher") have a scope and a
-table. Factors of any size are numbered together, edges first. What a table scores, and
-how messages go through it, is in `_tables`.
+The states of variables 0, ..., n_variables - 1 are consecutive in flat vectors, from
+first[v] to first[v + 1]. An edge has two ends, a table that other edges may share, and
+a weight; factors of three or more variables ("higher") have a scope and a table. All
+factors are numbered together, edges first. Scores of tables, and messages through them,
+are in `_tables`.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -21,9 +21,9 @@ from sksstruct.utils._pointers cimport (
 cdef extern from "sksstruct/utils/_clock.h" nogil:
     double sks_seconds()
 
-# Work between looks at the clock, in entries of tables: less than a millisecond.
+# Work between readings of the clock, in entries of tables: less than a millisecond.
 cdef double CREDIT = 200_000.0
-# Seconds between looks for signals, for which other threads have to wait.
+# Seconds between checks for signals, which have to wait for other threads.
 cdef double SIGNALS = 0.05
 
 
@@ -49,7 +49,7 @@ cdef class Problem:
             const_int32s(arrays.in_factor), const_int32s(arrays.in_place))
         self.scratch.value = doubles(arrays.value)
         self.scratch.index = intps(arrays.index)
-        # zeroed: a pointer that a kind of table has no use for is NULL
+        # zeroed, so that pointers that a kind of table does not use are NULL
         self._n_tables = len(arrays.tables)
         self.specs = <TableSpec*>calloc(max(1, self._n_tables), sizeof(TableSpec))
         if not self.specs:
@@ -66,12 +66,12 @@ cdef class Problem:
     # ---- time ----
 
     def limit_time(self, seconds):
-        """Make kernels stop after so many seconds from now."""
+        """Set the deadline at which kernels stop, in seconds from now."""
         self._deadline = sks_seconds() + seconds
         self.is_late, self._credit = False, 0.0
 
     cdef bint _look(self) except -1 nogil:
-        """Look at the clock, and for signals."""
+        """Read the clock, and check for signals."""
         cdef double now = sks_seconds()
         self._credit = CREDIT
         if now >= self._next_signals:
@@ -89,21 +89,21 @@ cdef class Problem:
         cdef const TableSpec* table = &self.specs[self.table_of[factor]]
         cdef Py_ssize_t begin = self.scope_first[factor]
         cdef Py_ssize_t end = self.scope_first[factor + 1]
-        cdef Py_ssize_t k, variable, at = 0, n_true = 0, last = 0
+        cdef Py_ssize_t k, variable, entry_index = 0, n_true = 0, last = 0
         if table.kind == DENSE:
-            # the last variable of the scope runs fastest
+            # the last variable of the scope changes fastest
             for k in range(begin, end):
                 variable = self.scope[k]
-                at = at * self.states[variable] + labeling[variable]
-            return table.data[at]
-        # a literal is true in state 1, or in state 0 where it is negated
+                entry_index = entry_index * self.states[variable] + labeling[variable]
+            return table.data[entry_index]
+        # a literal is true in state 1, or if negated in state 0
         for k in range(begin, end):
             last = labeling[self.scope[k]] != <int32_t>table.data[k - begin]
             n_true += last
         return 0.0 if holds(table, n_true, last) else self.penalty
 
     def score_of(self, labeling):
-        """The score of a labeling, with penalties instead of -inf."""
+        """Return the score of a labeling, with penalties instead of -inf."""
         cdef Py_ssize_t variable, factor
         cdef const int32_t* states = const_int32s(labeling)
         cdef double total = 0.0
@@ -115,7 +115,7 @@ cdef class Problem:
         return total
 
     def find_best(self, scores, labeling):
-        """Write down the best state of each variable, of equals the first."""
+        """Write the best state of each variable, the first of equal ones."""
         cdef Py_ssize_t variable, k, first
         cdef const double* flat = const_doubles(scores)
         cdef int32_t* states = int32s(labeling)
@@ -129,23 +129,23 @@ cdef class Problem:
 
     cdef void add_states(self, Py_ssize_t edge, bint backward, Py_ssize_t state,
                          double* out) noexcept nogil:
-        """out[j] += score of (state, j), or with backward of (j, state)."""
+        """out[j] += score of (state, j), or of (j, state) if backward."""
         cdef const TableSpec* table = &self.specs[self.table_of[edge]]
         cdef double weight = self.weight(edge)
         cdef Py_ssize_t j
-        # one branch for each kind outside of its loop, since this is called for every
-        # edge of every variable that a search visits
+        # a loop per kind: a branch inside would be taken for every edge of every
+        # variable that a search visits
         if table.kind == DENSE and backward:
             for j in range(table.rows):
                 out[j] += weight * table.data[j * table.cols + state]
         elif table.kind == DENSE:
             for j in range(table.cols):
                 out[j] += weight * table.data[state * table.cols + j]
-        # the other kinds are symmetric: backward makes no difference
+        # all other kinds are symmetric, so that `backward` makes no difference
         elif table.kind == POTTS:
             for j in range(table.cols):
                 out[j] += weight * table.differ
-            # the one that agrees was counted as different
+            # the loop has added `differ` for the equal state, too
             out[state] += weight * (table.agree - table.differ)
         else:
             for j in range(table.cols):
@@ -153,13 +153,13 @@ cdef class Problem:
 
     cdef void message(self, Py_ssize_t edge, bint backward, const double* incoming,
                       double* out) noexcept nogil:
-        """out = max-plus product of incoming with the scores of an edge.
+        """out = max-plus product of incoming scores with the scores of an edge.
 
-        From its first end to its second, or with backward the other way.
+        The message goes from the first end to the second, or back if backward.
         """
         send(&self.specs[self.table_of[edge]], self.weight(edge), backward, incoming,
              out, &self.scratch)
 
     def send(self, Py_ssize_t edge, bint backward, values, out):
-        """As `message`, for arrays."""
+        """Compute `message` on arrays."""
         self.message(edge, backward, const_doubles(values), doubles(out))

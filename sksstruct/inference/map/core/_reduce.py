@@ -8,39 +8,40 @@ from sksstruct.inference.map.core._forced import Forced
 
 
 class Reduced:
-    """The part of a graph that is left to solve, and the way back.
+    """The part of a graph that remains to be solved, and the way back.
 
-    Variables that can have one state only are removed; their scores are added to their
-    neighbors. Scores of -inf become finite, and so low that a labeling with one of them
-    is below every other: minus the sum of the ranges of all scores, and a margin. So
-    upper bounds hold, and labelings are right wherever the graph has an allowed one.
+    Variables with one possible state are removed; their scores are added to neighbors.
+    Scores of -inf become finite penalties, so low that a labeling with one of them
+    scores less than every labeling without: minus the sum of the ranges of all scores,
+    and a margin. Upper bounds therefore hold, and the best labeling of the reduced
+    graph is allowed if the given graph has an allowed labeling.
 
     Parameters
     ----------
     graph : FactorGraph
         Any graph.
     margin : float, default=1.0
-        By how much at least the best labeling with a score of -inf is below the worst
-        without.
+        Least difference between the score of the best labeling with a penalty and that
+        of the worst labeling without.
     joins : bool, default=False
-        Whether constraints that states exclude each other become cliques, which have
-        variables at the end of the reduced graph.
+        Whether mutually exclusive states become cliques, whose variables are appended
+        to the reduced graph.
 
     Attributes
     ----------
     graph : FactorGraph
-        The reduced graph; the given one if there was nothing to do.
+        The reduced graph; the given graph if there was nothing to reduce.
     offset : float
-        Number to add to scores of the reduced graph to get scores of the given one.
+        Number to add to scores of the reduced graph to get scores of the given graph.
     penalty : float
-        The number that replaces -inf; 0 where there was no -inf.
+        The number that replaces -inf; 0 if no score is -inf.
     plain : FactorGraph
-        The reduced graph with its -inf, and without the variables of cliques.
+        The reduced graph with scores of -inf, and without the variables of cliques.
     lowest : float
-        Where there was -inf: a threshold that, by the scores of the reduced graph,
-        separates the allowed labelings of the given graph, above it, from all others.
+        If scores of -inf were replaced: a threshold on scores of the reduced graph; the
+        allowed labelings of the given graph are above it, all others below.
     feasible : bool
-        False if some variable has no state left, or some table no finite score.
+        False if a variable has no allowed state, or a table no finite score.
     cliques : Cliques or None
         The cliques, if there are any.
     """
@@ -48,7 +49,7 @@ class Reduced:
     def __init__(self, graph, margin=1.0, joins=False):
         self.given, self._margin = graph, margin
         self.penalty, self.cliques = 0.0, None
-        # sums of what is forced could overflow as well
+        # checked first, as sums of forced scores could overflow, too
         _check_sums(graph)
         forced = Forced(graph)
         self.states, self.offset = forced.states, forced.offset
@@ -56,7 +57,7 @@ class Reduced:
         if not self.feasible:
             return
         self.free = np.flatnonzero(self.states < 0)
-        # of each edge and factor: its number in the reduced graph, -1 where it is gone
+        # number of each edge and factor in the reduced graph, or -1 if removed
         self.places = np.arange(graph.n_edges + graph.n_factors)
         if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
             graph = forced.rest()
@@ -67,11 +68,11 @@ class Reduced:
         self.graph = self._penalize(graph)
 
     def without_cliques(self):
-        """The reduced graph without the variables of cliques."""
+        """Return the reduced graph without the variables of cliques."""
         return self._penalize(self.plain)
 
     def _penalize(self, graph):
-        """The graph with finite scores."""
+        """Return the graph with penalties in place of -inf."""
         infinite = [_has_inf(table) for table in graph.tables]
         used = np.union1d(graph.edge_tables, graph.factor_tables).astype(np.intp)
         if any(infinite[t] and graph.tables[t].values.max() == -np.inf for t in used):
@@ -102,10 +103,10 @@ class Reduced:
         )  # fmt: skip
 
     def _choose_penalty(self, graph):
-        """Set the penalty and the lowest score; return minus the penalty."""
+        """Set the penalty and the threshold `lowest`; return minus the penalty."""
         low, high = score_range(graph)
         spread = high - low
-        # beyond rounding, where scores are large
+        # a margin above rounding errors of large scores
         margin = max(self._margin, 1e-9 * spread)
         spread += margin
         self.penalty = -spread
@@ -113,7 +114,7 @@ class Reduced:
         return spread
 
     def labeling(self, x):
-        """A labeling of the given graph for one of the reduced graph.
+        """Return the labeling of the given graph for one of the reduced graph.
 
         Parameters
         ----------
@@ -130,7 +131,7 @@ class Reduced:
         return full
 
     def marginals(self, parts):
-        """Marginals of all variables.
+        """Return the marginals of all variables.
 
         Parameters
         ----------
@@ -153,7 +154,7 @@ class Reduced:
 
 
 def _weights(graph):
-    """Weights of the edges, 1 where there are none."""
+    """Return the weights of the edges, ones if the graph has none."""
     return np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
 
 
@@ -162,9 +163,9 @@ def _has_inf(table):
 
 
 def _penalized(table, spread, smallest_weight):
-    """A table with finite numbers in the place of -inf."""
+    """Return a table with finite penalties in place of -inf."""
     values = table.dense()
-    # below every finite score of the table, as well
+    # the penalty must be below every finite score of the table, too
     high = values.max()
     if high == -np.inf:
         high = 0.0
@@ -175,12 +176,12 @@ def _penalized(table, spread, smallest_weight):
 
 
 def _check_sums(graph):
-    """Refuse scores whose sums could overflow."""
+    """Raise if sums of scores could overflow."""
     uses = np.zeros(len(graph.tables))
     np.add.at(uses, graph.edge_tables, np.abs(_weights(graph)))
     np.add.at(uses, graph.factor_tables, 1.0)
     scores = graph.unaries
-    # what overflows here, or is infinite minus infinite, is refused
+    # overflow, and inf - inf, yield totals that the test below refuses
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.abs(scores[scores > -np.inf]).sum()
         for table, count in zip(graph.tables, uses, strict=True):
@@ -191,7 +192,7 @@ def _check_sums(graph):
 
 
 def score_range(graph):
-    """Lower and upper bound of the scores of allowed labelings, from finite scores.
+    """Return bounds on the scores of allowed labelings, from finite scores.
 
     Parameters
     ----------
@@ -204,7 +205,8 @@ def score_range(graph):
         Sums of the lowest and of the highest scores of all variables and factors.
     """
     weights = _weights(graph)
-    # how often each table counts, and with negative weights, which swap low and high
+    # how often each table counts: with positive weights, and with negative ones, which
+    # swap low and high
     uses = np.zeros((2, len(graph.tables)))
     np.add.at(uses[0], graph.edge_tables, np.maximum(weights, 0.0))
     np.add.at(uses[1], graph.edge_tables, np.minimum(weights, 0.0))
@@ -221,7 +223,7 @@ def score_range(graph):
 
 
 def _range(values):
-    """Smallest and largest of the scores that are finite; zeros where none is."""
+    """Return the smallest and the largest finite score; zeros if none is finite."""
     low = values.min()
     if low == -np.inf:
         values = values[values > -np.inf]
@@ -232,7 +234,7 @@ def _range(values):
 
 
 def table_range(table):
-    """Smallest and largest finite score of a table.
+    """Return the smallest and the largest finite score of a table.
 
     Parameters
     ----------
@@ -242,7 +244,7 @@ def table_range(table):
     Returns
     -------
     low, high : float
-        The scores; zeros where none is finite.
+        The scores; zeros if none is finite.
     """
     if isinstance(table, Logic):
         return 0.0, 0.0
@@ -250,5 +252,5 @@ def table_range(table):
         return min(table.parameters), max(table.parameters)
     if isinstance(table, DenseTable):
         return _range(table.values)
-    # the first row of a table of distances has all of its scores
+    # the first row of a table of distances contains all of its scores
     return _range(np.asarray(table.scores(0, np.arange(table.shape[1]))))

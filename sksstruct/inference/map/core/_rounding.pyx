@@ -1,9 +1,10 @@
 """Rounding of fractional solutions.
 
-Plain: the state with the largest marginal. Conditional: variables one by one, the most
-certain first, each the state with the largest expected score given the states before it
-and the marginals of the others (the method of conditional expectations; factors of
-three or more variables count once all others of them have states).
+Plain rounding takes the state with the largest marginal. Conditional rounding assigns
+the variables one by one, the most certain first: each gets the state with the largest
+expected score, given the states of assigned variables and the marginals of all others
+(the method of conditional expectations). A factor of three or more variables counts
+only when its last variable is assigned.
 """
 
 from libc.math cimport INFINITY
@@ -13,18 +14,18 @@ from sksstruct.inference.map.core._problem cimport Problem, entry_from, other_en
 from sksstruct.utils._pointers cimport const_doubles, const_intps, int8s, int32s
 
 
-# Marginals, and the labeling as far as variables are assigned.
+# Marginals, and the labeling of the variables assigned so far.
 cdef struct Rounding:
     const double* marginals     # of all states
-    const Py_ssize_t* support   # indices of those that are not negligible
-    const Py_ssize_t* begin     # where those of each variable begin
+    const Py_ssize_t* support   # indices of states whose marginals are not negligible
+    const Py_ssize_t* begin     # offset of each variable in `support`
     int32_t* labeling
     int8_t* assigned
 
 
 def round_conditionally(Problem problem, marginals, support, begin, order, labeling,
                         assigned):
-    """Assign variables in a given order; overwrites the last two arrays."""
+    """Assign variables in a given order; overwrites `labeling` and `assigned`."""
     cdef Py_ssize_t i
     cdef const Py_ssize_t* variable = const_intps(order)
     cdef Rounding rounding
@@ -43,9 +44,9 @@ cdef void _assign(Problem problem, Rounding* rounding,
     cdef Py_ssize_t end = rounding.begin[variable + 1]
     cdef int32_t chosen = rounding.labeling[variable]
     cdef double score, best = -INFINITY
-    # from here on it counts as assigned, so that factors see the state that is tried
+    # set before states are tried, so that `_is_assigned` counts the variable
     rounding.assigned[variable] = 1
-    # nothing to choose, whatever it scores
+    # a single state in the support is taken without scoring
     if end - begin == 1:
         rounding.labeling[variable] = rounding.support[begin] - problem.first[variable]
         return
@@ -59,7 +60,7 @@ cdef void _assign(Problem problem, Rounding* rounding,
 
 cdef double _expected_score(Problem problem, Rounding* rounding,
                             Py_ssize_t variable, Py_ssize_t state) noexcept nogil:
-    """Expected score of a state given assigned variables and marginals of others."""
+    """Expected score of a state, given assigned variables and others' marginals."""
     cdef Py_ssize_t i, k, edge, other, other_state
     cdef double total = problem.unary[problem.first[variable] + state]
     for i in range(problem.in_first[variable], problem.in_larger[variable]):
@@ -69,14 +70,14 @@ cdef double _expected_score(Problem problem, Rounding* rounding,
             total += entry_from(problem, edge, variable, state,
                                 rounding.labeling[other])
             continue
-        # variables count as independent: no labeling after it is below the expectation
-        # of that distribution
+        # The unassigned variables are independent with these marginals: conditional
+        # rounding ends with a labeling that scores at least the expectation.
         for k in range(rounding.begin[other], rounding.begin[other + 1]):
             other_state = rounding.support[k] - problem.first[other]
             total += rounding.marginals[rounding.support[k]] * entry_from(
                 problem, edge, variable, state, other_state)
-    # an expectation over several variables would be a sum over their joint states: a
-    # larger factor waits for the last of its variables
+    # An expectation over several variables would sum over their joint states: a larger
+    # factor counts when the last of its variables is assigned.
     for i in range(problem.in_larger[variable], problem.in_first[variable + 1]):
         if _is_assigned(problem, rounding, problem.in_factor[i]):
             rounding.labeling[variable] = state

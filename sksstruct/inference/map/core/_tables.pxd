@@ -1,4 +1,4 @@
-# Score tables of edges and larger factors as the kernels see them.
+# Score tables of edges and larger factors, as the kernels read them.
 
 # Kinds of tables, numbered as in factor_graphs/_tables.py.
 cdef enum:
@@ -25,15 +25,15 @@ cdef struct TableSpec:
     double agree, differ        # POTTS
     double scale, limit         # LINEAR and QUADRATIC; LOGIC: the limit of a budget
     int condition               # LOGIC
-    # Large dense tables only, else NULL: the largest entry of each row and column, in
-    # one array, which is to be freed.
+    # Large dense tables only, else NULL: largest entry of each row and each column, in
+    # one allocation, which the owner of the spec frees.
     double* row_high
     double* col_high
-    # found out for those only, too
+    # whether a large dense table is symmetric; False for all other tables
     bint symmetric
 
 
-# Room for one message: values and indices of max_states states.
+# Scratch of one message: values and indices of max_states states.
 cdef struct Scratch:
     double* value
     Py_ssize_t* index
@@ -58,14 +58,15 @@ cdef inline double entry_of(const TableSpec* table, Py_ssize_t row,
 
 cdef inline bint holds(const TableSpec* table, Py_ssize_t n_true,
                        Py_ssize_t last) noexcept nogil:
-    """Whether a condition holds: n_true literals are true, of them the last or not."""
+    """Whether a condition holds with n_true true literals, the last of them or not."""
     if table.condition == XOR:
         return n_true == 1
     if table.condition == ATMOSTONE:
         return n_true <= 1
     if table.condition == OR:
         return n_true >= 1
-    # the last literal is the output: it says whether one, or exactly one, other holds
+    # the last literal is the output: whether any other (OROUT), or exactly one
+    # (XOROUT), is true
     if table.condition == OROUT:
         return (n_true > last) == last
     if table.condition == XOROUT:

@@ -1,13 +1,14 @@
-"""Messages through the tables of edges, each kind in its own way.
+"""Messages through the tables of edges, by an algorithm for each kind of table.
 
 A message is a max-plus product, out(x_v) = max_{x_u} a(x_u) + w t(x_u, x_v), where a
 are the incoming scores, t is the table and w the weight of the edge. With Potts tables
-and truncated linear or quadratic ones it takes linear time (Felzenszwalb and
-Huttenlocher, Efficient belief propagation for early vision, 2006). With large dense
-tables the states x_u are visited by their promise a(x_u) + max_{x_v} w t(x_u, x_v),
-largest first, until no other can change anything: the sparsity of Huang et al. (2017),
-Section 3.2, in exact messages. No table is copied, so a product with a transpose reads
-single columns where few states are left, and whole rows otherwise.
+are the incoming scores, t is the table and w the weight of the edge. Messages of Potts
+tables and of truncated linear or quadratic tables take linear time (Felzenszwalb and
+Huttenlocher, Efficient belief propagation for early vision, 2006). Through large dense
+tables, the states x_u send in descending order of the upper bound a(x_u) + max_{x_v} w
+t(x_u, x_v), until no further state can change the message: the sparsity of Huang et al.
+(2017), Section 3.2, in exact messages. Tables are not transposed in memory: a product
+with a transpose reads single columns if few states remain, and whole rows otherwise.
 """
 
 from libc.math cimport INFINITY
@@ -22,15 +23,15 @@ from sksstruct.utils._simd cimport (
 from sksstruct.utils._memory cimport resize
 from sksstruct.utils._pointers cimport const_doubles
 
-# Tables with fewer rows or columns are multiplied in full: a vectorized product of that
-# size costs less than sorting out states.
+# Tables with fewer rows or columns are multiplied in full: a vectorized product of this
+# size costs less than ordering states.
 cdef Py_ssize_t LARGE = 48
 
 
-# ---- what the kernels know of a table ----
+# ---- descriptions of tables ----
 
 cdef int specify(TableSpec* spec, tuple table, Py_ssize_t n_uses) except -1:
-    """Describe a table, used by so many edges, from what `MAPProblem` knows of it."""
+    """Describe a table, used by n_uses edges, from a tuple of `MAPProblem`."""
     cdef double first, second
     spec.kind, spec.rows, spec.cols, first, second, spec.condition, entries = table
     if spec.kind == POTTS:
@@ -39,17 +40,17 @@ cdef int specify(TableSpec* spec, tuple table, Py_ssize_t n_uses) except -1:
         spec.scale, spec.limit = first, second
     if entries is not None:
         spec.data = const_doubles(entries)
-    # only edges send messages; a table that no edge has needs no preparation
+    # only edges send messages: tables without edges need no preparation
     if spec.kind != DENSE or not spec.rows or not n_uses:
         return 0
-    # two states: the same work in either way, and no need to look
+    # a table of two states gains nothing as a Potts table
     if not (spec.rows == spec.cols > 2 and _becomes_potts(spec)):
-        _note_extremes(spec, n_uses)
+        _store_extremes(spec, n_uses)
     return 0
 
 
 cdef bint _becomes_potts(TableSpec* spec) noexcept nogil:
-    """Describe a square table of two values, one on the diagonal, as a Potts table."""
+    """Describe a table as Potts if it has one value on and one off the diagonal."""
     cdef Py_ssize_t i, j, n = spec.rows
     cdef double agree = spec.data[0], differ = spec.data[1]
     for i in range(n):
@@ -60,15 +61,15 @@ cdef bint _becomes_potts(TableSpec* spec) noexcept nogil:
     return True
 
 
-cdef int _note_extremes(TableSpec* spec, Py_ssize_t n_uses) except -1:
-    """Largest entries of the rows and columns of a large dense table."""
+cdef int _store_extremes(TableSpec* spec, Py_ssize_t n_uses) except -1:
+    """Store the largest entries of the rows and columns of a large dense table."""
     cdef Py_ssize_t i, j, n = spec.rows
     if min(n, spec.cols) < LARGE:
         return 0
     resize(<void**>&spec.row_high, (n + spec.cols) * sizeof(double))
     spec.col_high = spec.row_high + n
     sks_extremes(n, spec.cols, spec.data, spec.row_high, spec.col_high)
-    # the comparison costs about as much as a few messages, so it has to pay off
+    # the comparison costs about as much as a few messages, and must pay off
     spec.symmetric = n_uses > 4 and n == spec.cols
     if spec.symmetric:
         for i in range(n):
@@ -83,26 +84,25 @@ cdef int _note_extremes(TableSpec* spec, Py_ssize_t n_uses) except -1:
 
 cdef void send(const TableSpec* table, double weight, bint backward,
                const double* incoming, double* out, Scratch* scratch) noexcept nogil:
-    """out = max-plus product of incoming with weight times the table or its transpose.
-    """
+    """out = max-plus product of incoming with weight times table, or its transpose."""
     cdef double limit
-    # dense tables first: for most graphs there are no others
+    # dense tables first, as most graphs have no others
     if table.kind == DENSE:
-        # the largest entries bound what a state can give for positive weights only
+        # the largest entries bound messages for positive weights only
         if table.row_high != NULL and weight > 0.0:
             _pruned(table, weight, backward, incoming, out, scratch)
         elif backward:
             sks_backward(table.rows, table.cols, weight, incoming, table.data, out)
         else:
             sks_forward(table.rows, table.cols, weight, incoming, table.data, out)
-    # the other kinds are symmetric: backward makes no difference
+    # all other kinds are symmetric, so that `backward` makes no difference
     elif table.kind == POTTS:
         _potts(table.rows, weight * table.agree, weight * table.differ, incoming, out)
     elif weight < 0.0:
-        # the passes below need scores that fall with the distance; here they rise
+        # scores rise with distance, and the algorithms below need falling scores
         _all_pairs(table, weight, incoming, out)
     else:
-        # 0 times an infinite limit is not a number
+        # zero times an infinite limit would be NaN
         limit = weight * table.limit if weight > 0.0 else 0.0
         if table.kind == LINEAR:
             _linear(table.rows, weight * table.scale, limit, incoming, out)
@@ -112,7 +112,7 @@ cdef void send(const TableSpec* table, double weight, bint backward,
 
 cdef void _all_pairs(const TableSpec* table, double weight, const double* incoming,
                      double* out) noexcept nogil:
-    """Message by the definition, for tables that are given by a formula."""
+    """Message by its definition, for tables that are given by a formula."""
     cdef Py_ssize_t i, j
     cdef double score
     for j in range(table.cols):
@@ -125,8 +125,8 @@ cdef void _all_pairs(const TableSpec* table, double weight, const double* incomi
 
 cdef void _potts(Py_ssize_t n_states, double agree, double differ,
                  const double* incoming, double* out) noexcept nogil:
-    """Message of a Potts table: a state agrees with itself or differs from the best."""
-    # the best of the other states is the best of all, except for the best itself
+    """Message of a Potts table: agree with the state, or differ from the best other."""
+    # the best other state is the best of all, or the second best for the best itself
     cdef Py_ssize_t i, best = 0
     cdef double second = -INFINITY, other, same
     for i in range(1, n_states):
@@ -146,13 +146,13 @@ cdef void _linear(Py_ssize_t n_states, double scale, double limit,
     """Message of a truncated linear table, by a pass in each direction."""
     cdef Py_ssize_t i
     cdef double high = sks_largest(n_states, incoming) - limit
-    # the best from the left, then also from the right, each step a distance of one
+    # maxima from the left, then from the right, each step a distance of one
     out[0] = incoming[0]
     for i in range(1, n_states):
         out[i] = max(incoming[i], out[i - 1] - scale)
     for i in range(n_states - 2, -1, -1):
         out[i] = max(out[i], out[i + 1] - scale)
-    # from farther away than the truncation nothing beats the best of all
+    # beyond the truncation, the best state sends its score minus the limit
     for i in range(n_states):
         out[i] = max(out[i], high)
 
@@ -161,20 +161,20 @@ cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
                      const double* incoming, double* out,
                      Scratch* scratch) noexcept nogil:
     """Message of a truncated quadratic table, by an upper envelope of parabolas."""
-    # begin and top are the pieces of the envelope: as many as states at most
+    # begin and top hold the pieces of the envelope, at most one per state
     cdef Py_ssize_t i, last, k = 0
     cdef double distance, high = sks_largest(n_states, incoming) - limit
     cdef double* begin = scratch.value
     cdef Py_ssize_t* top = scratch.index
     if scale == 0.0:
-        # all states give the same to all others
+        # scale 0: every state sends its score to all states
         high = sks_largest(n_states, incoming)
         # the envelope would divide by the scale
         for i in range(n_states):
             out[i] = high
         return
     last = _envelope(n_states, scale, incoming, begin, top)
-    # states and pieces are both in order, so that one pass meets every piece
+    # states and pieces are in ascending order: one pass finds the piece of each state
     for i in range(n_states):
         while k < last and begin[k + 1] < i:
             k += 1
@@ -185,7 +185,7 @@ cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
 cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
                                  const double* incoming, double* begin,
                                  Py_ssize_t* top) noexcept nogil:
-    """Upper envelope of incoming_i - scale (x - i)^2; the index of its last piece.
+    """Upper envelope of incoming_i - scale (x - i)^2; returns the last piece's index.
 
     Piece k is the parabola of state top[k], from begin[k] to begin[k + 1].
     """
@@ -194,7 +194,7 @@ cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
     top[0] = 0
     begin[0] = -INFINITY
     for i in range(1, n_states):
-        # pieces that end before they begin are covered by the new parabola
+        # remove pieces that the new parabola covers entirely
         while True:
             cross = ((scale * i * i - incoming[i])
                      - (scale * top[k] * top[k] - incoming[top[k]])) \
@@ -204,7 +204,7 @@ cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
             k -= 1
         if cross > begin[k]:
             k += 1
-        # the first piece begins everywhere, as states begin at 0
+        # piece 0 starts at -inf, as all states are at 0 or above
         top[k] = i
         begin[k] = cross if k else -INFINITY
     return k
@@ -215,16 +215,16 @@ cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
 cdef void _pruned(const TableSpec* table, double weight, bint backward,
                   const double* incoming, double* out,
                   Scratch* scratch) noexcept nogil:
-    """Message of a large dense table, without states that cannot change it."""
+    """Message of a large dense table, without senders that cannot change it."""
     cdef Py_ssize_t n_senders = table.cols if backward else table.rows
     cdef Py_ssize_t n_receivers = table.rows if backward else table.cols
-    # a symmetric table has its columns as rows, which are contiguous
+    # rows of a symmetric table equal its columns, and are contiguous
     cdef bint by_column = backward and not table.symmetric
-    cdef Py_ssize_t j, best, n_left
+    cdef Py_ssize_t j, best, n_rest
     cdef double lowest
-    best = _make_promises(n_senders, weight, incoming,
+    best = _bound_senders(n_senders, weight, incoming,
                           table.col_high if backward else table.row_high, scratch)
-    # what the most promising sender gives is what others have to exceed somewhere
+    # a further sender must exceed the least message of the best sender
     if by_column:
         lowest = _send_column(table, weight, best, incoming[best], out)
     else:
@@ -232,30 +232,30 @@ cdef void _pruned(const TableSpec* table, double weight, bint backward,
             out[j] = -INFINITY
         lowest = sks_row_raise(n_receivers, incoming[best], weight,
                                table.data + best * table.cols, out)
-    n_left = _promising(n_senders, best, lowest, scratch)
-    # where many states are left, the vectorized product of all is faster; columns are
-    # strided, and so lose to it sooner than rows
-    if by_column and n_left * 8 > n_senders:
+    n_rest = _list_rest(n_senders, best, lowest, scratch)
+    # With many senders left, the vectorized product of all is faster. Columns are
+    # strided, so that this happens sooner for columns than for rows.
+    if by_column and n_rest * 8 > n_senders:
         sks_backward(table.rows, table.cols, weight, incoming, table.data, out)
     elif by_column:
-        _raise_columns(table, weight, incoming, out, n_left, scratch)
-    elif n_left * 4 > n_senders * 3:
+        _raise_columns(table, weight, incoming, out, n_rest, scratch)
+    elif n_rest * 4 > n_senders * 3:
         sks_forward(table.rows, table.cols, weight, incoming, table.data, out)
     else:
-        _raise_rows(table, weight, incoming, out, n_receivers, n_left, lowest, scratch)
+        _raise_rows(table, weight, incoming, out, n_receivers, n_rest, lowest, scratch)
 
 
-cdef inline Py_ssize_t _make_promises(Py_ssize_t n_senders, double weight,
+cdef inline Py_ssize_t _bound_senders(Py_ssize_t n_senders, double weight,
                                       const double* incoming, const double* high,
                                       Scratch* scratch) noexcept nogil:
-    """The most that each state can give to any other, in `scratch`; the best state."""
-    cdef double* promise = scratch.value
+    """Write to `scratch` the upper bound of each sender's messages; return the best."""
+    cdef double* upper_bound = scratch.value
     cdef Py_ssize_t i, best = 0
-    # two loops, as the first one is made of vector instructions then
+    # two loops, of which the first one is vectorized
     for i in range(n_senders):
-        promise[i] = incoming[i] + weight * high[i]
+        upper_bound[i] = incoming[i] + weight * high[i]
     for i in range(1, n_senders):
-        if promise[i] > promise[best]:
+        if upper_bound[i] > upper_bound[best]:
             best = i
     return best
 
@@ -263,10 +263,10 @@ cdef inline Py_ssize_t _make_promises(Py_ssize_t n_senders, double weight,
 cdef inline double _send_column(const TableSpec* table, double weight,
                                 Py_ssize_t column, double score,
                                 double* out) noexcept nogil:
-    """out = what the state of one column gives to all rows; the least of it."""
+    """out = messages of one column's state to all rows; returns the least of them."""
     cdef Py_ssize_t j
     cdef double lowest = INFINITY
-    # a stride of a whole row: worth it for a few columns only
+    # the stride is a whole row: efficient for a few columns only
     for j in range(table.rows):
         out[j] = score + weight * table.data[j * table.cols + column]
         if out[j] < lowest:
@@ -274,11 +274,11 @@ cdef inline double _send_column(const TableSpec* table, double weight,
     return lowest
 
 
-cdef inline Py_ssize_t _promising(Py_ssize_t n_senders, Py_ssize_t best, double lowest,
+cdef inline Py_ssize_t _list_rest(Py_ssize_t n_senders, Py_ssize_t best, double lowest,
                                   Scratch* scratch) noexcept nogil:
-    """List the states other than the best that promise more than the lowest of out."""
+    """List the senders, except `best`, whose upper bound exceeds `lowest`."""
     cdef Py_ssize_t i, n_left = 0
-    # whoever promises no more than that to anybody cannot raise anything
+    # a sender whose upper bound is at most the least of `out` cannot raise any entry
     for i in range(n_senders):
         if scratch.value[i] > lowest and i != best:
             scratch.index[n_left] = i
@@ -289,17 +289,17 @@ cdef inline Py_ssize_t _promising(Py_ssize_t n_senders, Py_ssize_t best, double 
 cdef inline void _raise_columns(const TableSpec* table, double weight,
                                 const double* incoming, double* out,
                                 Py_ssize_t n_left, Scratch* scratch) noexcept nogil:
-    """Raise out to what the listed states give, each being a column."""
-    cdef const Py_ssize_t* left = scratch.index
+    """Raise `out` by the messages of the listed senders, which are columns."""
+    cdef const Py_ssize_t* senders = scratch.index
     cdef const double* row
     cdef Py_ssize_t j, k
     cdef double score, highest
-    # row by row, so that what is left of a row is read while it is in the cache
+    # row by row, so that each row is read while it is in the cache
     for j in range(table.rows):
         row = table.data + j * table.cols
         highest = out[j]
         for k in range(n_left):
-            score = incoming[left[k]] + weight * row[left[k]]
+            score = incoming[senders[k]] + weight * row[senders[k]]
             if score > highest:
                 highest = score
         out[j] = highest
@@ -309,29 +309,30 @@ cdef inline void _raise_rows(const TableSpec* table, double weight,
                              const double* incoming, double* out,
                              Py_ssize_t n_receivers, Py_ssize_t n_left, double lowest,
                              Scratch* scratch) noexcept nogil:
-    """Raise out to what the listed states give, most promising first."""
-    cdef const double* promise = scratch.value
-    cdef Py_ssize_t* left = scratch.index
-    cdef Py_ssize_t i, k, best, n_kept
-    # no sorting: as a rule a few states raise everything, and the rest is dropped
+    """Raise `out` by the listed senders' messages, the highest upper bound first."""
+    cdef const double* upper_bound = scratch.value
+    cdef Py_ssize_t* senders = scratch.index
+    cdef Py_ssize_t i, k, best, n_remaining
+    # no sorting: usually a few senders raise all of `out`, and the rest is dropped
     while n_left:
         best = 0
         for k in range(1, n_left):
-            if promise[left[k]] > promise[left[best]]:
+            if upper_bound[senders[k]] > upper_bound[senders[best]]:
                 best = k
-        i = left[best]
-        # the lowest of out has risen over all promises that are left
-        if promise[i] <= lowest:
+        i = senders[best]
+        # the least of `out` exceeds all remaining upper bounds
+        if upper_bound[i] <= lowest:
             return
         lowest = sks_row_raise(n_receivers, incoming[i], weight,
                                table.data + i * table.cols, out)
         n_left -= 1
-        left[best] = left[n_left]
-        # dropping what cannot matter any more keeps a long search for the best short
+        senders[best] = senders[n_left]
+        # remove senders that cannot raise `out` any more, to shorten searches for the
+        # best
         if n_left > 64:
-            n_kept = 0
+            n_remaining = 0
             for k in range(n_left):
-                if promise[left[k]] > lowest:
-                    left[n_kept] = left[k]
-                    n_kept += 1
-            n_left = n_kept
+                if upper_bound[senders[k]] > lowest:
+                    senders[n_remaining] = senders[k]
+                    n_remaining += 1
+            n_left = n_remaining

@@ -1,10 +1,10 @@
-"""All scores of a graph as tables."""
+"""All scores of a graph as plain arrays, for solvers without its table types."""
 
 import numpy as np
 
 
 def written_out(graph):
-    """Scores of variables and factors, with the weights of edges, as arrays.
+    """Return the scores of variables and factors, with edge weights, as arrays.
 
     Parameters
     ----------
@@ -16,14 +16,14 @@ def written_out(graph):
     rows : list of ndarrays of shape (n_states[i],)
         Scores of the variables.
     scopes : list of ndarrays
-        Variables of the edges, and then of the larger factors.
+        Variables of the edges, then of the larger factors.
     tables : list of ndarrays
-        Their scores, which may be shared and are not to be changed.
+        Scores of the scopes. Factors may share arrays, which must not be changed.
     """
     rows = [np.array(graph.unary(v)) for v in range(graph.n_variables)]
     scopes, tables = [], []
     for scope, table, weight in graph._listed():
         scopes.append(scope)
-        # shared as long as nothing has to be multiplied
+        # shared unless the weight changes the entries
         tables.append(table.dense() if weight == 1.0 else table.dense() * weight)
     return rows, scopes, tables

@@ -1,4 +1,4 @@
-"""Set-up of the factor graph that the kernels read."""
+"""The arrays of a factor graph that the kernels read."""
 
 from types import SimpleNamespace
 
@@ -25,12 +25,12 @@ class MAPProblem(Problem):
         most = int(graph.n_states.max(initial=1))
         arrays = SimpleNamespace(
             states=graph.n_states, first=graph.first_state,
-            # a copy, as the pointer is to what can be written to
+            # a copy, as kernels may write to it
             unary=np.array(graph.unaries),
             ends=graph.edges, weights=graph.edge_weights,
-            # room for a message
+            # scratch of one message
             value=np.empty(most), index=np.empty(most, dtype=np.intp),
-            # what only larger factors use gets no messages, and needs no preparation
+            # tables without edges send no messages, and need no preparation
             uses=np.bincount(graph.edge_tables, minlength=len(graph.tables)),
             tables=[_specify(table) for table in graph.tables],
             **_factors(graph),
@@ -53,7 +53,7 @@ class MAPProblem(Problem):
         return self.score_of(np.ascontiguousarray(labeling, dtype=np.int32))
 
     def max_product(self, edge, values, backward=False):
-        """Return the message of one edge.
+        """Return the message through one edge.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class MAPProblem(Problem):
         marginals : ndarray of shape (n_states.sum(),)
             1 at the state of each variable, 0 elsewhere.
         """
-        # one state of each variable, which is a vertex of the local polytope
+        # an indicator of one state per variable is a vertex of the local polytope
         first = self.arrays.first
         flat = np.zeros(first[-1])
         flat[first[:-1] + labeling] = 1.0
@@ -115,7 +115,7 @@ class MAPProblem(Problem):
 
 
 def _specify(table):
-    """What `specify` of the kernels takes: kind, size, numbers, condition, entries."""
+    """Return the argument of `specify`: kind, shape, parameters, condition, entries."""
     if table.kind == LOGIC:
         limit = -1.0 if table.limit is None else table.limit
         condition = table.conditions.index(table.condition)
@@ -123,7 +123,7 @@ def _specify(table):
         return LOGIC, 0, 0, 0.0, limit, condition, negated
     rows, cols = table.shape if len(table.shape) == 2 else (0, 0)
     if table.kind == DENSE:
-        # no copy: what the table has
+        # the table's own entries, not a copy
         return DENSE, rows, cols, 0.0, 0.0, 0, table.dense()
     return table.kind, rows, cols, *table.parameters, 0, None
 
@@ -135,7 +135,7 @@ def _factors(graph):
     sizes = np.concatenate(sizes).astype(np.intp)
     scope = np.concatenate([graph.edges.ravel(), *graph.factor_scopes])
     scope = scope.astype(np.int32)
-    # sums over the factors of a variable are rounded in this order everywhere
+    # ascending: this order determines the rounding of sums over a variable's factors
     first, places = places_by(scope, n)
     factors = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     return {

@@ -1,10 +1,10 @@
-"""Rounding of fractional solutions: what the kernel needs, with NumPy."""
+"""Rounding of fractional solutions: arrays for the kernel `_rounding`."""
 
 import numpy as np
 
 from sksstruct.inference.map.core._rounding import round_conditionally
 
-# Marginals up to this are rounding errors of a solver, and count as zero.
+# Marginals up to this are rounding errors of a solver and count as zero.
 _NEGLIGIBLE = 1e-9
 
 
@@ -27,9 +27,9 @@ def round_marginals(problem, marginals):
     rounded = problem.best_states(marginals)
     # the largest marginal of each variable
     certainty = marginals[first[:n] + rounded]
-    # stable, so that ties are in the order of the variables wherever this runs
+    # stable, so that ties are in the order of variables on every machine
     order = np.argsort(-certainty, kind="stable")
-    # expectations visit only the states that have probability
+    # expectations sum over states of positive probability only
     support = np.flatnonzero(marginals > _NEGLIGIBLE)
     begin = np.searchsorted(support, first)
     conditional, assigned = rounded.copy(), np.zeros(n, dtype=np.int8)

@@ -1,4 +1,4 @@
-"""One run of a solver: clock, best labeling, bound, trace, and when to stop."""
+"""State of a solver's run: clock, best labeling, bound, trace, and reasons to stop."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from sksstruct.inference.map.core.problem import MAPProblem
 from sksstruct.inference.map.core.result import MAPResult
 from sksstruct.utils.progress import Progress, Status
 
-# Seconds until the second line of progress is printed.
+# Seconds until the second line of progress.
 _FIRST_LINE = 0.5
 COLUMNS = ("iteration", "seconds", "score", "bound")
 
@@ -27,17 +27,17 @@ class MAPRun(Progress):
     rng : RandomState
         Random choices.
     offset : float, default=0.0
-        Number that is added to scores when they are shown.
+        Number that is added to scores before they are reported to the user.
     verbose : int, default=0
-        1: print progress from time to time, less and less often; 2: print every report.
+        1: print progress at increasing intervals; 2: print every report.
     callback : callable, default=None
-        ``callback(iteration, score, bound)`` after every report; true: stop.
+        ``callback(iteration, score, bound)`` after every report; true: stop the run.
     name : str, default=""
         Name of the solver.
     started : float, default=None
         Reading of `time.perf_counter` from which seconds count; None: now.
     lowest : float, default=-inf
-        Where there are penalties: labelings of a lower score are not allowed.
+        With penalties in place of -inf: labelings of a lower score are not allowed.
     """
 
     def __init__(
@@ -55,44 +55,45 @@ class MAPRun(Progress):
         self.stopped = False
         problem.limit_time(self.left())
         self.plan = []
-        # the kernel of message passing, for those who go on from there
+        # the message-passing kernel, for steps of "auto" that continue from its
+        # messages
         self.messages = None
-        # the graph with its -inf, and without the variables of cliques
+        # the graph with scores of -inf, and without the variables of cliques
         self.plain = problem.graph
-        # makes the run that a local search sees, which moves faster without cliques
+        # returns the run for local search, which moves faster without cliques
         self.without_cliques, self.n_cliques = lambda: self, 0
         self._next_line = 0.0
 
     def note(self, step):
-        """Add a step to the plan: what is run, and why."""
+        """Append a step, with its reason, to the plan."""
         self.plan.append(step)
 
     def seed(self):
-        """A seed for a compiled generator."""
+        """Return a seed for a compiled random generator."""
         return int(self.rng.randint(2**31 - 1))
 
     def left(self):
-        """Seconds that are left; inf without a limit."""
+        """Return the seconds until the time limit; inf without a limit."""
         return np.inf if self.max_seconds is None else self.max_seconds - self.seconds()
 
     def late(self):
-        """Whether the time limit has passed."""
+        """Return whether the time limit has passed."""
         if self.max_seconds is not None and self.seconds() >= self.max_seconds:
             self.status = self.status or Status.TIME_LIMIT
             return True
         return False
 
     def offer(self, labeling, score=None):
-        """Keep a labeling if it is better than the best so far."""
+        """Store a labeling if its score is higher than the best so far."""
         if score is None:
             score = self.problem.labeling_score(labeling)
         if self.labeling is None or score > self.score:
             self.labeling, self.score = np.array(labeling, dtype=np.int32), score
 
     def interrupt(self):
-        """Note an interrupt, which may have come between any two steps."""
+        """Make the state consistent after an interrupt between any two statements."""
         problem = self.problem
-        # the labeling may be there, and its score not yet
+        # the interrupt may have come between the labeling's assignment and the score's
         kept = problem.best_states() if self.labeling is None else self.labeling
         self.labeling, self.score = None, -np.inf
         self.offer(kept)
@@ -100,17 +101,17 @@ class MAPRun(Progress):
         self.status = Status.INTERRUPTED
 
     def is_optimal(self):
-        """Whether the best labeling reaches the bound."""
-        if self.score == -np.inf:  # nothing was offered so far
+        """Return whether the best labeling's score is within `tol` of the bound."""
+        if self.score == -np.inf:  # no labeling was offered
             return False
-        # a penalty is no small difference, whatever the tolerance
+        # a penalty is a violated constraint, which no tolerance covers
         if self.score < self.lowest <= self.bound:
             return False
         scale = max(1.0, abs(self.score + self.offset))
         return self.bound - self.score <= self.tol * scale
 
     def report(self, *, bound=None, step=1):
-        """Note an iteration.
+        """Record an iteration.
 
         Parameters
         ----------
@@ -127,7 +128,7 @@ class MAPRun(Progress):
         self.n_iter += step
         if bound is not None:
             self.bound = min(self.bound, bound)
-        # a score is above the bound by rounding errors only
+        # a score exceeds the bound by rounding errors only
         self.bound = max(self.bound, self.score)
         shift = self.offset
         row = self.n_iter, self.seconds(), self.score, self.bound
@@ -147,7 +148,7 @@ class MAPRun(Progress):
         return self.status is not None
 
     def report_between(self, bound=None):
-        """Note progress between iterations, whose largest number does not matter.
+        """Record progress between iterations, regardless of `max_iter`.
 
         Parameters
         ----------
@@ -165,14 +166,14 @@ class MAPRun(Progress):
         return stop
 
     def _is_line_due(self, seconds):
-        """Whether to print: at first and last, and each time half as late again."""
+        """Return whether to print: first, last, and at times that grow by half."""
         if self.verbose == 1 and self.status is None and seconds < self._next_line:
             return False
         self._next_line = max(_FIRST_LINE, 1.5 * seconds)
         return bool(self.verbose)
 
     def result(self):
-        """The result, for the reduced graph."""
+        """Return the result for the reduced graph."""
         return MAPResult(
             self.labeling, self.score, self.bound, self.marginals,
             Status(self.status or Status.MAX_ITER), self.n_iter, self.trace.as_dict(),
@@ -181,12 +182,12 @@ class MAPRun(Progress):
 
 
 class WithoutCliques:
-    """A run on a graph with cliques, for those who search on the graph without them.
+    """View of a run on a graph with cliques, for searches on the graph without them.
 
     Parameters
     ----------
     run : MAPRun
-        The run; all that is not named here is its own.
+        The run; all attributes that are not defined here are those of the run.
     reduced : Reduced
         The graph, with cliques.
     """
@@ -201,9 +202,9 @@ class WithoutCliques:
 
     @property
     def labeling(self):
-        """The best labeling so far."""
+        """The best labeling so far, without the states of cliques."""
         return self._run.labeling[: self.problem.n_variables]
 
     def offer(self, labeling):
-        """Keep a labeling if it is better than the best so far."""
+        """Store a labeling, with states of the cliques, if it is the best so far."""
         self._run.offer(self._cliques.extend(labeling))

@@ -1,4 +1,4 @@
-"""The base class of MAP solvers: parameters, and one call."""
+"""Base class of MAP solvers: parameters, and `solve`, which runs a subclass."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from sksstruct.inference.map.core.run import COLUMNS, MAPRun, WithoutCliques
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.progress import Status, Trace
 
-# Relative error of a sum of scores, in whatever order they are added.
+# Relative rounding error of a sum of scores, whatever the order of addition.
 _ROUNDING = 1e-13
 _TOL = """
 tol : float, default=1e-6
@@ -37,10 +37,9 @@ TEXTS = {
 class MAPSolver(BaseEstimator):
     """Base class of the solvers of MAP problems; subclasses implement ``_run(run)``."""
 
-    # Whether factors of three or more variables are refused.
+    # Whether the solver refuses factors of three or more variables.
     _pairwise = True
-    # Whether states that exclude each other become cliques, which tightens the
-    # relaxation.
+    # Whether mutually exclusive states become cliques, which tightens the relaxation.
     _joins = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -141,7 +140,7 @@ class MAPSolver(BaseEstimator):
 
 
 def _complete(run, reduced):
-    """The result for the graph that was given."""
+    """Return the result for the given graph."""
     result = run.result()
     graph = reduced.given
     result.labeling = reduced.labeling(result.labeling)
@@ -152,12 +151,12 @@ def _complete(run, reduced):
     if result.marginals is not None:
         result.marginals = reduced.marginals(result.marginals)
     if run.lowest > -np.inf:
-        # penalties have replaced -inf, and the total may be too low
+        # the sum of scores with penalties may be that of a forbidden labeling
         result.score = graph.score(result.labeling)
         lowest = run.lowest + reduced.offset
         result.trace["score"][result.trace["score"] < lowest] = -np.inf
         if result.score > -np.inf:
-            # the run, with sums in another order, may have refused this labeling
+            # sums in another order may have kept the run from detecting optimality
             gap = result.bound - result.score
             if gap <= run.tol * max(1.0, abs(result.score)):
                 result.status = Status.OPTIMAL
@@ -169,14 +168,14 @@ def _complete(run, reduced):
             result.status, result.bound = Status.INFEASIBLE, -np.inf
         elif result.status is not Status.INTERRUPTED:
             result.status = Status.NOT_FOUND
-    # Python's numbers, which print as numbers
+    # Python floats print as plain numbers
     result.score = float(result.score)
     result.bound = max(float(result.bound), result.score)
     return result
 
 
 def _rounding(reduced):
-    """The error of a total score, or of a bound, that comes from rounding."""
+    """Return the rounding error of a total score, or of a bound."""
     sizes = *score_range(reduced.plain), reduced.offset, reduced.given.must_exceed
     return _ROUNDING * max(map(abs, sizes))
 
