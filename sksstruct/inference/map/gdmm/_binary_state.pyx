@@ -1,19 +1,21 @@
-"""Greedy direction method of multipliers for many binary factors: Algorithm 2.
+"""Greedy direction method of multipliers for many binary factors: Algorithm 2, kernel.
 
-X. Huang et al. (2017), Section 3.3. With binary variables the scores of an edge are c_f
-y_f(1, 1) plus what its ends score by themselves, and the augmented Lagrangian is
+X. Huang et al. (2017), Section 3.3. With binary variables the score of an edge is c_f
+y_f(1, 1), after its other terms were added to the scores of its ends. The augmented
+Lagrangian is
 
     sum_i -c_i x_i + sum_f -c_f y_f(1, 1)
         + sum_(f,i) mu_if (y_if - x_i) + rho / 2 (y_if - x_i)^2
 
-with x_i = x_i(1) and y_if = y_f(x_i = 1), under (12). Variables and edges are left out
-while they are zero: those are consistent and have no multipliers. Every iteration
-activates the variables of steepest descent (10), all edges between active variables,
-and the edges with the largest c_f > 0 (11), which come from a list that is sorted as
-deep as it is read. The problem of one edge is solved exactly (Martins et al., AD3, JMLR
-16, 2015, Proposition 5.1 and its sequel, for c_f >= 0; else one variable is flipped),
-or by the step (6) over its four entries. The paper has the constraints of both states:
-with half of rho and of the multipliers, that is the same. Then |M|^2 = 4 is twice rho.
+with x_i = x_i(1) and y_if = y_f(x_i = 1), under (12). Variables and edges are inactive
+while they are zero: inactive ones are consistent and have no multipliers. Each
+iteration activates the variables of steepest descent (10), all edges between active
+variables, and the edges with the largest c_f > 0 (11), which are sorted as far as they
+are read. The problem of one edge is solved exactly (Martins et al., AD3, JMLR 16, 2015,
+Proposition 5.1 and its sequel, for c_f >= 0; for c_f < 0 after a flip of one variable),
+or by the step (6) over its four entries. The paper has constraints for both states,
+which is equivalent with half of rho and half of the multipliers; then |M|^2 = 4 is
+twice rho.
 """
 
 from libc.stdint cimport int8_t, int32_t
@@ -22,15 +24,15 @@ from sksstruct.inference.map.core._problem cimport Problem, other_end
 from sksstruct.projections._simplex cimport threshold_by_dropping
 from sksstruct.utils._pointers cimport doubles, int8s, int32s
 
-# Flips have to gain more than this, so that rounding does not make them go on for ever.
+# A flip must gain more than this, so that rounding cannot make flips go on forever.
 cdef double NEGLIGIBLE = 1e-12
 
-# Numbers of the two ends of an edge.
+# A number for each end of an edge.
 ctypedef double[2] Pair
 
 
 cdef class BinaryState:
-    """The kernels of Algorithm 2, in the arrays of `MAPBinaryGDMMState`."""
+    """Kernels of Algorithm 2, on the arrays of `MAPBinaryGDMMState`."""
 
     cdef Problem problem
     cdef object _owned, _owned_edges
@@ -45,8 +47,8 @@ cdef class BinaryState:
     cdef double* _sum
     cdef int8_t* _is_active
     cdef int8_t* _edge_is_active
-    cdef int32_t* _degree               # of each variable: active edges
-    # the active edges: which, and their y_if, mu_if and y_f(1, 1)
+    cdef int32_t* _degree               # number of active edges of each variable
+    # active edges: number, y_if, mu_if and y_f(1, 1)
     cdef int32_t* _edges
     cdef Pair* _y
     cdef Pair* _mu
@@ -61,13 +63,13 @@ cdef class BinaryState:
         self._edge_is_active = int8s(arrays.edge_is_active)
 
     def point_at(self, edges):
-        """Use other arrays for the active edges, which have the same numbers so far."""
+        """Use larger arrays for the active edges, with the same entries."""
         self._owned_edges, self._edges = edges, int32s(edges.number)
         self._y, self._mu = <Pair*>doubles(edges.y), <Pair*>doubles(edges.mu)
         self._joint = doubles(edges.joint)
 
     def reduce(self):
-        """Find the c_i and c_f, and the variables that are best at 1 without edges."""
+        """Compute c_i and c_f; activate variables that are best at 1 without edges."""
         cdef Py_ssize_t variable
         with nogil:
             self._reduce(self.problem)
@@ -98,13 +100,13 @@ cdef class BinaryState:
             self._pair[edge] = (problem.entry(edge, 1, 1) + both_off - second_on
                                 - first_on)
 
-    # ---- steps 1, 2 and 4: what becomes active ----
+    # ---- steps 1, 2 and 4: activation ----
 
     def activate(self, Py_ssize_t variable):
-        """Activate a variable; its edges to active ones, which are to be added."""
+        """Activate a variable; return its inactive edges to active variables."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t i, edge
-        # so that an edge is left out only while one of its ends is
+        # edges between active variables are always active
         cdef list found = []
         self._is_active[variable] = 1
         self.n_variables += 1
@@ -117,56 +119,55 @@ cdef class BinaryState:
         return found
 
     def add_edges(self, list found):
-        """Add edges to the active ones, among which there is room for them."""
+        """Append edges to the active ones, whose arrays have room."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, k
         for edge in found:
             k = self.n_active
             self._edges[k] = edge
-            # consistent with its ends, and without multipliers: nothing else changes
+            # consistent with both ends and without multipliers: no other vector changes
             for side in range(2):
                 self._y[k][side] = self._x[problem.ends[edge][side]]
                 self._mu[k][side] = 0.0
                 self._degree[problem.ends[edge][side]] += 1
-            # as near to zero as marginals of both ends allow
+            # smallest joint marginal that is consistent with the marginals of both ends
             self._joint[k] = max(0.0, self._y[k][0] + self._y[k][1] - 1.0)
             self.n_active += 1
 
     def sum_over_edges(self):
-        """Sum up what the active edges of each variable say."""
+        """Add up c_i and the messages of the active edges of each variable."""
         with nogil:
             self._sum_over_edges(self.problem)
 
     cdef void _sum_over_edges(self, Problem problem) noexcept nogil:
-        """`_sum` = c_i + sum_f mu_if + rho y_if over the active edges of each variable.
-        """
+        """`_sum` = c_i + sum_f mu_if + rho y_if, over a variable's active edges f."""
         cdef Py_ssize_t variable, k, side, end
         for variable in range(problem.n_variables):
             self._sum[variable] = self._unary[variable]
-        # over active edges, not over those of each variable: most are left out
+        # a loop over active edges: most edges of a variable are inactive
         for k in range(self.n_active):
             for side in range(2):
                 end = problem.ends[self._edges[k]][side]
                 self._sum[end] += self._mu[k][side] + self.rho * self._y[k][side]
 
-    # ---- steps 3, 5 and 6: what is active moves ----
+    # ---- steps 3, 5 and 6: descent and multipliers ----
 
     def iterate(self):
-        """Steps 3, 5 and 6: update active variables, active edges and multipliers."""
+        """Update active variables, active edges and multipliers: steps 3, 5 and 6."""
         with nogil:
             self._sum_over_edges(self.problem)
             self._update_variables(self.problem)
             self._update_edges(self.problem)
 
     cdef void _update_variables(self, Problem problem) noexcept nogil:
-        """Step 3: the x_i, each by itself, and the dual residual."""
+        """Step 3: minimize over each x_i, and compute the dual residual."""
         cdef Py_ssize_t variable
         cdef double x, degree, total = 0.0
-        # what is left out stays at zero
+        # inactive variables stay at zero
         for variable in range(problem.n_variables):
             if not self._is_active[variable]:
                 continue
-            # the mean of what its edges say; without edges the sign of its score
+            # the clipped mean over its edges; without edges the sign of its score
             # decides
             degree = self._degree[variable]
             if degree:
@@ -178,7 +179,7 @@ cdef class BinaryState:
         self.dual_residual = self.rho * total ** 0.5
 
     cdef void _update_edges(self, Problem problem) noexcept nogil:
-        """Steps 5 and 6: the y_f and mu_if of active edges, and the primal residual."""
+        """Steps 5 and 6: update y_f and mu_if of active edges, and the residual."""
         cdef Py_ssize_t k, side, edge
         cdef double rho = self.rho, total = 0.0
         cdef double target[2]
@@ -188,7 +189,7 @@ cdef class BinaryState:
             for side in range(2):
                 x[side] = self._x[problem.ends[edge][side]]
                 target[side] = x[side] - self._mu[k][side] / rho
-            # divided by rho, the problem has quadratic terms of weight one half
+            # the problem divided by rho has quadratic terms of weight one half
             if self._exact:
                 self._joint[k] = solve_edge(target[0], target[1],
                                             self._pair[edge] / rho,
@@ -196,7 +197,7 @@ cdef class BinaryState:
             else:
                 move_edge(target[0], target[1], self._pair[edge] / rho,
                           &self._y[k][0], &self._y[k][1], &self._joint[k])
-            # (9): the step of the multipliers is the violation times eta
+            # (9): multipliers move by eta rho times the violation
             for side in range(2):
                 x[side] = self._y[k][side] - x[side]
                 self._mu[k][side] += self._eta * rho * x[side]
@@ -212,7 +213,7 @@ cdef class BinaryState:
         -------
         bound : float
             sum_i max(0, c_i + sum_f mu_if) + sum_f max(0, -mu_u, -mu_v, c_f - mu_u -
-            mu_v). Edges that are left out have the multipliers of `_cover_attraction`.
+            mu_v). Multipliers of inactive edges are those of `_cover_attraction`.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t k, edge, variable
@@ -222,7 +223,7 @@ cdef class BinaryState:
                 self._sum[variable] = self._unary[variable]
             for k in range(self.n_active):
                 edge = self._edges[k]
-                # its four entries: both off, one on, the other, and both on
+                # maximum over the edge's four entries: both off, either one on, both on
                 first, second = -self._mu[k][0], -self._mu[k][1]
                 self._sum[problem.ends[edge][0]] -= first
                 self._sum[problem.ends[edge][1]] -= second
@@ -235,11 +236,12 @@ cdef class BinaryState:
         return total
 
     cdef double _cover_attraction(self, Problem problem) noexcept nogil:
-        """Return what edges that are left out add to the bound, after their ends paid.
+        """Return inactive edges' terms in the bound, reduced by payments of the ends.
 
-        With multipliers mu_u, mu_v >= 0 of sum <= c_f, such an edge adds c_f - mu_u -
-        mu_v, and its ends nothing as long as they still lose by being on: which is the
-        rule, as they are left out for it. No multiplier has to be stored for that.
+        With multipliers mu_u, mu_v >= 0, mu_u + mu_v <= c_f, an inactive edge adds c_f
+        - mu_u - mu_v to the bound. Its ends add nothing as long as being on costs them
+        more than they pay, as is usual for inactive edges. The multipliers need not be
+        stored.
         """
         cdef Py_ssize_t edge, side, end
         cdef double total = 0.0, rest, paid
@@ -258,7 +260,7 @@ cdef class BinaryState:
     def flip(self, labeling, gains):
         """Flip the variable with the largest gain until no flip gains.
 
-        `gains` are those of turning each variable on, alone; flips keep them right.
+        `gains` has the gain of switching each variable on, alone; flips update it.
         """
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, best
@@ -269,7 +271,7 @@ cdef class BinaryState:
                 for side in range(2):
                     if states[problem.ends[edge][side]]:
                         field[problem.ends[edge][1 - side]] += self._pair[edge]
-            # each flip raises the score, so that no labeling comes twice
+            # each flip raises the score, so that no labeling is visited twice
             while True:
                 best = _best_flip(problem.n_variables, states, field)
                 if best < 0:
@@ -278,9 +280,9 @@ cdef class BinaryState:
 
     cdef void _flip(self, Problem problem, int32_t* states, double* field,
                     Py_ssize_t variable) noexcept nogil:
-        """Flip a variable, and add that to the field of its neighbors."""
+        """Flip a variable, and update the gains of its neighbors."""
         cdef Py_ssize_t i, edge
-        # with c_f x_u x_v, a neighbor gains or loses c_f by being on
+        # by c_f x_u x_v, a neighbor's gain of being on changes by c_f
         cdef double sign = -1.0 if states[variable] else 1.0
         states[variable] = 1 - states[variable]
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
@@ -290,10 +292,10 @@ cdef class BinaryState:
 
 cdef Py_ssize_t _best_flip(Py_ssize_t n, const int32_t* states,
                            const double* field) noexcept nogil:
-    """The variable whose flip gains most; -1: none gains."""
+    """Variable whose flip gains most; -1 if no flip gains."""
     cdef Py_ssize_t variable, best = -1
     cdef double gain, top = NEGLIGIBLE
-    # what a variable gains by being on it loses by being off
+    # switching a variable off gains the negative of switching it on
     for variable in range(n):
         gain = -field[variable] if states[variable] else field[variable]
         if gain > top:
@@ -310,18 +312,20 @@ cdef double solve_edge(double a, double b, double c, double* first,
     """
     cdef double flipped, joint
     if c < 0.0:
-        # with v flipped, y = u - y', so that a moves by c
+        # With v' = 1 - v and y' = u - y, the problem is the same with -c > 0 for c, and
+        # with a + c for a.
         joint = solve_edge(a + c, 1.0 - b, -c, first, &flipped)
         second[0] = 1.0 - flipped
         return max(0.0, first[0] - joint)
-    # y is the smaller of both, which c pulls up: to its own optimum, or to the other
+    # y is the smaller of u and v. c raises the smaller one, at most up to the larger;
+    # from there both move together.
     if a > b + c:
         first[0], second[0] = a, b + c
     elif b > a + c:
         first[0], second[0] = a + c, b
     else:
         first[0] = second[0] = 0.5 * (a + b + c)
-    # a box is left for the last: clipping keeps which of both is the smaller
+    # clipping to [0, 1] comes last, as it preserves the order of u and v
     first[0] = min(1.0, max(0.0, first[0]))
     second[0] = min(1.0, max(0.0, second[0]))
     return min(first[0], second[0])
@@ -333,12 +337,12 @@ cdef void move_edge(double a, double b, double c, double* first, double* second,
 
     The entries are y(0, 0), y(0, 1), y(1, 0) and y(1, 1).
     """
-    cdef double at_first = first[0] - a, at_second = second[0] - b, threshold
+    cdef double difference_u = first[0] - a, difference_v = second[0] - b, threshold
     cdef double entry[4]
     cdef int k
-    entry[3] = joint[0] - (at_first + at_second - c) / 2.0
-    entry[2] = first[0] - joint[0] - at_first / 2.0
-    entry[1] = second[0] - joint[0] - at_second / 2.0
+    entry[3] = joint[0] - (difference_u + difference_v - c) / 2.0
+    entry[2] = first[0] - joint[0] - difference_u / 2.0
+    entry[1] = second[0] - joint[0] - difference_v / 2.0
     entry[0] = 1.0 - first[0] - second[0] + joint[0]
     threshold = threshold_by_dropping(4, entry)
     for k in range(4):

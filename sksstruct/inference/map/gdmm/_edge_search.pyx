@@ -1,11 +1,11 @@
 """The search (8) of Algorithm 1: the entry of steepest descent of one edge.
 
-X. Huang et al. (2017), Section 3.2. Entry (j, k) of y_f descends by theta_f(j, k) -
-d_uf(j) - d_vf(k), where the gradients d are zero for states without a slot. So there
-are four kinds of entries: active ones; pairs of states with slots; pairs with one, for
-which lists know the best partner; and pairs without, of which the best by the lists is
-enough. They are looked at in this order, each kind as far as it can have something
-better than what was found before. The ends u and v of the edge are its sides 0 and 1.
+X. Huang et al. (2017), Section 3.2. The descent of entry (j, k) of y_f is theta_f(j, k)
+- d_uf(j) - d_vf(k), where the gradients d are zero for states without a slot. There are
+four kinds of entries: active ones; pairs of states with slots; pairs with one slot, for
+which sorted lists have the best partner; and pairs without slots, of which the best by
+the lists suffices. They are searched in this order, each kind as far as it may contain
+a better entry than the best so far. The ends u and v of the edge are sides 0 and 1.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ cdef class EntrySearch:
     problem : MAPProblem
         The graph.
     lists : Lists
-        Lists of its tables.
+        Sorted lists of the graph's tables.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ cdef class EntrySearch:
     """
 
     def __cinit__(self, Problem problem, Lists lists):
-        # the order of the slots of one end at a time
+        # scratch: order of the slots of one end
         self._lists = lists
         self._order = np.empty(problem.max_states, dtype=np.int32)
 
@@ -57,33 +57,33 @@ cdef class EntrySearch:
             search.n_slots[side] = state._n_slots[variable]
             search.state[side] = state._state[variable]
             search.slot[side] = &state._slot[problem.first[variable]]
-        # active entries are close to the best as a rule: with them the bounds of the
-        # other kinds end their loops early
-        _look_at_active(search, &state._active[edge])
-        self._look_at_slots(search)
+        # active entries usually are close to the best, so that the bounds of all other
+        # kinds end their loops early
+        _search_active(search, &state._active[edge])
+        self._search_slots(search)
         for side in range(2):
             if search.n_slots[1 - side] < search.n_states[1 - side]:
-                self._look_beyond(search, side)
+                self._search_half_slots(search, side)
         if (search.n_slots[0] < search.n_states[0]
                 and search.n_slots[1] < search.n_states[1]):
-            self._look_outside(search)
+            self._search_rest(search)
         return 0
 
-    cdef void _look_at_slots(self, Search* search) noexcept nogil:
-        """Look at pairs of states with slots."""
+    cdef void _search_slots(self, Search* search) noexcept nogil:
+        """Search the pairs of states with slots."""
         cdef const TableSpec* table = search.table
         cdef const double* second = search.gradient[1]
         cdef const int32_t* cols = search.state[1]
         cdef Py_ssize_t i, j, k, row, n = search.n_slots[1]
         cdef double weight = search.weight, first, high, low, score
-        # with the states of v by their gradients, least first, the first one that
-        # cannot make a row better ends the row
+        # with the states of v in ascending order of gradients, a row ends at the first
+        # state whose bound is not better
         self._sort(second, n)
         low = second[self._order[0]]
         for i in range(search.n_slots[0]):
             row, first = search.state[0][i], search.gradient[0][i]
             high = weight * table.row_high[row] - first if search.bounded else INFINITY
-            # most rows end before they begin
+            # most rows end at once
             if high - low <= search.best:
                 continue
             for k in range(n):
@@ -94,19 +94,19 @@ cdef class EntrySearch:
                 _offer(search, score, row, cols[j])
             self.looked_up += k + 1
 
-    cdef int _look_beyond(self, Search* search, Py_ssize_t side) except -1 nogil:
-        """Look at pairs of a state with a slot at one side and one without."""
+    cdef int _search_half_slots(self, Search* search, Py_ssize_t side) except -1 nogil:
+        """Search the pairs of a state with a slot at one side and a state without."""
         cdef const double* high = (search.table.row_high if side == 0
                                    else search.table.col_high)
-        # rows of the states of u first, then columns of the states of v
+        # side 0: rows of the states of u; side 1: columns of the states of v
         cdef Py_ssize_t i, line, other, row, col
         cdef double gradient
         for i in range(search.n_slots[side]):
             line, gradient = search.state[side][i], search.gradient[side][i]
             if search.bounded and search.weight * high[line] - gradient <= search.best:
                 continue
-            # the gradient is the same for all partners: the best entry of the line is
-            # the best pair
+            # the gradient of the line is the same for all partners, so that its best
+            # entry is its best pair
             other = self._lists.outside(search.table_index, side == 1, line,
                                         search.sign, search.slot[1 - side])
             self.looked_up += 1
@@ -116,18 +116,18 @@ cdef class EntrySearch:
                        - gradient, row, col)
         return 0
 
-    cdef int _look_outside(self, Search* search) except -1 nogil:
-        """Look at pairs of states without slots."""
+    cdef int _search_rest(self, Search* search) except -1 nogil:
+        """Search the pairs of states without slots."""
         cdef const TableSpec* table = search.table
         cdef Py_ssize_t k, row, col
         for k in range(search.n_states[0]):
-            # rows by their largest entries, where these are known
+            # rows in descending order of their largest entries, if these are known
             row = k
             if search.bounded:
                 row = self._lists.of_table[search.table_index].by_high[k]
             if search.slot[0][row] >= 0:
                 continue
-            # all rows after it are no better
+            # all later rows have no larger entries
             if search.bounded and search.weight * table.row_high[row] <= search.best:
                 return 0
             col = self._lists.outside(search.table_index, False, row, search.sign,
@@ -136,46 +136,46 @@ cdef class EntrySearch:
             if col < 0:
                 continue
             _offer(search, search.weight * entry_of(table, row, col), row, col)
-            # without this a table of a formula would be searched row by row, although
-            # no row has a better entry than a pair that agrees, or differs, as it wants
+            # a table given by a formula has no row bounds: the search ends at an entry
+            # that is the formula's maximum
             if search.sign > 0 and _is_best_of_formula(table, row, col):
                 return 0
         return 0
 
     cdef void _sort(self, const double* values, Py_ssize_t n) noexcept nogil:
-        """`_order` = the indices of the values, least first."""
-        # Shell's sort needs no memory, and is fast for some dozens of values
+        """`_order` = indices of the values in ascending order."""
+        # Shell sort: in place, and fast for some dozens of values
         cdef Py_ssize_t gap = 1, i, k
         cdef int32_t* order = &self._order[0]
-        cdef int32_t now
-        # from scratch each time: the gradients of another edge are in another order
+        cdef int32_t index
+        # from the identity, as the last order belongs to another edge
         for i in range(n):
             order[i] = i
         while gap < n // 3:
             gap = 3 * gap + 1
         while gap > 0:
             for i in range(gap, n):
-                now = order[i]
+                index = order[i]
                 k = i
-                while k >= gap and values[order[k - gap]] > values[now]:
+                while k >= gap and values[order[k - gap]] > values[index]:
                     order[k] = order[k - gap]
                     k -= gap
-                order[k] = now
+                order[k] = index
             gap //= 3
 
 
 cdef inline void _offer(Search* search, double score, Py_ssize_t row,
                         Py_ssize_t col) noexcept nogil:
-    """Take an entry over as the best so far if it is better."""
-    # the first of equal entries stays, so that searches repeat
+    """Make an entry the best so far if its score is larger."""
+    # of equal entries the earlier one stays, so that searches are reproducible
     if score > search.best:
         search.best, search.row, search.col = score, row, col
 
 
-cdef void _look_at_active(Search* search, const Active* active) noexcept nogil:
-    """Look at the active entries of y_f."""
+cdef void _search_active(Search* search, const Active* active) noexcept nogil:
+    """Search the active entries of y_f."""
     cdef Py_ssize_t k, i, j, row, col
-    # all of them: they are few, and one is the best wherever nothing is left to gain
+    # all of them: active entries are few, and contain the best one at convergence
     for k in range(active.count):
         i, j = active.slot[2 * k], active.slot[2 * k + 1]
         row, col = search.state[0][i], search.state[1][j]
@@ -190,5 +190,5 @@ cdef inline bint _is_best_of_formula(const TableSpec* table, Py_ssize_t row,
         return False
     if table.kind == POTTS:
         return (row == col) == (table.agree > table.differ)
-    # distances are least on the diagonal
+    # the score falls with distance, which is zero on the diagonal
     return row == col

@@ -9,14 +9,14 @@ from sksstruct.inference.map.gdmm._slots cimport SlotState
 @cython.final
 cdef class HigherSearch:
     cdef readonly Py_ssize_t looked_up
-    # what has all the arrays
+    # namespace that owns all arrays
     cdef object _owned
-    # of each table: the first of its entries in _order, by score, and their number
+    # of each table: offset of its entries in _order, by score, and their number
     cdef const Py_ssize_t* _begin
     cdef const Py_ssize_t* _size
     cdef const int32_t* _order
-    # of the factor at hand: the gradients of its ends by slot, the slot of each state,
-    # states and strides
+    # of the current factor, by end: gradients by slot, slot of each state, current
+    # state, number of states, stride
     cdef const double** _gradient
     cdef const int32_t** _slot
     cdef Py_ssize_t* _state
@@ -24,17 +24,17 @@ cdef class HigherSearch:
     cdef Py_ssize_t* _stride
 
     cdef double run(self, SlotState state, Problem problem, Py_ssize_t factor,
-                    bint multipliers, double** gradient, Py_ssize_t* found,
+                    bint multipliers, double** gradient, Py_ssize_t* states,
                     double* score) except? -1 nogil
     cdef double n_entries(self, Problem problem, Py_ssize_t factor) noexcept nogil
     cdef double _run_table(self, SlotState state, Problem problem, Py_ssize_t factor,
-                           double slack, Py_ssize_t* found,
+                           double slack, Py_ssize_t* states,
                            double* score) noexcept nogil
     cdef inline double _descent(self, double score, Py_ssize_t arity,
                                 const Py_ssize_t* states) noexcept nogil
     cdef double _run_condition(self, const TableSpec* table, Py_ssize_t arity,
-                               Py_ssize_t* found) noexcept nogil
+                               Py_ssize_t* states) noexcept nogil
     cdef inline double _turn_on(self, Py_ssize_t literal, const TableSpec* table,
-                                Py_ssize_t* found) noexcept nogil
+                                Py_ssize_t* states) noexcept nogil
     cdef inline double _gain(self, Py_ssize_t literal,
                              const TableSpec* table) noexcept nogil

@@ -1,14 +1,15 @@
 """The search (8) of Algorithm 1 in factors of three or more variables.
 
-An entry of y_f descends by its score less the gradients d_if at its states, which are
-zero for states without a slot. The entries of a table are in one list, by score, which
-is made once for all factors that share the table. The search goes down the list until
-what the gradients can add at most, each at its best state, makes nothing after it
-better than what was found; the active entries, which come first, end it early.
+The descent of an entry of y_f is its score minus the gradients d_if at its states,
+which are zero for states without a slot. The entries of a table are in one list, by
+score, which all factors that share the table use. The search reads the list until the
+remaining scores, plus the largest possible contributions of the gradients, cannot
+exceed the best descent so far; active entries are searched first, and end the search
+early.
 
-A condition on binary variables allows entries by how many of its literals are on. The
-gain of a literal is by how much the gradients descend more with it on than off; the
-best entry turns on those that gain, as far as the condition allows.
+A condition on binary variables allows entries by the number of literals that are on.
+The gain of a literal is the difference of the descent between on and off; the best
+entry turns on the literals with positive gains, as far as the condition allows.
 """
 
 cimport cython
@@ -31,7 +32,7 @@ cdef class HigherSearch:
         self._order = const_int32s(arrays.order)
         self._state, self._n_states = intps(arrays.state), intps(arrays.n_states)
         self._stride = intps(arrays.stride)
-        # pointers, as wide as these numbers
+        # intp arrays hold the pointers, which have the same size
         self._gradient = <const double**>intps(arrays.gradient)
         self._slot = <const int32_t**>intps(arrays.slot)
 
@@ -40,11 +41,12 @@ cdef class HigherSearch:
         return self._size[problem.table_of[factor]]
 
     cdef double run(self, SlotState state, Problem problem, Py_ssize_t factor,
-                    bint multipliers, double** gradient, Py_ssize_t* found,
+                    bint multipliers, double** gradient, Py_ssize_t* states,
                     double* score) except? -1 nogil:
-        """Find the entry of largest descent, its score, and the descent.
+        """Find the entry of largest descent and its score; return the descent.
 
-        Gradients are by slot, an array for each end; with multipliers these instead.
+        Gradients are by slot, one array per end; `multipliers` replaces gradients by
+        multipliers.
         """
         cdef const TableSpec* table = &problem.specs[problem.table_of[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
@@ -57,23 +59,23 @@ cdef class HigherSearch:
             self._slot[i] = &state._slot[problem.first[variable]]
             self._n_states[i], self._stride[i] = problem.states[variable], stride
             stride *= problem.states[variable]
-            # the most that the gradient of this end can add to a score
+            # largest contribution of this end's gradient to a descent
             best = (0.0 if state._n_slots[variable] < problem.states[variable]
                     else -INFINITY)
             for k in range(state._n_slots[variable]):
                 best = max(best, -self._gradient[i][k])
             slack += best
         if table.kind == DENSE:
-            return self._run_table(state, problem, factor, slack, found, score)
+            return self._run_table(state, problem, factor, slack, states, score)
         score[0] = 0.0
-        return self._run_condition(table, arity, found)
+        return self._run_condition(table, arity, states)
 
     # ---- tables ----
 
     cdef double _run_table(self, SlotState state, Problem problem, Py_ssize_t factor,
-                           double slack, Py_ssize_t* found,
+                           double slack, Py_ssize_t* states,
                            double* score) noexcept nogil:
-        """Look at the active entries, and then down the list of the table."""
+        """Search the active entries, then the list of the table."""
         cdef Py_ssize_t table = problem.table_of[factor], i, k, entry
         cdef const double* entries = problem.specs[table].data
         cdef const int32_t* order = &self._order[self._begin[table]]
@@ -88,7 +90,7 @@ cdef class HigherSearch:
             if descent > best:
                 best, score[0] = descent, active.score[k]
                 for i in range(arity):
-                    found[i] = self._state[i]
+                    states[i] = self._state[i]
         for k in range(self._size[table]):
             entry = order[k]
             if entries[entry] + slack <= best:
@@ -100,12 +102,12 @@ cdef class HigherSearch:
             if descent > best:
                 best, score[0] = descent, entries[entry]
                 for i in range(arity):
-                    found[i] = self._state[i]
+                    states[i] = self._state[i]
         return best
 
     cdef inline double _descent(self, double score, Py_ssize_t arity,
                                 const Py_ssize_t* states) noexcept nogil:
-        """A score less the gradients at its states."""
+        """Return a score minus the gradients at its states."""
         cdef Py_ssize_t i, slot
         for i in range(arity):
             slot = self._slot[i][states[i]]
@@ -116,11 +118,11 @@ cdef class HigherSearch:
     # ---- conditions ----
 
     cdef double _run_condition(self, const TableSpec* table, Py_ssize_t arity,
-                               Py_ssize_t* found) noexcept nogil:
-        """The best entry that a condition allows."""
+                               Py_ssize_t* states) noexcept nogil:
+        """Find the best entry that a condition allows; return its descent."""
         cdef bint has_output = table.condition == OROUT or table.condition == XOROUT
         cdef Py_ssize_t n_inputs = arity - 1 if has_output else arity
-        # how many literals may be on, and whether one has to be
+        # largest number of literals on, and whether at least one must be on
         cdef Py_ssize_t most = 1, k, i, top
         cdef bint one = has_output or table.condition == XOR or table.condition == OR
         cdef double best = 0.0, gain
@@ -130,37 +132,37 @@ cdef class HigherSearch:
             most = <Py_ssize_t>table.limit
         # all literals off
         for i in range(arity):
-            found[i] = 1 if table.data[i] else 0
-        best = self._descent(0.0, arity, found)
+            states[i] = 1 if table.data[i] else 0
+        best = self._descent(0.0, arity, states)
         gain = 0.0
         for k in range(min(most, n_inputs)):
             top = -1
             for i in range(n_inputs):
-                # a literal that is on has left the state it is off in
-                if found[i] == (1 if table.data[i] else 0) and (
+                # only literals that are off are candidates
+                if states[i] == (1 if table.data[i] else 0) and (
                         top < 0 or self._gain(i, table) > self._gain(top, table)):
                     top = i
             if not (self._gain(top, table) > 0.0 or (one and k == 0)):
                 break
-            gain += self._turn_on(top, table, found)
+            gain += self._turn_on(top, table, states)
         if has_output:
-            gain += self._turn_on(n_inputs, table, found)
-            # with the output off all inputs are
+            gain += self._turn_on(n_inputs, table, states)
+            # with the output off, all inputs are off
             if gain <= 0.0:
                 for i in range(arity):
-                    found[i] = 1 if table.data[i] else 0
+                    states[i] = 1 if table.data[i] else 0
                 return best
         return best + gain
 
     cdef inline double _turn_on(self, Py_ssize_t literal, const TableSpec* table,
-                                Py_ssize_t* found) noexcept nogil:
-        """Turn a literal on; its gain."""
-        found[literal] = 0 if table.data[literal] else 1
+                                Py_ssize_t* states) noexcept nogil:
+        """Turn a literal on, and return its gain."""
+        states[literal] = 0 if table.data[literal] else 1
         return self._gain(literal, table)
 
     cdef inline double _gain(self, Py_ssize_t literal,
                              const TableSpec* table) noexcept nogil:
-        """What turning a literal on adds to the descent."""
+        """Return the change of the descent when a literal is turned on."""
         cdef Py_ssize_t true_state = 0 if table.data[literal] else 1
         cdef Py_ssize_t on = self._slot[literal][true_state]
         cdef Py_ssize_t off = self._slot[literal][1 - true_state]

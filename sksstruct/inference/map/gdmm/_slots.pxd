@@ -3,15 +3,15 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.map.core._problem cimport Problem
 
 
-# One end of a factor f, the variable i, by slot: multipliers mu_if and the marginals
-# M_if y_f.
+# Vectors of one end of a factor f, at variable i, by slot: multipliers mu_if and
+# marginals M_if y_f.
 cdef struct End:
     double* mu
     double* marginal
 
 
-# The active entries of y_f: the slots of their states at the ends of f, one entry after
-# the other, and their scores theta_f and values.
+# Active entries of y_f: slots of their states at the ends of f, entry by entry; scores
+# theta_f; and values.
 cdef struct Active:
     Py_ssize_t count, capacity, arity
     int32_t* slot
@@ -21,28 +21,28 @@ cdef struct Active:
 
 cdef class SlotState:
     cdef readonly Problem problem
-    # what has all the arrays
+    # namespace that owns all arrays
     cdef object _owned
     cdef public double rho
     cdef readonly double primal_residual, dual_residual
     cdef readonly Py_ssize_t n_active
-    # of each state: its slot, or -1; of each variable: its states by score, and how
-    # many of these have slots
+    # slot of each state, or -1; states of each variable by score; and number of leading
+    # states in this order that are known to have slots
     cdef int32_t* _slot
     cdef const int32_t* _by_score
-    cdef int32_t* _next
-    # of each variable: the states of its slots, and its marginals x_i
+    cdef int32_t* _next_rank
+    # of each variable: number of slots, states of the slots, and marginals x_i
     cdef int32_t* _n_slots
     cdef int32_t* _capacity
     cdef int32_t** _state
     cdef double** _x
-    # an end for each place in a scope
+    # one end for each position in the scopes
     cdef End* _ends
     cdef Active* _active
     cdef Py_ssize_t _n_variables, _n_factors, _n_ends
-    # scratch and its room: by slot of the ends of a factor, of which the largest has
-    # _arity, and by slot or active entry
-    cdef Py_ssize_t _arity, _room
+    # scratch of _room entries: gradients of each end of a factor, by slot (_arity is
+    # the largest number of ends); and two arrays by slot or by active entry
+    cdef Py_ssize_t _arity, _scratch_size
     cdef double** _gradient
     cdef double* _work
     cdef double* _sorted
@@ -53,14 +53,14 @@ cdef class SlotState:
                        double score) except -1 nogil
     cdef int _add_capacity(self, Problem problem,
                            Py_ssize_t variable) except -1 nogil
-    cdef int _cover(self, Py_ssize_t size) except -1 nogil
+    cdef int _reserve_scratch(self, Py_ssize_t size) except -1 nogil
 
 
 cdef inline Py_ssize_t find_entry(const Active* active,
                                   const int32_t* slots) noexcept nogil:
-    """Index of the entry for some slots; -1: it is not active."""
+    """Index of the active entry with some slots; -1 if there is none."""
     cdef Py_ssize_t k, i
-    # entries are few: looking at all of them is faster than any index
+    # active entries are few: a linear search is faster than an index
     for k in range(active.count):
         i = 0
         while i < active.arity and active.slot[k * active.arity + i] == slots[i]:

@@ -1,9 +1,9 @@
 """Sparse marginals and multipliers of a graph, by slots.
 
-Each variable has one list of the states that ever mattered to it, its slots. All
-vectors of the variable and of its factors have an entry for each slot and are zero
-elsewhere, so that they are short and dense (Huang et al., 2017, Section 3.2). The
-marginals y_f of a factor are zero except for active entries: a slot of each variable.
+Each variable has a list of states that have mattered to it, its slots. All vectors of
+the variable and of its factors have an entry per slot and are zero elsewhere, so that
+they are short and dense (Huang et al., 2017, Section 3.2). The marginals y_f of a
+factor are zero except for active entries, each a combination of slots of its variables.
 """
 
 from libc.stdlib cimport calloc, free
@@ -12,8 +12,8 @@ from sksstruct.inference.map.core._problem cimport arity_of
 from sksstruct.utils._memory cimport resize
 from sksstruct.utils._pointers cimport const_int32s, doubles, int32s
 
-# Slots of a variable, and entries of a factor, that there is room for at first: most
-# variables and factors never need more.
+# Initial capacity of slots per variable and of entries per factor: most never need
+# more.
 cdef Py_ssize_t FIRST_CAPACITY = 4
 
 
@@ -24,13 +24,13 @@ cdef class SlotState:
         cdef Py_ssize_t variable, factor, n = problem.n_variables
         cdef Py_ssize_t m = problem.n_factors
         self.problem, self.rho, self._owned = problem, rho, arrays
-        # for __dealloc__, when the problem may be gone
+        # for __dealloc__, which may run after the problem is gone
         self._n_variables, self._n_factors = n, m
         self._n_ends = problem.scope_first[m]
         self._slot, self._by_score = int32s(arrays.slot), const_int32s(arrays.by_score)
-        self._next, self._n_slots = int32s(arrays.next), int32s(arrays.n_slots)
+        self._next_rank, self._n_slots = int32s(arrays.next), int32s(arrays.n_slots)
         self._capacity = int32s(arrays.capacity)
-        # zeroed: an array that is not there yet is NULL, which realloc and free take
+        # zeroed: realloc and free accept NULL for arrays that are not allocated yet
         self._state = <int32_t**>calloc(max(1, n), sizeof(int32_t*))
         self._x = <double**>calloc(max(1, n), sizeof(double*))
         self._ends = <End*>calloc(max(1, self._n_ends), sizeof(End))
@@ -42,16 +42,16 @@ cdef class SlotState:
             raise MemoryError
         for factor in range(m):
             self._active[factor].arity = arity_of(problem, factor)
-        # more than most sweeps need, so that growing stays rare
-        self._cover(32)
-        # every variable starts in the state with its largest score
+        # larger than most sweeps need, so that reallocations are rare
+        self._reserve_scratch(32)
+        # each variable starts in the state with its largest score
         for variable in range(n):
             self.add_slot(problem, variable, self._by_score[problem.first[variable]])
             self._x[variable][0] = 1.0
 
     def __dealloc__(self):
         cdef Py_ssize_t k
-        # arrays of pointers may be missing where memory ran out half way
+        # arrays of pointers may be missing if an allocation failed
         for k in range(self._n_variables):
             if self._state:
                 free(self._state[k])
@@ -78,25 +78,25 @@ cdef class SlotState:
 
     cdef Py_ssize_t add_slot(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t state) except -1 nogil:
-        """Give a state a slot; the slot."""
+        """Give a state a slot, and return the slot."""
         cdef Py_ssize_t i, slot = self._n_slots[variable]
         cdef End* end
         if slot == self._capacity[variable]:
             self._add_capacity(problem, variable)
-        # what is outside of the slots is zero, so a new one changes nothing
+        # vectors are zero outside of the slots: a new slot changes no value
         self._state[variable][slot] = state
         self._x[variable][slot] = 0.0
         for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
             end = &self._ends[problem.in_place[i]]
             end.mu[slot] = end.marginal[slot] = 0.0
-        # last, as a slot that is counted has to be there
+        # last: a failure above must not leave a slot without memory
         self._slot[problem.first[variable] + state] = slot
         self._n_slots[variable] = slot + 1
         return slot
 
     cdef int _add_capacity(self, Problem problem,
                            Py_ssize_t variable) except -1 nogil:
-        """Make room for twice as many slots in all vectors of a variable."""
+        """Double the capacity of all vectors of a variable."""
         cdef Py_ssize_t i, capacity = max(2 * self._capacity[variable], FIRST_CAPACITY)
         cdef End* end
         resize(<void**>&self._state[variable], capacity * sizeof(int32_t))
@@ -105,21 +105,21 @@ cdef class SlotState:
             end = &self._ends[problem.in_place[i]]
             resize(<void**>&end.mu, capacity * sizeof(double))
             resize(<void**>&end.marginal, capacity * sizeof(double))
-        self._cover(capacity)
-        # only now is there room in all of them, should any have failed
+        self._reserve_scratch(capacity)
+        # last: if any allocation failed, the old capacity holds
         self._capacity[variable] = capacity
         return 0
 
     cdef int add_entry(self, Active* active, const int32_t* slots,
                        double score) except -1 nogil:
-        """Make an entry for some slots active, with a value of zero."""
+        """Add an active entry with value zero."""
         cdef Py_ssize_t i, capacity, k = active.count, arity = active.arity
         if k == active.capacity:
             capacity = 2 * k if k else FIRST_CAPACITY
             resize(<void**>&active.slot, capacity * arity * sizeof(int32_t))
             resize(<void**>&active.score, capacity * sizeof(double))
             resize(<void**>&active.value, capacity * sizeof(double))
-            self._cover(capacity)
+            self._reserve_scratch(capacity)
             active.capacity = capacity
         for i in range(arity):
             active.slot[k * arity + i] = slots[i]
@@ -129,29 +129,30 @@ cdef class SlotState:
 
     # ---- scratch ----
 
-    cdef int _cover(self, Py_ssize_t size) except -1 nogil:
-        """Ensure that scratch has room for so many slots or entries."""
+    cdef int _reserve_scratch(self, Py_ssize_t size) except -1 nogil:
+        """Ensure that scratch arrays have at least `size` entries."""
         cdef Py_ssize_t i
-        if size <= self._room:
+        if size <= self._scratch_size:
             return 0
-        # with a margin, since every variable and factor grows by itself; gradients
-        # stay, as a search may be under way
+        # with a margin, since variables and factors grow one by one; gradients keep
+        # their contents, as a search may be using them
         for i in range(self._arity):
             resize(<void**>&self._gradient[i], 2 * size * sizeof(double))
         resize(<void**>&self._work, 2 * size * sizeof(double))
         resize(<void**>&self._sorted, 2 * size * sizeof(double))
-        # only now is there room in all of them, should any have failed
-        self._room = 2 * size
+        # last: if any allocation failed, the old size holds
+        self._scratch_size = 2 * size
         return 0
 
-    # ---- what users see ----
+    # ---- access from Python ----
 
     def read_labeling(self, out):
-        """Write down the most probable state of each variable."""
+        """Write the most probable state of each variable."""
         cdef int32_t* labeling = int32s(out)
         cdef Py_ssize_t variable, k, best
         for variable in range(self._n_variables):
-            # with > the first slot, of the state with the largest score, wins ties
+            # strict comparison: the first slot, the state with the largest score, wins
+            # ties
             best = 0
             for k in range(1, self._n_slots[variable]):
                 if self._x[variable][k] > self._x[variable][best]:
@@ -159,18 +160,18 @@ cdef class SlotState:
             labeling[variable] = self._state[variable][best]
 
     def read_marginals(self, out):
-        """Write the x_i, one after the other, over zeros."""
+        """Write the x_i, variable by variable, into an array of zeros."""
         cdef double* marginals = doubles(out)
         cdef Problem problem = self.problem
         cdef Py_ssize_t variable, k
         for variable in range(self._n_variables):
-            # zero wherever a state has no slot
+            # states without a slot stay zero
             for k in range(self._n_slots[variable]):
                 marginals[problem.first[variable] + self._state[variable][k]] = (
                     self._x[variable][k])
 
     def read_multipliers(self, Py_ssize_t place, out):
-        """Write the multipliers of the end at a place in the scopes over zeros."""
+        """Write the multipliers of the end at a position of the scopes into zeros."""
         cdef double* multipliers = doubles(out)
         cdef Py_ssize_t k, variable = self.problem.scope[place]
         for k in range(self._n_slots[variable]):

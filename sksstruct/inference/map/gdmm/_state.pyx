@@ -1,21 +1,22 @@
-"""Greedy direction method of multipliers for large domains: Algorithm 1.
+"""Greedy direction method of multipliers for large domains: Algorithm 1, kernel.
 
 X. Huang et al., Greedy direction method of multiplier for MAP inference of large output
 domain, AISTATS 2017, minimize the augmented Lagrangian (3) of the LP relaxation over
-the marginals x_i of variables and y_f of factors, which are zero but for a few states:
+the marginals x_i of variables and y_f of factors, zero except for a few states:
 
     sum_i -theta_i' x_i + sum_f -theta_f' y_f
         + rho / 2 sum_(f,i) |M_if y_f - x_i + mu_if / rho|^2
 
-A sweep adds to each y_f the entry of steepest descent (8), found by lists where the
-multipliers are zero and one by one where they are not, and takes one projected gradient
-step (6) whose Q is doubled until it is an upper bound; then the same for x_i, where the
-projection (4) is exact; then the multipliers move by (9), where eta is in units of rho.
-Vectors are sparse, see `SlotState`.
+A sweep adds to each y_f the entry of steepest descent (8), which sorted lists find
+where the gradients are zero and a scan finds elsewhere, and takes one projected
+gradient step (6), whose Q is doubled until it is an upper bound of the curvature. Then
+each x_i is updated likewise, by the exact projection (4), and the multipliers by (9),
+with eta in units of rho. Vectors are sparse, see `SlotState`.
 
-The gradient of the quadratic term in M_if y_f is d_if = rho (M_if y_f - x_i) + mu_if,
-and that of the Lagrangian in an entry of y_f the sum of the d_if at the states of the
-entry, less its score: see `EntrySearch` for edges, `HigherSearch` for larger factors.
+The gradient of the quadratic term in M_if y_f is d_if = rho (M_if y_f - x_i) + mu_if.
+The gradient of the Lagrangian in an entry of y_f is the sum of the d_if at the entry's
+states minus its score: see `EntrySearch` for edges and `HigherSearch` for larger
+factors.
 """
 
 from libc.math cimport INFINITY
@@ -29,18 +30,18 @@ from sksstruct.inference.map.gdmm._slots cimport (
 )
 from sksstruct.utils._pointers cimport int32s, intps
 
-# A step of a factor that moves by less, squared, is the last one of an iteration.
+# A factor whose step has a smaller squared norm takes no more steps in an iteration.
 cdef double STILL = 1e-18
 
 
 cdef class GreedyState(SlotState):
-    """State of Algorithm 1, with the arrays of `MAPGDMMState`."""
+    """Kernel of Algorithm 1, on the arrays of `MAPGDMMState`."""
 
     cdef double _eta
     cdef EntrySearch _search
     cdef HigherSearch _higher
-    # what the last search has found: states, their slots, and the score theta_f
-    cdef Py_ssize_t* _found
+    # result of the last search: states, their slots, and the score theta_f
+    cdef Py_ssize_t* _found_states
     cdef int32_t* _found_slot
     cdef double _found_score
 
@@ -48,7 +49,7 @@ cdef class GreedyState(SlotState):
                  double rho, double eta, arrays):
         SlotState.__init__(self, problem, rho, arrays)
         self._search, self._higher, self._eta = search, higher, eta
-        self._found = intps(arrays.found)
+        self._found_states = intps(arrays.found)
         self._found_slot = int32s(arrays.found_slot)
 
     @property
@@ -59,26 +60,27 @@ cdef class GreedyState(SlotState):
 
     cdef bint _update_factor(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
-        """Search (8) and step (6) for one factor; whether it moved."""
+        """Search (8) and step (6) for one factor; return whether it moved."""
         cdef Active* active = &self._active[factor]
-        cdef double moved
+        cdef double squared_step
         self._find_gradient(problem, factor)
-        self._look_for_entry(problem, factor, False)
-        # even if it is no better than what is active: then the step takes it back
+        self._search_entry(problem, factor, False)
+        # even if the entry is no better than the active ones: the step will then remove
+        # it
         self._activate_entry(problem, factor)
-        # a single entry is 1 whatever the gradient
+        # the value of a single entry is 1
         if active.count == 1:
             self.n_active += 1
             return False
-        moved = self._descend(problem, factor)
+        squared_step = self._descend(problem, factor)
         self._drop_zeros(active)
         self.n_active += active.count
-        # a step that is too short to matter is no reason for another search
-        return moved > STILL
+        # after a negligible step, another search would find the same entry
+        return squared_step > STILL
 
     cdef void _find_gradient(self, Problem problem,
                              Py_ssize_t factor) noexcept nogil:
-        """The d_if of the ends of a factor."""
+        """Compute d_if for the ends of a factor."""
         cdef Py_ssize_t i, variable, k
         cdef const End* end
         cdef const double* x
@@ -90,14 +92,14 @@ cdef class GreedyState(SlotState):
             for k in range(self._n_slots[variable]):
                 gradient[k] = self.rho * (end.marginal[k] - x[k]) + end.mu[k]
 
-    cdef double _look_for_entry(self, Problem problem, Py_ssize_t factor,
-                                bint multipliers) except? -1 nogil:
-        """The largest descent, of the entry in `_found`; or with multipliers for it."""
+    cdef double _search_entry(self, Problem problem, Py_ssize_t factor,
+                              bint multipliers) except? -1 nogil:
+        """Find the entry of largest descent, or so with multipliers for gradients."""
         cdef Py_ssize_t first = problem.scope_first[factor]
         cdef Search search
         if factor >= problem.n_edges:
             return self._higher.run(self, problem, factor, multipliers,
-                                    self._gradient, self._found,
+                                    self._gradient, self._found_states,
                                     &self._found_score)
         if multipliers:
             self._search.run(self, problem, factor, self._ends[first].mu,
@@ -105,28 +107,28 @@ cdef class GreedyState(SlotState):
         else:
             self._search.run(self, problem, factor, self._gradient[0],
                              self._gradient[1], &search)
-        self._found[0], self._found[1] = search.row, search.col
+        self._found_states[0], self._found_states[1] = search.row, search.col
         self._found_score = problem.entry(factor, search.row, search.col)
         return search.best
 
     cdef int _activate_entry(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
-        """Make the states found an active entry; the first one of a factor is 1."""
+        """Activate the entry of the last search; a factor's first entry gets value 1."""
         cdef Active* active = &self._active[factor]
         cdef Py_ssize_t i, variable, slot, first = problem.scope_first[factor]
         for i in range(active.arity):
             variable = variable_at(problem, factor, i)
-            slot = self._slot[problem.first[variable] + self._found[i]]
+            slot = self._slot[problem.first[variable] + self._found_states[i]]
             if slot < 0:
-                slot = self.add_slot(problem, variable, self._found[i])
-                # x, y and mu are zero there, and so is the gradient
+                slot = self.add_slot(problem, variable, self._found_states[i])
+                # x, y and mu are zero in a new slot, and so is the gradient
                 self._gradient[i][slot] = 0.0
             self._found_slot[i] = slot
         if find_entry(active, self._found_slot) >= 0:
             return 0
-        # it enters with zero, so that the marginals of all ends stay what they are
+        # with value zero, so that the marginals of all ends do not change
         self.add_entry(active, self._found_slot, self._found_score)
-        # the marginals of a factor are a distribution from its first entry on
+        # the first entry makes y_f a distribution
         if active.count == 1:
             active.value[0] = 1.0
             for i in range(active.arity):
@@ -136,61 +138,62 @@ cdef class GreedyState(SlotState):
         return 0
 
     cdef double _descend(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """Move the marginals of a factor by a step (6), which is left in `_work`.
+        """Move the marginals of a factor by a step (6), which `_work` holds.
 
         Returns the squared norm of the step.
         """
         cdef Active* active = &self._active[factor]
-        cdef double rho = self.rho, moved, change, bound = active.arity * self.rho
+        cdef double rho = self.rho, squared_step, change, bound = active.arity * self.rho
         cdef double highest = 2.0 * bound * active.count
-        # the gradient is as it was before the first try
+        # all tries start from the same gradient
         while True:
-            moved = self._propose(active, bound)
-            self._shift(problem, factor, 1.0)
-            change = self._change(problem, factor)
-            # stop where bound is above the curvature along the step, but for rounding;
-            # rho times the numbers of variables and entries is above that of all steps,
-            # so that the search ends in any case
-            if rho * change <= bound * moved * (1.0 + 1e-9) or bound > highest:
-                return moved
-            self._shift(problem, factor, -1.0)
+            squared_step = self._propose(active, bound)
+            self._add_step(problem, factor, 1.0)
+            change = self._squared_image(problem, factor)
+            # Stop if `bound` is at least the curvature along the step, up to rounding.
+            # No curvature exceeds rho times the number of ends times that of entries,
+            # so that the search ends in any case.
+            if rho * change <= bound * squared_step * (1.0 + 1e-9) or bound > highest:
+                return squared_step
+            self._add_step(problem, factor, -1.0)
             bound *= 2.0
 
     cdef double _propose(self, const Active* active, double bound) noexcept nogil:
-        """`_work` = projected gradient step with Q = bound; its squared norm."""
+        """`_work` = projected gradient step with Q = bound; return its squared norm."""
         cdef const int32_t* slot = active.slot
         cdef Py_ssize_t k, i
-        cdef double descent, threshold, moved = 0.0
+        cdef double descent, threshold, squared_step = 0.0
         for k in range(active.count):
             descent = active.score[k]
             for i in range(active.arity):
                 descent -= self._gradient[i][slot[i]]
             slot += active.arity
             self._work[k] = active.value[k] + descent / bound
-        # projected onto the simplex, and less what it was before
+        # project onto the simplex, and subtract the old values
         threshold = self._threshold(self._work, active.count)
         for k in range(active.count):
             descent = self._work[k] - threshold
             self._work[k] = (descent if descent > 0.0 else 0.0) - active.value[k]
-            moved += self._work[k] * self._work[k]
-        return moved
+            squared_step += self._work[k] * self._work[k]
+        return squared_step
 
-    cdef void _shift(self, Problem problem, Py_ssize_t factor,
-                     double sign) noexcept nogil:
-        """Add the step in `_work` to the marginals M y of all ends, or take it back."""
+    cdef void _add_step(self, Problem problem, Py_ssize_t factor,
+                        double sign) noexcept nogil:
+        """Add the step in `_work`, times `sign`, to the marginals M y of all ends."""
         cdef const Active* active = &self._active[factor]
         cdef const End* ends = &self._ends[problem.scope_first[factor]]
         cdef const int32_t* slot = active.slot
         cdef Py_ssize_t k, i
         for k in range(active.count):
-            # several entries may share a slot, so that these are sums
+            # entries may share a slot, so that their steps add up
             for i in range(active.arity):
                 ends[i].marginal[slot[i]] += sign * self._work[k]
             slot += active.arity
 
-    cdef double _change(self, Problem problem, Py_ssize_t factor) noexcept nogil:
-        """|M step|^2 for the step in `_work`, which M y has in it."""
-        # without another array: step' M' (M step), where M y before is in the gradient
+    cdef double _squared_image(self, Problem problem, Py_ssize_t factor) noexcept nogil:
+        """Return |M step|^2 for the step in `_work`, which M y already contains."""
+        # step' M' (M step), without another array: the old M y follows from the
+        # gradient
         cdef const Active* active = &self._active[factor]
         cdef const End* ends = &self._ends[problem.scope_first[factor]]
         cdef const int32_t* slot = active.slot
@@ -199,7 +202,7 @@ cdef class GreedyState(SlotState):
         for k in range(active.count):
             change = 0.0
             for i in range(active.arity):
-                # M y + M step, which is in the marginals, less M y = (d - mu) / rho + x
+                # M step = new M y, in the marginals, minus old M y = (d - mu) / rho + x
                 j = slot[i]
                 change += (ends[i].marginal[j]
                            - (self._gradient[i][j] - ends[i].mu[j]) / rho
@@ -209,9 +212,9 @@ cdef class GreedyState(SlotState):
         return total
 
     cdef void _drop_zeros(self, Active* active) noexcept nogil:
-        """Add the step in `_work` to y_f; what falls to zero is no longer active."""
+        """Add the step in `_work` to y_f; remove entries that become zero."""
         cdef Py_ssize_t i, k, n_left = 0, arity = active.arity
-        # their marginals have the step already; their order does not matter
+        # the marginals contain the step already; the order of entries does not matter
         for i in range(active.count):
             active.value[i] += self._work[i]
             if active.value[i] > 0.0:
@@ -223,14 +226,14 @@ cdef class GreedyState(SlotState):
         active.count = n_left
 
     cdef double _threshold(self, const double* values, Py_ssize_t n) noexcept nogil:
-        """tau such that the sum of max(0, values - tau) is 1."""
-        # By insertion, as the values are few. `threshold_by_partition` of the
-        # projections sums them up in another order, and so its results differ in the
+        """Return tau for which the sum of max(0, values - tau) is 1."""
+        # Insertion sort, as the values are few. `threshold_by_partition` of the
+        # projections adds the values in another order, and its results differ in the
         # last digit.
         cdef double* ordered = self._sorted
         cdef Py_ssize_t i, k
         cdef double value, total = 0.0, threshold = 0.0
-        # (a copy, since the step needs the values where they are)
+        # sorted in a copy, as the step needs the values in their places
         for i in range(n):
             value = values[i]
             k = i
@@ -238,7 +241,7 @@ cdef class GreedyState(SlotState):
                 ordered[k] = ordered[k - 1]
                 k -= 1
             ordered[k] = value
-        # the largest values that are all above the threshold of themselves
+        # the largest prefix whose values all exceed the threshold of the prefix
         for i in range(n):
             total += ordered[i]
             if not ordered[i] > (total - 1.0) / (i + 1):
@@ -253,7 +256,8 @@ cdef class GreedyState(SlotState):
         """Search (7), projection (4) and multipliers (9) for one variable."""
         cdef Py_ssize_t degree = (problem.in_first[variable + 1]
                                   - problem.in_first[variable])
-        # without factors there is no mean to project, and the best state is right
+        # a variable without factors has no mean to project; its initial state is the
+        # best
         if degree == 0:
             return 0
         self._activate_state(problem, variable, degree)
@@ -263,14 +267,15 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_state(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t degree) except -1 nogil:
-        """Search (7): a slot for the best state without, if it would be positive."""
-        # outside of the slots the gradient is -theta_i: the best is the next by score
+        """Search (7): add a slot for the best state without one if x would be positive."""
+        # outside of the slots the gradient is -theta_i: the next state by score is the
+        # best
         cdef Py_ssize_t first = problem.first[variable], n = problem.states[variable]
-        cdef Py_ssize_t state, rank = self._next[variable]
+        cdef Py_ssize_t state, rank = self._next_rank[variable]
         while rank < n and self._slot[first + self._by_score[first + rank]] >= 0:
             rank += 1
-        # slots are never given up, so that the next search begins here
-        self._next[variable] = rank
+        # slots are never removed, so that the next search starts here
+        self._next_rank[variable] = rank
         if rank == n:
             return 0
         state = self._by_score[first + rank]
@@ -281,13 +286,13 @@ cdef class GreedyState(SlotState):
 
     cdef void _project(self, Problem problem, Py_ssize_t variable,
                        Py_ssize_t degree) noexcept nogil:
-        """Projection (4): x_i, and what it adds to the dual residual."""
-        # again: the slot that the search has made may be one more
+        """Projection (4) of x_i; adds its step to the dual residual."""
+        # computed again, as the search may have added a slot
         cdef double threshold = self._average(problem, variable, degree)
         cdef double* x = self._x[variable]
         cdef Py_ssize_t k
         cdef double value, moved = 0.0
-        # slots stay where x is zero: the state is likely to come back
+        # slots with x = 0 are kept, as their states are likely to return
         for k in range(self._n_slots[variable]):
             value = self._work[k] - threshold
             value = value if value > 0.0 else 0.0
@@ -297,7 +302,7 @@ cdef class GreedyState(SlotState):
 
     cdef double _average(self, Problem problem, Py_ssize_t variable,
                          Py_ssize_t degree) noexcept nogil:
-        """`_work` = what (4) projects, the mean over factors; the threshold of that."""
+        """`_work` = mean over factors that (4) projects; return the threshold."""
         cdef Py_ssize_t i, k, n = self._n_slots[variable]
         cdef const int32_t* state = self._state[variable]
         cdef const End* end
@@ -314,7 +319,7 @@ cdef class GreedyState(SlotState):
 
     cdef void _update_multipliers(self, Problem problem, Py_ssize_t variable,
                                   bint multipliers) noexcept nogil:
-        """Multipliers (9), if they move at all, and the primal residual."""
+        """Update the multipliers (9), if asked to, and add to the primal residual."""
         cdef const double* x = self._x[variable]
         cdef Py_ssize_t i, k
         cdef End* end
@@ -323,7 +328,7 @@ cdef class GreedyState(SlotState):
             end = &self._ends[problem.in_place[i]]
             for k in range(self._n_slots[variable]):
                 difference = end.marginal[k] - x[k]
-                # squared here; the sweep takes the root of the sum
+                # sum of squares; the sweep takes the root
                 self.primal_residual += difference * difference
                 if multipliers:
                     end.mu[k] += step * difference
@@ -337,7 +342,7 @@ cdef class GreedyState(SlotState):
         ----------
         steps : int, default=1
             Largest number of searches and steps of each factor.
-        multipliers : bool, default=True
+            Largest number of searches and steps of each factor.
             Whether to update the multipliers as well.
         """
         cdef Problem problem = self.problem
@@ -348,11 +353,11 @@ cdef class GreedyState(SlotState):
             for factor in range(self._n_factors):
                 if problem.late(self._work_of(problem, factor)):
                     break
-                # until it does not move any more, or for so many steps
+                # until a step is negligible, at most `steps` times
                 for _k in range(steps):
                     if not self._update_factor(problem, factor):
                         break
-            # all factors are done by now, so that their marginals are final
+            # all factors are updated, and their marginals final
             for variable in range(problem.n_variables):
                 self._update_variable(problem, variable, multipliers)
             self.primal_residual = self.primal_residual ** 0.5
@@ -376,13 +381,13 @@ cdef class GreedyState(SlotState):
                 if problem.late(self._work_of(problem, factor)):
                     total = INFINITY
                     break
-                # with the multipliers in the place of gradients
-                total += self._look_for_entry(problem, factor, True)
+                # multipliers take the place of gradients
+                total += self._search_entry(problem, factor, True)
         return total
 
     cdef inline double _work_of(self, Problem problem,
                                 Py_ssize_t factor) noexcept nogil:
-        """About the work of a search, in entries of tables."""
+        """Approximate work of a search, in entries of tables."""
         cdef Py_ssize_t i
         cdef double total = 64.0
         if factor >= problem.n_edges:
@@ -399,7 +404,7 @@ cdef class GreedyState(SlotState):
         cdef const int32_t* by_score = &self._by_score[problem.first[variable]]
         cdef Py_ssize_t i, k
         cdef double score, best = -INFINITY
-        # states with slots one by one, as each has multipliers at every end
+        # scores of states with slots, which have multipliers at every end
         for k in range(self._n_slots[variable]):
             score = unary[self._state[variable][k]]
             for i in range(problem.in_first[variable],
@@ -407,7 +412,7 @@ cdef class GreedyState(SlotState):
                 score += self._ends[problem.in_place[i]].mu[k]
             if score > best:
                 best = score
-        # of those without multipliers the first by score
+        # the best state without multipliers is the first by score without a slot
         for k in range(problem.states[variable]):
             if slot[by_score[k]] < 0:
                 return max(best, unary[by_score[k]])
@@ -425,7 +430,7 @@ cdef class GreedyState(SlotState):
         cdef Py_ssize_t variable, i, k
         cdef End* end
         cdef double difference, total = -self.value()
-        # for tests: the blocks of a sweep have to lower it
+        # for tests: each block update of a sweep must lower this value
         for variable in range(problem.n_variables):
             for i in range(problem.in_first[variable],
                            problem.in_first[variable + 1]):

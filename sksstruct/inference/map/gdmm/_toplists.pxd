@@ -4,14 +4,16 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.map.core._tables cimport TableSpec
 
 
-# The best entries of a line (a row or a column) of a table, as many as were asked for.
+# The largest entries of a line (a row or a column) of a table, as many as needed so
+# far.
 cdef struct Line:
-    # indices of entries, in descending order
+    # number of entries, and their indices in descending order of entries
     Py_ssize_t depth
     int32_t* top
 
 
-# The lines of one table, and its rows by their largest entries; NULL: it has no lists.
+# Lists of one table's lines, and its rows by largest entry; NULL for tables without
+# lists.
 cdef struct TableLists:
     Line* rows
     Line* cols
@@ -20,7 +22,7 @@ cdef struct TableLists:
 
 @cython.final
 cdef class Lists:
-    # tables are the problem's, lists are not
+    # specs belong to the problem, and lists to this object
     cdef TableLists* of_table
     cdef const TableSpec* specs
     cdef readonly Py_ssize_t visited, stored

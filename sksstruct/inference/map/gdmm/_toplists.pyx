@@ -1,9 +1,9 @@
-"""Sorted lists of the entries of tables, made when they are asked for.
+"""Sorted lists of the largest entries of tables, made on demand.
 
-Huang et al. (2017), Section 3.2, find the best entry of a table outside of a few states
-by lists that are sorted beforehand. Here a row or a column is sorted when it is first
-asked for, eight entries deep and then at least twice as deep each time, once for all
-factors that share the table. Tables given by a formula need no lists.
+Huang et al. (2017), Section 3.2, use lists sorted in advance to find the best entry of
+a table outside of a few states. Here a row or a column is sorted when a search first
+needs it, eight entries deep, and at least twice as deep each further time. All factors
+that share a table share its lists. Tables given by a formula need no lists.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from sksstruct.inference.map.core._problem cimport Problem
 from sksstruct.inference.map.core._tables cimport DENSE, POTTS, entry_of
 from sksstruct.utils._memory cimport resize
 
-# Depth of a new list: searches leave out a few states as a rule.
+# Depth of a new list: searches usually exclude few states.
 cdef Py_ssize_t FIRST_DEPTH = 8
 
 
@@ -26,9 +26,9 @@ cdef class Lists:
     Parameters
     ----------
     problem : MAPProblem
-        The graph; it must stay alive.
+        The graph. The lists refer to its tables, and keep it alive.
     sorted_lines : bool, default=True
-        Whether to make lists; otherwise every search reads whole lines.
+        Whether to make lists; if not, every search reads whole lines.
 
     Attributes
     ----------
@@ -41,29 +41,29 @@ cdef class Lists:
     def __cinit__(self, Problem problem, bint sorted_lines=True):
         cdef Py_ssize_t table, n_tables = len(problem.graph.tables)
         cdef const TableSpec* spec
-        # tables are the problem's, and are gone with it
+        # the tables belong to the problem, which must stay alive
         self._owners = [problem]
         self.specs = problem.specs
         self.of_table = <TableLists*>calloc(max(1, n_tables), sizeof(TableLists))
         if not self.of_table:
             raise MemoryError
-        # for __dealloc__: only now is there anything to give back
+        # set after the allocation, as __dealloc__ frees so many tables
         self._n_tables = n_tables
         for table in range(n_tables):
             spec = &self.specs[table]
-            # in small tables reading a line is faster than looking after a list
+            # in small tables reading a line is faster than keeping a list
             if sorted_lines and spec.kind == DENSE and spec.row_high != NULL:
-                self._make_room(table)
+                self._allocate_lists(table)
 
-    def _make_room(self, Py_ssize_t table):
-        """Make empty lists for all lines of a table; sort rows by largest entry."""
+    def _allocate_lists(self, Py_ssize_t table):
+        """Allocate empty lists for a table's lines; sort its rows by largest entry."""
         cdef const TableSpec* spec = &self.specs[table]
         cdef TableLists* lists = &self.of_table[table]
         cdef const double[::1] high = <double[:spec.rows]>spec.row_high
         ranked = np.argsort(-np.asarray(high), kind="stable")
         cdef int32_t[::1] order = ranked.astype(np.int32)
         self._owners.append(order)
-        # a line is a length and a pointer, zero and NULL until somebody asks
+        # an empty list is a depth of zero and a NULL pointer
         lists.by_high = &order[0]
         lists.rows = <Line*>calloc(spec.rows, sizeof(Line))
         lists.cols = <Line*>calloc(spec.cols, sizeof(Line))
@@ -73,7 +73,7 @@ cdef class Lists:
     def __dealloc__(self):
         cdef Py_ssize_t table, k
         cdef TableLists* lists
-        # NULL where a constructor did not get so far, which free takes
+        # pointers may be NULL after a failed constructor; free accepts NULL
         for table in range(self._n_tables):
             lists = &self.of_table[table]
             for k in range(self.specs[table].rows if lists.rows else 0):
@@ -106,80 +106,81 @@ cdef class Lists:
 
     cdef Py_ssize_t outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
                             double sign, const int32_t* slots) except -2 nogil:
-        """Best state along a line among those without a slot; -1: all have one.
+        """Return the best state of a line without a slot; -1 if all have slots.
 
-        With sign < 0 it is the state of the least entry, for edges with negative
+        With sign < 0 the best state is that of the least entry, for edges with negative
         weights.
         """
         cdef const TableSpec* spec = &self.specs[table]
         cdef Py_ssize_t n = spec.rows if column else spec.cols
-        # lists are in descending order, and no help where the least is wanted
+        # descending lists do not help to find the least entry
         if spec.kind == DENSE and self.of_table[table].rows != NULL and sign > 0:
             return self._first_outside(table, column, line, slots)
         if spec.kind == POTTS:
             return _outside_potts(line, n, (spec.agree > spec.differ) == (sign > 0),
                                   slots)
-        # dense tables without lists, a column being strided
+        # dense tables without lists; columns are strided
         if spec.kind == DENSE and column:
             return _scan_outside(spec.data + line, spec.cols, n, sign, slots)
         if spec.kind == DENSE:
             return _scan_outside(spec.data + line * spec.cols, 1, n, sign, slots)
-        # distances: the score falls with each step from the line, up to the limit
+        # distances: the score falls with each step from the line's state, up to the
+        # limit
         if sign > 0:
             return _nearest_outside(line, n, slots)
         return _farthest_outside(spec, line, n, slots)
 
     cdef Py_ssize_t _first_outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
                                    const int32_t* slots) except -2 nogil:
-        """The first state of a list without a slot; the list gets as deep as needed."""
+        """Return a list's first state without a slot; extend the list as needed."""
         cdef const TableSpec* spec = &self.specs[table]
         cdef Py_ssize_t n = spec.rows if column else spec.cols
         cdef Py_ssize_t k, depth = FIRST_DEPTH
-        cdef Line* found
+        cdef Line* listed
         while True:
-            found = self._line_of(table, column, line, depth)
-            # from its beginning: a deeper list may order equal entries otherwise
-            for k in range(found.depth):
-                if slots[found.top[k]] < 0:
-                    return found.top[k]
+            listed = self._line_of(table, column, line, depth)
+            # from the start, as a longer list may order equal entries differently
+            for k in range(listed.depth):
+                if slots[listed.top[k]] < 0:
+                    return listed.top[k]
             # all states of the line have slots
-            if found.depth == n:
+            if listed.depth == n:
                 return -1
-            depth = 2 * found.depth
+            depth = 2 * listed.depth
 
     cdef Line* _line_of(self, Py_ssize_t table, bint column, Py_ssize_t line,
                         Py_ssize_t depth) except NULL nogil:
-        """The list of a line, made deeper where it is less deep than asked for."""
+        """Return the list of a line, extended to at least a depth."""
         cdef const TableSpec* spec = &self.specs[table]
         cdef TableLists* lists = &self.of_table[table]
         cdef Py_ssize_t n = spec.rows if column else spec.cols, wanted = FIRST_DEPTH
-        cdef Line* found
-        # the columns of a symmetric table are its rows, which are contiguous: both
-        # share their lists
+        cdef Line* listed
+        # the columns of a symmetric table equal its rows, which are contiguous: rows
+        # and columns share lists
         column = column and not spec.symmetric
-        found = (lists.cols if column else lists.rows) + line
-        if found.depth >= min(depth, n):
-            return found
-        # powers of two, so that what all searches together sort is at most twice the
-        # deepest list
+        listed = (lists.cols if column else lists.rows) + line
+        if listed.depth >= min(depth, n):
+            return listed
+        # powers of two, so that the total of all sorted depths is at most twice the
+        # largest
         while wanted < depth:
             wanted *= 2
         wanted = min(wanted, n)
-        resize(<void**>&found.top, wanted * sizeof(int32_t))
-        self.stored += wanted - found.depth
+        resize(<void**>&listed.top, wanted * sizeof(int32_t))
+        self.stored += wanted - listed.depth
         self.visited += n
-        _select_top(spec, column, line, n, found.top, wanted)
-        found.depth = wanted
-        return found
+        _select_top(spec, column, line, n, listed.top, wanted)
+        listed.depth = wanted
+        return listed
 
 
 # ---- searches without a list ----
 
 cdef Py_ssize_t _outside_potts(Py_ssize_t line, Py_ssize_t n, bint agree,
                                const int32_t* slots) noexcept nogil:
-    """A state without a slot that agrees, or differs, with the line if there is one."""
+    """Return a state without a slot, if possible one that agrees, or differs."""
     cdef Py_ssize_t k
-    # all states that differ are equal: any of them will do
+    # all states that differ have the same score
     if agree and slots[line] < 0:
         return line
     for k in range(n):
@@ -190,9 +191,9 @@ cdef Py_ssize_t _outside_potts(Py_ssize_t line, Py_ssize_t n, bint agree,
 
 cdef Py_ssize_t _nearest_outside(Py_ssize_t line, Py_ssize_t n,
                                  const int32_t* slots) noexcept nogil:
-    """The state without a slot that is nearest to the line; -1: there is none."""
+    """Return the state without a slot nearest to the line; -1 if there is none."""
     cdef Py_ssize_t distance
-    # both sides are as good: the upper one is as good a choice as any
+    # states at equal distance have equal scores; the upper one is preferred
     for distance in range(n):
         if line + distance < n and slots[line + distance] < 0:
             return line + distance
@@ -203,11 +204,11 @@ cdef Py_ssize_t _nearest_outside(Py_ssize_t line, Py_ssize_t n,
 
 cdef Py_ssize_t _farthest_outside(const TableSpec* spec, Py_ssize_t line, Py_ssize_t n,
                                   const int32_t* slots) noexcept nogil:
-    """The state without a slot with the least score by a formula; -1: there is none."""
+    """Return the state without a slot of least score by a formula, or -1."""
     cdef Py_ssize_t k, best = -1
     cdef double score, least = 0.0
     for k in range(n):
-        # states beyond the limit tie, and the first of them stays
+        # states beyond the limit tie; the first of them is returned
         if slots[k] >= 0:
             continue
         score = entry_of(spec, line, k)
@@ -218,13 +219,13 @@ cdef Py_ssize_t _farthest_outside(const TableSpec* spec, Py_ssize_t line, Py_ssi
 
 cdef Py_ssize_t _scan_outside(const double* entries, Py_ssize_t step, Py_ssize_t n,
                               double sign, const int32_t* slots) noexcept nogil:
-    """The best state without a slot, by reading the whole line; -1: there is none."""
+    """Return the best state without a slot by reading the line; -1 if there is none."""
     cdef Py_ssize_t k, best = -1
     cdef double score, top = 0.0
     for k in range(n):
         if slots[k] >= 0:
             continue
-        # negated, the least is the best
+        # with sign -1 the least entry is the best
         score = sign * entries[k * step]
         if best < 0 or score > top:
             best, top = k, score
@@ -235,17 +236,17 @@ cdef Py_ssize_t _scan_outside(const double* entries, Py_ssize_t step, Py_ssize_t
 
 cdef inline double _value(const TableSpec* spec, bint column, Py_ssize_t line,
                           Py_ssize_t k) noexcept nogil:
-    """Entry k of a line of a dense table."""
+    """Return entry k of a line of a dense table."""
     return spec.data[k * spec.cols + line if column else line * spec.cols + k]
 
 
 cdef void _select_top(const TableSpec* spec, bint column, Py_ssize_t line, Py_ssize_t n,
                       int32_t* top, Py_ssize_t depth) noexcept nogil:
-    """top = the indices of the `depth` largest of n entries, in descending order."""
+    """top = indices of the `depth` largest of n entries, in descending order."""
     cdef Py_ssize_t k, i, size = 0
     cdef int32_t last
     cdef double value
-    # a heap of the best so far, the least of them on top; earlier entries win ties
+    # a heap of the largest entries so far, the least on top; earlier entries win ties
     for k in range(n):
         value = _value(spec, column, line, k)
         if size < depth:
@@ -257,8 +258,7 @@ cdef void _select_top(const TableSpec* spec, bint column, Py_ssize_t line, Py_ss
             top[i] = k
         elif value > _value(spec, column, line, top[0]):
             _sift_down(spec, column, line, top, size, k)
-    # heapsort: the least of those left goes last each time, in the room that the heap
-    # no longer needs
+    # heapsort: the least entry moves behind the shrinking heap
     while size > 1:
         size -= 1
         last = top[size]
@@ -272,7 +272,7 @@ cdef void _sift_down(const TableSpec* spec, bint column, Py_ssize_t line, int32_
     cdef Py_ssize_t i = 0, child
     cdef double value = _value(spec, column, line, k)
     while True:
-        # what is in the way moves up, until k fits
+        # smaller children move up until k fits
         child = 2 * i + 1
         if child >= size:
             break

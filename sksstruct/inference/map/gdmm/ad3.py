@@ -1,4 +1,4 @@
-"""Alternating directions dual decomposition, for comparison."""
+"""Alternating directions dual decomposition in the manner of AD3, for comparison."""
 
 from sksstruct.inference.map.gdmm.gdmm import MAPGDMM, TEXTS
 from sksstruct.utils._doc import fill_doc
@@ -31,6 +31,6 @@ class AD3(MAPGDMM):
     ([1, 1], 'optimal')
     """
 
-    # Steps of the active set of an edge in each iteration.
+    # Largest number of active-set steps of an edge per iteration.
     _steps = 10
     _lists = False

@@ -1,4 +1,4 @@
-"""Greedy direction method of multipliers for many binary factors (Algorithm 2)."""
+"""Greedy direction method of multipliers for many binary factors: Algorithm 2."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
@@ -40,7 +40,7 @@ class MAPBinaryGDMM(MAPSolver):
     activations : int or "auto", default="auto"
         Largest number of variables (10) and of edges (11) that become active in an
         iteration, besides edges between active variables. In the paper it is one.
-        "auto" is 8 edges, and 8 and an eighth of the active variables.
+        "auto": at most 8 edges, and 8 variables plus an eighth of the active ones.
     patience : int, default=100
         Number of iterations after which the solver stops if neither the labeling has
         improved nor the bound has fallen by more than `tol`. With very many attractive
@@ -112,7 +112,7 @@ class MAPBinaryGDMM(MAPSolver):
                 run.offer(state.local_search(state.x > 0.5))
                 bound = state.bound()
             elif is_tenth and 10 * state.n_active >= run.problem.n_edges:
-                # no dearer than the iterations since the last one
+                # costs no more than the iterations since the last bound
                 bound = state.bound()
             if run.report(bound=bound):
                 break
@@ -126,19 +126,19 @@ class MAPBinaryGDMM(MAPSolver):
         run.marginals = list(np.column_stack([1.0 - state.x, state.x]))
 
     def _activations(self, state):
-        """How many variables and edges may become active now."""
+        """Return the largest numbers of variables and edges to activate now."""
         if self.activations != "auto":
             return self.activations, self.activations
-        # in proportion to the number of variables, so that it takes few iterations
+        # proportional to the number of active variables, so that few iterations suffice
         return 8 + state.n_variables // 8, 8
 
     def _converged(self, state):
-        """Whether the constraints hold for what is active, and nothing moves."""
+        """Return whether the residuals of the active variables and edges are small."""
         scale = max(1.0, 2.0 * state.n_active) ** 0.5
         return max(state.primal_residual, state.dual_residual) / scale <= self.tol
 
     def _finish(self, run, state):
-        """Report the bound of a converged state; whether the run is over."""
+        """Report the bound of a converged state; return whether the run is over."""
         run.offer(state.local_search(state.x > 0.5))
         if run.report(bound=state.bound(), step=0):
             return True
@@ -150,34 +150,34 @@ class MAPBinaryGDMM(MAPSolver):
 
 
 class _Progress:
-    """When the labeling or the bound last became better.
+    """Iteration of the last improvement of the labeling or the bound.
 
     Parameters
     ----------
     run : MAPRun
         The run.
     patience : int
-        Number of iterations without progress after which it has stalled.
+        Number of iterations without improvement after which the run has stalled.
     """
 
     def __init__(self, run, patience):
         self._run, self._patience = run, patience
-        self._last, self._score, self._bound = 0, run.score, run.bound
+        self._last_gain, self._score, self._bound = 0, run.score, run.bound
 
     def is_due(self):
-        """Whether there has been none for long, as far as is known."""
-        return self._run.n_iter - self._last >= self._patience
+        """Return whether no improvement is known for `patience` iterations."""
+        return self._run.n_iter - self._last_gain >= self._patience
 
     def has_stalled(self):
-        """Whether there has been none for long, the newest bound included."""
+        """Return whether there is no improvement, the newest bound included."""
         run = self._run
-        least = run.tol * max(1.0, abs(run.bound))
-        if run.score > self._score or run.bound < self._bound - least:
-            self._last, self._score, self._bound = run.n_iter, run.score, run.bound
+        min_improvement = run.tol * max(1.0, abs(run.bound))
+        if run.score > self._score or run.bound < self._bound - min_improvement:
+            self._last_gain, self._score, self._bound = run.n_iter, run.score, run.bound
         return self.is_due()
 
 
 def _scale(state):
-    """A tenth of a typical score."""
+    """Return a tenth of the median absolute score."""
     sizes = np.abs(state.unary[state.unary != 0.0])
     return 0.1 * float(np.median(sizes)) if sizes.size else 0.1

@@ -1,4 +1,4 @@
-"""Set-up of Algorithm 2, and what becomes active."""
+"""Set-up of Algorithm 2, and the choice of variables and edges that become active."""
 
 from types import SimpleNamespace
 
@@ -6,9 +6,10 @@ import numpy as np
 
 from sksstruct.inference.map.gdmm._binary_state import BinaryState
 
-# Active edges that there is room for at first.
+# Initial capacity of the arrays of active edges.
 _FIRST_CAPACITY = 256
-# Edges that are sorted by c_f at first; four times as many each time they are used up.
+# Number of edges with the largest c_f that are sorted at first; later four times as
+# many.
 _FIRST_DEPTH = 1024
 
 
@@ -24,7 +25,7 @@ class MAPBinaryGDMMState(BinaryState):
     eta : float, default=1.0
         Step of the multipliers, in units of rho.
     exact : bool, default=True
-        Whether the problem of an edge is solved exactly, or takes a step (6).
+        Whether edge problems are solved exactly, or by one step (6).
 
     Attributes
     ----------
@@ -52,17 +53,17 @@ class MAPBinaryGDMMState(BinaryState):
             edge_is_active=self._edge_is_active,
         )  # fmt: skip
         super().__init__(problem, rho, eta, exact, arrays)
-        self._make_room(0)
-        # what is best without edges: the multipliers of all others are zero
+        self._reserve_edges(0)
+        # optimum without edges, where inactive edges have zero multipliers
         self.reduce()
         self._n_positive = np.count_nonzero(self.pair > 0.0)
-        # nothing is sorted before somebody asks for it
-        self._listed, self._read, self._depth = np.empty(0, dtype=np.intp), 0, 0
+        # edges are sorted when they are first needed
+        self._best_edges, self._n_read, self._depth = np.empty(0, dtype=np.intp), 0, 0
         for variable in np.flatnonzero(self._is_active):
             self._activate_edges(self.activate(variable))
 
-    def _make_room(self, size):
-        """Room for so many active edges: which, and their y_if, mu_if, y_f(1, 1)."""
+    def _reserve_edges(self, size):
+        """Reserve arrays of active edges: numbers, y_if, mu_if and y_f(1, 1)."""
         old = self.edges if self.n_active else None
         self.edges = edges = SimpleNamespace(
             number=np.zeros(size, dtype=np.int32), y=np.zeros((size, 2)),
@@ -73,46 +74,47 @@ class MAPBinaryGDMMState(BinaryState):
                 array[: self.n_active] = getattr(old, name)[: self.n_active]
         self.point_at(edges)
 
-    def _activate_edges(self, found):
-        """Activate edges, at the marginals that fit their ends best."""
-        size, room = self.n_active + len(found), len(self.edges.number)
-        # at least twice as many as before, so that copying stays cheap
-        if size > room:
-            self._make_room(max(2 * room, size, _FIRST_CAPACITY))
-        self.add_edges(found)
+    def _activate_edges(self, new_edges):
+        """Activate edges with marginals that are consistent with their ends."""
+        size, capacity = self.n_active + len(new_edges), len(self.edges.number)
+        # capacity at least doubles, so that copies stay cheap
+        if size > capacity:
+            self._reserve_edges(max(2 * capacity, size, _FIRST_CAPACITY))
+        self.add_edges(new_edges)
 
     def _activate_best_edges(self, count):
-        """Activate the edges with the largest positive c_f, so many at most."""
-        found = []
-        while len(found) < count:
-            # an edge with c_f <= 0 descends nowhere while its y_f(1, 1) is zero
-            if self._read == self._depth:
+        """Activate the edges with the largest positive c_f, at most `count`."""
+        new_edges = []
+        while len(new_edges) < count:
+            # with c_f <= 0 and y_f(1, 1) = 0 an edge has no descent direction
+            if self._n_read == self._depth:
                 if self._depth >= self._n_positive:
                     break
-                self._list_more()
-            # some came in with their ends, without having been read here
-            edge = self._listed[self._read]
-            self._read += 1
+                self._extend_list()
+            # edges may have become active with their ends, without being read from the
+            # list
+            edge = self._best_edges[self._n_read]
+            self._n_read += 1
             if not self._edge_is_active[edge]:
                 self._edge_is_active[edge] = 1
-                found.append(edge)
-        self._activate_edges(found)
+                new_edges.append(edge)
+        self._activate_edges(new_edges)
 
-    def _list_more(self):
-        """List the edges with the largest c_f deeper than before."""
-        # partitioned before it is sorted: most edges never get on the list
+    def _extend_list(self):
+        """Extend the list of edges with the largest c_f."""
+        # partitioned before sorting: most edges never enter the list
         self._depth = min(max(_FIRST_DEPTH, 4 * self._depth), self._n_positive)
         if self._depth < len(self.pair):
             top = np.argpartition(-self.pair, self._depth - 1)[: self._depth]
         else:
             top = np.arange(len(self.pair))
-        # by c_f, and equal ones in the order of the edges
-        self._listed = top[np.lexsort((top, -self.pair[top]))]
-        # from its beginning: among equal edges others may be on it now
-        self._read = 0
+        # descending c_f, ties in the order of the edges
+        self._best_edges = top[np.lexsort((top, -self.pair[top]))]
+        # read from the start: among edges of equal c_f, others may be in the list now
+        self._n_read = 0
 
     def grow(self, variables, edges):
-        """Steps 1, 2 and 4: activate the variables and edges of steepest descent.
+        """Activate variables and edges of steepest descent: steps 1, 2 and 4.
 
         Parameters
         ----------
@@ -126,7 +128,7 @@ class MAPBinaryGDMMState(BinaryState):
         """
         # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
         self.sum_over_edges()
-        # stable, so that ties are in the order of the variables wherever this runs
+        # stable, so that ties are in the order of the variables on every machine
         values = np.where(self._is_active == 0, self._sum, 0.0)
         best = np.argsort(-values, kind="stable")[:variables]
         best = best[values[best] > 0.0]
@@ -141,7 +143,7 @@ class MAPBinaryGDMMState(BinaryState):
         Parameters
         ----------
         labeling : array-like of shape (n_variables,)
-            Where to start.
+            Initial labeling.
 
         Returns
         -------
@@ -160,7 +162,7 @@ class MAPBinaryGDMMState(BinaryState):
         value : float
             sum_i c_i x_i + sum_f c_f y_f(1, 1), and the constant.
         """
-        # edges that are left out have y_f(1, 1) = 0
+        # inactive edges have y_f(1, 1) = 0
         active = self.edges.number[: self.n_active]
         joint = self.edges.joint[: self.n_active]
         return float(

@@ -1,4 +1,4 @@
-"""Greedy direction method of multipliers for large domains (Algorithm 1)."""
+"""Solver by the greedy direction method of multipliers for large domains."""
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -83,7 +83,7 @@ class MAPGDMM(MAPSolver):
     sweeps: int = 1
 
     _pairwise = False
-    # Steps (6) of a factor in each iteration, and whether searches use lists.
+    # Steps (6) of each factor per iteration, and whether searches use sorted lists.
     _steps = 1
     _lists = True
     _parameter_constraints = {
@@ -111,7 +111,8 @@ class MAPGDMM(MAPSolver):
                 next_decoding = int(1.5 * (k + 1)) + 1
                 search = decode(run, state.flat_marginals())
                 if problem.n_higher:
-                    # single states and forests see no more than their last variable
+                    # single states and forests score a larger factor only by its last
+                    # variable
                     search_promising(run, search, state.flat_marginals())
             if k + 1 >= next_bound or residual <= self.tol:
                 next_bound = int(1.2 * (k + 1)) + 1
@@ -129,7 +130,7 @@ class MAPGDMM(MAPSolver):
 
 
 def balance(state):
-    """Adapt rho if one of the residuals is far above the other."""
+    """Adapt rho if one residual is far above the other."""
     if state.primal_residual > 4.0 * state.dual_residual:
         state.rho *= 1.5
     elif state.dual_residual > 4.0 * state.primal_residual:
@@ -137,7 +138,7 @@ def balance(state):
 
 
 def _scale(problem):
-    """A tenth of the typical difference of a variable's best score from the median."""
+    """Return a tenth of the median over variables of best score minus median score."""
     graph = problem.graph
     gaps = []
     for v in range(graph.n_variables):

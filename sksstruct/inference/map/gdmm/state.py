@@ -1,4 +1,4 @@
-"""Set-up of Algorithm 1, and what it has found."""
+"""Set-up of Algorithm 1, and access to its marginals and multipliers."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ class MAPGDMMState(GreedyState):
     problem : MAPProblem
         The graph.
     lists : Lists
-        Lists of its tables.
+        Sorted lists of the graph's tables.
     rho : float
         Initial weight of the quadratic terms.
     eta : float, default=1.0
@@ -40,7 +40,7 @@ class MAPGDMMState(GreedyState):
     def __init__(self, problem, lists, rho, eta=1.0):
         n, states = problem.n_variables, problem.arrays.states
         first = np.repeat(problem.arrays.first[:-1], states)
-        # searches (7) go down this order, which does not change; stable
+        # states of each variable in descending order of scores, for search (7); stable
         by_score = np.lexsort((-problem.arrays.unary, first)) - first
         arity = _largest_arity(problem)
         self._arrays = SimpleNamespace(
@@ -78,7 +78,7 @@ class MAPGDMMState(GreedyState):
         Returns
         -------
         marginals : ndarray of shape (n_states.sum(),)
-            The x_i, one after the other.
+            Marginals x_i of all variables.
         """
         out = np.zeros(len(self._arrays.slot))
         self.read_marginals(out)
@@ -94,7 +94,7 @@ class MAPGDMMState(GreedyState):
 
         Returns
         -------
-        mu : tuple of ndarrays of shape (n_states[i],)
+            Multipliers of the factor's ends.
             Multipliers of its ends.
         """
         arrays = self.problem.arrays
@@ -105,40 +105,40 @@ class MAPGDMMState(GreedyState):
         return mu
 
     def residual(self):
-        """Return the residual of the constraints and of the last change.
+        """Return the larger of the primal and dual residuals.
 
         Returns
         -------
         residual : float
-            The larger of the two residuals, relative to the number of ends.
+            Relative to the square root of the number of ends.
         """
         scale = max(1.0, len(self.problem.arrays.scope)) ** 0.5
         return max(self.primal_residual, self.dual_residual) / scale
 
 
 def _largest_arity(problem):
-    """Largest number of variables of a factor, and of an edge at least."""
+    """Return the largest number of variables of a factor; at least two."""
     return int(np.diff(problem.arrays.scope_first).max(initial=2))
 
 
 def _entries(problem):
-    """The entries of the tables of the larger factors by score, and scratch."""
+    """Return the entries of the larger factors' tables by score, and scratch."""
     tables, arity = problem.graph.tables, _largest_arity(problem)
     begin, size = np.zeros((2, len(tables)), dtype=np.intp)
     orders, total = [np.empty(0, dtype=np.int32)], 0
     for table in np.unique(problem.arrays.table_of[problem.n_edges :]):
-        # conditions have no entries
+        # conditions have no table of entries
         if isinstance(tables[table], Logic):
             continue
         values = tables[table].dense().reshape(-1)
-        # stable, so that the first of equal entries is found wherever this runs
+        # stable, so that of equal entries the first is found on every machine
         orders.append(np.argsort(-values, kind="stable").astype(np.int32))
         begin[table], size[table] = total, len(values)
         total += len(values)
-    room = np.zeros((5, arity), dtype=np.intp)
+    scratch = np.zeros((5, arity), dtype=np.intp)
     return SimpleNamespace(
         begin=begin, size=size, order=np.concatenate(orders),
-        state=room[0], n_states=room[1], stride=room[2],
-        # pointers of the factor at hand
-        gradient=room[3], slot=room[4],
+        state=scratch[0], n_states=scratch[1], stride=scratch[2],
+        # pointers to gradients and slots of the current factor's ends
+        gradient=scratch[3], slot=scratch[4],
     )  # fmt: skip
