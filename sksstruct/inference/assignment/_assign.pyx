@@ -1,20 +1,21 @@
 """Best assignments of rows to columns.
 
-The rows are assigned one after the other, each along the shortest path to a free column
-(Jonker and Volgenant, 1987, as Crouse, "On implementing 2D rectangular assignment
-algorithms", IEEE Transactions on Aerospace and Electronic Systems 52(4), 2016, has it).
-Ties are broken as by `scipy.optimize.linear_sum_assignment`, whose assignments these
-are: a free column comes before others, and then the order of a list, which columns are
-taken out of and filled up from its end.
+The rows are assigned one after the other, each along the shortest augmenting path to a
+free column (Jonker and Volgenant, 1987, in the form of Crouse, "On implementing 2D
+rectangular assignment algorithms", IEEE Transactions on Aerospace and Electronic
+Systems 52(4), 2016). Ties are broken as by `scipy.optimize.linear_sum_assignment`, so
+that both find the same assignment: free columns come first, then columns in the order
+of a list from which reached columns are removed, and whose last column replaces a
+removed one.
 """
 
 from libc.math cimport INFINITY
 
 
 cdef struct Labels:
-    # Dual prices of rows and columns; of each column: the length of the shortest path
-    # to it, the row before it on this path, and its own row, or -1; and the columns
-    # that no path was completed to, with the others behind them.
+    # Dual prices of rows and columns; of each column: length of the shortest path to
+    # it, the row before it on this path, and its assigned row, or -1; and the columns
+    # not yet reached, followed by the reached ones.
     double* row_price
     double* column_price
     double* length
@@ -24,20 +25,20 @@ cdef struct Labels:
 
 
 cdef Py_ssize_t assignment_memory(Py_ssize_t n_columns) noexcept nogil:
-    """Return how many numbers of memory `assign` needs."""
+    """Return the number of doubles of memory that `assign` needs."""
     return 6 * n_columns
 
 
 cdef Py_ssize_t shortest_path(Py_ssize_t n_columns, const double* scores,
                               Py_ssize_t start, Labels* labels) noexcept nogil:
-    """Find the shortest path from a row to a free column; -1 if there is none.
+    """Find the shortest path from a row to a free column; return -1 if there is none.
 
-    Columns that are on shorter paths are at the end of those remaining, the free one
-    before them.
+    Otherwise `remaining` holds, from the returned index on, the free column and then
+    all columns on shorter paths.
     """
     cdef Py_ssize_t n_remaining = n_columns, row = start, k, column, place
     cdef double reached = 0.0, length, least
-    # in reverse order, so that equal scores give the identity
+    # in descending order, so that equal scores give the identity
     for k in range(n_columns):
         labels.remaining[k] = n_columns - 1 - k
         labels.length[k] = INFINITY
@@ -65,7 +66,7 @@ cdef Py_ssize_t shortest_path(Py_ssize_t n_columns, const double* scores,
 
 cdef bint assign(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
                  double* memory, Py_ssize_t* columns) noexcept nogil:
-    """Find the best assignment; False if none is allowed.
+    """Find the best assignment; return False if every assignment is forbidden.
 
     Parameters
     ----------
@@ -74,9 +75,9 @@ cdef bint assign(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
     scores : double*
         Scores of pairs, row by row; -inf forbids a pair.
     memory : double*
-        `assignment_memory` numbers.
+        `assignment_memory` doubles.
     columns : Py_ssize_t*
-        Written: the column of each row.
+        Output: the column of each row.
     """
     cdef Labels labels
     cdef Py_ssize_t start, k, first, column, row, last
@@ -95,13 +96,13 @@ cdef bint assign(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
             return False
         last = labels.remaining[first]
         least = labels.length[last]
-        # pairs on the path are as good as each other at these prices
+        # dual update: all pairs on the path become tight
         labels.row_price[start] += least
         for k in range(first + 1, n_columns):
             column = labels.remaining[k]
             labels.row_price[labels.row[column]] += least - labels.length[column]
             labels.column_price[column] -= least - labels.length[column]
-        # every row on the path moves on to the next column of it
+        # augment: each row on the path moves to the next column of the path
         while True:
             row = labels.before[last]
             labels.row[last] = row

@@ -1,13 +1,13 @@
 """Assignments of rows to columns: the best one, its prices, and max-marginals.
 
 Every row takes one column, no column is taken twice, and columns may stay free. If rows
-may stay without a column, extra columns stand for that, as many as there are rows.
-Best assignments come from `scipy.optimize.linear_sum_assignment`.
+may stay without a column, extra columns, as many as rows, represent this choice.
+`scipy.optimize.linear_sum_assignment` finds best assignments.
 
 Prices and max-marginals are longest paths in a graph on the rows and one node F for the
 free columns (Duchi et al., 2006; Algorithm 12 of Pillutla et al., 2018, whose residual
-graph carries the scores): r -> s with the gain of row r when it takes the column of s,
-and F -> s at no gain, which says that the column of s becomes free. As the assignment
+graph carries the scores): an arc r -> s with the gain of row r when it takes the column
+of s, and F -> s with gain 0, by which the column of s becomes free. As the assignment
 is the best, no cycle in this graph has a positive gain.
 """
 
@@ -175,7 +175,7 @@ def matching_max_marginals(
     else:
         total = scores[np.arange(len(columns)), columns].sum()
         out = assignment_max_marginals(scores, columns, total)
-    # a row's extra columns are as good as each other: it stays without in all of them
+    # all extra columns of a row mean that it has no column: the best one counts
     if scores.shape[1] > n_columns:
         last = out[:, n_columns:].max(axis=1)
         out = np.column_stack([out[:, :n_columns], last])
@@ -213,7 +213,7 @@ def _extend(scores, alone):
         extra = np.zeros((n_problems, n_rows, max(n_rows - n_columns, 0)))
     else:
         extra = np.repeat(alone[:, :, None], n_rows, axis=2)
-    # tables of which each column is contiguous stay so when they are concatenated
+    # concatenation keeps the memory order of the scores, which may be by columns
     return np.ascontiguousarray(np.concatenate([scores, extra], axis=2))
 
 
@@ -233,10 +233,10 @@ def _with_prices(scores, columns, n_columns):
     prices = prices_of_columns(scores, columns)
     column_prices = np.zeros(scores.shape[::2])
     column_prices[problem, columns] = prices
-    # The price of staying without a column is part of the price of the row.
-    own = columns >= n_columns
-    row_prices = np.where(own, current, current - prices)
-    labelings = np.where(own, -1, columns).astype(np.int32)
+    # in an extra column the price of the column is moved to the price of the row
+    is_alone = columns >= n_columns
+    row_prices = np.where(is_alone, current, current - prices)
+    labelings = np.where(is_alone, -1, columns).astype(np.int32)
     totals = current.sum(axis=1).tolist()
     return [
         Matching(*result)

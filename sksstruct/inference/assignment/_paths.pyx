@@ -1,14 +1,14 @@
 """Prices and longest paths in the residual graph of a best assignment.
 
-Its nodes are the rows and F, which comes last (see `_matching`). gains[i, j] is what
-the arc from node i to node j gains, -inf where there is none. Rows are padded (see
+The nodes are the rows and F, which is last (see `_matching`). gains[i, j] is the gain
+of the arc from node i to node j, -inf without an arc. Rows are padded (see
 `sksstruct.utils._layout`), so that a whole row is updated at a time:
 
     out[j] = max(out[j], value + row[j])        (`sks_raise`)
 
-Without cycles of positive gain the best way from one node to another visits no node
-twice, and both methods end after as many rounds as there are nodes: Floyd and
-Warshall's for all pairs of nodes, and Bellman and Ford's for one.
+Without cycles of positive gain the best path from one node to another visits no node
+twice. Both methods therefore end after as many rounds as there are nodes: that of Floyd
+and Warshall for all pairs of nodes, and that of Bellman and Ford for one start.
 """
 
 import numpy as np
@@ -22,31 +22,31 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
-    """The length of a row of n gains, as `padded_length`."""
+    """Length of a padded row of n gains, as by `padded_length`."""
     return 4 if n <= 4 else (n + 7) // 8 * 8
 
 
 cdef Py_ssize_t paths_memory(Py_ssize_t n_rows) noexcept nogil:
-    """Return how many numbers of memory `add_paths` needs."""
+    """Return the number of doubles of memory that `add_paths` needs."""
     return (n_rows + 1) * padded(n_rows + 1)
 
 
 cdef void load_gains(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scores,
                      const Py_ssize_t* columns, unsigned char* taken,
                      double* gains) noexcept nogil:
-    """Write the gains of an assignment's residual graph; padding stays as it is."""
+    """Write the gains of an assignment's residual graph, without the padding."""
     cdef Py_ssize_t i, j
     cdef double current, best
-    # the other columns are free, at least one or none at all
+    # columns that are not taken are free
     memset(taken, False, n_columns)
     for i in range(n_rows):
         taken[columns[i]] = True
     for i in range(n_rows):
-        # the row takes the column of another one
+        # arcs to other rows: the row takes the other row's column
         current = scores[columns[i]]
         for j in range(n_rows):
             gains[j] = scores[columns[j]] - current
-        # or the best free one
+        # arc to F: the row takes the best free column
         best = -INFINITY
         for j in range(n_columns):
             if not taken[j] and scores[j] > best:
@@ -54,28 +54,29 @@ cdef void load_gains(Py_ssize_t n_rows, Py_ssize_t n_columns, const double* scor
         gains[n_rows] = best - current
         scores += n_columns
         gains += padded(n_rows + 1)
-    # its own column becomes free, at no gain; no arc leads to F where none is free
+    # arcs from F: the column of a row becomes free, without gain; if all columns are
+    # taken, the arcs to F have gain -inf
     for j in range(n_rows + 1):
         gains[j] = 0.0
 
 
 cdef void find_longest_paths(Py_ssize_t n, double* paths) noexcept nogil:
-    """Turn gains into those of the best paths between any two nodes (Floyd, Warshall).
+    """Replace gains of arcs by gains of best paths between all nodes (Floyd, Warshall).
 
-    The path from each node to itself gains nothing.
+    The path from a node to itself has gain zero.
     """
     cdef Py_ssize_t ld = padded(n), i, middle
     cdef double gain
     for i in range(n):
         paths[i * ld + i] = 0.0
-    # After each round paths may go through the nodes up to this one.
+    # after each round, paths may visit all nodes up to `middle`
     for middle in range(n):
         for i in range(n):
             gain = paths[i * ld + middle]
-            # A node's own row would be read while it is written, for nothing.
+            # i == middle would change nothing, and read a row while writing it
             if i != middle and gain > -INFINITY:
                 sks_raise(ld, gain, paths + middle * ld, paths + i * ld)
-    # Rounding may make a cycle gain a little.
+    # rounding may give a cycle a small positive gain
     for i in range(n):
         paths[i * ld + i] = 0.0
 
@@ -96,16 +97,16 @@ cdef void add_paths(Py_ssize_t n_rows, Py_ssize_t n_columns, double* scores,
     total : double
         Its score.
     taken : unsigned char*
-        Memory for n_columns flags.
+        Scratch for n_columns flags.
     paths : double*
-        `paths_memory` numbers of memory, which were set to numbers once.
+        `paths_memory` doubles of scratch, which were initialized once.
     """
     cdef Py_ssize_t ld = padded(n_rows + 1), i, j
     cdef double current
     load_gains(n_rows, n_columns, scores, columns, taken, paths)
     find_longest_paths(n_rows + 1, paths)
-    # When row i takes a column, its owner takes another, whose owner takes yet another,
-    # and so on to the column that row i left, or to a free one.
+    # When row i takes the column of row j, row j takes another column, and so on, up to
+    # the column that row i left or to a free column.
     for i in range(n_rows):
         current = scores[columns[i]]
         for j in range(n_columns):
@@ -123,7 +124,7 @@ def assignment_max_marginals(const double[:, ::1] scores,
                              const Py_ssize_t[::1] columns, double total):
     """Compute max-marginals from scores (n_rows, n_columns) and a best assignment.
 
-    total is the score of the assignment.
+    `total` is the score of the assignment.
     """
     cdef Py_ssize_t n_rows = scores.shape[0], n_columns = scores.shape[1]
     cdef double[:, ::1] out = np.array(scores)
@@ -136,18 +137,18 @@ def assignment_max_marginals(const double[:, ::1] scores,
 
 
 cdef void raise_prices(const double[:, ::1] gains, double* prices) noexcept nogil:
-    """Raise prices, 0 at first, until price[j] >= price[i] + gains[i, j] for all arcs.
+    """Raise prices from 0 until price[j] >= price[i] + gains[i, j] for all arcs.
 
-    They are the least ones (Bellman and Ford): gains of the best path to each node,
-    from a start that reaches all of them for nothing.
+    The result is the least such prices (Bellman and Ford): the gain of the best path to
+    each node from a start with arcs of gain 0 to all nodes.
     """
     cdef Py_ssize_t n = gains.shape[0], node, _
     cdef double total, last = 0.0
     for _ in range(n):
         for node in range(n):
             sks_raise(gains.shape[1], prices[node], &gains[node, 0], prices)
-        # Prices only rise: none has changed if their sum has not. More rounds than n
-        # would follow rounding around cycles.
+        # An unchanged sum means unchanged prices, as prices only rise. n rounds
+        # suffice; further rounds would accumulate rounding along cycles.
         total = 0.0
         for node in range(n):
             total += prices[node]
@@ -158,10 +159,10 @@ cdef void raise_prices(const double[:, ::1] gains, double* prices) noexcept nogi
 
 def prices_of_columns(const double[:, :, ::1] scores,
                       const Py_ssize_t[:, ::1] columns):
-    """Compute the lowest prices of the assigned columns; other columns are free.
+    """Compute the lowest prices of the assigned columns; free columns have price 0.
 
-    scores (n_problems, n_rows, n_columns) are the scores of problems of one shape,
-    columns (n_problems, n_rows) their best assignments. Prices have the latter shape.
+    scores (n_problems, n_rows, n_columns) has problems of one shape, and columns
+    (n_problems, n_rows) their best assignments. The prices have the shape of columns.
     """
     cdef Py_ssize_t n_rows = columns.shape[1], n = n_rows + 1, problem
     cdef Py_ssize_t ld = padded(n)

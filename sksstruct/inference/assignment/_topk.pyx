@@ -1,27 +1,27 @@
 """The k best assignments, by shortest cycles in residual graphs.
 
-A part of all assignments (see `_best_first`) fixes the states of some rows and forbids
-some states of others. It has prices u of its rows and v of its columns at which its
-best assignment is best: the lengths
+A part of the set of assignments (see `_best_first`) fixes the states of some rows and
+forbids some states of other rows. The part has dual prices u of its rows and v of its
+columns that prove its best assignment: the arc lengths
 
     row r to column c        -score(r, c) - u_r - v_c
     column c to its row      0
     free column c to F       v_c
-    F to a column c taken    -v_c
+    F to a taken column c    -v_c
     row r to F               -score(r, alone) - u_r, F to r minus that if r is alone
 
-are not negative. Another assignment is a cycle, which loses its length. The second best
-one has the shortest cycle, which Dijkstra's method finds from each row. A search ends
-at the length of the best cycle so far, and rows of which a longer cycle is known are
-not searched from: in a larger part cycles were no longer. So bounds from prices rule
-out most of the work (Miller, Stone and Cox, 1997, for Murty's method).
+are not negative. Any other assignment differs by a cycle, whose length is its loss. The
+second best assignment has the shortest cycle, which Dijkstra's method finds from each
+row. A search ends at the length of the shortest cycle so far, and rows whose cycles are
+known to be longer are not searched: cycles of a larger part are no longer. These bounds
+from prices save most of the work (Miller, Stone and Cox, 1997, for Murty's method).
 
-The assignment that follows gets prices from the same search: they rise by the lengths
-of paths, which leaves all lengths nonnegative.
+The same search yields prices for the new assignment: prices rise by the lengths of
+shortest paths, which keeps all arc lengths nonnegative.
 
-Nodes are the columns, the rows that are alone, which only F leads to, and F. What comes
-before a node on a path is a row by its number, F as -1, or a free column, behind the
-numbers of rows.
+Nodes are the columns, the rows without a column, which only F leads to, and F. The
+predecessor of a node on a path is a row, by its number; F, as -1; or a free column,
+numbered after the rows.
 """
 
 from libc.math cimport INFINITY, fabs
@@ -37,8 +37,7 @@ from sksstruct.utils._memory cimport reserve
 
 
 cdef class AssignmentSearch(BestFirst):
-    """The k best assignments; the caller calls `prepare`, fills in scores, and `find`.
-    """
+    """The k best assignments; the caller calls `prepare`, sets scores, calls `find`."""
 
     def __dealloc__(self):
         free(self.scores)
@@ -55,7 +54,7 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef int prepare(self, Py_ssize_t n_rows, Py_ssize_t n_columns,
                      bint alone) except -1 nogil:
-        """Make room for a problem, where rows may stay without a column or not."""
+        """Reserve memory for a problem; if `alone`, rows may stay without a column."""
         cdef Py_ssize_t width = n_columns + (n_rows if alone else 0)
         cdef Py_ssize_t n_nodes = n_columns + n_rows + 1
         self.n_variables = self.n_rows = n_rows
@@ -84,16 +83,15 @@ cdef class AssignmentSearch(BestFirst):
         return 0
 
     cdef double* _row_prices(self, Py_ssize_t part) noexcept nogil:
-        """Prices of rows, and then those of columns."""
+        """Prices of rows, followed by prices of columns."""
         return self._prices + part * (2 * self.n_rows + self.n_columns)
 
     cdef double* _bounds(self, Py_ssize_t part) noexcept nogil:
-        """Bounds of rows."""
+        """Lower bounds of rows."""
         return self._row_prices(part) + self.n_rows + self.n_columns
 
     cdef unsigned char* _allowed(self, Py_ssize_t part) noexcept nogil:
-        """Whether each state of each row is allowed, and then whether rows are fixed.
-        """
+        """Whether each state of each row is allowed, then whether each row is fixed."""
         return self._flags + part * self.n_rows * (self.n_states + 1)
 
     # ---- parts ----
@@ -122,7 +120,7 @@ cdef class AssignmentSearch(BestFirst):
             column = min(self._columns[row], n)
             self.labeling(0)[row] = <int32_t> column
             self._parts[0].score += self.scores[row * self.n_states + column]
-        # prices of columns follow those of rows, for which there is room for `width`
+        # `assign` has room for `width` row prices before the column prices
         memcpy(self._row_prices(0), prices, self.n_rows * sizeof(double))
         memcpy(self._row_prices(0) + self.n_rows, prices + width, n * sizeof(double))
         memset(self._allowed(0), 1, self.n_rows * self.n_states)
@@ -132,7 +130,7 @@ cdef class AssignmentSearch(BestFirst):
         return True
 
     cdef int refresh(self, Py_ssize_t part, Py_ssize_t wanted) except -1 nogil:
-        cdef Part* own = self._parts + part
+        cdef Part* current = self._parts + part
         cdef double* bounds = self._bounds(part)
         cdef const unsigned char* fixed = (
             self._allowed(part) + self.n_rows * self.n_states)
@@ -150,9 +148,9 @@ cdef class AssignmentSearch(BestFirst):
             length = self._shortest_cycle(part, row, limit)
             bounds[row] = min(length, limit)
             if length < shortest:
-                shortest, own.variable = length, row
+                shortest, current.variable = length, row
                 insert_least(count, least, length)
-        own.next_score, own.stale = own.score - shortest, False
+        current.next_score, current.stale = current.score - shortest, False
         return 0
 
     cdef bint split(self, Py_ssize_t part, Py_ssize_t other) except -1 nogil:
@@ -162,7 +160,7 @@ cdef class AssignmentSearch(BestFirst):
         cdef Part* new = self._parts + other
         cdef double length
         self._load_part(part)
-        # once more, for the path and the lengths that prices change by
+        # searched again, for the path and for the lengths that change prices
         length = self._shortest_cycle(
             part, start, rounded_up(self._bounds(part)[start], self._size))
         memcpy(self.labeling(other), self.labeling(part),
@@ -174,48 +172,48 @@ cdef class AssignmentSearch(BestFirst):
         allowed = self._allowed(other)
         memcpy(allowed, self._allowed(part), n)
         allowed[self.n_rows * self.n_states + start] = 1
-        # summed up, as prices gather rounding
+        # the sum of scores, as prices accumulate rounding
         new.score = 0.0
         for row in range(self.n_rows):
             new.score += self.scores[row * self.n_states + self.labeling(other)[row]]
-            # what loses so much here lost more before
+            # an assignment that loses x here loses x + length in the larger part
             self._bounds(other)[row] = 0.0
             if self.labeling(other)[row] == self.labeling(part)[row]:
                 self._bounds(other)[row] = max(self._bounds(part)[row] - length, 0.0)
         new.next_score, new.stale = new.score, True
-        # the best is without this state; its next score is a bound from here on
+        # the part loses the new state, and its next score becomes an upper bound
         self._allowed(part)[start * self.n_states + state] = 0
         self._parts[part].stale = True
         return True
 
     cdef void _swap_all(self, Py_ssize_t part, Py_ssize_t count,
                         double* least) noexcept nogil:
-        """Insert what is lost where two rows swap their columns.
+        """Insert the losses of assignments in which two rows swap their columns.
 
-        These labelings are known, and the second best is no worse.
+        The second best assignment loses at most the least of them.
         """
         cdef const unsigned char* allowed = self._allowed(part)
-        cdef Py_ssize_t n = self.n_states, row, column, other, own
+        cdef Py_ssize_t n = self.n_states, row, column, other, current
         cdef double lost, total
         for row in range(self.n_rows):
-            own = self.labeling(part)[row]
-            if own == self.n_columns or self._owner[own] < 0:
+            current = self.labeling(part)[row]
+            if current == self.n_columns or self._owner[current] < 0:
                 continue
-            total = self.scores[row * n + own]
+            total = self.scores[row * n + current]
             for other in range(row):
                 column = self.labeling(part)[other]
                 if column == self.n_columns or self._owner[column] < 0:
                     continue
                 lost = total + self.scores[other * n + column] - (
-                    self.scores[row * n + column] + self.scores[other * n + own])
+                    self.scores[row * n + column] + self.scores[other * n + current])
                 if lost < least[count - 1] and (
-                        allowed[row * n + column] and allowed[other * n + own]):
+                        allowed[row * n + column] and allowed[other * n + current]):
                     insert_least(count, least, max(lost, 0.0))
 
     # ---- shortest cycles ----
 
     cdef void _load_part(self, Py_ssize_t part) noexcept nogil:
-        """Find the owners of columns: -1 if free, -2 if the owner is fixed."""
+        """Find the row of each column: -1 for free columns, -2 for fixed rows."""
         cdef const unsigned char* fixed = (
             self._allowed(part) + self.n_rows * self.n_states)
         cdef Py_ssize_t row, column
@@ -228,7 +226,7 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef inline void _relax(self, Py_ssize_t node, double length,
                             Py_ssize_t before) noexcept nogil:
-        """Note a path to a node, if it is shorter, and not over the limit."""
+        """Record a path to a node if it is shorter, and not longer than the limit."""
         if length < self._length[node] and length <= self._limit:
             if self._length[node] == INFINITY:
                 self._reached[self._n_reached] = <int32_t> node
@@ -237,26 +235,26 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef void _leave_row(self, Py_ssize_t part, Py_ssize_t row,
                          double reached) noexcept nogil:
-        """Relax the nodes that a row leads to."""
+        """Relax the arcs of a row."""
         cdef Py_ssize_t n = self.n_columns, column, current = self.labeling(part)[row]
         cdef const double* scores = self.scores + row * self.n_states
         cdef const double* prices = self._row_prices(part) + self.n_rows
         cdef const unsigned char* allowed = self._allowed(part) + row * self.n_states
         cdef double price = self._row_prices(part)[row]
-        # most columns are further away than the limit; -inf is nowhere closer
+        # most columns are beyond the limit; forbidden pairs always are
         cdef double highest = self._limit - reached + price
         for column in range(n):
             if -scores[column] - prices[column] <= highest and (
                     allowed[column] and column != current
                     and self._owner[column] != -2):
-                # rounding may leave a little less than nothing
+                # rounding may make a length slightly negative
                 self._relax(column, reached + max(
                     -scores[column] - price - prices[column], 0.0), row)
         if self.alone and current != n and allowed[n]:
             self._relax(n + self.n_rows, reached + max(-scores[n] - price, 0.0), row)
 
     cdef void _leave_free(self, Py_ssize_t part, double reached) noexcept nogil:
-        """Relax the nodes that F leads to: columns that rows leave, and rows alone."""
+        """Relax the arcs of F: to assigned columns, and to rows without a column."""
         cdef const double* prices = self._row_prices(part)
         cdef const unsigned char* fixed = (
             self._allowed(part) + self.n_rows * self.n_states)
@@ -272,7 +270,7 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef double _shortest_cycle(self, Py_ssize_t part, Py_ssize_t start,
                                 double limit) noexcept nogil:
-        """Find the shortest cycle through a row; INFINITY if it is over the limit."""
+        """Return the length of the shortest cycle of a row; INFINITY above the limit."""
         cdef Py_ssize_t n = self.n_columns, k, node, place, done = 0
         cdef Py_ssize_t free_node = n + self.n_rows
         cdef Py_ssize_t target = self.labeling(part)[start]
@@ -283,7 +281,7 @@ cdef class AssignmentSearch(BestFirst):
         self._limit, self._n_reached = limit, 0
         self._leave_row(part, start, 0.0)
         while done < self._n_reached:
-            # those that are done are in front
+            # nodes with final lengths are in front
             place = done
             for k in range(done + 1, self._n_reached):
                 if self._length[self._reached[k]] < self._length[self._reached[place]]:
@@ -307,7 +305,7 @@ cdef class AssignmentSearch(BestFirst):
         return INFINITY
 
     cdef Py_ssize_t _change(self, Py_ssize_t start, int32_t* labeling) noexcept nogil:
-        """Change an assignment by the cycle that was found; returns the first state."""
+        """Change an assignment by the cycle that was found; return start's new state."""
         cdef Py_ssize_t n = self.n_columns, free_node = n + self.n_rows
         cdef Py_ssize_t node = labeling[start], before, next_node
         node = node if node < n else n + start
@@ -327,10 +325,10 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef void _reprice(self, Py_ssize_t part, Py_ssize_t other, Py_ssize_t start,
                        double length) noexcept nogil:
-        """Raise prices by the lengths of paths, up to that of the cycle."""
+        """Raise prices by shortest path lengths, cut off at the length of the cycle."""
         cdef double* prices = self._row_prices(other)
         cdef Py_ssize_t n = self.n_columns, row, column, node
-        # F is the one whose price stays zero: all others change by as much less
+        # the price of F stays zero: all prices change relative to F's path length
         cdef double of_free = min(self._length[n + self.n_rows], length)
         for row in range(self.n_rows):
             node = self.labeling(part)[row]

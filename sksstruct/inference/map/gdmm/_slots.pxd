@@ -40,8 +40,8 @@ cdef class SlotState:
     cdef End* _ends
     cdef Active* _active
     cdef Py_ssize_t _n_variables, _n_factors, _n_ends
-    # scratch of _room entries: gradients of each end of a factor, by slot (_arity is
-    # the largest number of ends); and two arrays by slot or by active entry
+    # scratch of _scratch_size entries: gradients of each end of a factor, by slot
+    # (_arity is the largest number of ends); two arrays by slot or by active entry
     cdef Py_ssize_t _arity, _scratch_size
     cdef double** _gradient
     cdef double* _work

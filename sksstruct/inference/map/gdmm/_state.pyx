@@ -62,7 +62,7 @@ cdef class GreedyState(SlotState):
                              Py_ssize_t factor) except -1 nogil:
         """Search (8) and step (6) for one factor; return whether it moved."""
         cdef Active* active = &self._active[factor]
-        cdef double squared_step
+        cdef double step_square
         self._find_gradient(problem, factor)
         self._search_entry(problem, factor, False)
         # even if the entry is no better than the active ones: the step will then remove
@@ -72,11 +72,11 @@ cdef class GreedyState(SlotState):
         if active.count == 1:
             self.n_active += 1
             return False
-        squared_step = self._descend(problem, factor)
+        step_square = self._descend(problem, factor)
         self._drop_zeros(active)
         self.n_active += active.count
         # after a negligible step, another search would find the same entry
-        return squared_step > STILL
+        return step_square > STILL
 
     cdef void _find_gradient(self, Problem problem,
                              Py_ssize_t factor) noexcept nogil:
@@ -113,7 +113,7 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_entry(self, Problem problem,
                              Py_ssize_t factor) except -1 nogil:
-        """Activate the entry of the last search; a factor's first entry gets value 1."""
+        """Activate the entry of the last search; the first one of a factor is 1."""
         cdef Active* active = &self._active[factor]
         cdef Py_ssize_t i, variable, slot, first = problem.scope_first[factor]
         for i in range(active.arity):
@@ -143,18 +143,18 @@ cdef class GreedyState(SlotState):
         Returns the squared norm of the step.
         """
         cdef Active* active = &self._active[factor]
-        cdef double rho = self.rho, squared_step, change, bound = active.arity * self.rho
+        cdef double rho = self.rho, step_square, change, bound = active.arity * self.rho
         cdef double highest = 2.0 * bound * active.count
         # all tries start from the same gradient
         while True:
-            squared_step = self._propose(active, bound)
+            step_square = self._propose(active, bound)
             self._add_step(problem, factor, 1.0)
             change = self._squared_image(problem, factor)
             # Stop if `bound` is at least the curvature along the step, up to rounding.
             # No curvature exceeds rho times the number of ends times that of entries,
             # so that the search ends in any case.
-            if rho * change <= bound * squared_step * (1.0 + 1e-9) or bound > highest:
-                return squared_step
+            if rho * change <= bound * step_square * (1.0 + 1e-9) or bound > highest:
+                return step_square
             self._add_step(problem, factor, -1.0)
             bound *= 2.0
 
@@ -162,7 +162,7 @@ cdef class GreedyState(SlotState):
         """`_work` = projected gradient step with Q = bound; return its squared norm."""
         cdef const int32_t* slot = active.slot
         cdef Py_ssize_t k, i
-        cdef double descent, threshold, squared_step = 0.0
+        cdef double descent, threshold, step_square = 0.0
         for k in range(active.count):
             descent = active.score[k]
             for i in range(active.arity):
@@ -174,8 +174,8 @@ cdef class GreedyState(SlotState):
         for k in range(active.count):
             descent = self._work[k] - threshold
             self._work[k] = (descent if descent > 0.0 else 0.0) - active.value[k]
-            squared_step += self._work[k] * self._work[k]
-        return squared_step
+            step_square += self._work[k] * self._work[k]
+        return step_square
 
     cdef void _add_step(self, Problem problem, Py_ssize_t factor,
                         double sign) noexcept nogil:
@@ -267,7 +267,7 @@ cdef class GreedyState(SlotState):
 
     cdef int _activate_state(self, Problem problem, Py_ssize_t variable,
                              Py_ssize_t degree) except -1 nogil:
-        """Search (7): add a slot for the best state without one if x would be positive."""
+        """Search (7): add a slot for the best state without, if x would be positive."""
         # outside of the slots the gradient is -theta_i: the next state by score is the
         # best
         cdef Py_ssize_t first = problem.first[variable], n = problem.states[variable]
