@@ -270,7 +270,7 @@ cdef class AssignmentSearch(BestFirst):
 
     cdef double _shortest_cycle(self, Py_ssize_t part, Py_ssize_t start,
                                 double limit) noexcept nogil:
-        """Return the length of the shortest cycle of a row; INFINITY above the limit."""
+        """Return the length of a row's shortest cycle; INFINITY above the limit."""
         cdef Py_ssize_t n = self.n_columns, k, node, place, done = 0
         cdef Py_ssize_t free_node = n + self.n_rows
         cdef Py_ssize_t target = self.labeling(part)[start]
@@ -305,7 +305,7 @@ cdef class AssignmentSearch(BestFirst):
         return INFINITY
 
     cdef Py_ssize_t _change(self, Py_ssize_t start, int32_t* labeling) noexcept nogil:
-        """Change an assignment by the cycle that was found; return start's new state."""
+        """Change an assignment by the cycle found; return the new state of `start`."""
         cdef Py_ssize_t n = self.n_columns, free_node = n + self.n_rows
         cdef Py_ssize_t node = labeling[start], before, next_node
         node = node if node < n else n + start

@@ -1,7 +1,7 @@
 # Scores of the arcs of n words. The root is head 0 and the words are 1 to n: the arc
-# from a head to a modifier is at scores[head * n + modifier - 1], -inf where there is
-# none. A word is not its own head, whatever is there. A labeling has the head of each
-# word, heads[modifier - 1]; with single_root exactly one of them is 0.
+# from a head to a modifier is at scores[head * n + modifier - 1], -inf without an arc.
+# Entries of a word as its own head are ignored. A labeling has the head of each word,
+# heads[modifier - 1]; with single_root exactly one head is 0.
 
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
@@ -16,7 +16,7 @@ cdef inline Py_ssize_t row_length(Py_ssize_t n) noexcept nogil:
 
 cdef inline void load_rows(Py_ssize_t n, const double* scores, double scale,
                            double* rows) noexcept nogil:
-    """Write scaled scores by modifier, (n + 1, row_length(n)), -inf elsewhere."""
+    """Write scaled scores by modifier, (n + 1, row_length(n)), else -inf."""
     cdef Py_ssize_t ld = row_length(n), head, modifier, entry
     for entry in range((n + 1) * ld):
         rows[entry] = -INFINITY
@@ -28,18 +28,19 @@ cdef inline void load_rows(Py_ssize_t n, const double* scores, double scale,
 
 cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
                               double* rows) noexcept nogil:
-    """Exponentiate rows and divide each by its sum; returns the log of all divisors.
+    """Exponentiate rows and divide each by its sum; return the log of all divisors.
 
-    With a single root the arcs from it stay out of the sums: they are divided by the
-    largest of them, as each tree has one. -inf if a word has no head.
+    With a single root, arcs from the root are not part of the sums. As each tree has
+    one such arc, these are divided by the largest of them. The result is -inf if a word
+    has no head.
     """
     cdef Py_ssize_t ld = row_length(n), head, modifier
-    # What rows were shifted by is added up apart from the logs of their sums: small
-    # numbers keep their digits where large ones cancel.
+    # Shifts of rows and logs of sums have separate totals: small logs keep their digits
+    # if large shifts cancel.
     cdef double total = 0.0, logs = 0.0, highest = -INFINITY, top, low, root, mass
     cdef double root_of_highest = 0.0, top_of_highest = 0.0, log_of_highest = 0.0
     cdef double* row
-    # A tree has one arc of each row: all are changed by the same factor.
+    # each tree has one arc per row, so that all trees are divided by the same number
     for modifier in range(1, n + 1):
         row = rows + modifier * ld
         root = row[0]
@@ -51,14 +52,15 @@ cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
         mass = 0.0
         for head in range(n + 1):
             mass += row[head]
-        # a word without another for its head can be below the root only
+        # the root is the only possible head
         if top == -INFINITY:
             top, mass = 0.0, 1.0
         sks_rescale(ld, 1.0 / mass, row)
         mass = log(mass)
         if single_root:
             row[0] = (root - top) - mass
-            # what the word with the highest is divided by cancels, and is left out
+            # the divisor of the word with the highest arc from the root cancels, and is
+            # left out
             if row[0] > highest:
                 highest, root_of_highest = row[0], root
                 top, top_of_highest = top_of_highest, top
@@ -76,7 +78,7 @@ cdef inline double weigh_rows(Py_ssize_t n, bint single_root,
 
 cdef inline double tree_score(Py_ssize_t n, const double* scores,
                               const int32_t* heads) noexcept nogil:
-    """The sum of the scores of a tree's arcs, by modifier."""
+    """Return the sum of the scores of a tree's arcs."""
     cdef Py_ssize_t modifier
     cdef double total = 0.0
     for modifier in range(n):

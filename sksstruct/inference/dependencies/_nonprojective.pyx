@@ -1,28 +1,31 @@
 """The best dependency tree, an arborescence (Chu and Liu, 1965; Edmonds, 1967).
 
 A path grows backward: each node takes its best arc, and the head of this arc is the
-next. Where it is on the path, the cycle is contracted to one node, whose arcs count for
-what they are worth more than those that they replace. A path ends at the root, or in
-one that did. All takes O(n^2): a node is chosen for once, and rows are merged once.
+next node. If this node is on the path already, the cycle is contracted to one node,
+whose arcs score their gain over the arcs of the cycle that they replace. A path ends at
+the root, or at a node of a path that ended before. The whole takes O(n^2): each node
+chooses once, and rows are merged once.
 
-Exactly one word below the root: scores are then pairs, the number of arcs from the root
-and their sum, in lexicographic order (Edmonds' algorithm only adds and compares). Words
-and cycles of them have no arc from the root, so that all of the pair that is needed is
-to take one from the root where there is no other. If two nodes must, there is no tree.
+With exactly one word below the root, scores are pairs, the number of arcs from the root
+and the sum of scores, in lexicographic order (Edmonds' algorithm only adds and
+compares). Words, and cycles of words, have no arc from the root inside, so that it
+suffices to take an arc from the root only if a node has no other. If two nodes have no
+other, there is no tree.
 
-Ties: a node takes its lowest head, and a cycle keeps the arc of the node that comes
-first on the cycle.
+Ties: a node takes its lowest head, and a cycle is opened at the first of equal nodes on
+the cycle.
 
-The k best trees are found by branching (Lawler, 1972). The trees other than a best one
-T are divided by the first word whose head is not that of T: place (T, j) has the heads
-of T up to word j - 1, and another one than T for word j. What a place is worth is
-bounded first, and its best tree is found when the bound is the largest of all; if it is
-still the largest then, this tree is the next.
+The k best trees are found by branching (Lawler, 1972). The trees other than a best tree
+T are divided by the first word whose head differs from T's: place (T, j) contains the
+trees that have the heads of T up to word j - 1 and another head for word j. Each place
+first gets an upper bound; its best tree is computed when its bound is the largest of
+all, and is the next tree if it is then still the largest.
 
-Bounds: the gains of nodes are dual prices. The gains of all nodes that an arc enters
-are at least its score, and the difference is its slack. A tree scores at least that
-much less than the best one. Without an arc of T, it has another one into the node whose
-arc that was: the least slack of these arcs.
+Bounds: the gains of nodes are dual prices. The sum of the gains of all nodes that an
+arc enters is at least the arc's score; the difference is the arc's slack, and a tree
+with this arc scores less than the best tree by at least the slack. A tree without an
+arc of T has another arc into the node that T's arc enters: the bound uses the least
+slack of these arcs.
 
 E. L. Lawler, "A procedure for computing the K best solutions to discrete optimization
 problems and its application to the shortest path problem", Management Science 18, 1972.
@@ -41,31 +44,33 @@ cdef enum:
 
 
 cdef struct Contraction:
-    # Node 0 is the root, 1 to n are the words, and cycles that were contracted follow.
+    # Nodes: 0 is the root, 1 to n are the words, followed by contracted cycles.
     Py_ssize_t n, ld, n_nodes
     bint single_root
     double* arcs        # (n + 1, ld), by modifier
-    double* rows        # (n + 1, ld): for each head, the best arc into a node, relative
-    int32_t* via        # (n + 1, ld): and the modifier of this arc
-    # of each of 2 n + 1 nodes: how much its arc is worth, the head and the modifier of
-    # this arc, the cycle it is in (0: none), its row, and marks
+    # (n + 1, ld): score of the best arc from each head into a node, minus gains
+    double* rows
+    int32_t* via        # (n + 1, ld): the modifier of this arc
+    # of each of 2 n + 1 nodes: gain of its arc; head and modifier of this arc; cycle
+    # that contains it (0: none); its row; and its state
     double* gain
     int32_t* head
     int32_t* modifier
     int32_t* parent
     int32_t* slot
     int32_t* state
-    int32_t* top        # (n + 1,): the outermost node that a word is in
+    int32_t* top        # (n + 1,): the outermost node that contains each word
 
 
 cdef Py_ssize_t nonprojective_scratch(Py_ssize_t n) noexcept nogil:
-    """Numbers of memory that `nonprojective_max` needs."""
-    # two tables of numbers and one of integers, numbers of nodes, integers of them
+    """Number of doubles of memory that `nonprojective_max` needs."""
+    # two tables of doubles, one of integers; doubles and integers for each node
     return 3 * (n + 1) * row_length(n) + 8 * (n + 1)
 
 
-cdef Contraction carve(Py_ssize_t n, bint single_root, double* scratch) noexcept nogil:
-    """Divide memory of `nonprojective_scratch` numbers."""
+cdef Contraction divide_memory(Py_ssize_t n, bint single_root,
+                               double* scratch) noexcept nogil:
+    """Divide memory of `nonprojective_scratch` doubles."""
     cdef Contraction t
     cdef Py_ssize_t nodes = 2 * (n + 1)
     t.n, t.ld, t.single_root = n, row_length(n), single_root
@@ -98,11 +103,11 @@ cdef void begin(Contraction* t) noexcept nogil:
 
 
 cdef bint choose(Contraction* t, Py_ssize_t node) noexcept nogil:
-    """Take the best arc into a node; False if there is none."""
+    """Choose the best arc into a node; return False if there is none."""
     cdef Py_ssize_t slot = t.slot[node], head
     cdef const double* row = t.rows + slot * t.ld
     cdef double best = sks_max(t.n, row + 1)
-    # words come first where the root may have one only
+    # with a single root, arcs from words are preferred
     if row[0] >= best and not (t.single_root and best > -INFINITY):
         head, best = 0, row[0]
     else:
@@ -113,7 +118,7 @@ cdef bint choose(Contraction* t, Py_ssize_t node) noexcept nogil:
 
 
 cdef Py_ssize_t contract(Contraction* t, Py_ssize_t first) noexcept nogil:
-    """Make one node of the cycle that a node is on."""
+    """Contract the cycle that contains a node; return the new node."""
     cdef Py_ssize_t cycle = t.n_nodes, slot = t.slot[first], node, other, head, after
     cdef double* row = t.rows + slot * t.ld
     cdef double value
@@ -133,7 +138,7 @@ cdef Py_ssize_t contract(Contraction* t, Py_ssize_t first) noexcept nogil:
         after = t.top[t.head[node]]
         t.parent[node] = <int32_t> cycle
         node = after
-    # no arc leads from the cycle to itself
+    # arcs within the cycle are removed
     for head in range(1, t.n + 1):
         if t.parent[t.top[head]] == cycle:
             t.top[head] = <int32_t> cycle
@@ -143,10 +148,10 @@ cdef Py_ssize_t contract(Contraction* t, Py_ssize_t first) noexcept nogil:
 
 
 cdef bint best_tree(Contraction* t, int32_t* heads) noexcept nogil:
-    """Find the best tree of `arcs`; False if there is none.
+    """Find the best tree of `arcs`; return False if there is none.
 
-    On return state[node] != 0 says that a cycle around a node replaced its arc: the
-    other nodes have one arc of the tree each.
+    On return, state[node] is nonzero if an arc into a cycle around the node replaced
+    the node's arc. Each other node has one arc of the tree.
     """
     cdef Py_ssize_t start, node, word, n_roots = 0
     begin(t)
@@ -163,7 +168,7 @@ cdef bint best_tree(Contraction* t, int32_t* heads) noexcept nogil:
         while t.state[node] != DONE:
             t.state[node] = DONE
             node = t.top[t.head[node]]
-    # The arc of a cycle enters one of its nodes, whose own it replaces.
+    # the arc into a cycle replaces the arc of the node that it enters
     memset(t.state, 0, t.n_nodes * sizeof(int32_t))
     for node in range(t.n_nodes - 1, 0, -1):
         if t.state[node]:
@@ -179,8 +184,8 @@ cdef bint best_tree(Contraction* t, int32_t* heads) noexcept nogil:
 
 cdef double nonprojective_max(Py_ssize_t n, bint single_root, const double* scores,
                               double* scratch, int32_t* heads) noexcept nogil:
-    """Find a best tree; returns its score."""
-    cdef Contraction contraction = carve(n, single_root, scratch)
+    """Find a best tree; return its score."""
+    cdef Contraction contraction = divide_memory(n, single_root, scratch)
     load_rows(n, scores, 1.0, contraction.arcs)
     if best_tree(&contraction, heads):
         return tree_score(n, scores, heads)
@@ -193,29 +198,31 @@ cdef double nonprojective_max(Py_ssize_t n, bint single_root, const double* scor
 cdef struct Search:
     Py_ssize_t n, cells
     const double* scores
-    const double* arcs  # of all trees
-    double* bounds      # (k, n) of places, -inf for those that are not searched
-    double* slack       # (2 n + 1,) of nodes around a word: the least of arcs
-    double* total       # and the gains of the nodes within
-    int32_t* mark       # and the word
+    const double* arcs  # arcs without the constraints of a place
+    double* bounds      # (k, n) upper bounds of places, -inf for places without trees
+    # (2 n + 1,) of nodes around a word: the least slack of arcs from outside
+    double* slack
+    double* total       # sum of the gains of the nodes within each node
+    int32_t* mark       # the word for which `slack` and `total` hold
     int32_t* trees
-    int32_t* origin     # of each tree: the tree and the word of its place
+    # of each tree: the tree and the word of the place that it came from
+    int32_t* origin
     int32_t* first
 
 
 cdef Py_ssize_t nonprojective_topk_scratch(Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """Numbers of memory that `nonprojective_topk` needs."""
+    """Number of doubles of memory that `nonprojective_topk` needs."""
     return 2 * nonprojective_scratch(n) + k * (n + 1) + 5 * (n + 1)
 
 
 cdef void forbid(Contraction* t, Py_ssize_t head, Py_ssize_t modifier) noexcept nogil:
-    """Take an arc away."""
+    """Forbid an arc."""
     t.arcs[modifier * t.ld + head] = -INFINITY
 
 
 cdef void load_place(const Search* s, Contraction* t, Py_ssize_t tree,
                      Py_ssize_t word) noexcept nogil:
-    """Leave the arcs of the trees of a place."""
+    """Restrict the arcs to the trees of a place."""
     cdef const int32_t* heads = s.trees + tree * s.n
     cdef Py_ssize_t modifier, head
     memcpy(t.arcs, s.arcs, s.cells * sizeof(double))
@@ -224,15 +231,16 @@ cdef void load_place(const Search* s, Contraction* t, Py_ssize_t tree,
             if head != heads[modifier - 1]:
                 forbid(t, head, modifier)
     forbid(t, heads[word - 1], word)
-    # the place where the tree was found may be that of an arc to the same word
+    # arcs into the word that earlier trees of the same place have used are forbidden,
+    # too
     while tree > 0 and s.first[tree] == word:
         tree = s.origin[tree]
         forbid(t, s.trees[tree * s.n + word - 1], word)
 
 
 cdef void add_slack(const Search* s, const Contraction* t, Py_ssize_t word,
-                    Py_ssize_t own) noexcept nogil:
-    """Find the least slack of arcs to a word, for each node around it (0: all)."""
+                    Py_ssize_t current_head) noexcept nogil:
+    """Find the least slack of arcs to a word, by innermost node around both ends."""
     cdef const double* row = t.arcs + word * t.ld
     cdef Py_ssize_t node = word, head, top = word
     cdef double total = 0.0
@@ -242,11 +250,11 @@ cdef void add_slack(const Search* s, const Contraction* t, Py_ssize_t word,
         total += t.gain[node]
         top, node = node, t.parent[node]
     s.mark[0], s.total[0], s.slack[0] = <int32_t> word, total, INFINITY
-    # by the innermost node that has both ends
+    # node 0 stands for all nodes; the innermost node around both ends counts
     for head in range(s.n + 1):
-        if head == own or row[head] == -INFINITY:
+        if head == current_head or row[head] == -INFINITY:
             continue
-        # this would be a second arc from the root
+        # a second arc from the root is not allowed
         if head == 0 and t.single_root and t.head[top]:
             continue
         node = head
@@ -257,7 +265,7 @@ cdef void add_slack(const Search* s, const Contraction* t, Py_ssize_t word,
 
 cdef void add_places(Search* s, const Contraction* t, Py_ssize_t tree,
                      double value) noexcept nogil:
-    """Bound the places of a tree, from the contraction that it was found by."""
+    """Bound the places of a tree, from the contraction that found the tree."""
     cdef const int32_t* heads = s.trees + tree * s.n
     cdef double* bounds = s.bounds + tree * s.n
     cdef Py_ssize_t word, node, around, entered
@@ -269,7 +277,7 @@ cdef void add_places(Search* s, const Contraction* t, Py_ssize_t tree,
         add_slack(s, t, word, heads[word - 1])
         node = word
         while node:
-            # nodes whose arc was replaced have none of the tree
+            # nodes whose arc was replaced have no arc of the tree
             if not t.state[node]:
                 entered = t.modifier[node] - 1
                 around = node
@@ -277,14 +285,14 @@ cdef void add_places(Search* s, const Contraction* t, Py_ssize_t tree,
                     around = t.parent[around]
                     bounds[entered] = max(bounds[entered], value - s.slack[around])
             node = t.parent[node]
-    # the heads of the words before are given
+    # the heads of earlier words are fixed
     for word in range(s.first[tree] - 1):
         bounds[word] = -INFINITY
 
 
 cdef void sort_trees(Py_ssize_t n, Py_ssize_t count, double* values,
                      int32_t* trees) noexcept nogil:
-    """Put trees in order that rounding has put out of it."""
+    """Sort trees that rounding has put out of order."""
     cdef Py_ssize_t i, j, word
     for i in range(1, count):
         j = i
@@ -299,8 +307,8 @@ cdef Py_ssize_t nonprojective_topk(
     Py_ssize_t n, bint single_root, const double* scores, Py_ssize_t k, double* scratch,
     double* values, int32_t* trees
 ) noexcept nogil:
-    """Find the k best trees; returns how many there are."""
-    cdef Contraction t = carve(n, single_root, scratch)
+    """Find the k best trees; return their number."""
+    cdef Contraction t = divide_memory(n, single_root, scratch)
     cdef Search s
     cdef Py_ssize_t count = 0, place = 0
     cdef double value
@@ -315,7 +323,7 @@ cdef Py_ssize_t nonprojective_topk(
     load_rows(n, scores, 1.0, <double*> s.arcs)
     memcpy(t.arcs, s.arcs, s.cells * sizeof(double))
     while count < k:
-        # the first tree is that of no place
+        # the first tree has no place
         if count:
             value = sks_max(count * n, s.bounds)
             if value == -INFINITY:
@@ -327,7 +335,7 @@ cdef Py_ssize_t nonprojective_topk(
             value = tree_score(n, scores, trees + count * n)
         if count:
             s.bounds[place] = value
-            # another place may have a better one
+            # another place may have a higher bound
             if value < sks_max(count * n, s.bounds):
                 continue
             s.bounds[place] = -INFINITY
@@ -342,10 +350,10 @@ cdef Py_ssize_t nonprojective_topk(
     return count
 
 
-# ---- from Python ----
+# ---- Python interface ----
 
 def tree_memory(Py_ssize_t n):
-    """Return how many numbers of memory `find_tree` needs."""
+    """Return the number of doubles of memory that `find_tree` needs."""
     return nonprojective_scratch(n)
 
 
@@ -362,7 +370,7 @@ def find_tree(bint single_root, scores, scratch, heads):
 
 
 def topk_memory(Py_ssize_t n, Py_ssize_t k):
-    """Return how many numbers of memory `find_topk` needs."""
+    """Return the number of doubles of memory that `find_topk` needs."""
     return nonprojective_topk_scratch(n, k)
 
 
@@ -371,8 +379,8 @@ def find_topk(bint single_root, scores, scratch, values, heads):
     cdef Py_ssize_t k = heads.shape[0], n = heads.shape[1], count
     cdef const double* arcs = const_doubles(scores)
     cdef double* memory = doubles(scratch)
-    cdef double* found = doubles(values)
+    cdef double* tree_values = doubles(values)
     cdef int32_t* trees = int32s(heads)
     with nogil:
-        count = nonprojective_topk(n, single_root, arcs, k, memory, found, trees)
+        count = nonprojective_topk(n, single_root, arcs, k, memory, tree_values, trees)
     return count

@@ -1,4 +1,4 @@
-"""Dependency trees of words, from arrays."""
+"""Oracles on dependency trees: checks of arrays, and calls of the kernels."""
 
 from math import prod
 
@@ -15,7 +15,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 def _check_arcs(scores, scale=1.0):
-    """Check the scores of arcs: (n + 1, n)."""
+    """Check the scores of arcs, of shape (n + 1, n), and return them as a C array."""
     scores = check_scores("scores", scores, ndim=2)
     if not scores.size or scores.shape[0] != scores.shape[1] + 1:
         raise ValueError(
@@ -125,12 +125,12 @@ def dependency_topk(
     """
     k = check_k(k)
     scores = _check_arcs(scores)
-    # no more memory than for all choices of heads; lists count with 32 bits
+    # the number of choices of heads bounds memory; ranks are 32-bit numbers
     heads_of_words = (scores > -np.inf).sum(axis=0) - (scores[1:].diagonal() > -np.inf)
     n_trees = min(k, prod(heads_of_words.tolist()), 2**31 - 1)
     n = scores.shape[1]
     heads, values = np.zeros((n_trees, n), dtype=np.int32), np.zeros(n_trees)
-    # a word has no head
+    # some word has no allowed head
     if n_trees == 0:
         return heads, values
     oracles = _projective if projective else _nonprojective

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t
 
 cdef Py_ssize_t projective_scratch(Py_ssize_t n) noexcept nogil
 
-# Scratch has projective_scratch(n) numbers. Where there is no tree, the value is -inf,
+# Scratch has projective_scratch(n) doubles. If there is no tree, the value is -inf, and
 # heads and means are zero. means, of the shape of scores, may be NULL.
 cdef double projective_max(Py_ssize_t n, bint single_root, const double* scores,
                            double* scratch, int32_t* heads) noexcept nogil
@@ -10,9 +10,9 @@ cdef double projective_sums(Py_ssize_t n, bint single_root, const double* scores
                             double scale, double* scratch,
                             double* means) noexcept nogil
 
-# Values and trees (k, n) of the k best trees, in order; returns their number.
-# Scratch has projective_topk_scratch(n) numbers. The pool of the caller, NULL at first,
-# grows to what is needed.
+# Values and trees (k, n) of the k best trees, in order; returns their number. Scratch
+# has projective_topk_scratch(n) doubles. The caller's pool, NULL at first, grows as
+# needed.
 cdef Py_ssize_t projective_topk_scratch(Py_ssize_t n) noexcept nogil
 cdef Py_ssize_t projective_topk(
     Py_ssize_t n, bint single_root, const double* scores, Py_ssize_t k, double* scratch,

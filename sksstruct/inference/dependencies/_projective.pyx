@@ -1,27 +1,29 @@
-"""Projective dependency trees: the best one, and sums over all (Eisner, 1996).
+"""Projective dependency trees: the best one, the k best, and sums (Eisner, 1996).
 
-Below a head its words are a span. A complete span [head, end] has a tree of the words
-from the head to the end; a linked one [head, modifier] ends in an outermost arc:
+The words below a head form a span. A complete span [head, end] has a tree of the words
+from the head to the end; a linked span [head, modifier] ends with an outermost arc:
 
     linked[h, m]   = arc(h, m) + best_r complete[low, r] + complete[high, r + 1],
     complete[h, e] = best_m linked[h, m] + complete[m, e],
 
-low and high being h and m in order. Every tree has one such analysis, so that the same
-with sums gives the partition. Both splits run along rows of tables. Marginals go the
-other way: the probability of a span is shared among its splits, the widest span first.
+where low and high are h and m in order. Every tree has exactly one such analysis, so
+that the same recursion with sums gives the partition function. The parts of both kinds
+of splits are consecutive in rows of tables. Marginals are computed backward: the
+probability of a span is distributed over its splits, the widest span first.
 
-Rows reach beyond the spans to whole vectors. Spans that wide are not filled yet, on the
-way up, or erased, on the way down, so that nothing is added.
+Loops over rows run beyond the spans to whole vectors. The wider spans there are not
+filled yet (forward) or erased (backward), and contribute nothing.
 
 Ties: a span takes its lowest split. J. Eisner, "Three new probabilistic models for
 dependency parsing: an exploration", COLING 1996.
 
-The k best trees are found by need (Huang and Chiang, 2005, Algorithm 3). The chart has
-the best tree of each span. The next one of a span is the best of a few candidates:
-other splits, and splits that were taken with the next tree of one of their parts. Only
-spans of trees that are taken are asked for a second tree. Every tree has one analysis,
-so that no two of these are equal. Ties: the candidate that came first, and at first
-the lowest split. L. Huang and D. Chiang, "Better k-best parsing", IWPT 2005.
+The k best trees are found lazily (Huang and Chiang, 2005, Algorithm 3). The chart has
+the best tree of each span. The next tree of a span is the best of some candidates:
+untried splits, and splits that were taken already, with the next tree of one of their
+parts. Only spans of trees that were returned need a second tree. Every tree has one
+analysis, so that all candidates differ. Ties: the earliest candidate wins, and among
+the initial ones the lowest split. L. Huang and D. Chiang, "Better k-best parsing", IWPT
+2005.
 """
 
 from libc.math cimport INFINITY, log
@@ -42,13 +44,13 @@ from sksstruct.utils._simd cimport (
     sks_weigh,
 )
 
-# Weights are probabilities of heads, and what is lost of sums is below 1e-308 a term:
-# above this the terms lost cannot be seen.
+# Weights are probabilities of heads, and terms that underflow in a sum are below
+# 1e-308: a total above this has no relevant error.
 cdef double SMALLEST = 1e-280
 
 
 cdef enum:
-    # what a chart is made of: best scores, sums of weights, or logarithms of them
+    # contents of a chart: best scores, sums of weights, or logarithms of sums
     BEST, SUMS, LOGS
 
 
@@ -56,10 +58,10 @@ cdef struct Chart:
     Py_ssize_t n, ld, ld_arcs, cells
     int kind
     bint single_root
-    double nothing
+    double zero
     double* arcs        # (n + 1, ld_arcs), by modifier
-    # Tables (n + 1, ld), the first two one after the other: [head, end] trees of the
-    # words between, [head, modifier] the same with this arc outermost, [end, head].
+    # Tables (n + 1, ld), the first two consecutive: [head, end] complete spans, [head,
+    # modifier] linked spans, and [end, head] complete spans transposed.
     double* complete
     double* linked
     double* turned
@@ -67,25 +69,25 @@ cdef struct Chart:
 
 
 cdef struct Split:
-    # the two parts of a span, numbers of cells, and the score of an arc above them
+    # cells of the two parts of a span, and the score of the arc that links them
     Py_ssize_t left, right
     double score
 
 
 cdef Py_ssize_t projective_scratch(Py_ssize_t n) noexcept nogil:
-    """Numbers of memory that the oracles need."""
-    # arcs, three tables of a chart and three of probabilities, and products
+    """Number of doubles of memory that the oracles need."""
+    # arcs; three tables of a chart, and three of probabilities; products
     return (n + 1) * row_length(n) + (6 * (n + 1) + 1) * (row_length(n) + 8)
 
 
-cdef Chart carve(Py_ssize_t n, bint single_root, int kind,
-                 double* scratch) noexcept nogil:
-    """Divide memory into the tables of a chart; those of probabilities come last."""
+cdef Chart divide_memory(Py_ssize_t n, bint single_root, int kind,
+                         double* scratch) noexcept nogil:
+    """Divide memory into the tables of a chart; tables of probabilities follow."""
     cdef Chart c
     c.n, c.ld_arcs, c.single_root, c.kind = n, row_length(n), single_root, kind
     c.ld = c.ld_arcs + 8
     c.cells = (n + 1) * c.ld
-    c.nothing = 0.0 if kind == SUMS else -INFINITY
+    c.zero = 0.0 if kind == SUMS else -INFINITY
     c.arcs = scratch
     c.products = scratch + (n + 1) * c.ld_arcs
     c.complete = c.products + c.ld
@@ -107,7 +109,7 @@ cdef inline double combine(const Chart* c, Py_ssize_t size, const double* x,
 
 cdef inline double with_arc(const Chart* c, double value, Py_ssize_t head,
                             Py_ssize_t modifier) noexcept nogil:
-    """The value of a span with an arc above it."""
+    """Value of a span with an outermost arc."""
     cdef double arc = c.arcs[modifier * c.ld_arcs + head]
     return value * arc if c.kind == SUMS else value + arc
 
@@ -119,11 +121,11 @@ cdef inline void put(const Chart* c, Py_ssize_t head, Py_ssize_t end,
 
 
 cdef double fill(Chart* c) noexcept nogil:
-    """Fill the tables; returns the value of all words."""
+    """Fill the tables; return the value of the span of all words."""
     cdef Py_ssize_t low, high, width, ld = c.ld
     cdef double value
     for low in range(3 * c.cells):
-        c.complete[low] = c.nothing
+        c.complete[low] = c.zero
     for low in range(c.n + 1):
         put(c, low, low, 1.0 if c.kind == SUMS else 0.0)
     for width in range(1, c.n + 1):
@@ -132,12 +134,12 @@ cdef double fill(Chart* c) noexcept nogil:
             value = combine(c, width, c.complete + low * ld + low,
                             c.complete + high * ld + low + 1)
             c.linked[low * ld + high] = with_arc(c, value, low, high)
-            # A single word below the root has all others below it: spans of the root
-            # that end earlier stay empty.
+            # With a single root, the word below the root spans all words: other
+            # complete spans of the root stay empty.
             if low > 0 or not c.single_root or high == c.n:
                 put(c, low, high, combine(c, width, c.linked + low * ld + low + 1,
                                           c.turned + high * ld + low + 1))
-            # nothing is above the root
+            # the root is no modifier
             if low > 0:
                 c.linked[high * ld + low] = with_arc(c, value, high, low)
                 put(c, high, low, combine(c, width, c.linked + high * ld + low,
@@ -148,14 +150,14 @@ cdef double fill(Chart* c) noexcept nogil:
 # ---- the best tree ----
 
 cdef Py_ssize_t n_options(const Chart* c, Py_ssize_t cell) noexcept nogil:
-    """Number of splits of a cell, which is one of `complete` or of `linked`."""
+    """Number of splits of a cell of `complete` or of `linked`."""
     cdef Py_ssize_t head = cell % c.cells // c.ld, end = cell % c.cells % c.ld
     return max(head, end) - min(head, end)
 
 
 cdef Split split_at(const Chart* c, Py_ssize_t cell,
                     Py_ssize_t option) noexcept nogil:
-    """One of the splits of a cell."""
+    """Return a split of a cell."""
     cdef Py_ssize_t head = cell % c.cells // c.ld, end = cell % c.cells % c.ld
     cdef Py_ssize_t low = min(head, end), modifier
     if cell >= c.cells:
@@ -167,7 +169,7 @@ cdef Split split_at(const Chart* c, Py_ssize_t cell,
 
 
 cdef void read_best(const Chart* c, Py_ssize_t cell, int32_t* heads) noexcept nogil:
-    """Write the heads of the words of a cell, in its best tree."""
+    """Write the heads of the words of a cell in its best tree."""
     cdef Py_ssize_t size = n_options(c, cell), end = cell % c.cells % c.ld
     cdef Py_ssize_t option
     cdef Split first
@@ -188,8 +190,8 @@ cdef void read_best(const Chart* c, Py_ssize_t cell, int32_t* heads) noexcept no
 
 cdef double projective_max(Py_ssize_t n, bint single_root, const double* scores,
                            double* scratch, int32_t* heads) noexcept nogil:
-    """Find a best tree; returns its score."""
-    cdef Chart chart = carve(n, single_root, BEST, scratch)
+    """Find a best tree; return its score."""
+    cdef Chart chart = divide_memory(n, single_root, BEST, scratch)
     cdef double value
     load_rows(n, scores, 1.0, chart.arcs)
     value = fill(&chart)
@@ -203,7 +205,7 @@ cdef double projective_max(Py_ssize_t n, bint single_root, const double* scores,
 
 cdef inline void spread(const Chart* c, Py_ssize_t size, double share, const double* x,
                         const double* y, double* of_x, double* of_y) noexcept nogil:
-    """Share the probability of a span among its splits."""
+    """Distribute the probability of a span over its splits."""
     cdef double total
     if share == 0.0:
         return
@@ -216,10 +218,10 @@ cdef inline void spread(const Chart* c, Py_ssize_t size, double share, const dou
         sks_axpy(size, share / total, c.products, of_y)
 
 
-cdef void go_down(const Chart* c, double* means) noexcept nogil:
-    """Write the probabilities of arcs from a chart of sums, which is erased."""
+cdef void write_marginals(const Chart* c, double* means) noexcept nogil:
+    """Write the probabilities of arcs from a chart of sums, and erase the chart."""
     cdef Py_ssize_t low, high, width, side, head, end, start, ld = c.ld, n = c.n
-    # of complete, linked and turned cells
+    # probabilities of complete, linked and transposed cells
     cdef double* of_complete = c.turned + c.cells
     cdef double* of_linked = of_complete + c.cells
     cdef double* of_turned = of_linked + c.cells
@@ -235,11 +237,11 @@ cdef void go_down(const Chart* c, double* means) noexcept nogil:
                        of_complete[head * ld + end] + of_turned[end * ld + head],
                        c.linked + head * ld + start, c.turned + end * ld + start,
                        of_linked + head * ld + start, of_turned + end * ld + start)
-                put(c, head, end, c.nothing)
+                put(c, head, end, c.zero)
             spread(c, width, of_linked[low * ld + high] + of_linked[high * ld + low],
                    c.complete + low * ld + low, c.complete + high * ld + low + 1,
                    of_complete + low * ld + low, of_complete + high * ld + low + 1)
-            c.linked[low * ld + high] = c.linked[high * ld + low] = c.nothing
+            c.linked[low * ld + high] = c.linked[high * ld + low] = c.zero
     for head in range(n + 1):
         for end in range(1, n + 1):
             means[head * n + end - 1] = of_linked[head * ld + end]
@@ -249,7 +251,7 @@ cdef double projective_sums(Py_ssize_t n, bint single_root, const double* scores
                             double scale, double* scratch,
                             double* means) noexcept nogil:
     """Log-partition of scaled scores, and the probability of each arc."""
-    cdef Chart chart = carve(n, single_root, SUMS, scratch)
+    cdef Chart chart = divide_memory(n, single_root, SUMS, scratch)
     cdef double value = 0.0, shift
     if means != NULL:
         memset(means, 0, (n + 1) * n * sizeof(double))
@@ -261,12 +263,12 @@ cdef double projective_sums(Py_ssize_t n, bint single_root, const double* scores
     if value >= SMALLEST:
         value = log(value) + shift
     else:
-        # Logarithms do not vanish, and take several times as long.
-        chart = carve(n, single_root, LOGS, scratch)
+        # logarithms do not underflow, and take several times as long
+        chart = divide_memory(n, single_root, LOGS, scratch)
         load_rows(n, scores, scale, chart.arcs)
         value = fill(&chart)
     if value > -INFINITY and means != NULL:
-        go_down(&chart, means)
+        write_marginals(&chart, means)
     return value
 
 
@@ -277,52 +279,54 @@ cdef struct Candidate:
 
 
 cdef struct Slot:
-    # Candidates of a cell, in the pool from `first` on, -1 where nobody asked; room for
-    # them; how many there are, wait, were taken, and were taken with what follows.
+    # Candidates of a cell, in the pool from `first` on, or -1 if no second tree was
+    # needed; capacity; and numbers of all candidates, of queued ones, of taken ones,
+    # and of taken ones with successors in the queue.
     Py_ssize_t first
-    int32_t room, count, n_waiting, n_taken, n_followed
+    int32_t room, count, n_queued, n_taken, n_expanded
 
 
 cdef struct Arrays:
-    # of a slot: values and candidates, the heap of those that wait, and those taken
+    # arrays of a slot: values and candidates, a heap of queued candidates, and taken
+    # ones
     double* values
     Candidate* candidates
-    int32_t* waiting
+    int32_t* queue
     int32_t* taken
 
 
 cdef struct Lists:
     Chart chart
     Slot* slots         # of each cell
-    # numbers that grow, and how many of them are used
+    # pool of doubles, its capacity, and the number in use
     double** pool
     Py_ssize_t* capacity
     Py_ssize_t used
 
 
 cdef Py_ssize_t projective_topk_scratch(Py_ssize_t n) noexcept nogil:
-    """Numbers of memory that `projective_topk` needs beside its pool."""
-    cdef Chart chart = carve(n, False, BEST, NULL)
+    """Number of doubles of memory that `projective_topk` needs, without the pool."""
+    cdef Chart chart = divide_memory(n, False, BEST, NULL)
     return projective_scratch(n) + 2 * chart.cells * <Py_ssize_t> sizeof(Slot) // 8
 
 
 cdef inline Arrays arrays_at(double* place, Py_ssize_t room) noexcept nogil:
-    """The arrays of a slot, in four numbers for each candidate."""
+    """Arrays of a slot, which take four doubles per candidate."""
     cdef Arrays out
     out.values = place
     out.candidates = <Candidate*> (place + room)
-    out.waiting = <int32_t*> (out.candidates + room)
-    out.taken = out.waiting + room
+    out.queue = <int32_t*> (out.candidates + room)
+    out.taken = out.queue + room
     return out
 
 
 cdef inline Arrays arrays_of(const Lists* s, const Slot* slot) noexcept nogil:
-    """The arrays of a slot; they move when any slot grows."""
+    """Arrays of a slot; invalid after any slot grows."""
     return arrays_at(s.pool[0] + slot.first, slot.room)
 
 
 cdef int grow(Lists* s, Slot* slot, Py_ssize_t room) except -1 nogil:
-    """Move a slot to more room. Old places are as long as the new one together."""
+    """Move a slot to more room; all old rooms together are as long as the new one."""
     cdef Arrays old, new
     reserve(<void**> s.pool, s.capacity, s.used + 4 * room, sizeof(double))
     new = arrays_at(s.pool[0] + s.used, room)
@@ -330,7 +334,7 @@ cdef int grow(Lists* s, Slot* slot, Py_ssize_t room) except -1 nogil:
         old = arrays_of(s, slot)
         memcpy(new.values, old.values, slot.count * sizeof(double))
         memcpy(new.candidates, old.candidates, slot.count * sizeof(Candidate))
-        memcpy(new.waiting, old.waiting, slot.n_waiting * sizeof(int32_t))
+        memcpy(new.queue, old.queue, slot.n_queued * sizeof(int32_t))
         memcpy(new.taken, old.taken, slot.n_taken * sizeof(int32_t))
     slot.first, slot.room = s.used, <int32_t> room
     s.used += 4 * room
@@ -338,7 +342,7 @@ cdef int grow(Lists* s, Slot* slot, Py_ssize_t room) except -1 nogil:
 
 
 cdef double value_of(const Lists* s, Py_ssize_t cell, int32_t rank) noexcept nogil:
-    """The value of a tree of a cell that is known."""
+    """Value of a known tree of a cell."""
     cdef const Slot* slot = s.slots + cell
     cdef Arrays lists
     if slot.first < 0:
@@ -347,9 +351,9 @@ cdef double value_of(const Lists* s, Py_ssize_t cell, int32_t rank) noexcept nog
     return lists.values[lists.taken[rank]]
 
 
-cdef int add(Lists* s, Py_ssize_t cell, int32_t option, int32_t left_rank,
-             int32_t right_rank) except -1 nogil:
-    """Add a candidate to those that wait."""
+cdef int add_candidate(Lists* s, Py_ssize_t cell, int32_t option, int32_t left_rank,
+                       int32_t right_rank) except -1 nogil:
+    """Add a candidate to the queue."""
     cdef Split split = split_at(&s.chart, cell, option)
     cdef Slot* slot = s.slots + cell
     cdef Arrays lists
@@ -362,32 +366,32 @@ cdef int add(Lists* s, Py_ssize_t cell, int32_t option, int32_t left_rank,
     if slot.count == slot.room:
         grow(s, slot, 2 * slot.room)
     lists = arrays_of(s, slot)
-    heap = Heap(lists.waiting, slot.n_waiting, slot.room)
+    heap = Heap(lists.queue, slot.n_queued, slot.room)
     order = HeapOrder(lists.values, True, NULL, 0)
     lists.candidates[slot.count] = Candidate(option, left_rank, right_rank)
     lists.values[slot.count] = value
     push(&heap, &order, slot.count)
     slot.count += 1
-    slot.n_waiting += 1
+    slot.n_queued += 1
     return 0
 
 
-cdef bint take(Lists* s, Slot* slot) noexcept nogil:
-    """Take the best of the candidates that wait; False if there is none."""
+cdef bint take_best(Lists* s, Slot* slot) noexcept nogil:
+    """Take the best queued candidate; return False if the queue is empty."""
     cdef Arrays lists = arrays_of(s, slot)
-    cdef Heap heap = Heap(lists.waiting, slot.n_waiting, slot.room)
+    cdef Heap heap = Heap(lists.queue, slot.n_queued, slot.room)
     cdef HeapOrder order = HeapOrder(lists.values, True, NULL, 0)
-    if slot.n_waiting == 0:
+    if slot.n_queued == 0:
         return False
     lists.taken[slot.n_taken] = heap.items[0]
     pop(&heap, &order)
-    slot.n_waiting -= 1
+    slot.n_queued -= 1
     slot.n_taken += 1
     return True
 
 
-cdef bint reach(Lists* s, Py_ssize_t cell, int32_t rank) except -1 nogil:
-    """Find the tree of a rank >= 1 of a cell; False if there is none."""
+cdef bint find_rank(Lists* s, Py_ssize_t cell, int32_t rank) except -1 nogil:
+    """Find the tree of a rank >= 1 of a cell; return False if there is none."""
     cdef Slot* slot = s.slots + cell
     cdef Py_ssize_t size = n_options(&s.chart, cell), option
     cdef Arrays lists
@@ -398,28 +402,28 @@ cdef bint reach(Lists* s, Py_ssize_t cell, int32_t rank) except -1 nogil:
     if slot.first < 0:
         grow(s, slot, size + 2)
         for option in range(size):
-            add(s, cell, <int32_t> option, 0, 0)
-        take(s, slot)
+            add_candidate(s, cell, <int32_t> option, 0, 0)
+        take_best(s, slot)
     while slot.n_taken <= rank:
-        # what follows the last one is needed only now
-        if slot.n_followed < slot.n_taken:
+        # successors of the tree that was taken last are queued only when needed
+        if slot.n_expanded < slot.n_taken:
             lists = arrays_of(s, slot)
             last = lists.candidates[lists.taken[slot.n_taken - 1]]
             split = split_at(&s.chart, cell, last.option)
-            slot.n_followed = slot.n_taken
-            # each pair of ranks comes from one other
-            if reach(s, split.right, last.right_rank + 1):
-                add(s, cell, last.option, last.left_rank, last.right_rank + 1)
-            if last.right_rank == 0 and reach(s, split.left, last.left_rank + 1):
-                add(s, cell, last.option, last.left_rank + 1, 0)
-        if not take(s, slot):
+            slot.n_expanded = slot.n_taken
+            # successors are defined so that each pair of ranks has one predecessor
+            if find_rank(s, split.right, last.right_rank + 1):
+                add_candidate(s, cell, last.option, last.left_rank, last.right_rank + 1)
+            if last.right_rank == 0 and find_rank(s, split.left, last.left_rank + 1):
+                add_candidate(s, cell, last.option, last.left_rank + 1, 0)
+        if not take_best(s, slot):
             return False
     return True
 
 
 cdef void read_tree(const Lists* s, Py_ssize_t cell, int32_t rank,
                     int32_t* heads) noexcept nogil:
-    """Write the heads of the words of a cell, in the tree of a rank."""
+    """Write the heads of the words of a cell in the tree of a rank."""
     cdef const Slot* slot = s.slots + cell
     cdef Py_ssize_t ld = s.chart.ld
     cdef Arrays lists
@@ -441,10 +445,10 @@ cdef Py_ssize_t projective_topk(
     Py_ssize_t n, bint single_root, const double* scores, Py_ssize_t k, double* scratch,
     double** pool, Py_ssize_t* capacity, double* values, int32_t* trees
 ) except -1 nogil:
-    """Find the k best trees; returns how many there are."""
+    """Find the k best trees; return their number."""
     cdef Lists s
     cdef Py_ssize_t count = 0, cell
-    s.chart = carve(n, single_root, BEST, scratch)
+    s.chart = divide_memory(n, single_root, BEST, scratch)
     s.pool, s.capacity, s.used = pool, capacity, 0
     s.slots = <Slot*> (scratch + projective_scratch(n))
     load_rows(n, scores, 1.0, s.chart.arcs)
@@ -454,18 +458,18 @@ cdef Py_ssize_t projective_topk(
     memset(s.slots, 0, 2 * s.chart.cells * sizeof(Slot))
     for cell in range(2 * s.chart.cells):
         s.slots[cell].first = -1
-    # all words are the span of the root, cell n
-    while count < k and (count == 0 or reach(&s, n, <int32_t> count)):
+    # cell n is the span of the root and all words
+    while count < k and (count == 0 or find_rank(&s, n, <int32_t> count)):
         values[count] = value_of(&s, n, <int32_t> count)
         read_tree(&s, n, <int32_t> count, trees + count * n)
         count += 1
     return count
 
 
-# ---- from Python ----
+# ---- Python interface ----
 
 def tree_memory(Py_ssize_t n):
-    """Return how many numbers of memory `find_tree` needs."""
+    """Return the number of doubles of memory that `find_tree` needs."""
     return projective_scratch(n)
 
 
@@ -482,7 +486,7 @@ def find_tree(bint single_root, scores, scratch, heads):
 
 
 def topk_memory(Py_ssize_t n, Py_ssize_t k):
-    """Return how many numbers of memory `find_topk` needs for any k."""
+    """Return the number of doubles of memory that `find_topk` needs for any k."""
     return projective_topk_scratch(n)
 
 
@@ -491,20 +495,20 @@ def find_topk(bint single_root, scores, scratch, values, heads):
     cdef Py_ssize_t k = heads.shape[0], n = heads.shape[1], count, capacity = 0
     cdef const double* arcs = const_doubles(scores)
     cdef double* memory = doubles(scratch)
-    cdef double* found = doubles(values)
+    cdef double* tree_values = doubles(values)
     cdef int32_t* trees = int32s(heads)
     cdef double* pool = NULL
     try:
         with nogil:
             count = projective_topk(n, single_root, arcs, k, memory, &pool, &capacity,
-                                    found, trees)
+                                    tree_values, trees)
     finally:
         free(pool)
     return count
 
 
 def sums_memory(Py_ssize_t n):
-    """Return how many numbers of memory `find_sums` needs."""
+    """Return the number of doubles of memory that `find_sums` needs."""
     return projective_scratch(n)
 
 

@@ -1,4 +1,4 @@
-# Scratch has spanning_scratch(n) numbers. Where there is no tree, the value is -inf and
+# Scratch has spanning_scratch(n) doubles. If there is no tree, the value is -inf and
 # means are zero. means, of the shape of scores, may be NULL.
 cdef Py_ssize_t spanning_scratch(Py_ssize_t n) noexcept nogil
 cdef double nonprojective_sums(Py_ssize_t n, bint single_root, const double* scores,

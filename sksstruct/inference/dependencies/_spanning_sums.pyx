@@ -1,24 +1,25 @@
-"""Sums over all dependency trees, by eliminations without a subtraction.
+"""Sums over all dependency trees, by elimination without subtraction.
 
 The sum over all trees of the products of their weights is a determinant (Tutte, 1948;
-Koo et al., 2007). Gaussian elimination takes one word after the other out: when word k
-with pivot s_k = sum_h w_hk goes, the arcs of the others also lead around it,
+Koo et al., 2007). Gaussian elimination removes one word after the other: when word k
+with pivot s_k = sum_h w_hk is removed, arcs of other words also lead around it,
 
     w_hm += w_km w_hk / s_k,
 
 and the determinant is the product of the pivots. A diagonal entry is the sum of its
-column, which is known without a subtraction, as there is none elsewhere (Grassmann,
-Taksar and Heyman, 1985). So all digits are right however ill-conditioned the matrix is.
+column, so that the elimination needs no subtraction (Grassmann, Taksar and Heyman,
+1985). All digits are right, however ill-conditioned the matrix is.
 
-The head of a word k is h with a probability in proportion to w_hk e_h, where e_h is the
-probability that a walk from h, from a word to its head by weight, comes to the root
-before k (Wilson, 1996). If k is the last word that is left, e follows by substitution.
-Each word is the last once: half of the words are taken out, then half of the others,
-and so on; and the same for those taken out first. All takes O(n^3).
+The probability of head h of word k is proportional to w_hk e_h, where e_h is the
+probability that a walk from h, which steps from a word to a head by weight, reaches the
+root before k (Wilson, 1996). If k is the last remaining word, e follows by
+substitution. By recursive halving each word is the last one once: one half of the words
+is removed, then recursively one half of the rest, and likewise with the halves
+exchanged. The whole takes O(n^3).
 
-With a single root, the weights of its arcs count as infinitely small: a pivot is the
-sum of the others. Where it is zero, the word must be the one below the root, and takes
-the place of the root.
+With a single root, the weights of arcs from the root count as infinitely small: a pivot
+is the sum of all other weights. If this sum is zero, the word must be the one below the
+root, and replaces the root.
 
 T. Koo, A. Globerson, X. Carreras and M. Collins, "Structured prediction models via
 the matrix-tree theorem", EMNLP-CoNLL 2007.
@@ -36,33 +37,33 @@ from sksstruct.inference.dependencies._arcs cimport load_rows, row_length, weigh
 from sksstruct.utils._pointers cimport const_doubles, doubles
 from sksstruct.utils._simd cimport sks_axpy, sks_dot, sks_logsum, sks_rescale, sks_weigh
 
-# Weights are probabilities of heads, and what is lost of sums is below 1e-308 a term:
-# while no product of pivots is smaller, the terms lost cannot be seen.
+# Weights are probabilities of heads, and terms that underflow in a sum are below
+# 1e-308: negligible as long as no product of pivots is smaller than this.
 cdef double SMALLEST = 1e-280
 
 
 cdef struct Elimination:
     Py_ssize_t n, ld
     bint logs
-    double nothing, one
+    double zero, one
     const double* arcs  # (n + 1, ld), by modifier
-    double** row        # of each word: its arcs, none of words taken out
-    double* pivot       # of each word that was taken out
-    double* zeros       # (ld,), and scratch rows
+    double** row        # arcs of each remaining word, with zeros for removed words
+    double* pivot       # pivot of each removed word
+    double* zeros       # (ld,) zeros, then scratch rows
     double* escape
     double* shares
-    int32_t* order      # words that were taken out
+    int32_t* order      # removed words
     double* means
-    # what a word changes when it is taken out: their number, the word that took the
-    # place of the root, whether it or the root may have any number of words, and the
-    # product of pivots
+    # state of the elimination: number of removed words; word that replaced the root;
+    # whether the root, or its replacement, may have any number of words; and product of
+    # pivots
     Py_ssize_t n_out, substitute
     bint rooted
     double product
 
 
 cdef Py_ssize_t n_levels(Py_ssize_t n) noexcept nogil:
-    """How often n words can be halved, and one table for the arcs themselves."""
+    """Number of tables for n words: the halvings of n, and two more."""
     cdef Py_ssize_t levels = 2
     while n > 1:
         n = (n + 1) // 2
@@ -71,23 +72,23 @@ cdef Py_ssize_t n_levels(Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t spanning_scratch(Py_ssize_t n) noexcept nogil:
-    """Numbers of memory that `nonprojective_sums` needs."""
+    """Number of doubles of memory that `nonprojective_sums` needs."""
     return (n_levels(n) * (n + 1) + 3) * row_length(n) + 4 * (n + 1)
 
 
 cdef double eliminate(Elimination* e, const int32_t* others, Py_ssize_t n_others,
                       Py_ssize_t word) noexcept nogil:
-    """Take a word out of the others; returns its pivot."""
+    """Eliminate a word from the rows of the others; return the pivot."""
     cdef double* row = e.row[word]
     cdef double* other
     cdef double root = row[0], factor
     cdef Py_ssize_t i, head
     cdef bint replaces
     if not e.rooted:
-        row[0] = e.nothing
+        row[0] = e.zero
     factor = sks_logsum(e.ld, row, e.zeros) if e.logs else sum_of(e.ld, row)
     row[0] = root
-    replaces = not e.rooted and factor == e.nothing
+    replaces = not e.rooted and factor == e.zero
     if replaces:
         factor = root
     e.pivot[word], e.order[e.n_out] = factor, <int32_t> word
@@ -97,22 +98,22 @@ cdef double eliminate(Elimination* e, const int32_t* others, Py_ssize_t n_others
         other = e.row[others[i]]
         if replaces:
             other[0] = other[word]
-        elif other[word] != e.nothing and factor != e.nothing:
+        elif other[word] != e.zero and factor != e.zero:
             if e.logs:
                 for head in range(e.n + 1):
                     other[head] = log_plus(other[head],
                                            other[word] - factor + row[head])
             else:
                 sks_axpy(e.ld, other[word] / factor, row, other)
-            other[others[i]] = e.nothing
-        other[word] = e.nothing
+            other[others[i]] = e.zero
+        other[word] = e.zero
     if replaces:
         e.rooted, e.substitute = True, word
     return factor
 
 
 cdef inline double sum_of(Py_ssize_t ld, const double* row) noexcept nogil:
-    """The sum of a row, in four parts that do not wait for each other."""
+    """Sum of a row, as four independent sums."""
     cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
     cdef Py_ssize_t i
     for i in range(0, ld, 4):
@@ -133,19 +134,19 @@ cdef inline double log_plus(double x, double y) noexcept nogil:
 
 
 cdef void write_means(Elimination* e, Py_ssize_t last) noexcept nogil:
-    """Write the probabilities of the heads of the word that is left."""
+    """Write the probabilities of the heads of the last remaining word."""
     cdef Py_ssize_t i, word, head
     cdef double* escape = e.escape
     cdef double* shares = e.shares
     cdef const double* arcs = e.arcs + last * e.ld
     cdef double total
     for i in range(e.ld):
-        escape[i] = e.nothing
+        escape[i] = e.zero
     escape[0] = e.one
     for i in range(e.n_out - 1, -1, -1):
         word = e.order[i]
         if word == e.substitute:
-            escape[word], escape[0] = e.one, e.nothing
+            escape[word], escape[0] = e.one, e.zero
         elif e.logs:
             escape[word] = sks_logsum(e.ld, e.row[word], escape) - e.pivot[word]
         else:
@@ -163,11 +164,11 @@ cdef void write_means(Elimination* e, Py_ssize_t last) noexcept nogil:
 
 cdef bint leave_each(Elimination* e, int32_t* words, Py_ssize_t size, double* table,
                      double* memory) noexcept nogil:
-    """Leave each of some words alone, and write its means; False if sums vanish.
+    """Make each of some words the last one, and write its means; False on underflow.
 
-    The rows of the words are in the table, and may be changed.
+    The rows of the words are in `table`, and may be changed.
     """
-    cdef Py_ssize_t i, side, kept, n_out = e.n_out, substitute = e.substitute
+    cdef Py_ssize_t i, side, n_left, n_out = e.n_out, substitute = e.substitute
     cdef Py_ssize_t cells = (e.n + 1) * e.ld
     cdef bint rooted = e.rooted
     cdef double product = e.product
@@ -176,21 +177,21 @@ cdef bint leave_each(Elimination* e, int32_t* words, Py_ssize_t size, double* ta
         write_means(e, words[0])
         return True
     for side in range(2):
-        kept = size // 2 if side == 0 else size - size // 2
+        n_left = size // 2 if side == 0 else size - size // 2
         rows = table if side else memory
         for i in range(size):
             e.row[words[i]] = rows + words[i] * e.ld
             if side == 0:
                 memcpy(e.row[words[i]], table + words[i] * e.ld, e.ld * sizeof(double))
-        # the same order, whatever the first side made of it
+        # side 1 leaves the second half, which the reversal moves to the front
         if side:
             for i in range(size // 2):
                 words[i], words[size - 1 - i] = words[size - 1 - i], words[i]
-        for i in range(size - 1, kept - 1, -1):
+        for i in range(size - 1, n_left - 1, -1):
             eliminate(e, words, i, words[i])
             if not e.logs and not e.product >= SMALLEST:
                 return False
-        if not leave_each(e, words, kept, rows, memory if side else memory + cells):
+        if not leave_each(e, words, n_left, rows, memory if side else memory + cells):
             return False
         e.n_out, e.substitute, e.rooted, e.product = n_out, substitute, rooted, product
     return True
@@ -198,11 +199,11 @@ cdef bint leave_each(Elimination* e, int32_t* words, Py_ssize_t size, double* ta
 
 cdef double run(Elimination* e, bint single_root, double* table,
                 int32_t* words) noexcept nogil:
-    """Log of the sum of the products, and the means if they are asked for; or NaN."""
+    """Log of the sum of products, and means unless NULL; NaN on underflow."""
     cdef Py_ssize_t word, cells = (e.n + 1) * e.ld
     cdef double* memory = table + cells
     cdef double value
-    e.nothing = -INFINITY if e.logs else 0.0
+    e.zero = -INFINITY if e.logs else 0.0
     e.one = 0.0 if e.logs else 1.0
     e.n_out, e.substitute, e.rooted = 0, 0, not single_root
     e.product = e.one
@@ -249,14 +250,14 @@ cdef double nonprojective_sums(Py_ssize_t n, bint single_root, const double* sco
     value = run(&e, single_root, scratch, words)
     if value == value:
         return shift + value
-    # Logarithms do not vanish, and take several times as long.
+    # logarithms do not underflow, and take several times as long
     e.logs = True
     load_rows(n, scores, scale, scratch)
     return run(&e, single_root, scratch, words)
 
 
 def sums_memory(Py_ssize_t n):
-    """Return how many numbers of memory `find_sums` needs."""
+    """Return the number of doubles of memory that `find_sums` needs."""
     return spanning_scratch(n)
 
 
