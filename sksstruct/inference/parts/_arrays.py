@@ -1,4 +1,4 @@
-"""Checks of parts, and arrays of their kernels."""
+"""Checks of the scores of parts, and allocation of the kernels' arrays."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from sksstruct.inference._checks import check_scores, check_sums
 
 
 def check_images(unary):
-    """Check the scores of parts at positions."""
+    """Check the scores of parts at positions; return them as a C array."""
     unary = np.ascontiguousarray(check_scores("unary", unary, ndim=3))
     if not unary.size:
         raise ValueError(
@@ -16,13 +16,13 @@ def check_images(unary):
 
 
 def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
-    """Check springs; return them, and scratch numbers and integers of `PartsTree`."""
-    # of an edge without types these count as one
+    """Return checked springs, and scratch doubles and integers of `PartsTree`."""
+    # an edge without types has one
     shape = (len(edges), 2) if bias is None else (len(edges), bias.shape[1], 2)
     offsets = _by_edge("offsets", offsets, shape)
     quadratic = _by_edge("quadratic", quadratic, shape)
     linear = _by_edge("linear", linear, shape)
-    # After the shapes of all three, which tell better where a mistake is.
+    # after the shape checks of all three arguments, whose messages are more specific
     negative = np.argwhere(quadratic < 0)
     if len(negative):
         e = int(negative[0, 0])
@@ -31,7 +31,7 @@ def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
             f"negative: {quadratic[e].tolist()}. It is what a squared "
             "displacement costs, and must not reward it"
         )
-    # the largest displacements there can be; what overflows here is refused
+    # squares of the largest possible displacements; check_sums below refuses overflow
     with np.errstate(over="ignore"):
         farthest = np.abs(offsets) + unary.shape[1:]
         squared = farthest**2
@@ -50,9 +50,9 @@ def spring_arrays(unary, edges, offsets, quadratic, linear, bias):
 
 
 def _by_edge(name, values, shape):
-    """Broadcast values to one number for rows and one for columns of each edge."""
-    # -inf and +inf would make NaN of products and differences; of the two, scores
-    # may be -inf, so that it is refused here
+    """Broadcast values to one number for rows and one for columns per edge."""
+    # infinities would make products and differences NaN; check_scores lets -inf pass,
+    # which is refused here
     values = check_scores(name, 0.0 if values is None else values)
     try:
         values = np.broadcast_to(values, shape)
@@ -68,7 +68,7 @@ def _by_edge(name, values, shape):
 
 
 def product_arrays(tree):
-    """Return beliefs, best positions of senders, positions, and types."""
+    """Return beliefs, backpointers to the senders' best positions, positions, types."""
     n, cells = tree.n_variables, tree.height * tree.width
     per_cell = 2 * tree.n_types + 1 if tree.n_types else 2
     return (
@@ -80,7 +80,7 @@ def product_arrays(tree):
 
 
 def marginal_arrays(tree):
-    """Return scores of subtrees, beliefs, messages and sums, and scores of trees."""
+    """Return scores of subtrees, beliefs, memory of messages, and scores of trees."""
     rows, cells = tree.n_variables + tree.most_children + 2, tree.height * tree.width
     best = np.full(tree.n_variables, -np.inf)
     return tree.unary.copy(), tree.unary.copy(), np.zeros(rows * cells), best
@@ -99,14 +99,14 @@ def labelings(count, n):
 
 
 def split_states(states, tree, edge, with_types):
-    """Return the positions of parts and the types of edges that states stand for.
+    """Return the positions of parts, and the types of edges, encoded in states.
 
-    `edge` has the edge above each part, or -1.
+    `edge` has the number of the edge above each part, or -1.
     """
     types, cells = np.divmod(states, tree.height * tree.width)
     if not with_types:
         return cells
-    # of each edge, the part below it
+    # the part below each edge
     n = tree.n_variables
     below = np.argsort(np.where(edge[:n] < 0, n, edge[:n]), kind="stable")
     return np.concatenate([cells, types[:, below[: len(tree.edges)]]], axis=1)

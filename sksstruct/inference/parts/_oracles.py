@@ -203,7 +203,7 @@ def parts_sum_product(
     tree = PartsTree(unary, edges, offsets, quadratic, linear)
     n, height, width = tree.unary.shape
     grids = aligned_zeros(n * height * grid_length(width)).reshape(n, height, -1)
-    # behind the last column nothing is ever allowed
+    # the padding of the columns is forbidden
     grids[:, :, width:] = -np.inf
     grids[:, :, :width] = tree.unary
     offsets, quadratic, linear = tree.springs

@@ -4,7 +4,7 @@ from sksstruct.inference.trees._tree cimport Tree
 
 
 cdef struct Deformation:
-    # scores linear d - quadratic d^2 of d = receiver - sender - offset
+    # score linear d - quadratic d^2 of d = receiver - sender - offset
     double quadratic
     double linear
     double offset
@@ -16,19 +16,19 @@ cdef class PartsTree(Tree):
     cdef readonly object unary, springs
     cdef Py_ssize_t _cells
     cdef object _owned
-    # of each edge and type, a number for rows and one for columns
+    # per edge and type, a number for rows and one for columns
     cdef const double* _offsets
     cdef const double* _quadratic
     cdef const double* _linear
-    # 0: edges have no types, which counts as one above
+    # 0: edges have no types, and the arrays above have one type
     cdef readonly Py_ssize_t n_types
     cdef const double* _bias
-    # of each edge, type and end a grid; NULL: types have none
+    # a grid per edge, type and end; NULL if types have no scores of positions
     cdef const double* _end_scores
-    # scratch of `_deform`: what is sent, the message of a type, and the best of all
+    # scratch of `_deform`: scores to send, message of a type, and maximum over types
     cdef double* _grids
-    # scratch of `_transform`: a grid between the two transforms, a column of it and
-    # what that becomes, and the hull
+    # scratch of `_transform`: a grid between the two transforms, a column of the grid
+    # and its transform, and the hull
     cdef double* _between
     cdef double* _column
     cdef double* _sent

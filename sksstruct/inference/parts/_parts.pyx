@@ -5,23 +5,23 @@ d = position of v - position of u - offset, for rows and columns alike, by
 
     linear d - quadratic d^2,   quadratic >= 0
 
-A message is then a maximum over parabolas of one width, one for each position of the
+A message is thus a maximum over parabolas of one width, one for each position of the
 sender, first along the rows of the grid, then along its columns. The upper envelope of
-n parabolas costs O(n), where a table would cost n^2 (generalized distance transform,
+n parabolas costs O(n), and a table would cost n^2 (generalized distance transform,
 Felzenszwalb and Huttenlocher, "Distance transforms of sampled functions", 2012,
-Algorithm 1, with maxima for minima).
+Algorithm 1, with maxima instead of minima).
 
-Edges may have several types of springs. The type t of an edge is found together with
-the positions, and scores
+Edges may have several types of springs. The type t of an edge is maximized over
+together with the positions, and scores
 
     bias[e, t] + first[e, t, l_u] + second[e, t, l_v] + linear . d - quadratic . d^2
 
-with the offset, linear and quadratic of (e, t). A message is the highest of those of
-the types, at each position of the receiver: one distance transform for each.
+with the offset, linear and quadratic of (e, t). A message is, at each position of the
+receiver, the maximum over the types, each of which takes one distance transform.
 
-Ties: each root takes its first position in the order of rows, then of columns. A part's
-position, given its parent's, is that of the parabola that comes first in a row, then
-in a column, up to rounding. Of types it is the first.
+Ties: each root takes its first position in the order of rows, then of columns. Given
+its parent's position, a part takes the position of the first best parabola in a row,
+then in a column, up to rounding, and an edge takes its first best type.
 """
 
 cimport cython
@@ -37,14 +37,14 @@ from sksstruct.inference.parts._arrays import (
     check_images, marginal_arrays, product_arrays, spring_arrays,
 )
 
-# Parabolas flatter than this are treated as lines: their peaks, at offsets that are
-# divided by it, may be further away than floating-point numbers reach.
+# Flatter parabolas are treated as lines: peaks are moved by linear / quadratic, which
+# may overflow.
 cdef double FLAT = 1e-100
 
 
 cdef struct Hull:
-    # senders whose parabolas make up the upper envelope, from left to right, and from
-    # where on each of them is the highest
+    # senders of the parabolas in the upper envelope, from left to right, and the
+    # position from which each parabola is the highest
     Py_ssize_t count
     int32_t* sender
     double* start
@@ -52,11 +52,11 @@ cdef struct Hull:
 
 cdef void send_lines(Py_ssize_t n, const double* values, const Deformation* deformation,
                      double* out, int32_t* argument) noexcept nogil:
-    """`send` where parabolas are lines of one slope: the highest is so everywhere."""
+    """`send` for lines of equal slope: the same line is the highest everywhere."""
     cdef Py_ssize_t sender, receiver, best = 0
     cdef double linear = deformation.linear, highest = -INFINITY
-    # The first of ties, as everywhere. If all are -inf, it is the first of all, whose
-    # value makes every result -inf.
+    # As in `form_hull`, the first best sender wins ties. If all values are -inf, sender 0 makes
+    # every result -inf.
     for sender in range(n):
         if values[sender] - linear * sender > highest:
             highest = values[sender] - linear * sender
@@ -69,21 +69,22 @@ cdef void send_lines(Py_ssize_t n, const double* values, const Deformation* defo
 
 cdef void form_hull(Py_ssize_t n, const double* values, double quadratic,
                     Hull* hull) noexcept nogil:
-    """The upper envelope of values[z] - quadratic (x - z)^2 over all z, in x."""
+    """Compute the upper envelope in x of values[z] - quadratic (x - z)^2 over all z."""
     cdef Py_ssize_t sender, last, top = -1
     cdef double cross = -INFINITY
     for sender in range(n):
-        # no parabola at all, and no numbers to compute a crossing from
+        # -inf is no parabola, and has no crossings
         if values[sender] == -INFINITY:
             continue
-        # The new parabola is the highest to the right of where it crosses the last
-        # one. Where that is left of the last one's own start, nothing remains of it.
+        # The new parabola is the highest to the right of its crossing with the last
+        # one. If the crossing is left of the last one's start, the last one is covered.
         while top >= 0:
             last = hull.sender[top]
             cross = ((values[last] - values[sender]) / quadratic
                      + <double> (sender * sender - last * last)) / (
                 2.0 * (sender - last))
-            # Equal: three meet in a point, and the one between is best nowhere else.
+            # equal: three parabolas meet in a point, and the middle one is the highest
+            # nowhere else
             if cross > hull.start[top]:
                 break
             top -= 1
@@ -97,7 +98,7 @@ cdef void send(Py_ssize_t n, const double* values, const Deformation* deformatio
                double* out, int32_t* argument, Hull* hull) noexcept nogil:
     """out[x] = max over z of values[z] + linear d - quadratic d^2, d = x - z - offset.
 
-    argument[x] is a z that reaches it. hull has space for n parabolas.
+    argument[x] is a maximizer z. hull has room for n parabolas.
     """
     cdef Py_ssize_t receiver, place = 0, sender
     cdef double quadratic = deformation.quadratic, linear = deformation.linear
@@ -111,12 +112,12 @@ cdef void send(Py_ssize_t n, const double* values, const Deformation* deformatio
             out[receiver] = -INFINITY
             argument[receiver] = 0
         return
-    # Completing the square moves the peak of the parabola of z from z to z + shift, by
-    # the same for all: the hull stays as it is, and receivers are looked up in it.
+    # Completing the square moves all peaks by the same shift. The hull is therefore
+    # computed without it, and receivers are shifted instead.
     shift = offset + linear / (2.0 * quadratic)
     for receiver in range(n):
-        # Starts increase, and so do receivers: all these steps together are n at most.
-        # On a start itself the parabola before it counts, the first of ties.
+        # Starts and receivers both increase: all steps together are at most n. Exactly
+        # at a start the previous parabola counts, as the first of equal ones.
         while (place + 1 < hull.count
                and receiver - shift > hull.start[place + 1]):
             place += 1
@@ -177,9 +178,9 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef Deformation _deformation(self, Py_ssize_t child, Py_ssize_t t, bint up,
                                   Py_ssize_t axis) noexcept nogil:
-        """How the edge of a child, of type t, scores rows (axis 0) or columns (1)."""
+        """Return how a child's edge of type t scores rows (axis 0) or columns (1)."""
         cdef Py_ssize_t edge = self._edge[child]
-        # d counts from the first of the edge to the second
+        # d is the displacement from the first end of the edge to the second
         cdef Py_ssize_t spring = 2 * (edge * max(self.n_types, 1) + t) + axis
         cdef bint along = (self._ends[2 * edge + 1] == child) != up
         cdef double sign = 1.0 if along else -1.0
@@ -192,20 +193,20 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef const double* _ends_of(self, Py_ssize_t edge, Py_ssize_t t,
                                 Py_ssize_t end) noexcept nogil:
-        """The scores of a type at the positions of an end of an edge."""
+        """Scores of a type at the positions of an end of an edge."""
         return self._end_scores + (2 * (edge * self.n_types + t) + end) * self._cells
 
     @cython.final
     cdef void _deform(self, Py_ssize_t child, bint up, const double* values,
                       double* out, int32_t* where) noexcept nogil:
-        """Add the message along the edge of a child, to its parent (up) or from it.
+        """Add the message along the edge above a child, to the parent (up) or from it.
 
-        It is the highest of those of the types. where, if not NULL, gets for each type
-        what `_transform` writes, and after these the best type for each position of the
-        receiver, if there are types.
+        The message is the maximum over types. where is NULL, or gets the output of
+        `_transform` for each type, followed, with types, by the best type for each
+        position of the receiver.
         """
         cdef Py_ssize_t edge = self._edge[child], cells = self._cells, t, cell
-        # the end of the edge that sends: the child's if the message goes up
+        # the end of the edge that sends: that of the child if the message is sent up
         cdef Py_ssize_t end = (self._ends[2 * edge + 1] == child) == up
         cdef double* sent
         cdef double* message
@@ -228,7 +229,8 @@ cdef class PartsTree(Tree):
             for cell in range(cells):
                 message[cell] = self._bias[edge * self.n_types + t]
             if self._end_scores != NULL:
-                # of the receiver's end to the message, of the sender's to what is sent
+                # scores at the receiver's end are added to the message, at the sender's
+                # end before
                 received = self._ends_of(edge, t, 1 - end)
                 given = self._ends_of(edge, t, end)
                 for cell in range(cells):
@@ -238,7 +240,7 @@ cdef class PartsTree(Tree):
                 position = where + t * 2 * cells
             self._transform(child, t, up, sent, message, position)
             for cell in range(cells):
-                # strictly: the first of ties
+                # strict comparison: the first type wins ties
                 if message[cell] > best[cell]:
                     best[cell] = message[cell]
                     if where != NULL:
@@ -249,19 +251,19 @@ cdef class PartsTree(Tree):
     cdef void _transform(self, Py_ssize_t child, Py_ssize_t t, bint up,
                          const double* values, double* out,
                          int32_t* where) noexcept nogil:
-        """Add the distance transform along the edge of a child, of type t.
+        """Add the distance transform along the edge above a child, for type t.
 
-        where, if not NULL, gets the best sender's position for each receiver's: its
-        row for the receiver's cell, and after these, its column for the sender's row
-        and receiver's column.
+        where is NULL, or gets the sender's best position for each of the receiver's:
+        its row for each cell of the receiver, followed by its column for each pair of
+        a sender's row and a receiver's column.
         """
         cdef Py_ssize_t height = self.height, width = self.width, row, column
         cdef Deformation in_rows = self._deformation(child, t, up, 1)
         cdef Deformation in_columns = self._deformation(child, t, up, 0)
         cdef Hull hull
         hull.sender, hull.start = self._hull_sender, self._hull_start
-        # The score is a sum over both coordinates, so that the maximum over positions
-        # is one over columns within each row, and then one over rows.
+        # The score is a sum of a term in rows and one in columns: maximize over columns
+        # within each row, then over rows.
         for row in range(height):
             send(width, values + row * width, &in_rows, self._between + row * width,
                  self._argument, &hull)
@@ -269,7 +271,7 @@ cdef class PartsTree(Tree):
                 memcpy(where + (height + row) * width, self._argument,
                        width * sizeof(int32_t))
         for column in range(width):
-            # hulls are formed of numbers that follow each other
+            # copy the column, as hulls need contiguous values
             for row in range(height):
                 self._column[row] = self._between[row * width + column]
             send(height, self._column, &in_columns, self._sent,
@@ -281,10 +283,10 @@ cdef class PartsTree(Tree):
                     where[row * width + column] = self._argument[row]
 
     def max_product(self):
-        """Find the best positions, (n_parts, 2), types, if any, and their score."""
+        """Return the best positions (n_parts, 2), types, and their score."""
         beliefs, wheres, positions, types = product_arrays(self)
         cdef Py_ssize_t k, child, parent, cells = self._cells
-        # of each type two numbers for a cell, and the best type
+        # backpointers of a part: two per type and cell, and the best type per cell
         cdef Py_ssize_t size = (2 * self.n_types + 1 if self.n_types else 2) * cells
         cdef double* belief = doubles(beliefs)
         cdef int32_t* where = int32s(wheres)
@@ -292,7 +294,8 @@ cdef class PartsTree(Tree):
         cdef int32_t* found_types = int32s(types)
         cdef double score
         with nogil:
-            # children before parents, whose beliefs their messages complete
+            # children before parents, as messages of children complete the parents'
+            # beliefs
             for k in range(self.n_variables, 0, -1):
                 child = self._order[k]
                 parent = self._parent[child]
@@ -305,8 +308,8 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef double _place(self, const double* belief, const int32_t* where,
                        Py_ssize_t size, int32_t* found, int32_t* types) noexcept nogil:
-        """Choose positions and types from the roots down; returns their score."""
-        cdef const int32_t* own
+        """Choose positions and types from the roots down; return the score."""
+        cdef const int32_t* backpointers
         cdef Py_ssize_t width = self.width, k, part, parent, cell, t = 0
         cdef double score = 0.0
         for k in range(1, self.n_variables + 1):
@@ -318,27 +321,27 @@ cdef class PartsTree(Tree):
                 found[2 * part] = <int32_t> (cell // width)
                 found[2 * part + 1] = <int32_t> (cell % width)
                 continue
-            own = where + part * size
+            backpointers = where + part * size
             cell = found[2 * parent] * width + found[2 * parent + 1]
             if self.n_types:
-                t = own[2 * self.n_types * self._cells + cell]
+                t = backpointers[2 * self.n_types * self._cells + cell]
                 types[self._edge[part]] = <int32_t> t
-            # the row first: the best column depends on it
-            found[2 * part] = own[2 * t * self._cells + cell]
+            # the row comes first, as the best column depends on it
+            found[2 * part] = backpointers[2 * t * self._cells + cell]
             cell = found[2 * part] * width + found[2 * parent + 1]
-            found[2 * part + 1] = own[(2 * t + 1) * self._cells + cell]
+            found[2 * part + 1] = backpointers[(2 * t + 1) * self._cells + cell]
         return score
 
     def max_marginals(self):
-        """Compute the score of the best placement with each part at each position."""
+        """Compute the best score of a placement for each position of each part."""
         ups, out, memory, bests = marginal_arrays(self)
         cdef Py_ssize_t k, n = self.n_variables
-        # Kept apart from the results, which get messages from above as well, so that
-        # no message depends on one that went the other way.
+        # scores of subtrees are separate from the results, which receive messages from
+        # parents, too: a message must not depend on one in the other direction
         cdef double* up = doubles(ups)
         cdef double* belief = doubles(out)
         cdef double* message = doubles(memory)
-        # for the children of one part at a time, see `_send_down`
+        # scratch for the children of one part, see `_send_down`
         cdef double* sums = message + n * self._cells
         cdef double* best = doubles(bests)
         with nogil:
@@ -352,12 +355,12 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef void _send_up(self, double* up, double* message,
                        double* best) noexcept nogil:
-        """Send messages to all parents; best gets the score of the tree of each root.
+        """Send messages to all parents; write the score of each root's tree to best.
 
-        up starts as the scores of positions, and ends as what subtrees score.
+        up has the scores of positions on entry, and those of subtrees on return.
         """
         cdef Py_ssize_t k, part, parent, cell, cells = self._cells
-        # position 0 of the order is the variable that all trees hang from
+        # position 0 of the order is the root of roots
         for k in range(self.n_variables, 0, -1):
             part = self._order[k]
             parent = self._parent[part]
@@ -373,11 +376,11 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef void _add_other_trees(self, Py_ssize_t root, const double* best,
                                double* belief) noexcept nogil:
-        """Add the other trees at their best to the scores of a root."""
+        """Add the best scores of all other trees to the scores of a root."""
         cdef Py_ssize_t part, cell
         cdef double total = 0.0
-        # Summed up for each root: taking its own from a total would leave rounding,
-        # or NaN where it is -inf.
+        # a sum per root: subtracting the root's own score from a total would leave
+        # rounding errors, or NaN for -inf
         for part in range(self.n_variables):
             if part != root and self._parent[part] == self.root:
                 total += best[part]
@@ -387,24 +390,24 @@ cdef class PartsTree(Tree):
     @cython.final
     cdef void _send_down(self, Py_ssize_t parent, const double* message,
                          double* belief, double* sums) noexcept nogil:
-        """Complete the belief of a part, and send to each child what the others say.
+        """Complete the belief of a part, and send messages to its children.
 
-        The belief has the message from the part's own parent by now. A child must not
-        get its own message back. Subtracting it would fail at -inf, so it is left out
-        of two running sums, over the children before it and those after it.
+        The belief already has the message from the part's parent. The message to a
+        child excludes the child's own message. As subtraction fails at -inf, two
+        running sums are added, over the children before and after the child.
         """
         cdef Py_ssize_t first = self._children[parent], k, child
         cdef Py_ssize_t cells = self._cells
         cdef Py_ssize_t count = self._children[parent + 1] - first
         cdef size_t row = cells * sizeof(double)
-        # sums[k]: belief and messages of the first k children
+        # sums[k]: belief plus messages of the first k children
         memcpy(sums, belief + parent * cells, row)
         for k in range(count):
             child = self._child_of[first + k]
             memcpy(sums + (k + 1) * cells, sums + k * cells, row)
             add_row(cells, message + child * cells, sums + (k + 1) * cells)
         memcpy(belief + parent * cells, sums + count * cells, row)
-        # sums[count + 1]: messages of the children after k
+        # sums[count + 1]: messages of the children after child k
         memset(sums + (count + 1) * cells, 0, row)
         for k in range(count - 1, -1, -1):
             child = self._child_of[first + k]

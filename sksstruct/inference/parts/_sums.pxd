@@ -2,8 +2,8 @@ from sksstruct.inference.trees._tree cimport Tree
 
 
 cdef struct Spring:
-    # scores linear d - quadratic d^2 of the displacement d of an edge, its second part
-    # minus its first minus the offset, by rows [0] and by columns [1]
+    # score linear d - quadratic d^2 of the displacement d of an edge, the second part
+    # minus the first minus the offset, in rows [0] and in columns [1]
     double offset[2]
     double linear[2]
     double quadratic[2]

@@ -1,21 +1,21 @@
 """Sum-product on trees of parts in a grid, by log-sum transforms.
 
-A message is the distance transform of `_parts.pyx` with sums of exponentials for
-maxima: its two passes, along the rows of the grid and along its columns, are
+A message is the distance transform of `_parts.pyx` with sums of exponentials in place
+of maxima: its two passes, along the rows of the grid and along its columns, compute
 
     out[x] = log sum_z exp(values[z] + g(x - z)),   g(d) = linear d - quadratic d^2
 
-over all positions z, none of which is left out: O(height + width) for each position.
+over all positions z, in O(height + width) time for each position.
 
-The sums are of numbers that are exponentials, or of logarithms: either way the same few
-products of a row and a table, `combine`. Exponentials are those of values less their
-maximum, and of g less its maximum, so that the largest of all is 1. Those that vanish
-are below 1e-307. A sum above 1e-280 does not miss them; where any sum of a message is
-smaller, the message is formed again of logarithms, which takes several times as long.
+Both the sums of exponentials and those in log space are products of a row and a table,
+`combine`. Exponentials are relative to the maximum of the values and to the maximum of
+g, so that the largest is 1. Terms that underflow are below 1e-307, and negligible in a
+sum above 1e-280. If any sum of a message is smaller, the message is computed again in
+log space, which takes several times as long.
 
-A grid has a row of ld >= width numbers for each row of positions, ld being a multiple
-of 8, and -inf behind the last column. In what follows x is the position of a parent and
-z that of its child; r and c are their rows and columns.
+A grid has a row of ld >= width numbers for each row of positions, where ld is a
+multiple of 8, and -inf in the padding. In the comments below, x is the position of a
+parent and z that of its child; r and c denote their rows and columns.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -26,13 +26,13 @@ from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.utils._pointers cimport const_doubles, doubles
 from sksstruct.utils._simd cimport sks_exp_row, sks_logplus, sks_scores_f64
 
-# What sums of exponentials must reach to count.
+# Sums of exponentials below this may have lost relevant terms.
 cdef double SMALLEST = 1e-280
 
 
 cdef struct Lines:
-    # the g of an edge for each difference of coordinates, x - z, counted from 1 - n,
-    # and the same from n - 1 down; `top` was subtracted
+    # g of an edge for the differences x - z of coordinates, from 1 - n to n - 1, minus
+    # `top`, and the same in reverse order
     double* forward
     double* backward
     double top
@@ -40,14 +40,15 @@ cdef struct Lines:
 
 cdef struct Scratch:
     Py_ssize_t height, width, ld, cells, ld_turned
-    # of all parts: messages to their parents
+    # message of each part to its parent
     double* messages
-    # grids of a child and its parent without each other, and products on the way
+    # grids of a child and its parent without messages between the two; products of
+    # passes
     double* child
     double* parent
     double* between
     double* sent
-    # a grid turned, (width, ld_turned), and a table of pairs of rows or columns
+    # a transposed grid, (width, ld_turned), and a table of pairs of rows or columns
     double* turned
     double* pairs
     # g for all pairs of columns, (width, ld)
@@ -63,33 +64,33 @@ cdef Py_ssize_t grid_ld(Py_ssize_t width) noexcept nogil:
 
 
 cdef Py_ssize_t pair_size(Py_ssize_t height, Py_ssize_t width) noexcept nogil:
-    """Numbers in a table of pairs of rows, or of pairs of columns."""
+    """Number of entries in a table of pairs of rows, or of pairs of columns."""
     return max(height * grid_ld(height), width * grid_ld(width))
 
 
 cdef Py_ssize_t scratch_size(Py_ssize_t n_parts, Py_ssize_t height,
                              Py_ssize_t width) noexcept nogil:
-    """Numbers of memory that `sum_product` needs."""
+    """Number of doubles of memory that `sum_product` needs."""
     cdef Py_ssize_t ld = grid_ld(width), ld_turned = grid_ld(height)
     return ((n_parts + 4) * height * ld + width * ld_turned + width * ld
             + pair_size(height, width) + 5 * (ld + ld_turned))
 
 
 cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
-    """Take the next numbers of a stretch of memory."""
+    """Reserve the next doubles of a stretch of memory."""
     cdef double* out = memory[0]
     memory[0] += size
     return out
 
 
-cdef Scratch carve(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t width,
-                   double* memory) noexcept nogil:
-    """Divide memory of `scratch_size` numbers."""
+cdef Scratch divide_memory(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t width,
+                           double* memory) noexcept nogil:
+    """Divide `scratch_size` doubles among the arrays of `Scratch`."""
     cdef Scratch s
     s.height, s.width, s.ld, s.ld_turned = height, width, grid_ld(width), grid_ld(
         height)
     s.cells = height * s.ld
-    # whole multiples of eight numbers each, which keeps rows on cache lines
+    # multiples of eight doubles, so that all rows begin at cache lines
     s.messages = take(&memory, n_parts * s.cells)
     s.child, s.parent = take(&memory, s.cells), take(&memory, s.cells)
     s.between, s.sent = take(&memory, s.cells), take(&memory, s.cells)
@@ -100,7 +101,7 @@ cdef Scratch carve(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t width,
     s.rows.backward = take(&memory, 2 * s.ld_turned)
     s.columns.forward = take(&memory, 2 * s.ld)
     s.columns.backward = take(&memory, 2 * s.ld)
-    # of the longer of the two
+    # as long as rows of either kind of grid
     s.zeros = take(&memory, s.ld + s.ld_turned)
     memset(<void*> s.zeros, 0, (s.ld + s.ld_turned) * sizeof(double))
     return s
@@ -111,7 +112,7 @@ cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* r
                          double* out) noexcept nogil:
     """out[b] = sum_a row[a] table[a, b], or the same of logarithms."""
     if logs:
-        # which adds to what is there
+        # `sks_logplus` adds to `out`
         memset(out, 0, ld * sizeof(double))
         sks_logplus(n, ld, row, table, out)
     else:
@@ -119,7 +120,7 @@ cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* r
 
 
 cdef void turn(bint logs, const Scratch* s, const double* grid) noexcept nogil:
-    """Write a grid with its columns as rows."""
+    """Write the transpose of a grid to `turned`."""
     cdef Py_ssize_t row, column
     cdef double nothing = -INFINITY if logs else 0.0
     for column in range(s.width):
@@ -132,7 +133,7 @@ cdef void turn(bint logs, const Scratch* s, const double* grid) noexcept nogil:
 # ---- springs ----
 
 cdef inline double sign_of(Tree tree, Py_ssize_t child) noexcept nogil:
-    """1 if displacements count from the child to its parent, else -1."""
+    """Return 1 if displacements count from the child to its parent, else -1."""
     return -1.0 if tree._ends[2 * tree._edge[child] + 1] == child else 1.0
 
 
@@ -142,7 +143,7 @@ cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double si
     cdef Py_ssize_t k
     cdef double d
     lines.top = -INFINITY
-    # differences x - z from 1 - n to n - 1: g depends on nothing else
+    # g depends only on the difference x - z, from 1 - n to n - 1
     for k in range(2 * n - 1):
         d = sign * (k - (n - 1)) - spring.offset[axis]
         lines.forward[k] = d * (spring.linear[axis] - spring.quadratic[axis] * d)
@@ -156,26 +157,26 @@ cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double si
 
 cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
                        bint up, Scratch* s) noexcept nogil:
-    """Prepare g of the edge above a child, for messages from it (up) or to it."""
+    """Tabulate g of the edge above a child, for messages from it (up) or to it."""
     cdef const Spring* spring = springs + tree._edge[child]
     cdef double sign = sign_of(tree, child)
     cdef const double* line
     cdef Py_ssize_t sender, n = s.width
     fill_lines(logs, spring, 0, sign, s.height, &s.rows)
     fill_lines(logs, spring, 1, sign, n, &s.columns)
-    # A row of the table is a stretch of the line, one place further to the left for
-    # each sender. The passes along columns read the line itself, see `pass_rows`.
+    # A row of the table is a section of the line, which starts one entry earlier for
+    # each next sender. `pass_rows` reads the line itself.
     line = s.columns.forward if up else s.columns.backward
     for sender in range(n):
         memcpy(s.table + sender * s.ld, line + (n - 1 - sender), n * sizeof(double))
-        # what is behind the last column is not read, but must be numbers
+        # the padding is not used, but must not be NaN
         memset(s.table + sender * s.ld + n, 0, (s.ld - n) * sizeof(double))
 
 
 cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
                     double* out) noexcept nogil:
-    """One of the two passes: from rows to rows, in each column."""
-    # x - z falls as the sender z goes up, and rises with it where the sender is x
+    """First kind of pass: from rows to rows, in each column."""
+    # x - z decreases with the sender's row if the sender is z, and increases if it is x
     cdef const double* line = s.rows.backward if up else s.rows.forward
     cdef Py_ssize_t row
     for row in range(s.height):
@@ -185,7 +186,7 @@ cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
 
 cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
                        double* out) noexcept nogil:
-    """The other pass: from columns to columns, in each row."""
+    """Second kind of pass: from columns to columns, in each row."""
     cdef Py_ssize_t row
     for row in range(s.height):
         combine(logs, s.width, s.ld, grid + row * s.ld, s.table, s.zeros,
@@ -196,12 +197,12 @@ cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
 
 cdef double load_grid(bint logs, const Scratch* s, const double* values,
                       double* out) noexcept nogil:
-    """Write a grid as it is combined; returns what was subtracted from its values."""
+    """Write a grid in the form that `combine` reads; return the maximum, subtracted."""
     cdef double low
     if logs:
         memcpy(out, values, s.cells * sizeof(double))
         return 0.0
-    # the whole grid is one row to this
+    # `sks_exp_row` sees the whole grid as one row
     return sks_exp_row(s.cells, s.cells, values, out, &low)
 
 
@@ -209,7 +210,7 @@ cdef bint is_large(const Scratch* s) noexcept nogil:
     """Whether all sums of exponentials of a message are large enough."""
     cdef Py_ssize_t row, column
     cdef double smallest = INFINITY
-    # not behind the last column, where sums are zero
+    # the padding is excluded, as its sums are zero
     for row in range(s.height):
         for column in range(s.width):
             smallest = min(smallest, s.sent[row * s.ld + column])
@@ -218,7 +219,7 @@ cdef bint is_large(const Scratch* s) noexcept nogil:
 
 cdef void read_message(bint logs, const Scratch* s, double top,
                        double* out) noexcept nogil:
-    """Write a message as logarithms of what was summed, which `top` was taken from."""
+    """Write a message as logarithms of the sums in `sent`; `top` was subtracted."""
     cdef Py_ssize_t row, column
     cdef double value
     top += s.rows.top + s.columns.top
@@ -232,10 +233,10 @@ cdef void read_message(bint logs, const Scratch* s, double top,
 
 cdef bint try_up(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
                  const double* grid, Scratch* s) noexcept nogil:
-    """Form the message from a child to its parent; False if it is not exact."""
+    """Compute the message from a child to its parent; return False if inexact."""
     cdef double top
     load_springs(logs, tree, child, springs, True, s)
-    # either order of the passes will do; this one keeps grids as they are
+    # rows first, as `pass_rows` needs no transposed grid
     top = load_grid(logs, s, grid, s.child)
     pass_rows(logs, s, True, s.child, s.between)
     pass_columns(logs, s, s.between, s.sent)
@@ -248,32 +249,32 @@ cdef bint try_up(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
 cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
                    const double* grid, const double* others, Scratch* s,
                    double* moments) noexcept nogil:
-    """Form the message to a child, in `sent`, and the moments of the edge.
+    """Compute the message to a child, in `sent`, and the moments of the edge.
 
-    `grid` is that of the child without its parent, `others` that of the parent without
-    the child. False if the message is not exact.
+    `grid` is the child's without the parent's message, `others` the parent's without
+    the child's. Returns False if the message is not exact.
     """
     cdef Py_ssize_t k, edge = tree._edge[child]
     cdef double top, sign = sign_of(tree, child)
     load_springs(logs, tree, child, springs, False, s)
     top = load_grid(logs, s, others, s.parent)
-    # columns first: sums over x_c, for each x_r and z_c, are what moments need
+    # columns first: the moments need the sums over x_c, for each x_r and z_c
     pass_columns(logs, s, s.parent, s.between)
     pass_rows(logs, s, False, s.between, s.sent)
     if not logs and not is_large(s):
         return False
     read_message(logs, s, top, s.sent)
     load_grid(logs, s, grid, s.child)
-    # Probabilities of pairs of rows are sums over pairs of columns: x_c is summed over
-    # by the first pass above, and z_c here.
+    # Probabilities of pairs of rows are sums over pairs of columns: the first pass has
+    # summed over x_c, and the products below sum over z_c.
     turn(logs, s, s.between)
     for k in range(s.height):
         combine(logs, s.width, s.ld_turned, s.child + k * s.ld, s.turned, s.zeros,
                 s.pairs + k * s.ld_turned)
     form_moments(logs, s.height, s.ld_turned, s.pairs, &s.rows, sign,
                  springs[edge].offset[0], moments)
-    # And those of pairs of columns: z_r first, then x_r. The message from the parent is
-    # read off by now, so that nothing is lost with the sums between.
+    # Probabilities of pairs of columns are sums over z_r, then over x_r. `between` is
+    # free, as the message from the parent has been read.
     pass_rows(logs, s, True, s.child, s.between)
     turn(logs, s, s.between)
     for k in range(s.width):
@@ -289,14 +290,14 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
                        double* moments) noexcept nogil:
     """Write E d of a coordinate to moments[0], and E d^2 to moments[2].
 
-    `pairs` has a row for each coordinate z of the child: the probabilities of x, but
-    for g and a factor of all.
+    `pairs` has a row for each coordinate z of the child: the probabilities of x,
+    without g of this coordinate, and up to a common factor.
     """
     cdef Py_ssize_t sender, receiver
     cdef double d, total = 0.0, first = 0.0, second = 0.0, top = -INFINITY
     cdef double* row
     cdef const double* line
-    # g of this coordinate was left out of the sums
+    # multiply by g of this coordinate
     for sender in range(n):
         row, line = pairs + sender * ld, lines.forward + (n - 1 - sender)
         for receiver in range(n):
@@ -308,8 +309,8 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
     for sender in range(n):
         row = pairs + sender * ld
         for receiver in range(n):
-            # exponentials have been scaled before, and their sum is not tiny:
-            # otherwise the message would have been
+            # exponentials were scaled before; their sum is not tiny, as `is_large`
+            # accepted the message
             if logs:
                 row[receiver] = exp(row[receiver] - top)
             d = sign * (receiver - sender) - offset
@@ -321,12 +322,12 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
 
 cdef void add_message(const Scratch* s, double sign, const double* message,
                       const double* grid, double* out) noexcept nogil:
-    """out = grid + sign message, without what is behind the last column."""
+    """out = grid + sign message, and -inf in the padding."""
     cdef Py_ssize_t row, column, cell
     for row in range(s.height):
         for column in range(s.width):
             cell = row * s.ld + column
-            # A message that forbids one position forbids all, and is not taken away.
+            # a message of -inf forbids all positions, and sum_up has returned before
             out[cell] = grid[cell] + sign * message[cell]
         for column in range(s.width, s.ld):
             out[row * s.ld + column] = -INFINITY
@@ -334,23 +335,23 @@ cdef void add_message(const Scratch* s, double sign, const double* message,
 
 cdef double sum_up(Tree tree, const Spring* springs, double* grids,
                    Scratch* s) noexcept nogil:
-    """Send messages to all parents; returns the log partition."""
+    """Send messages to all parents; return the log partition."""
     cdef Py_ssize_t k, child, parent
     cdef double value = 0.0, top, low
     cdef double* grid
-    # position 0 of the order is the variable that all trees hang from
+    # position 0 of the order is the root of roots
     for k in range(tree.n_variables, 0, -1):
         child = tree._order[k]
         parent, grid = tree._parent[child], grids + child * s.cells
         top = sks_exp_row(s.cells, s.cells, grid, s.child, &low)
-        # nothing is left to sum, here and above
+        # every placement is forbidden: there is no distribution
         if top == -INFINITY:
             return top
         if parent == tree.root:
-            # trees do not depend on each other
+            # trees are independent: their log partitions are added
             value += top + log(sum_of(s.cells, s.child))
             continue
-        # most messages are exact at the first attempt
+        # most messages are exact without logarithms
         if not try_up(False, tree, child, springs, grid, s):
             try_up(True, tree, child, springs, grid, s)
         add_message(s, 1.0, s.messages + child * s.cells, grids + parent * s.cells,
@@ -359,9 +360,9 @@ cdef double sum_up(Tree tree, const Spring* springs, double* grids,
 
 
 cdef double sum_of(Py_ssize_t n, const double* values) noexcept nogil:
-    """Sum of a multiple of eight numbers."""
+    """Sum a multiple of eight numbers."""
     cdef Py_ssize_t k, j
-    # eight at a time, which the compiler keeps in vectors
+    # eight independent sums, which the compiler keeps in vectors
     cdef double[8] total
     cdef double out = 0.0
     memset(total, 0, 8 * sizeof(double))
@@ -376,30 +377,30 @@ cdef double sum_of(Py_ssize_t n, const double* values) noexcept nogil:
 cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
                         const Spring* springs, double* grids, double* scratch,
                         double* moments) noexcept nogil:
-    """Log partition, marginals and moments of displacements.
+    """Compute the log partition, marginals and moments of displacements.
 
     Parameters
     ----------
     tree : Tree
         Parts and edges.
     height, width : int
-        Of the image.
+        Sizes of the image.
     springs : pointer to Spring
-        Those of all edges.
+        Springs of all edges.
     grids : pointer to double
-        Scores of the positions of each part, a grid each; they become the marginals,
-        and zero behind the last column.
+        Scores of the positions of each part, one grid per part; become the marginals,
+        with zeros in the padding.
     scratch : pointer to double
-        Memory of `scratch_size`.
+        `scratch_size` doubles.
     moments : pointer to double
-        Written: E d_r, E d_c, E d_r^2, E d_c^2 of each edge.
+        Output: E d_r, E d_c, E d_r^2, E d_c^2 of each edge.
 
     Returns
     -------
     log_partition : float
-        -inf if every placement is forbidden; then nothing else is of use.
+        -inf if every placement is forbidden; all other outputs are then undefined.
     """
-    cdef Scratch s = carve(tree.n_variables, height, width, scratch)
+    cdef Scratch s = divide_memory(tree.n_variables, height, width, scratch)
     cdef Py_ssize_t k, part, parent, cell
     cdef double value, total, low
     cdef double* grid
@@ -413,16 +414,19 @@ cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
         message = s.messages + part * s.cells
         if parent == tree.root:
             continue
-        # the parent has the messages of all others by now, and the child's own
+        # the parent's grid has all messages by now, including the child's own
         add_message(&s, -1.0, message, grids + parent * s.cells, message)
-        # the message of a part is of no more use, and what is beside it takes its place
+        # the message to the parent is not needed any more; its memory takes the
+        # parent's grid without it
         if not try_down(False, tree, part, springs, grid, message, &s,
                         moments + 4 * tree._edge[part]):
             try_down(True, tree, part, springs, grid, message, &s,
                      moments + 4 * tree._edge[part])
-        # only now: moments needed the grid without the parent
+        # the child's grid must not have the parent's message before moments are
+        # computed
         add_message(&s, 1.0, s.sent, grid, grid)
-    # Each is divided by its own sum: the log partition's rounding would be multiplied.
+    # each part is normalized by its own sum, as a rounding error of the log partition
+    # would be exponentiated
     for part in range(tree.n_variables):
         grid = grids + part * s.cells
         sks_exp_row(s.cells, s.cells, grid, grid, &low)
@@ -438,14 +442,14 @@ def grid_length(Py_ssize_t width):
 
 
 def sums_memory(PartsTree tree):
-    """Return how many numbers of memory `sum_parts` needs."""
+    """Return the number of doubles of memory that `sum_parts` needs."""
     return scratch_size(tree.n_variables, tree.height, tree.width)
 
 
 def sum_parts(PartsTree tree, springs, grids, scratch, moments):
     """Write the marginals and moments of `sum_product`, and return the log-partition.
 
-    `springs` has six numbers for each edge, as `Spring` does.
+    `springs` has six numbers per edge, in the order of `Spring`.
     """
     cdef const Spring* strings = <const Spring*> const_doubles(springs)
     cdef double* values = doubles(grids)

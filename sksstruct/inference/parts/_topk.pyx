@@ -1,12 +1,13 @@
-"""The k best placements of trees of parts, by need (`inference/trees/_topk.pyx`).
+"""The k best placements of trees of parts, by `inference/trees/_topk.pyx`.
 
-Messages go up once, by distance transforms. The lists of a part ask for scores of a
-position with those of its parent's, which are computed from the displacement: no table
-of all pairs is formed, and one more placement costs O(positions) for a few parts.
+Messages are sent up once, by distance transforms. The lists of a part ask for scores of
+a position together with all positions of the parent, which are computed from
+displacements: no table of all pairs is formed, and one more placement costs
+O(positions) for a few parts.
 
-Types of edges go with the part below them: its states are pairs of a type and a
-position. Where placements are searched for, a pair of positions scores as with its best
-type.
+The type of an edge is part of the state of the part below: states are pairs of a type
+and a position. If only placements are asked for, a pair of positions has the score of
+its best type.
 """
 
 from libc.math cimport INFINITY
@@ -21,9 +22,9 @@ from sksstruct.inference.parts._arrays import labelings, list_arrays, split_stat
 
 
 cdef struct Joint:
-    # an edge: sizes, deformations of its types in rows and columns from the child to
-    # the parent, scores of types, and NULL or those at the positions of both parts,
-    # `stride` apart from one type to the next
+    # An edge: sizes; deformations of its types, rows and columns, from the child to the
+    # parent; scores of types; and scores of types at the positions of both parts, or
+    # NULL, `stride` apart from type to type.
     Py_ssize_t width, cells, n_types, stride
     bint best_type
     const Deformation* deformations
@@ -34,7 +35,7 @@ cdef struct Joint:
 
 cdef inline double joint_score(const Joint* joint, Py_ssize_t t, Py_ssize_t parent,
                                Py_ssize_t child) noexcept nogil:
-    """The score of an edge of type t between two positions."""
+    """Score of an edge of type t between two positions."""
     cdef const Deformation* rows = joint.deformations + 2 * t
     cdef const Deformation* columns = rows + 1
     cdef double down = parent // joint.width - child // joint.width - rows.offset
@@ -51,7 +52,7 @@ cdef inline double joint_score(const Joint* joint, Py_ssize_t t, Py_ssize_t pare
 
 cdef void add_joint(const Link* link, Py_ssize_t state_of_parent, Py_ssize_t first,
                     Py_ssize_t stop, double* out) noexcept nogil:
-    """Add scores of an edge; see `AddPairs`."""
+    """Add the scores of an edge; see `AddPairs`."""
     cdef const Joint* joint = <const Joint*> link.table
     cdef Py_ssize_t parent = state_of_parent % joint.cells, state, t
     cdef double best
@@ -72,11 +73,12 @@ cdef class BestPlacements(PartsTree):
     Parameters
     ----------
     unary, edges, offsets, quadratic, linear, bias, ends : objects
-        As of `PartsTree`.
+        See `PartsTree`.
     """
 
     cdef Py_ssize_t _n_copies
-    # of each part: positions for each type, and of the parent without later children
+    # of each part: best scores of states; and scores of its parent without later
+    # children
     cdef double* _best
     cdef double* _without
     cdef Joint* _joints
@@ -90,18 +92,18 @@ cdef class BestPlacements(PartsTree):
         k : int
             Number of placements.
         with_types : bool, default=False
-            Whether to find the best placements with types; otherwise they are different
-            placements, each with its best types.
+            Whether types are part of a placement. If not, placements differ in
+            positions, each with its best types.
 
         Returns
         -------
         labelings : ndarray of shape (n, n_parts) or (n, n_parts + n_edges), int32
-            Positions of the parts, row * width + column, and then the types of edges.
+            Positions of the parts, row * width + column, followed by types of edges.
         """
         cdef SubtreeLists lists = SubtreeLists()
         cdef Py_ssize_t n = self.n_variables, most = min(k, 2**31 - 1), count, rank
         cdef Py_ssize_t n_types = max(self.n_types, 1)
-        cdef int32_t* found
+        cdef int32_t* rows_of_states
         self._n_copies = n_types if with_types else 1
         best, without = list_arrays(self, self._n_copies)
         joints = bytearray(n * sizeof(Joint))
@@ -114,19 +116,19 @@ cdef class BestPlacements(PartsTree):
             self._link(lists)
             count = lists.find(most)
         states = labelings(count, n)
-        found = int32s(states)
+        rows_of_states = int32s(states)
         for rank in range(count):
-            lists.read(rank, found + rank * n)
+            lists.read(rank, rows_of_states + rank * n)
         return split_states(states, self, self._arrays[1], with_types)
 
     cdef void _link(self, SubtreeLists lists) noexcept nogil:
-        """Send messages up, and fill in the links of the lists."""
+        """Send messages up, and set the links of the lists."""
         cdef Py_ssize_t cells = self._cells, size = cells * self._n_copies
         cdef Py_ssize_t place, part, parent, t
         cdef double total = 0.0
         cdef double* without
         cdef Link* link
-        # children before their parents, whose rows must be complete when they are sent
+        # children before parents, whose rows are then complete
         for place in range(self.n_variables, 0, -1):
             part, link = self._order[place], lists.links + place
             link.variable, link.parent = <int32_t> part, self._above[place]
@@ -134,7 +136,8 @@ cdef class BestPlacements(PartsTree):
             link.without = without = self._without + part * size
             link.n_states, link.add_pairs = <int32_t> cells, no_pairs
             if link.parent == 0:
-                # the root of roots has one state, to which other trees are added
+                # the root of roots has one state, with the best scores of all trees so
+                # far
                 without[0] = total
                 total += link.best[first_best(cells, link.best)]
                 continue
@@ -151,7 +154,7 @@ cdef class BestPlacements(PartsTree):
             link.table = <const double*> self._join(part)
 
     cdef Joint* _join(self, Py_ssize_t part) noexcept nogil:
-        """Fill in the scores of the edge above a part."""
+        """Set the scores of the edge above a part."""
         cdef Joint* joint = self._joints + part
         cdef Py_ssize_t edge = self._edge[part], t, axis
         cdef Py_ssize_t end = self._ends[2 * edge + 1] == part
