@@ -1,7 +1,11 @@
 """Inference: from the potentials of a structure to labelings, marginals and bounds.
 
 The functions and kernels of this folder take arrays of scores. How scores are formed
-from weights and features is the matter of `sksstruct.models`.
+from weights and features is the matter of `sksstruct.models`. Exact oracles are in a
+folder for each structure: `chains`, `segments`, `trees`, `assignment`, `cuts`,
+`dependencies` and `parts`. `search` has oracles for any structure, and `map` solvers of
+the MAP problem on factor graphs. `_checks` validates scores for all of them, and
+`_batch` calls an oracle on many problems.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""Many problems, shared among threads.
+"""Many problems at once, on several threads.
 
-Small problems cost more to set up than to solve. Trees next to each other are a forest,
-and graphs next to each other a graph: if an oracle takes such, a group of problems
-is one problem to it, and no part of one acts on another.
+Small problems cost more to set up than to solve. Several trees together are a forest,
+and several graphs together a graph. For oracles that accept these, a group of small
+problems is merged into one problem, in which no part affects another.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,18 +22,18 @@ from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._trees import max_product
 from sksstruct.utils.parallel import run_in_chunks
 
-# What is grouped depends on the problems alone, and not on the threads.
-# Problems of a group at most.
+# Groups depend on the problems alone, not on the number of threads.
+# Largest number of problems in a group.
 GROUP = 256
-# Variables of a group at most.
+# Largest number of variables in a group.
 MOST = 4000
-# A problem of more variables is in no group: to copy it takes longer than a call does.
+# Problems of more variables are not grouped: copying them takes longer than a call.
 LARGE = 200
-# Neither is one of more entries of tables.
+# Problems with more entries of scores and tables are not grouped, either.
 WIDE = 3000
-# Types of arrays that are grouped.
+# Types of arrays that can be grouped.
 PLAIN = np.ndarray, np.memmap
-# Their numbers: booleans, integers, and floats that a double holds.
+# Data types of these: booleans, integers, and floats that a double represents.
 NUMBERS = "?bhilqBHILQefd"
 
 
@@ -67,7 +67,7 @@ def batch(
     Returns
     -------
     results : list
-        What the oracle returned for each problem.
+        Result of the oracle for each problem.
 
     Raises
     ------
@@ -90,17 +90,17 @@ def batch(
     results = [None] * len(problems)
     together = None
     if not options:
-        # by identity: an oracle of the user need not be hashable
+        # compared by identity, as the user's oracle need not be hashable
         together = next((each for known, each in TOGETHER if known is oracle), None)
     bounds = group_bounds(problems) if together else range(len(problems) + 1)
 
     def run(start, stop):
-        # threads write to places of their own: the order is that of the problems
+        # each thread writes to the indices of its problems: results keep their order
         for group in range(start, stop):
             first, last = bounds[group], bounds[group + 1]
-            found = together(problems[first:last]) if last - first > 1 else None
-            if found is not None:
-                results[first:last] = found
+            grouped = together(problems[first:last]) if last - first > 1 else None
+            if grouped is not None:
+                results[first:last] = grouped
                 continue
             for i in range(first, last):
                 try:
@@ -114,7 +114,7 @@ def batch(
 
 
 def group_bounds(problems):
-    """Where groups of neighboring problems begin, and the end of the last one."""
+    """Return the index at which each group of neighboring problems begins; the end."""
     bounds, total, previous, before = [0], 0, 0, None
     for i, problem in enumerate(problems):
         size = size_in_group(problem, before)
@@ -130,12 +130,12 @@ def group_bounds(problems):
 
 
 def size_in_group(problem, before):
-    """Variables of a problem; of one that is better alone, more than groups take."""
+    """Return the number of variables, or a number above LARGE to exclude a problem."""
     scores = problem[0] if isinstance(problem, tuple | list) and problem else None
     if not (is_array(scores) and scores.ndim):
         return LARGE + 1
     entries, table = scores.size, problem[-1]
-    # a table that neighbors share is copied once
+    # a table that neighboring problems share is copied once
     shared = table is scores or (before and table is before[-1])
     if is_array(table) and not shared:
         entries += table.size
@@ -143,22 +143,21 @@ def size_in_group(problem, before):
 
 
 def is_array(scores):
-    """Whether scores are an array of numbers that doubles stand for.
+    """Return whether scores are a plain array of numbers that doubles represent.
 
-    Matrices and masked arrays act in their own ways: they are left to the oracle.
+    Matrices and masked arrays have semantics of their own, and are left to the oracle.
     """
     return type(scores) in PLAIN and scores.dtype.char in NUMBERS
 
 
 class Group:
-    """Graphs next to each other as one graph.
+    """Several graphs as one graph.
 
     Parameters
     ----------
     problems : list of tuple
-        Scores, edges and tables of each, the scores and tables as arrays: what is in
-        another form is left to the oracle itself, and so is what is wrong. `fits` says
-        whether this is a group.
+        Scores, edges and tables of each problem; scores and tables must be arrays. With
+        `fits` False the problems are left to the oracle, which also reports errors.
     """
 
     def __init__(self, problems):
@@ -175,9 +174,9 @@ class Group:
             return
         self.tables = [problem[2] for problem in problems]
         edges = [np.asarray(problem[1]) for problem in problems]
-        # an empty list makes an array of floats
-        none = np.zeros((0, 2), dtype=np.intp)
-        edges = [pairs if pairs.size else none for pairs in edges]
+        # an empty list would become an array of floats
+        no_edges = np.zeros((0, 2), dtype=np.intp)
+        edges = [pairs if pairs.size else no_edges for pairs in edges]
         self.fits = all(
             pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
             for pairs in edges
@@ -191,30 +190,30 @@ class Group:
         self.problem_of_variable = np.repeat(np.arange(len(problems)), sizes)
         self.unary = np.concatenate([problem[0] for problem in problems])
         edges = np.concatenate(edges)
-        # A variable of another problem would be none of its own.
-        own = np.asarray(sizes)[self.problem_of_edge][:, None]
+        # an index beyond a problem's variables would be a variable of the next problem
+        own_sizes = np.asarray(sizes)[self.problem_of_edge][:, None]
         self.fits = bool(
-            ((edges >= 0) & (edges < own)).all()
+            ((edges >= 0) & (edges < own_sizes)).all()
             and all(
                 table.ndim == 2 or len(table) == count
                 for table, count in zip(self.tables, self.counts, strict=True)
             )
         )
         if self.fits:
-            # 64-bit integers with and without a sign together are floats
+            # uint64 and int64 arrays together would become floats
             self.edges = (
                 edges.astype(np.intp) + self.first[self.problem_of_edge][:, None]
             )
 
     def split(self, labeling, scores):
-        """Results of the problems."""
+        """Return the results of the problems."""
         return list(
             zip(np.split(labeling, self.first[1:-1]), scores.tolist(), strict=True)
         )
 
 
 def max_product_together(problems):
-    """Best labelings of small trees and forests, or None if they are no group."""
+    """Return best labelings of small trees and forests, or None without a group."""
     try:
         group = Group(problems)
         if not group.fits:
@@ -224,7 +223,7 @@ def max_product_together(problems):
             tables += [table] * count if table.ndim == 2 else list(table)
         forest = Forest(group.unary, group.edges, tables)
     except ValueError:
-        # the oracle itself tells which one is wrong
+        # the oracle will report which problem is wrong
         return None
     labeling, _ = forest.max_product()
     roots, scores = forest.trees()
@@ -232,13 +231,13 @@ def max_product_together(problems):
 
 
 def min_cut_together(problems):
-    """Minimum cuts of small graphs, or None if they are no group."""
+    """Return minimum cuts of small graphs, or None without a group."""
     try:
         group = Group(problems)
-        # What is never worth paying would be too much for a small problem.
+        # the group's substitute for -inf would be too large for a small problem
         if not (group.fits and np.isfinite(group.unary).all()):
             return None
-        # those of problems without edges are checked too
+        # tables of problems without edges are checked, too, as the oracle checks them
         if not all(
             table.shape[-2:] == (2, 2) and np.isfinite(table).all()
             for table in group.tables
@@ -254,7 +253,7 @@ def min_cut_together(problems):
     except ValueError:
         return None
     ends = labeling[group.edges]
-    # In the order in which the oracle adds up: variables, then edges.
+    # summed in the order of the oracle: variables, then edges
     terms = np.concatenate(
         [
             group.unary[np.arange(len(labeling)), labeling],
@@ -266,7 +265,7 @@ def min_cut_together(problems):
 
 
 def viterbi_together(problems):
-    """Best labelings of short chains, or None if they are no group."""
+    """Return best labelings of short chains, or None without a group."""
     if not all(map(is_chain, problems)):
         return None
     n_states = problems[0][0].shape[1]
@@ -290,7 +289,7 @@ def viterbi_together(problems):
     except ValueError:
         return None
     if not len(tables):
-        # chains of one position, which need none
+        # chains of one position have no tables, and the kernel needs one
         tables = np.zeros((1, n_states, n_states))
     starts = np.array([0, *np.cumsum(sizes)], dtype=np.intp)
     labeling, scores = viterbi_group(
@@ -300,7 +299,7 @@ def viterbi_together(problems):
 
 
 def matching_together(problems):
-    """Best assignments, those of one shape together, or None for the oracle to tell."""
+    """Return best assignments, grouped by shape, or None to leave all to the oracle."""
     by_shape = {}
     for k, problem in enumerate(problems):
         if not (len(problem) in (1, 2) and is_array(problem[0])):
@@ -310,8 +309,8 @@ def matching_together(problems):
     results = [None] * len(problems)
     try:
         for (shape, all_assigned), members in by_shape.items():
-            # checked as one table: sums that could overflow for all of its rows, but
-            # not for those of one problem, are left to the oracle
+            # checked as one table: if sums over all its rows could overflow, the oracle
+            # checks each problem alone
             scores = np.concatenate([problems[k][0] for k in members])
             scores, _ = check_assignment(scores, None)
             alone = None
@@ -322,8 +321,8 @@ def matching_together(problems):
                         for k in members
                     ]
                 )
-            found = matchings(scores.reshape(len(members), *shape), alone)
-            for k, result in zip(members, found, strict=True):
+            grouped = matchings(scores.reshape(len(members), *shape), alone)
+            for k, result in zip(members, grouped, strict=True):
                 results[k] = result
     except ValueError:
         return None
@@ -331,7 +330,7 @@ def matching_together(problems):
 
 
 def is_chain(problem):
-    """Whether a problem has scores and tables of a chain, as arrays."""
+    """Return whether a problem has scores and tables of a chain, as arrays."""
     return (
         len(problem) == 2
         and is_array(problem[0])

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def convert_scores(name, scores, ndim=None):
-    """Convert scores to float64; what they are is not looked at."""
+    """Convert scores to float64; entries are not checked."""
     try:
         scores = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
@@ -17,21 +17,21 @@ def convert_scores(name, scores, ndim=None):
 
 
 def check_scores(name, scores, ndim=None):
-    """Convert scores to float64, and refuse NaN and +inf."""
+    """Convert scores to float64, and raise for NaN and +inf."""
     scores = convert_scores(name, scores, ndim)
-    # One pass finds both: the maximum is NaN where there is a NaN.
+    # one pass finds both: the maximum of an array with NaN is NaN
     if scores.size and not scores.max() < np.inf:
         raise ValueError(f"{name} has an entry that is NaN or +inf")
     return scores
 
 
 def check_sums(name, terms, *tables):
-    """Refuse scores whose sums of so many terms could overflow."""
+    """Raise if sums of `terms` entries of the tables could overflow."""
     largest = 0.0
     for table in tables:
         if table.size:
             high, low = table.max(), table.min()
-            # -inf forbids, and can be added to any finite score: look at the others
+            # -inf can be added to any finite score: only the finite scores count
             if low == -np.inf:
                 low = table.min(where=table > -np.inf, initial=0.0)
                 high = max(high, low)
@@ -66,7 +66,7 @@ def check_chain(unary, pairwise):
 
 
 def check_k(k, name="k"):
-    """Check the number of labelings that is asked for."""
+    """Check a number of labelings, and return it as an int."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {k!r}")
     return int(k)
@@ -74,7 +74,7 @@ def check_k(k, name="k"):
 
 def check_variables(unary):
     """Check scores of states: a list of 1-D arrays, or a 2-D array."""
-    # data frames and the like
+    # data frames and other array-likes
     if hasattr(unary, "shape") and not isinstance(unary, np.ndarray):
         unary = np.asarray(unary)
     if isinstance(unary, np.ndarray) and unary.dtype != object:
@@ -96,10 +96,10 @@ def check_variables(unary):
 
 
 def check_flat_variables(unary):
-    """Check scores of states, and put them in one row; return it and all sizes."""
+    """Check scores of states; return them in one flat row, and the number of each."""
     if isinstance(unary, np.ndarray) and unary.ndim == 2 and unary.dtype != object:
         rows = check_scores("unary", unary)
-        # no row of it has a place in a list: there may be very many
+        # without a list of rows, which may be very many
         if rows.size:
             sizes = np.full(len(rows), rows.shape[1], dtype=np.intp)
             return np.ascontiguousarray(rows).reshape(-1), sizes
@@ -123,7 +123,7 @@ def check_edges(edges, n_variables):
         )
     first, second = array.T
     loops = first == second
-    # one pass for each bound: only a mistake is worth the search for its place
+    # one pass per bound; the offending edge is searched for only after an error
     if (
         loops.any()
         or array.min(initial=0) < 0
@@ -139,10 +139,10 @@ def check_edges(edges, n_variables):
 
 
 def check_tables(pairwise, edges, sizes):
-    """Check tables of edges; return the distinct ones, and the index of each edge's.
+    """Check tables of edges; return the distinct tables, and each edge's index.
 
-    pairwise is one table for all edges, or a list with the table of each; a table that
-    is the same object for many edges is kept once.
+    pairwise is one table for all edges, or a list with a table for each edge. A table
+    object that occurs several times in the list is stored once.
     """
     if not len(edges):
         return [], np.zeros(0, dtype=np.intp)
@@ -150,13 +150,13 @@ def check_tables(pairwise, edges, sizes):
         raise ValueError("pairwise is missing: there are edges, which need tables")
     count = len(edges)
     if isinstance(pairwise, list | tuple) and not is_table(pairwise):
-        # by identity: to compare the entries would cost more than it saves
-        tables, which, seen = [], np.empty(len(pairwise), dtype=np.intp), {}
+        # keyed by identity, as comparing entries would cost more than it saves
+        tables, which, index_of = [], np.empty(len(pairwise), dtype=np.intp), {}
         for edge, table in enumerate(pairwise):
-            if id(table) not in seen:
-                seen[id(table)] = len(tables)
+            if id(table) not in index_of:
+                index_of[id(table)] = len(tables)
                 tables.append(check_scores(f"pairwise[{edge}]", table, ndim=2))
-            which[edge] = seen[id(table)]
+            which[edge] = index_of[id(table)]
     else:
         pairwise = check_scores("pairwise", pairwise)
         if pairwise.ndim == 3:
@@ -173,7 +173,7 @@ def check_tables(pairwise, edges, sizes):
             f"pairwise has {len(which)} tables, but there are {count} edges"
         )
     sizes = np.asarray(sizes)
-    # one table, and variables that do not differ: no edge has to be looked at
+    # one table for variables of equal size: edges need not be compared one by one
     least, most = sizes.min(), sizes.max()
     if len(tables) == 1 and least == most and tables[0].shape == (least, most):
         return tables, which
@@ -191,14 +191,14 @@ def check_tables(pairwise, edges, sizes):
 
 
 def is_table(pairwise):
-    """Whether nested lists are one table of numbers, and not a list of tables."""
+    """Return whether nested lists are one table of numbers, not a list of tables."""
     if not isinstance(pairwise, list | tuple):
         return False
-    # The first row is enough. Converting everything would fail for tables that differ
-    # in shape, with an error or a warning that depends on numpy's version.
+    # The first row suffices. Converting all rows would fail for tables of different
+    # shapes, with an error or a warning that depends on NumPy's version.
     rows = pairwise[:1]
     if rows and isinstance(rows[0], list | tuple) and not len(rows[0]):
-        return True  # an empty row of one
+        return True  # a table whose rows are empty
     return (
         bool(rows)
         and isinstance(rows[0], list | tuple)

@@ -55,8 +55,8 @@ cdef void send_lines(Py_ssize_t n, const double* values, const Deformation* defo
     """`send` for lines of equal slope: the same line is the highest everywhere."""
     cdef Py_ssize_t sender, receiver, best = 0
     cdef double linear = deformation.linear, highest = -INFINITY
-    # As in `form_hull`, the first best sender wins ties. If all values are -inf, sender 0 makes
-    # every result -inf.
+    # As in `form_hull`, the first best sender wins ties. If all values are -inf, sender
+    # 0 makes every result -inf.
     for sender in range(n):
         if values[sender] - linear * sender > highest:
             highest = values[sender] - linear * sender
