@@ -106,7 +106,9 @@ cdef class IndicatorTable:
 
     def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_columns):
         if n_rows < 1 or n_columns < 1 or max(n_rows, n_columns) >= 2**31:
-            raise ValueError(f"a table cannot be {n_rows} x {n_columns}")
+            raise ValueError(
+                "n_rows and n_columns must be from 1 to 2**31 - 1, got "
+                f"{n_rows} and {n_columns}")
         self.n_rows, self.n_columns = n_rows, n_columns
         self._pairs = PairIndex(max(n_rows, n_columns))
         self._heaps = <Heap*> calloc(n_rows + n_columns + 1, sizeof(Heap))
@@ -143,11 +145,15 @@ cdef class IndicatorTable:
         cdef const double[::1] amount = np.ascontiguousarray(amounts, dtype=np.float64)
         cdef Py_ssize_t k
         if not row.shape[0] == column.shape[0] == amount.shape[0]:
-            raise ValueError("rows, columns and amounts differ in length")
+            raise ValueError(
+                f"rows, columns and amounts differ in length: {row.shape[0]}, "
+                f"{column.shape[0]} and {amount.shape[0]}")
         # all entries are checked before any score changes
         for k in range(row.shape[0]):
             if not (0 <= row[k] < self.n_rows and 0 <= column[k] < self.n_columns):
-                raise ValueError(f"there is no entry ({row[k]}, {column[k]})")
+                raise ValueError(
+                    f"there is no entry ({row[k]}, {column[k]}), that of rows[{k}] and "
+                    f"columns[{k}], in a table of shape {self.n_rows, self.n_columns}")
         with nogil:
             for k in range(row.shape[0]):
                 self.change(self.insert(row[k], column[k]), amount[k])

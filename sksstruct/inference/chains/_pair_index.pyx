@@ -29,7 +29,7 @@ cdef class PairIndex:
 
     def __cinit__(self, Py_ssize_t n_labels):
         if not 1 <= n_labels < 2**31:
-            raise ValueError(f"there cannot be pairs of {n_labels} labels")
+            raise ValueError(f"n_labels must be from 1 to 2**31 - 1, got {n_labels}")
         self.n_labels = n_labels
         # a power of two, so that a mask replaces the remainder
         self._hash_size = 64

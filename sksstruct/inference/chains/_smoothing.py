@@ -144,7 +144,9 @@ def _by_projection(unary, pairwise, mu, edges, k):
         sizes = [len(row) for row in unary]
         pairs = edges
     if not len(scores):
-        raise ValueError("every labeling is forbidden: there is nothing to smooth")
+        raise ValueError(
+            "every labeling is forbidden: unary and pairwise leave nothing to smooth"
+        )
     exact = len(scores) <= k or bool(mu <= (scores[:k] - scores[k]).sum())
     labelings, scores = labelings[:k], scores[:k]
     # scores relative to the largest: the projection is the same and loses no digits

@@ -12,7 +12,9 @@ def flow_arrays(n_edges, n):
     """
     # 32-bit indices halve the memory, which is accessed in random order
     if 2 * n_edges >= 2**31 or n >= 2**31:
-        raise ValueError("the graph is too large for 32-bit indices")
+        raise ValueError(
+            f"the graph is too large for 32-bit indices: {n} nodes, {n_edges} edges"
+        )
     # only arrays that `_start` does not set are initialized
     return (
         np.zeros(n + 2, dtype=np.int32),
@@ -31,7 +33,7 @@ def pair_lists(pairs, n_labels):
     """Check pairs; return them and the arrays of `LabelPairs`."""
     pairs = check_edges(pairs, n_labels)
     if 2 * len(pairs) >= 2**31:
-        raise ValueError("there are too many pairs for 32-bit indices")
+        raise ValueError(f"{len(pairs)} pairs are too many for 32-bit indices")
     ends = pairs.T.ravel()
     # stable: the partners of a label are in the order of their pairs
     order = np.argsort(ends, kind="stable")
@@ -61,7 +63,7 @@ def check_finite(name, scores, shape):
     if scores.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {scores.shape}")
     if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite")
+        raise ValueError(f"{name}: scores must be finite, got an entry of -inf")
     return scores
 
 

@@ -143,7 +143,8 @@ cdef class LabelPairs:
         """
         if self.n_labels > MOST_LABELS:
             raise ValueError(
-                f"{self.n_labels} labels have too many labelings to try them all")
+                f"{self.n_labels} labels have too many labelings to try them all: the "
+                f"most are {MOST_LABELS} labels")
         unary = check_finite("unary", unary, (self.n_labels,))
         pairwise = check_finite("pairwise", pairwise, (self.n_pairs,))
         # `fields` is scratch; states of labels that are off are zero
@@ -544,7 +545,8 @@ cdef class ReducedRoofDual(FlowTrees):
         """Grow the arrays to at least n_arcs arcs."""
         if n_arcs >= 2147483647:
             with gil:
-                raise ValueError("the graph is too large for 32-bit indices")
+                raise ValueError(
+                    f"the graph is too large for 32-bit indices: {n_arcs} arcs")
         reserve(<void**> &self._own_residual, &self._residual_capacity, n_arcs,
                 sizeof(double))
         reserve(<void**> &self._own_arcs, &self._arc_capacity, n_arcs, sizeof(FlowArc))

@@ -179,7 +179,9 @@ class MinCut(CutKernel):
         # larger than the difference of any two labelings: no best labeling pays it
         big = 4.0 * (of_unary + of_pairwise + 1.0)
         if not math.isfinite(big):
-            raise ValueError("the scores are too large for floating-point arithmetic")
+            raise ValueError(
+                "unary and pairwise: the scores are too large for floating-point sums"
+            )
         refused = self._fill(unary, pairwise, big, not finite)
         if refused >= 0:
             first, second = self.edges[refused]

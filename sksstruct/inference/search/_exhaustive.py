@@ -91,7 +91,10 @@ class Exhaustive:
         if score is not None:
             more = np.array([float(score(labeling)) for labeling in self.labelings])
             if not more.max() < np.inf:
-                raise ValueError("score returned NaN or +inf for a labeling")
+                raise ValueError(
+                    "score returned NaN or +inf for labelings"
+                    f"[{np.flatnonzero(~(more < np.inf))[0]}]"
+                )
             scores += more
         self.scores = scores
         self._sizes, self._edges = sizes, edges

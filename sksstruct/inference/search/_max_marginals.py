@@ -66,11 +66,14 @@ class Oracles:
         else:
             table = np.concatenate([np.asarray(row, dtype=np.float64) for row in table])
         if np.isnan(table).any():
-            raise ValueError("max_marginals returned NaN")
+            raise ValueError(
+                "max_marginals returned NaN: a forbidden state must have -inf"
+            )
         # with such a score the search would find a labeling in two parts
         if (table[self.constrained == -np.inf] > -np.inf).any():
             raise ValueError(
-                "max_marginals gave a score to a state that its argument forbids"
+                "max_marginals gave a score to a state that its argument forbids: the "
+                "max-marginal of a state with score -inf must be -inf"
             )
         return table
 
@@ -78,7 +81,9 @@ class Oracles:
         """Find a best labeling for the constrained scores, and check it."""
         labeling, score = self.solver(self.shown())
         if not score < np.inf:
-            raise ValueError(f"max_product returned the score {score}")
+            raise ValueError(
+                f"max_product returned the score {score}: it must be below +inf"
+            )
         if score == -np.inf:
             return None, score
         if len(labeling) != len(self.rows):

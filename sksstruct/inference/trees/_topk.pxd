@@ -88,9 +88,9 @@ cdef class SubtreeLists:
     cdef int _grow(self, Py_ssize_t place, Slot* slot) except -1 nogil
     cdef bint _next(self) except -1 nogil
     cdef Py_ssize_t _request_operands(self, Py_ssize_t place,
-                                   Py_ssize_t n_places) except -1 nogil
+                                      Py_ssize_t n_places) except -1 nogil
     cdef Py_ssize_t _request(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
-                               Py_ssize_t n_places) except -1 nogil
+                             Py_ssize_t n_places) except -1 nogil
     cdef int _extend(self, Py_ssize_t place) except -1 nogil
     cdef void _extend_message(self, Py_ssize_t place, Slot* slot,
                               Arrays* lists) noexcept nogil

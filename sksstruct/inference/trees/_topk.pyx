@@ -207,7 +207,7 @@ cdef class SubtreeLists:
         return not self._slot(1, 0).no_more_sums
 
     cdef Py_ssize_t _request_operands(self, Py_ssize_t place,
-                                   Py_ssize_t n_places) except -1 nogil:
+                                      Py_ssize_t n_places) except -1 nogil:
         """Request the sums that a place's next sum needs; return the new count."""
         cdef Py_ssize_t state = self._state[place], child = self.links[place].child
         cdef Slot* slot = self._slot(place, state)
@@ -223,7 +223,7 @@ cdef class SubtreeLists:
         return n_places
 
     cdef Py_ssize_t _request(self, Py_ssize_t place, Py_ssize_t state, Py_ssize_t rank,
-                               Py_ssize_t n_places) except -1 nogil:
+                             Py_ssize_t n_places) except -1 nogil:
         """Request a place's sum of a rank, unless known, or known not to exist."""
         cdef Slot* slot
         if self._slot_of[self.links[place].first_key + state] < 0:

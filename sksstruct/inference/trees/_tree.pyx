@@ -35,7 +35,7 @@ cdef class Tree:
         cdef bint is_forest
         # 32-bit indices halve the memory, which is accessed in random order
         if n >= 2**31 - 1:
-            raise ValueError("the graph is too large for 32-bit indices")
+            raise ValueError(f"{n} variables are too many for 32-bit indices")
         self.n_variables = self.root = n
         self.edges = check_edges(edges, n)
         self._ends, self._n_edges = const_intps(self.edges), len(self.edges)

@@ -158,7 +158,10 @@ class Forced:
             weights = np.concatenate([weights[edges], np.ones(len(pairs))])
         scores = self._scores[np.repeat(free, graph.n_states)]
         if not scores.max(initial=0.0) < np.inf:
-            raise ValueError("the unary scores of a variable are too large to be added")
+            raise ValueError(
+                "scores are too large to be added: those of a variable and of its "
+                "factors with observed or forced variables overflow"
+            )
         return FactorGraph._assemble(
             graph.n_states[free], scores, ends, kept, tables, scopes,
             [t + shift for t in larger], 0.0, None, edge_weights=weights,

@@ -171,7 +171,10 @@ def _penalized(table, spread, smallest_weight):
         high = 0.0
     low = high - spread / smallest_weight
     if not low > -np.inf:
-        raise ValueError("a weight is too small for a table with -inf")
+        raise ValueError(
+            f"the weight {smallest_weight} of an edge is too small for a table with "
+            "-inf: scale the weights of edges up"
+        )
     return DenseTable._own(np.where(values > -np.inf, values, low))
 
 
@@ -188,7 +191,7 @@ def _check_sums(graph):
             low, high = table_range(table)
             total += count * max(-low, high)
     if not total < 1e299:
-        raise ValueError("the scores are too large for floating-point sums")
+        raise ValueError("graph: the scores are too large for floating-point sums")
 
 
 def score_range(graph):

@@ -72,7 +72,10 @@ class MAPProblem(Problem):
         sender, receiver = self.arrays.ends[edge, :: -1 if backward else 1]
         values = np.ascontiguousarray(values, dtype=np.float64)
         if len(values) != self.arrays.states[sender]:
-            raise ValueError("values must have an entry for each state")
+            raise ValueError(
+                f"values must have an entry for each state of variable {sender}: "
+                f"{self.arrays.states[sender]}, got {len(values)}"
+            )
         out = np.empty(self.arrays.states[receiver])
         self.send(edge, backward, values, out)
         return out
