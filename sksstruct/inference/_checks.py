@@ -19,7 +19,7 @@ def convert_scores(name, scores, ndim=None):
 def check_scores(name, scores, ndim=None):
     """Convert scores to float64, and raise for NaN and +inf."""
     scores = convert_scores(name, scores, ndim)
-    # one pass finds both: the maximum of an array with NaN is NaN
+    # a single pass finds both: the maximum of an array with NaN is NaN
     if scores.size and not scores.max() < np.inf:
         raise ValueError(f"{name} has an entry that is NaN or +inf")
     return scores
@@ -123,7 +123,7 @@ def check_edges(edges, n_variables):
         )
     first, second = array.T
     loops = first == second
-    # one pass per bound; the offending edge is searched for only after an error
+    # the edge at fault is searched for only after one of these comparisons fails
     if (
         loops.any()
         or array.min(initial=0) < 0

@@ -30,7 +30,8 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.utils._simd cimport sks_dot, sks_exp_row, sks_logsum
 
-# Scores of prefixes grow with their length; above this all are reduced alike.
+# Scores of prefixes grow with their length. When the highest exceeds this bound, it is
+# subtracted from all.
 cdef double LARGEST = 2.0 ** 30
 # Sums of exponentials above this have no relevant error from underflow.
 cdef double TINY = 1e-200

@@ -7,7 +7,7 @@ from sksstruct.inference.chains._triples cimport LabelTriples
 cdef struct Suffix:
     # The labels from a position on, and the score of the best labeling that has them.
     double score            # of the best labeling with these labels
-    double rest  # score less the best prefix that ends in the first two labels
+    double rest  # `score` without the prefix that ends in the first two labels
     Py_ssize_t next         # index of the suffix without the first label
     Py_ssize_t start        # position of the first label
     int32_t label           # first label

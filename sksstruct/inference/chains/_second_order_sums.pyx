@@ -120,7 +120,7 @@ cdef class SecondOrderSums:
         scaled = self._sum_prefixes(log_partition)
         if not scaled:
             log_partition[0] = self._sum_logarithms()
-        # the marginals are undefined, or the caller asks for the log-partition only
+        # every labeling is forbidden, or the caller asks for the log-partition only
         if log_partition[0] == -INFINITY or nodes == NULL:
             return 0
         memset(nodes, 0, size * self._ld * sizeof(double))

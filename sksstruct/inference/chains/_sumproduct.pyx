@@ -332,7 +332,7 @@ cdef void in_log_space(const Chain* chain, SumScratch* ws, double* node,
                        const PairMeans* pairs, double* log_partition) noexcept nogil:
     """Forward-backward for scores of any size."""
     log_partition[0] = backward_in_log_space(chain, ws)
-    # the marginals are undefined, or the caller asks for the log-partition only
+    # unless every labeling is forbidden, or the caller asks for the log-partition only
     if log_partition[0] > -INFINITY and node != NULL:
         forward_in_log_space(chain, ws, log_partition[0], node, pairs)
 

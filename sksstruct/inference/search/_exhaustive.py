@@ -77,7 +77,7 @@ class Exhaustive:
             raise ValueError(
                 f"there are {count} labelings, more than max_labelings={max_labelings}"
             )
-        # digits of the labelings' numbers; np.indices is limited to 32 dimensions
+        # digits of the labelings' numbers: np.indices allows too few dimensions
         number = np.arange(count)
         labelings = np.empty((count, len(sizes)), dtype=np.int32)
         for v in range(len(sizes) - 1, -1, -1):

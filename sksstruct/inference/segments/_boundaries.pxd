@@ -5,9 +5,9 @@ cdef struct Boundaries:
     bint any            # whether boundary scores are given
     bint best           # whether scores are maxima, or else logarithms of sums
     # rows (size, ld)
-    # first segment with last position t: its score, then its share of closed
+    # first segment that stops after t: its score if best, else its share of closed
     double* first
-    # last segment with first position t: its share of closed at the last stop
+    # last segment that starts at t: its share of closed at the last stop
     double* last
     # rows (ld,)
     double* begun  # score of the first position in a segment of two positions or more

@@ -240,7 +240,7 @@ cdef bint add_start(const Segments* segments, Py_ssize_t start, Py_ssize_t label
                     const Prefixes* prefixes, Cells* cells) noexcept nogil:
     """Add a start to the state of a label; return False if a new block must begin.
 
-    `start` is the position before the last one, new at the stop two positions later.
+    The next stop is `start` + 2, at which a segment of two positions may start there.
     """
     cdef double inside = inside_at(segments, start, label, cells)
     cdef bint goes_on = True

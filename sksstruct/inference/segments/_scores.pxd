@@ -32,8 +32,8 @@ cdef struct Segments:
     const double* boundary_lengths
     const double* boundary_tail
     const double* transitions   # (n_labels, ld) from -> to
-    const double* first         # (ld,) of the first segment, or NULL
-    const double* last          # (ld,) of the last segment, or NULL
+    const double* first         # (ld,) scores of the first segment's label, or NULL
+    const double* last          # (ld,) scores of the last segment's label, or NULL
     # Scores of single segments (n_spans, ld), or NULL. The spans that stop at `stop`
     # are first_span[stop - 1] to first_span[stop] - 1; scores of equal spans are added.
     const double* spans

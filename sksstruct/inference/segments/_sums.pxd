@@ -11,7 +11,7 @@ cdef struct SegmentSums:
     Prefixes prefixes   # logarithms of sums over prefixes
     # rows (size, ld)
     double* ended       # probability that a segment of a label stops after t
-    # probability that a segment with a label longer than one starts at t
+    # probability that a segment of two positions or more starts at t
     double* opened
     # logarithms of sums over segments that stop after t and are no terms of sums over
     # lengths
