@@ -108,7 +108,7 @@ cdef class IndicatorTable:
         if n_rows < 1 or n_columns < 1 or max(n_rows, n_columns) >= 2**31:
             raise ValueError(
                 "n_rows and n_columns must be from 1 to 2**31 - 1, got "
-                f"{n_rows} and {n_columns}")
+                f"{n_rows} x {n_columns}")
         self.n_rows, self.n_columns = n_rows, n_columns
         self._pairs = PairIndex(max(n_rows, n_columns))
         self._heaps = <Heap*> calloc(n_rows + n_columns + 1, sizeof(Heap))
