@@ -165,5 +165,5 @@ def test_numbers_of_pairs():
     one, other = index.pairs()
     np.testing.assert_array_equal(one[numbers], first)
     np.testing.assert_array_equal(other[numbers], second)
-    with pytest.raises(ValueError, match="0 labels"):
+    with pytest.raises(ValueError, match="n_labels must be"):
         PairIndex(0)

@@ -31,8 +31,8 @@ cdef class TopK:
     cdef int32_t* _list_count       # (slots,)
     cdef int32_t* _list_capacity    # (slots,) 0 for a complete list
     # (slots, ld) score of the next prefix through each predecessor
-    cdef double* _waiting
-    cdef int32_t* _waiting_rank     # (slots, ld)
+    cdef double* _next_score
+    cdef int32_t* _next_rank     # (slots, ld)
     # Pool: the prefixes of all lists.
     cdef Py_ssize_t _n_prefixes, _pool_capacity
     cdef Prefix* _pool

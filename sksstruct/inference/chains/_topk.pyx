@@ -33,8 +33,8 @@ cdef class TopK:
         free(self._list_first)
         free(self._list_count)
         free(self._list_capacity)
-        free(self._waiting)
-        free(self._waiting_rank)
+        free(self._next_score)
+        free(self._next_rank)
         free(self._pool)
 
     # ---- memory ----
@@ -58,8 +58,8 @@ cdef class TopK:
         if n_slots <= self._slot_capacity and row <= self._row_capacity:
             return 0
         n_slots = max(n_slots, self._slot_capacity)
-        resize(<void**> &self._waiting, n_slots * row * sizeof(double))
-        resize(<void**> &self._waiting_rank, n_slots * row * sizeof(int32_t))
+        resize(<void**> &self._next_score, n_slots * row * sizeof(double))
+        resize(<void**> &self._next_rank, n_slots * row * sizeof(int32_t))
         resize(<void**> &self._list_first, n_slots * sizeof(Py_ssize_t))
         resize(<void**> &self._list_count, n_slots * sizeof(int32_t))
         resize(<void**> &self._list_capacity, n_slots * sizeof(int32_t))
@@ -100,24 +100,24 @@ cdef class TopK:
         cdef Py_ssize_t slot = self._n_slots, previous, i
         cdef const double* before = self._delta + (t - 1) * self._ld
         cdef const double* column
-        cdef double* waiting
+        cdef double* next_scores
         if slot == self._slot_capacity:
             self._reserve_slots(2 * self._slot_capacity)
-        waiting = self._waiting + slot * self._ld
+        next_scores = self._next_score + slot * self._ld
         # score of each predecessor with its best prefix, which has rank 0
-        memset(self._waiting_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
+        memset(self._next_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
         if t == self._size:
-            memcpy(waiting, before, self._n * sizeof(double))
+            memcpy(next_scores, before, self._n * sizeof(double))
         else:
             column = self._column(t, label)
             for i in range(self._n):
-                waiting[i] = before[i] + column[i * self._ld]
+                next_scores[i] = before[i] + column[i * self._ld]
         previous = self._first(t, label)
         self._list_first[slot] = self._reserve_prefixes(4)
         self._list_count[slot], self._list_capacity[slot] = 0, 4
         # max-product's own score: the sum above was rounded in another order
         self._append(slot,
-                     waiting[previous] if t == self._size
+                     next_scores[previous] if t == self._size
                      else self._delta[t * self._ld + label], previous, 0)
         # last, as a failed allocation must not leave a list half made
         self._slot[t * self._n + label] = <int32_t> slot
@@ -183,21 +183,21 @@ cdef class TopK:
         """Find the next prefix that ends in the label that `_path` has at t."""
         cdef Py_ssize_t label = self._path[t]
         cdef Py_ssize_t slot = self._slot[t * self._n + label]
-        cdef double* waiting = self._waiting + slot * self._ld
-        cdef int32_t* rank = self._waiting_rank + slot * self._ld
+        cdef double* next_scores = self._next_score + slot * self._ld
+        cdef int32_t* rank = self._next_rank + slot * self._ld
         cdef Prefix* last = (
             self._pool + self._list_first[slot] + self._list_count[slot] - 1)
         cdef Py_ssize_t previous
         # On entry score is that of the next prefix of the predecessor used last, on
         # return that of the prefix found; -inf if there is none. The entries of
-        # `_waiting` of all other predecessors are still valid.
+        # `_next_score` of all other predecessors are still valid.
         score[0] += 0.0 if t == self._size else (
             self._column(t, label)[last.previous * self._ld])
-        waiting[last.previous] = score[0]
+        next_scores[last.previous] = score[0]
         rank[last.previous] = last.rank + 1
         # the lowest label wins ties, as the order of equal labelings requires
-        previous = best_state(self._n, waiting)
-        score[0] = waiting[previous]
+        previous = best_state(self._n, next_scores)
+        score[0] = next_scores[previous]
         if score[0] == -INFINITY:
             self._list_capacity[slot] = 0
             return 0

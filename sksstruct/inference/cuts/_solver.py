@@ -139,8 +139,8 @@ class MinCut(CutKernel):
         if score == -np.inf:
             return out
         out[np.arange(n), labeling] = score
-        kept = np.empty(2 * len(self.edges) + 3 * n)
-        self._change_each(labeling, np.empty(n, dtype=np.int32), kept, out)
+        snapshot = np.empty(2 * len(self.edges) + 3 * n)
+        self._change_each(labeling, np.empty(n, dtype=np.int32), snapshot, out)
         return out
 
     def _best(self, unary, pairwise, k):

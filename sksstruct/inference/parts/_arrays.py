@@ -63,7 +63,7 @@ def _by_edge(name, values, shape):
             f"{values.shape}"
         ) from None
     if np.isneginf(values).any():
-        raise ValueError(f"{name} must be finite: it has an entry that is -inf")
+        raise ValueError(f"{name} has an entry that is -inf: it must be finite")
     return np.ascontiguousarray(values)
 
 

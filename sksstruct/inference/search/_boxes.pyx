@@ -62,7 +62,7 @@ cdef inline double box_sum(const double* integral, Py_ssize_t ld, Py_ssize_t top
 cdef class Queue:
     """Binary heap of sets of boxes, with the highest bound first.
 
-    The children of the set at `place` are at 2 place + 1 and 2 place + 2.
+    The children of the set at `index` are at 2 index + 1 and 2 index + 2.
     """
 
     cdef Boxes* _items
@@ -73,17 +73,17 @@ cdef class Queue:
 
     cdef int push(self, const Boxes* item) except -1 nogil:
         """Add a set."""
-        cdef Py_ssize_t place = self._count, above
+        cdef Py_ssize_t index = self._count, above
         reserve(<void**> &self._items, &self._capacity, self._count + 1,
                 sizeof(Boxes))
         # the gap rises to the position of the item, which saves swaps
-        while place > 0:
-            above = (place - 1) // 2
+        while index > 0:
+            above = (index - 1) // 2
             if not precedes(item, &self._items[above]):
                 break
-            self._items[place] = self._items[above]
-            place = above
-        self._items[place] = item[0]
+            self._items[index] = self._items[above]
+            index = above
+        self._items[index] = item[0]
         self._count += 1
         return 0
 
@@ -91,20 +91,20 @@ cdef class Queue:
         """Remove and return the first set; the queue must not be empty."""
         cdef Boxes first = self._items[0]
         cdef Boxes* last = &self._items[self._count - 1]
-        cdef Py_ssize_t place = 0, below
+        cdef Py_ssize_t index = 0, below
         self._count -= 1
         # The gap at the top sinks to the position of the last set, which is read from
         # its old place, now outside the heap, until it is written.
-        while 2 * place + 1 < self._count:
-            below = 2 * place + 1
+        while 2 * index + 1 < self._count:
+            below = 2 * index + 1
             if below + 1 < self._count and precedes(
                     &self._items[below + 1], &self._items[below]):
                 below += 1
             if not precedes(&self._items[below], last):
                 break
-            self._items[place] = self._items[below]
-            place = below
-        self._items[place] = last[0]
+            self._items[index] = self._items[below]
+            index = below
+        self._items[index] = last[0]
         return first
 
 

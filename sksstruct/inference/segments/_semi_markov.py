@@ -84,10 +84,10 @@ class SegmentPotentials:
                 raise ValueError(f"{name} must have shape {(k,)}, got {row.shape[1:]}")
             tables.append(row)
         tables.insert(5, self._check_spans(spans, span_scores))
-        own = np.zeros((0, k))
+        ends = np.zeros((0, k))
         if boundary_lengths is not None:
-            own = np.asarray(boundary_lengths, dtype=np.float64)
-        tables.insert(7, self._with_spans(own, tables[7]))
+            ends = np.asarray(boundary_lengths, dtype=np.float64)
+        tables.insert(7, self._with_spans(ends, tables[7]))
         tables[1] = lengths = self._with_spans(lengths, tables[6])
         self.rows = [pad_rows(table) if len(table) else table for table in tables]
         self.check_sums(1.0)
@@ -154,12 +154,12 @@ class SegmentPotentials:
 
     def _unpad(self, rows):
         """Return means in the shapes of the arguments, or None for missing ones."""
-        nodes, lengths, transitions, first, last, spans, tail, own, own_tail = (
+        nodes, lengths, transitions, first, last, spans, tail, ends, ends_tail = (
             np.ascontiguousarray(table[:, : self.n_labels]) for table in rows
         )
         if self.has_roles:
             nodes = nodes.reshape(self.size, 4, self.n_labels)
-        lengths, own = self._folded(lengths, tail), self._folded(own, own_tail)
+        lengths, ends = self._folded(lengths, tail), self._folded(ends, ends_tail)
         in_order = np.empty_like(spans)
         in_order[self._span_order] = spans
         return (
@@ -170,8 +170,8 @@ class SegmentPotentials:
             last[0] if len(last) else None,
             in_order,
             tail[0] if len(tail) else None,
-            own,
-            own_tail[0] if len(own_tail) else None,
+            ends,
+            ends_tail[0] if len(ends_tail) else None,
         )
 
     def _folded(self, lengths, tail):

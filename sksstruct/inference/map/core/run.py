@@ -94,9 +94,9 @@ class MAPRun(Progress):
         """Make the state consistent after an interrupt between any two statements."""
         problem = self.problem
         # the interrupt may have come between the labeling's assignment and the score's
-        kept = problem.best_states() if self.labeling is None else self.labeling
+        labeling = problem.best_states() if self.labeling is None else self.labeling
         self.labeling, self.score = None, -np.inf
-        self.offer(kept)
+        self.offer(labeling)
         self.bound, self.marginals = max(self.bound, self.score), None
         self.status = Status.INTERRUPTED
 

@@ -107,22 +107,22 @@ cdef class BinaryState:
         cdef Problem problem = self.problem
         cdef Py_ssize_t i, edge
         # edges between active variables are always active
-        cdef list found = []
+        cdef list new_edges = []
         self._is_active[variable] = 1
         self.n_variables += 1
         for i in range(problem.in_first[variable], problem.in_larger[variable]):
             edge = problem.in_factor[i]
             if (self._is_active[other_end(problem, edge, variable)]
                     and not self._edge_is_active[edge]):
-                found.append(edge)
+                new_edges.append(edge)
                 self._edge_is_active[edge] = 1
-        return found
+        return new_edges
 
-    def add_edges(self, list found):
+    def add_edges(self, list new_edges):
         """Append edges to the active ones, whose arrays have room."""
         cdef Problem problem = self.problem
         cdef Py_ssize_t edge, side, k
-        for edge in found:
+        for edge in new_edges:
             k = self.n_active
             self._edges[k] = edge
             # consistent with both ends and without multipliers: no other vector changes
@@ -244,17 +244,17 @@ cdef class BinaryState:
         stored.
         """
         cdef Py_ssize_t edge, side, end
-        cdef double total = 0.0, rest, paid
+        cdef double total = 0.0, uncovered, paid
         for edge in range(problem.n_edges):
-            rest = self._pair[edge]
-            if self._edge_is_active[edge] or rest <= 0.0:
+            uncovered = self._pair[edge]
+            if self._edge_is_active[edge] or uncovered <= 0.0:
                 continue
             for side in range(2):
                 end = problem.ends[edge][side]
-                paid = min(rest, max(0.0, -self._sum[end]))
+                paid = min(uncovered, max(0.0, -self._sum[end]))
                 self._sum[end] += paid
-                rest -= paid
-            total += rest
+                uncovered -= paid
+            total += uncovered
         return total
 
     def flip(self, labeling, gains):
