@@ -29,8 +29,8 @@ def add_parsers(commands):
         "-m",
         "--model",
         required=True,
-        help="model file of train, or its export to JSON or CRFsuite; the last starts "
-        "without the time that scikit-learn takes",
+        help="model file of train, or its export to JSON or CRFsuite. A model of "
+        "CRFsuite, and one in JSON without constraints, need no import of scikit-learn",
     )
     tag.add_argument(
         "--template", help="template of train, for a model of CRFsuite that had one"
@@ -104,6 +104,17 @@ def _load(options):
         return ColumnTagger(options.model, template_of(options.template)), None
     if options.template is not None:
         raise ValueError("--template is for models of CRFsuite: others have their own")
+    if options.model.endswith(".json") and not options.test and options.jobs is None:
+        # which imports NumPy
+        from sksstruct.commands._json_tagger import JsonTagger
+
+        try:
+            light = JsonTagger(options.model)
+        except (LookupError, RecursionError, TypeError, ValueError):
+            # `load` reads models of all kinds, or says where the file is damaged
+            pass
+        else:
+            return light, light.n_columns
     # which imports scikit-learn
     from sksstruct.commands._models import load
 

@@ -1,6 +1,7 @@
 """``sksstruct train`` and ``sksstruct tag``."""
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import sksstruct
 from sksstruct.commands import main
+from sksstruct.commands._json_tagger import JsonTagger
 from sksstruct.datasets import read_conll
 from sksstruct.estimators import ChainCRF, Tagger
 from sksstruct.feature_extraction import (
@@ -419,9 +421,10 @@ def test_mistakes_with_models_of_crfsuite(files, tmp_path, capsys):
     assert "--template is for models of CRFsuite" in capsys.readouterr().err
 
 
-def test_tagging_starts_without_scikit_learn(files, tmp_path):
+@pytest.mark.parametrize("kind", ["crfsuite", "json"])
+def test_tagging_starts_without_scikit_learn(kind, files, tmp_path):
     data, model = files
-    name = model + ".crfsuite"
+    name = f"{model}.{kind}"
     assert main(["train", data, "-m", name]) == 0
     code = (
         "import sys, time\n"
@@ -437,3 +440,105 @@ def test_tagging_starts_without_scikit_learn(files, tmp_path):
     run = [sys.executable, "-c", code]
     done = subprocess.run(run, check=True, capture_output=True, text=True, cwd=root)
     assert "Ada\tNNP\tB-PER\tB-PER" in done.stdout
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE + "U2:a\n"])
+def test_models_in_json_without_scikit_learn(template, tmp_path):
+    """Labels are those of the tagger, among equal scores, too."""
+    random = np.random.default_rng(0)
+    words, tags, labels = ["a", "B", "c1", "dd"], ["X", "Y"], ["p", "q", "r", "s", "t"]
+    sizes = random.integers(1, 9, size=700).tolist()
+    X = [tuple(random.choice(x, n).tolist() for x in (words, tags)) for n in sizes]
+    y = [random.choice(labels, n).tolist() for n in sizes]
+    steps = ColumnFeatures(template), SequenceVectorizer(), ChainCRF(max_iter=2)
+    tagger = Tagger([(str(k), step) for k, step in enumerate(steps)]).fit(
+        X[:50], y[:50]
+    )
+    name = str(tmp_path / "tagger.json")
+    for decimals in (9, 1, 0):
+        # with few digits there are sums that are equal
+        for part in ("coef_", "transitions_", "intercept_", "start_", "end_"):
+            value = getattr(tagger[-1], part)
+            setattr(tagger[-1], part, np.round(value, decimals))
+        tagger.to_json(name)
+        light = JsonTagger(name)
+        assert light.n_columns == 2
+        expected = Tagger.from_json(name).predict(X)
+        assert light.predict(X) == [row.tolist() for row in expected]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"loss": "log", "risk": "hamming"},
+        {"forbidden_transitions": "bio"},
+        {"order": 2},
+        {"transition_features": "w"},
+        "labels",
+        "float32",
+    ],
+)
+def test_models_in_json_that_need_scikit_learn(change, files, tmp_path, capsys):
+    data, _model = files
+    sentences = read_conll(data)
+    X, y = [s[:-1] for s in sentences], [s[-1] for s in sentences]
+    steps = [ColumnFeatures(), SequenceVectorizer(), ChainCRF()]
+    if change == "labels":
+        y = [list(map(len, row)) for row in y]
+    elif change == "float32":
+        steps[1].set_params(dtype=np.float32)
+    else:
+        steps[-1].set_params(**change)
+    tagger = Tagger([(str(k), step) for k, step in enumerate(steps)]).fit(X, y)
+    tagger.to_json(tmp_path / "tagger.json")
+    with pytest.raises((ValueError, KeyError)):
+        JsonTagger(tmp_path / "tagger.json")
+    if change != "labels":
+        assert main(["tag", data, "-m", str(tmp_path / "tagger.json")]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        found = [line.split("\t")[-1] for line in lines if line]
+        assert found == [label for row in tagger.predict(X) for label in row]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"format_version":1', '"format_version":2', "the format and its version"),
+        ('"n_columns":2', '"n_columns":0', "n_columns must be positive"),
+        ('"n_columns":2', '"n_columns":true', "n_columns must be int"),
+        ('"labels":["B-LOC"', '"labels":["O"', "must be different strings"),
+        ('"labels":["B-LOC",', '"labels":[', "the counts are not those"),
+        ('"start":[', '"start":[NaN,', "NaN is not JSON"),
+        ('"start":[', '"start":[1e999,', "infinite number"),
+        ('"columns":[', '"columns":[-1,', "negative number"),
+        ('"columns":[', '"columns":[77,', "coef, values must have"),
+        ('"separator":"="', '"separator":3', "separator"),
+        ('"features":["', '"features":[5,"', "must be different strings"),
+        ("{", "[" * 100_000, "is no tagger in JSON"),
+    ],
+)
+def test_damaged_models_in_json(old, new, message, files, tmp_path, capsys):
+    data, _model = files
+    name = tmp_path / "tagger.json"
+    assert main(["train", data, "-m", str(name)]) == 0
+    text = name.read_text()
+    assert old in text
+    name.write_text(text.replace(old, new, 1))
+    with pytest.raises((LookupError, RecursionError, TypeError, ValueError)):
+        JsonTagger(name)
+    assert main(["tag", data, "-m", str(name)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_scores_in_json_that_are_too_large(files, capsys):
+    data, model = files
+    name = Path(model + ".json")
+    assert main(["train", data, "-m", str(name)]) == 0
+    text = name.read_text()
+    document = json.loads(text)
+    chain = document["steps"][-1]["fitted"]
+    chain["coef"]["values"] = [1e308] * len(chain["coef"]["values"])
+    name.write_text(json.dumps(document))
+    for jobs in ([], ["--jobs", "1"]):
+        assert main(["tag", data, "-m", str(name), *jobs]) == 2
+        assert "X[0]: its scores are too large" in capsys.readouterr().err
