@@ -1,8 +1,14 @@
 """The names of python-crfsuite and sklearn-crfsuite, for programs that use them.
 
-``import sksstruct.crfsuite as pycrfsuite`` is enough for most programs. A `Tagger`
-reads model files where they are, and needs neither SciPy nor scikit-learn, not even
-NumPy; these are imported by a `Trainer` that trains, and by `CRF`.
+Most programs need no other change than ``import sksstruct.crfsuite as pycrfsuite``.
+Tagging imports neither NumPy nor SciPy nor scikit-learn; `Trainer.train` and `CRF` do.
+
+_attributes  names and values of the attributes of items
+_file        the bytes of a model file: labels, transitions, look-up of attributes
+_scores      scores of a sentence, its best labels and marginals
+_tagger      `Tagger` and `ItemSequence`, over these three
+_trainer     `Trainer`, which calls `_fit` to train
+_crf         `CRF`, an estimator over `Trainer` and `Tagger`
 """
 
 from typing import TYPE_CHECKING

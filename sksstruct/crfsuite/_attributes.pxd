@@ -1,8 +1,8 @@
 cdef class Attributes:
-    # a name that is formed, and room for it
+    # buffer of a name that is joined of parts, and its size
     cdef char* _name
     cdef Py_ssize_t _room
-    # of the item that is read
+    # number of the current item
     cdef Py_ssize_t _item
 
     cdef int add(self, const char* name, Py_ssize_t size, double value) except -1
@@ -17,7 +17,8 @@ cdef class Attributes:
 
 
 cdef class AttributeList(Attributes):
-    # names with their zeros, and where each ends; values; how many each item ends with
+    # all names in one text, each with a zero at its end, and their ends; values; number
+    # of attributes up to the end of each item
     cdef char* _names
     cdef Py_ssize_t* _ends
     cdef double* _values

@@ -1,7 +1,7 @@
-"""Items of a sentence as the attributes of CRFsuite, named as python-crfsuite does it.
+"""Items of a sentence as the attributes of CRFsuite, with python-crfsuite's names.
 
-`Attributes.read` goes over a sentence once, and gives each attribute to `add` as bytes:
-a list of them is `AttributeList`, and the scores of a tagger are `Scores`.
+`Attributes.read` reads a sentence once, and passes each attribute to `add` as bytes.
+The subclass `AttributeList` stores attributes, and `Scores` adds their weights.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -17,21 +17,21 @@ cdef extern from "Python.h":
 
 
 cdef class Attributes:
-    """Base class of what takes the attributes of a sentence."""
+    """Base class of readers of sentences."""
 
     def __dealloc__(self):
         free(self._name)
 
     cdef int add(self, const char* name, Py_ssize_t size, double value) except -1:
-        """Take an attribute, whose name has so many bytes with the zero at its end."""
+        """Add an attribute, whose name has `size` bytes with the zero at its end."""
         raise NotImplementedError
 
     cdef int end_item(self) except -1:
-        """Note that the item ends."""
+        """End an item."""
         raise NotImplementedError
 
     cdef int read(self, xseq) except -1:
-        """Take the attributes of all items of a sentence."""
+        """Add the attributes of all items of a sentence."""
         if isinstance(xseq, AttributeList):
             return (<AttributeList> xseq).replay(self)
         if isinstance(xseq, (str, bytes, dict)):
@@ -46,9 +46,10 @@ cdef class Attributes:
         return 0
 
     cdef int _read_item(self, item, Py_ssize_t head) except -1:
-        """Take the attributes of an item, or of what is below a name.
+        """Add the attributes of an item, or of a value that is itself an item.
 
-        The name and the separator are the first bytes, so many as head.
+        In the second case the first `head` bytes of the buffer are the name of the
+        value, and a separator.
         """
         cdef const char* text
         cdef Py_ssize_t size = 0
@@ -66,7 +67,7 @@ cdef class Attributes:
         return 0
 
     cdef int _read_pair(self, name, value, Py_ssize_t head) except -1:
-        """Take what a name and a value of a dict stand for."""
+        """Add the attributes of a name and a value of a dict."""
         cdef const char* text
         cdef Py_ssize_t size = 0, below
         cdef double number
@@ -78,7 +79,7 @@ cdef class Attributes:
             return self._add_below(text, size, below, 1.0)
         if isinstance(value, (dict, list, set)):
             self._put(text, size, head)
-            # a dict may hold itself
+            # a dict may contain itself
             enter_recursion(" while reading items")
             try:
                 self._read_item(value, head + size + 1)
@@ -86,7 +87,7 @@ cdef class Attributes:
                 leave_recursion()
             return 0
         number = PyFloat_AsDouble(value)
-        # true of NaN and infinity only
+        # the difference is NaN for NaN and infinity, and 0 otherwise
         if number - number != 0.0:
             raise ValueError(f"xseq[{self._item}] contains NaN or infinity: "
                              f"{name!r:.80}")
@@ -103,7 +104,7 @@ cdef class Attributes:
             f"xseq[{self._item}] has a name that is no string: {text!r:.80}")
 
     cdef int _put(self, const char* text, Py_ssize_t size, Py_ssize_t place) except -1:
-        """Write a part of a name to its place, with a separator after it."""
+        """Write a part of a name, and a separator, to a place of the buffer."""
         reserve(<void**> &self._name, &self._room, place + size + 1, 1)
         memcpy(self._name + place, text, size)
         self._name[place + size] = c":"
@@ -111,17 +112,17 @@ cdef class Attributes:
 
     cdef int _add_below(self, const char* text, Py_ssize_t size, Py_ssize_t head,
                         double value) except -1:
-        """Take an attribute with a name below others, if head is not 0."""
+        """Add an attribute, whose name begins with `head` bytes of the buffer."""
         if head == 0:
             return self.add(text, size + 1, value)
         self._put(text, size, head)
-        # in place of the separator
+        # the name ends with a zero in place of the separator
         self._name[head + size] = 0
         return self.add(self._name, head + size + 1, value)
 
 
 cdef class AttributeList(Attributes):
-    """The attributes of a sentence, which can be read again.
+    """Stored attributes of a sentence.
 
     Parameters
     ----------
@@ -162,7 +163,7 @@ cdef class AttributeList(Attributes):
         return 0
 
     cdef int replay(self, Attributes other) except -1:
-        """Give all attributes to another one."""
+        """Pass all attributes to another reader."""
         cdef Py_ssize_t item, k = 0, begin = 0
         for item in range(self._n_items):
             while k < self._item_ends[item]:

@@ -1,9 +1,10 @@
-"""Estimator, as sklearn-crfsuite has it."""
+"""Estimator with the parameters, methods and attributes of sklearn-crfsuite's."""
 
 import os
 import tempfile
 import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from sksstruct.crfsuite._tagger import ModelInfo, PathLike, Tagger
 from sksstruct.crfsuite._trainer import Trainer, TrainingLog
 from sksstruct.metrics import token_accuracy_score
 
-# Parameters of the trainer that have another name here.
+# Parameters whose names differ from those of `Trainer`.
 _NAMES = {
     "min_freq": "feature.minfreq",
     "all_possible_states": "feature.possible_states",
@@ -35,8 +36,8 @@ class LineTrainer(Trainer):
 class CRF(BaseEstimator):
     """Tagger with the parameters, methods and attributes of sklearn-crfsuite's.
 
-    The model is that of CRFsuite, as `Trainer` trains it; `sksstruct.make_tagger` has
-    more of them. Pickles contain the model.
+    `Trainer` trains the model. `sksstruct.make_tagger` has further losses, constraints
+    and penalties. Pickles contain the model.
 
     Parameters
     ----------
@@ -44,10 +45,12 @@ class CRF(BaseEstimator):
         Training algorithm, "lbfgs" or "l2sgd"; None is "lbfgs". "ap", "pa" and "arow"
         are an error in `fit`, which says what to use.
     min_freq : float or None, default=None
-        Least sum of the values of an attribute at the positions with a label, and least
-        number of a pair of labels, for a weight to exist; None is 0.
+        Frequency that a weight must have to exist: the sum of the values of an
+        attribute at the positions with a label, or the number of pairs of labels. None
+        is 0.
     all_possible_states, all_possible_transitions : bool or None, default=None
-        Whether pairs that were not seen together have weights.
+        Whether pairs of an attribute and a label, or of two labels, have weights if
+        they do not occur together in the training data.
     c1, c2 : float or None, default=None
         Coefficients of the L1 norm and of the squared L2 norm; None is 0 and 1.
     max_iterations : int or None, default=None
@@ -60,21 +63,21 @@ gamma : object, default=None
     verbose : bool, default=False
         Whether `fit` prints a line for each pass.
     model_filename : path-like or None, default=None
-        File that `fit` writes. Without `fit`, it is the model.
+        File that `fit` writes. If it exists, predictions do not need `fit`.
     keep_tempfiles : bool, default=False
-        Whether the file of `modelfile` stays after the end of the object.
+        Whether the file of `modelfile` stays when the object is deleted.
     trainer_cls : type or None, default=None
         Subclass of `Trainer` that trains.
 
     Attributes
     ----------
     training_log_ : TrainingLog or None
-        What the trainer has reported.
+        Passes and messages of the training.
 
     Notes
     -----
-    In contrast to sklearn-crfsuite, sequences and labels of different numbers are an
-    error. As there, `predict` returns an array of two dimensions if all sequences have
+    In contrast to sklearn-crfsuite, X and y of different lengths are an error. As in
+    sklearn-crfsuite, `predict` returns an array of two dimensions if all sequences have
     the same length.
 
     Examples
@@ -121,7 +124,7 @@ gamma : object, default=None
         self._forget()
 
     def _forget(self) -> None:
-        """Forget what is formed from the model when it is asked for."""
+        """Delete the opened model, its content and its file."""
         self._opened: Tagger | None = None
         self._info: ModelInfo | None = None
         self._file: str | None = None
@@ -136,7 +139,7 @@ gamma : object, default=None
         y : list of list of str
             Labels.
         X_dev, y_dev : list, default=None
-            Further sequences and labels, whose accuracy is reported at the end.
+            Held-out sequences and labels. `fit` reports their accuracy at the end.
 
         Returns
         -------
@@ -145,11 +148,10 @@ gamma : object, default=None
         """
         if (X_dev is None) != (y_dev is None):
             raise ValueError("X_dev and y_dev must be given together")
-        values = {k: v for k, v in self.get_params().items() if k not in _OTHERS}
         params = {
             _NAMES.get(name, name.replace("calibration_", "calibration.")): value
-            for name, value in values.items()
-            if value is not None
+            for name, value in self.get_params().items()
+            if name not in _OTHERS and value is not None
         }
         trainer = (self.trainer_cls or LineTrainer)(
             algorithm=self.algorithm, params=params, verbose=self.verbose
@@ -164,23 +166,20 @@ gamma : object, default=None
             for xseq, yseq in zip(items, labels, strict=True):
                 trainer.append(xseq, yseq, group)
         holdout = len(groups) - 1 or -1
+        model = None
         if self.model_filename is not None:
             trainer.train(self.model_filename, holdout)
-            model = None
         else:
             with tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, "model")
+                path = Path(folder, "model")
                 trainer.train(path, holdout)
-                with open(path, "rb") as file:
-                    model = file.read()
+                model = path.read_bytes()
         self._forget()
         self._model, self.training_log_ = model, trainer.logparser
         return self
 
     def __sklearn_is_fitted__(self):
-        return self._model is not None or (
-            self.model_filename is not None and os.path.exists(self.model_filename)
-        )
+        return self._model is not None or os.path.exists(self.model_filename or "")
 
     def __getstate__(self):
         formed = {"_opened": None, "_info": None, "_file": None}
@@ -219,7 +218,7 @@ gamma : object, default=None
         Returns
         -------
         y : ndarray of object
-            For each sequence the labels.
+            Labels of each sequence.
         """
         return np.array([self.predict_single(xseq) for xseq in X], dtype=object)
 
@@ -236,9 +235,8 @@ gamma : object, default=None
         marginals : list of dict of str to float
             For each item labels and their probabilities.
         """
-        tagger = self._tagger()
-        tagger.set(xseq)
-        return tagger.marginals()
+        self._tagger().set(xseq)
+        return self._tagger().marginals()
 
     def predict_marginals(self, X: Any) -> np.ndarray:
         """Probabilities of the labels of sequences.
@@ -251,10 +249,9 @@ gamma : object, default=None
         Returns
         -------
         marginals : ndarray of object
-            For each sequence those of `predict_marginals_single`.
+            Result of `predict_marginals_single` for each sequence.
         """
-        marginals = [self.predict_marginals_single(xseq) for xseq in X]
-        return np.array(marginals, dtype=object)
+        return np.array([self.predict_marginals_single(x) for x in X], dtype=object)
 
     def score(self, X: Any, y: Any) -> float:
         """Share of the items that are labeled correctly.
@@ -277,25 +274,25 @@ gamma : object, default=None
 
     @property
     def tagger_(self) -> Tagger | None:
-        """Tagger: the model, opened; None without one, as all that follow."""
-        if self._opened is None:
-            if self._model is not None:
-                self._opened = Tagger()
-                self._opened.open_inmemory(self._model)
-            elif self.model_filename is not None:
-                self._opened = Tagger()
-                self._opened.open(self.model_filename)
+        """Tagger: the opened model, or None, as are all attributes below without it."""
+        if self._opened is None and self._model is not None:
+            self._opened = Tagger()
+            self._opened.open_inmemory(self._model)
+        elif self._opened is None and self.model_filename is not None:
+            self._opened = Tagger()
+            self._opened.open(self.model_filename)
         return self._opened
 
     @property
     def modelfile(self) -> SimpleNamespace:
-        """SimpleNamespace: its `name` is that of a file with the model, or None."""
+        """SimpleNamespace: `name` is the name of a file with the model, or None."""
         if self._file is None and self._model is not None:
             number, self._file = tempfile.mkstemp(".crfsuite", "model")
             with open(number, "wb") as file:
                 file.write(self._model)
             if not self.keep_tempfiles:
-                weakref.finalize(self, _remove, self._file)
+                remove = Path(self._file).unlink
+                weakref.finalize(self, remove, missing_ok=True)
         return SimpleNamespace(name=self._file or self.model_filename)
 
     def _content(self) -> Any:
@@ -332,8 +329,3 @@ gamma : object, default=None
     def transition_features_(self) -> dict[tuple[str, str], float] | None:
         """dict: weights of pairs of labels (from, to)."""
         return self._content() and self._content().transitions
-
-
-def _remove(path):
-    if os.path.exists(path):
-        os.unlink(path)

@@ -4,19 +4,19 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable
 
 
 cdef class ModelFile:
-    # The bytes, and where chunks begin in them.
+    # The bytes, and the beginnings of chunks in these.
     cdef readonly bytes data
     cdef const uint8_t* _start
     cdef Py_ssize_t _size
-    cdef const uint8_t* _features       # the first one
+    cdef const uint8_t* _features       # the first feature
     cdef const uint8_t* _strings        # the database of attributes
-    cdef const uint8_t* _references     # places of the numbers of attributes' features
+    cdef const uint8_t* _references     # for each attribute, the place of its features
     cdef Py_ssize_t _n_features, _strings_size
     cdef readonly Py_ssize_t n_labels, n_attributes, ld
     # names of labels, and their numbers
     cdef readonly list labels
     cdef readonly dict numbers
-    # (n_labels, ld) from -> to, and its exponentials once they are asked for
+    # (n_labels, ld) from -> to, and its exponentials, which the first sum computes
     cdef EdgeTable table
     cdef double* _transitions
     cdef double* _exponentials

@@ -1,8 +1,8 @@
-"""A model file of CRFsuite that is read where it is, as far as sentences need it.
+"""A model file of CRFsuite, of which a tagger reads the weights that sentences need.
 
-Opening reads the labels and the transitions. The file has a hash table of attributes,
-so that a tagger needs none of its own: each attribute of a sentence is looked up in the
-bytes of the file, and its weights are read there. What is read is checked first, as in
+Opening reads the labels and the transitions. The hash table of attributes is part of
+the file: each attribute of a sentence is looked up in the bytes of the file, and its
+weights are read from these bytes, after checks as in
 `sksstruct.estimators._crfsuite_format`, which describes the file and reads all of it.
 """
 
@@ -24,15 +24,15 @@ cdef enum:
     FIRST_STRING = 24 + 8 * 256
     STATE = 0
     TRANSITION = 1
-    MORE_LABELS = 2         # labels without features that CRFsuite counts, too
-    # A dense table of labels is as large as this, or as many times the file: a small
-    # file must not fill the memory.
+    MORE_LABELS = 2         # CRFsuite counts two more labels, without features
+    # Most bytes of the dense table of transitions: SMALL, or TIMES the size of the
+    # file, so that a small file cannot fill the memory.
     SMALL = 1 << 26
     TIMES = 16
 
 
 cdef inline uint32_t number(const uint8_t* place) noexcept nogil:
-    """A number of the file, whose bytes are in the same order on all computers."""
+    """A number of the file, whose bytes are little-endian on every computer."""
     return (place[0] | <uint32_t> place[1] << 8 | <uint32_t> place[2] << 16
             | <uint32_t> place[3] << 24)
 
@@ -63,7 +63,7 @@ cdef uint32_t hash_key(const uint8_t* key, Py_ssize_t size) noexcept nogil:
         b, a = (b - a) ^ rotated(a, 19), a + c
         c, b = (c - b) ^ rotated(b, 4), b + a
         key, size = key + 12, size - 12
-    # filled up with zeros
+    # the last bytes, with zeros up to a whole block
     last[:] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     memcpy(last, key, size)
     a, b, c = a + number(last), b + number(last + 4), c + number(last + 8)
@@ -140,7 +140,7 @@ cdef class ModelFile:
             raise ValueError(f"{name.decode()} is not at byte {begin}")
         n = number(start + begin + 8)
         if begin + CHUNK + n * item > size:
-            raise ValueError(f"{name.decode()} goes on behind the end of the file")
+            raise ValueError(f"{name.decode()} extends beyond the end of the file")
         return n
 
     cdef Py_ssize_t _database(self, Py_ssize_t place, Py_ssize_t n) except -1:
@@ -196,25 +196,26 @@ cdef class ModelFile:
 
     cdef const uint8_t* _numbers(self, const uint8_t* reference,
                                  Py_ssize_t* count) except NULL:
-        """Where the numbers of features of an owner are, and how many there are."""
+        """Return the numbers of features of a label or attribute, and set the count."""
         cdef const uint8_t* start = self._start
         cdef Py_ssize_t place = number(reference), size = self._size
         if place + 4 > size:
             raise ValueError(f"features would be at byte {place} of {size}")
         count[0] = number(start + place)
         if place + 4 + 4 * count[0] > size:
-            raise ValueError(f"{count[0]} features go on behind the end, byte {place}")
+            raise ValueError(
+                f"{count[0]} features, byte {place}, extend beyond the end of the file")
         return start + place + 4
 
     cdef const uint8_t* _feature(self, Py_ssize_t k, uint32_t kind,
                                  Py_ssize_t source) except NULL:
-        """A feature that must be of some kind and owner."""
+        """Return a feature after checks of its kind, and of its label or attribute."""
         cdef const uint8_t* feature = self._features + FEATURE * k
         cdef double value
         if k >= self._n_features:
             raise ValueError(f"there is no feature {k} of {self._n_features}")
         value = weight(feature + 12)
-        # the last is true of NaN and infinity only
+        # value - value is NaN for NaN and infinity, and 0 otherwise
         if (number(feature) != kind or number(feature + 4) != source
                 or number(feature + 8) >= self.n_labels or value - value != 0.0):
             raise ValueError(f"feature {k} is damaged, or has another owner")
@@ -258,7 +259,7 @@ cdef class ModelFile:
         return 0
 
     cdef int exponentiate(self) except -1:
-        """Form the exponentials of the transitions, which sums over labelings need."""
+        """Compute the exponentials of the transitions, for sums over labelings."""
         cdef Py_ssize_t cells = self.n_labels * self.ld
         with cython.critical_section(self):
             if self._exponentials == NULL:
@@ -269,7 +270,7 @@ cdef class ModelFile:
         return 0
 
     cdef list _weights(self, Py_ssize_t offset, Py_ssize_t k, uint32_t kind):
-        """Labels and weights of an owner, whose references begin at an offset."""
+        """Labels and weights of label or attribute k; its chunk begins at an offset."""
         cdef const uint8_t* start = self._start
         cdef const uint8_t* feature
         cdef Py_ssize_t count = 0, i

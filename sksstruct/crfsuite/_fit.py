@@ -1,4 +1,4 @@
-"""Training of what a `Trainer` has been given, and the model file."""
+"""Training on the sentences of a `Trainer`, and the model file."""
 
 import os
 import warnings
@@ -10,10 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sksstruct.estimators import ChainCRF, Tagger, crfsuite_parameters
 from sksstruct.estimators._crfsuite_format import CRFsuiteModel, write_model
 from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.metrics import sequence_accuracy_score, token_accuracy_score
 
 
 class FrequentCRF(ChainCRF):
-    """A tagger with weights for what is as frequent as CRFsuite asks for.
+    """A tagger whose weights have at least the frequency ``feature.minfreq``.
 
     The frequency of a weight is the sum of the values of its feature at the positions
     with its label, or the number of its pairs of labels.
@@ -28,14 +29,14 @@ class FrequentCRF(ChainCRF):
         return model
 
     def _frequent(self, existing, bound, data):
-        """Those of the existing weights that are frequent."""
+        """Numbers of the existing weights that have the least frequency."""
         frequency = np.zeros(bound.n_weights)
         rows, labels = sparse.coo_array(data.packed.values), data.labels.astype(int)
         of_states = rows.col.astype(int) * bound.ld + labels[rows.row]
         np.add.at(frequency, of_states, rows.data)
         inside = np.ones(len(labels) - 1, dtype=bool)
         inside[data.packed.offsets[1:-1] - 1] = False
-        # after the features three rows for the bias and both ends
+        # the rows of pairs of labels follow those of features, bias and both ends
         first = (data.packed.n_features + 3) * bound.ld
         pairs = labels[:-1][inside] * bound.ld + labels[1:][inside]
         np.add.at(frequency, first + pairs, 1.0)
@@ -43,7 +44,7 @@ class FrequentCRF(ChainCRF):
         weights = weights[frequency[weights] >= self.minfreq]
         if not len(weights):
             raise ValueError(
-                f"nothing is as frequent as feature.minfreq={self.minfreq}"
+                f"no weight is as frequent as feature.minfreq={self.minfreq}"
             )
         return weights
 
@@ -54,7 +55,7 @@ def train_model(trainer, data, held_out, path):
     Parameters
     ----------
     trainer : Trainer
-        Has the parameters, and gets the messages.
+        Its parameters are used, and it gets the messages.
     data, held_out : list of tuple of (AttributeList, list of str, int)
         Sentences to train on, and to evaluate.
     path : path-like
@@ -75,7 +76,7 @@ def train_model(trainer, data, held_out, path):
         scores = _evaluated(tagger, held_out)
         _report_passes(trainer, tagger[-1].history_, len(data), scores)
     else:
-        # a single label is certain without any weight
+        # a single label has probability 1 without any weight
         states, pairs = (sparse.csr_array((k, len(order))) for k in (0, len(order)))
         model = CRFsuiteModel(order, [], states, pairs)
     say("Storing the model\n", "optimization_end")
@@ -101,15 +102,19 @@ def _fitted(parameters, minfreq, data):
     crf = FrequentCRF(**parameters, random_state=0)
     crf.minfreq = minfreq
     tagger = Tagger([("items", SequenceVectorizer(separator=":")), ("crf", crf)])
-    X = [[_summed(pairs) for pairs in items._pairs()] for items, _, _ in data]
     with warnings.catch_warnings():
-        # a limit of passes was asked for
+        # the user has limited the passes by max_iterations
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return tagger.fit(X, [labels for _, labels, _ in data])
+        return tagger.fit(_items(data), [labels for _, labels, _ in data])
+
+
+def _items(data):
+    """Sequences of dicts of attributes."""
+    return [[_summed(pairs) for pairs in items._pairs()] for items, _, _ in data]
 
 
 def _summed(pairs):
-    """Attributes of an item; values of one that occurs twice are added."""
+    """Attributes of an item, with the sum of the values if one occurs twice."""
     item = dict(pairs)
     if len(item) < len(pairs):
         item = dict.fromkeys(item, 0.0)
@@ -119,7 +124,7 @@ def _summed(pairs):
 
 
 def _in_order(model, labels):
-    """A model with its labels in another order, that of the training data."""
+    """The model with its labels in this order."""
     places = np.array([model.labels.index(label) for label in labels])
     return CRFsuiteModel(
         labels,
@@ -130,24 +135,20 @@ def _in_order(model, labels):
 
 
 def _evaluated(tagger, held_out):
-    """Shares of items and sentences that are right."""
+    """Accuracy by items and by sentences."""
     if not held_out:
         return {}
-    X = [[_summed(pairs) for pairs in items._pairs()] for items, _, _ in held_out]
-    right = [
-        np.equal(found, labels)
-        for found, (_, labels, _) in zip(tagger.predict(X), held_out, strict=True)
-    ]
+    predicted, labels = tagger.predict(_items(held_out)), [y for _, y, _ in held_out]
     return {
-        "item_accuracy_float": float(np.concatenate(right).mean()),
-        "instance_accuracy_float": float(np.mean([each.all() for each in right])),
+        "item_accuracy_float": token_accuracy_score(labels, predicted),
+        "instance_accuracy_float": sequence_accuracy_score(labels, predicted),
     }
 
 
 def _report_passes(trainer, history, n_sequences, scores):
     """Report the passes of the solver, the last with scores."""
     log, seconds = trainer.logparser, history["seconds"]
-    # the first row is of the weights before training
+    # the first row of the history describes the weights before training
     for k in range(1, len(seconds)):
         info = {
             "num": int(history["pass"][k]),

@@ -1,4 +1,4 @@
-"""Scores of the labels of a sentence, and what a tagger is asked about it."""
+"""Scores of the labels of a sentence, its best labels and their probabilities."""
 
 cimport cython
 
@@ -29,7 +29,8 @@ cdef class Scores(Attributes):
     """
 
     cdef ModelFile _model
-    # (size, ld) scores of labels, with a row to come; marginals once asked for
+    # (size + 1, ld) scores of labels: the last row is for the next item; and marginals,
+    # NULL before the first call of `_marginals`
     cdef double* _theta
     cdef Py_ssize_t _row_room, _size
     cdef double* _scratch
@@ -101,7 +102,7 @@ cdef class Scores(Attributes):
                 sum_product_padded(
                     self._size, model.n_labels, ld, self._theta, &model.table, 0,
                     &scratch, memory, 0.0, NULL, 0, NULL, 0, &self._log_partition)
-            # another thread may have come first
+            # another thread may have stored its marginals in the meantime
             free(self._scratch)
             self._scratch = memory
         return self._scratch

@@ -1,4 +1,4 @@
-"""Tagger and items, as python-crfsuite has them."""
+"""Tagger and sequences of items, with the methods of python-crfsuite's."""
 
 import contextlib
 import os
@@ -14,7 +14,11 @@ from sksstruct.crfsuite._scores import Scores
 PathLike = str | bytes | os.PathLike
 #: Version of CRFsuite whose files are read and written.
 CRFSUITE_VERSION = "0.12"
-_OFFSETS = ("features", "labels", "attrs", "labelrefs", "attrrefs")
+# Fields of the header of a file.
+_HEADER = (
+    "magic", "size", "type", "version", "num_features", "num_labels", "num_attrs",
+    "off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs",
+)  # fmt: skip
 
 
 class ItemSequence(AttributeList):
@@ -23,10 +27,11 @@ class ItemSequence(AttributeList):
     Parameters
     ----------
     pyseq : iterable of {dict, list, set}
-        The items. An item has attributes with values: ``{"a": 0.5, "b": True}``; a
-        string is joined to its name, so that ``{"w": "he"}`` is the attribute "w:he"
-        with the value 1; and what is in a dict, list or set below a name, too. An item
-        that is no dict has attributes of value 1. Strings may be bytes of UTF-8.
+        The items. An item is a dict of attributes and their values, such as
+        ``{"a": 0.5, "b": True}``, or a list or set of attributes of value 1. A string
+        in place of a value is joined to the name: ``{"w": "he"}`` is the attribute
+        "w:he" of value 1. A dict, list or set in place of a value is an item whose
+        attributes are joined to the name. Strings may be bytes of UTF-8.
 
     Notes
     -----
@@ -44,7 +49,7 @@ class ItemSequence(AttributeList):
         super().__init__(pyseq)
 
     def items(self) -> list[dict[str, float]]:
-        """Attributes of each item; of one that occurs twice, the last value.
+        """Attributes of each item, with the last value if one occurs twice.
 
         Returns
         -------
@@ -59,7 +64,7 @@ class ItemSequence(AttributeList):
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a model file contains.
+    """Content of a model file.
 
     Parameters
     ----------
@@ -83,15 +88,15 @@ class ModelInfo:
 class Tagger:
     """Tagger of sentences by a model file of CRFsuite.
 
-    It has the methods of python-crfsuite's, and finds the same labels and
-    probabilities. `tag` may be called by several threads at once. `set` and the methods
-    that follow it share the sentence, and need a tagger for each thread.
+    The methods are those of python-crfsuite, with the same labels and probabilities.
+    `tag` may be called by several threads at once. `set` stores a sentence for the
+    methods that follow it: threads that call `set` need a tagger each.
 
     Notes
     -----
-    In contrast to python-crfsuite, damaged files raise an error, and so do methods
-    without a model; an unknown label is a ValueError; and `info` has the weights to
-    their last digit.
+    In contrast to python-crfsuite, opening a damaged file raises an error, and so does
+    calling a method before `open`. An unknown label is a ValueError. `info` has the
+    weights to their last digit.
 
     Examples
     --------
@@ -132,7 +137,7 @@ class Tagger:
         Parameters
         ----------
         value : bytes
-            What the file contains.
+            Content of the file.
 
         Returns
         -------
@@ -155,7 +160,7 @@ class Tagger:
         self._model = self._scores = None
 
     def _opened(self, error=ValueError):
-        """The model, or an error; python-crfsuite has two kinds."""
+        """The model, or an error of the class that python-crfsuite raises."""
         if self._model is None:
             raise error("the tagger is not opened: call open first")
         return self._model
@@ -166,12 +171,12 @@ class Tagger:
         Returns
         -------
         labels : list of str
-            In the order of the file.
+            Labels in the order of the file.
         """
         return list(self._opened().labels)
 
     def set(self, xseq: Any) -> None:
-        """Set the sentence that the other methods are about.
+        """Set the sentence of `probability`, `marginal` and `tag` without arguments.
 
         Parameters
         ----------
@@ -186,7 +191,8 @@ class Tagger:
         Parameters
         ----------
         xseq : ItemSequence or iterable of {dict, list, set}, default=None
-            Items, as for `ItemSequence`; None: those of `set`, or of the last call.
+            Items, as for `ItemSequence`; None: the sentence of the last call of `set`
+            or `tag`.
 
         Returns
         -------
@@ -210,7 +216,7 @@ class Tagger:
         Returns
         -------
         probability : float
-            Their probability; 0 without items.
+            Probability of the labels; 0 if the sentence has no items.
         """
         numbers = self._opened().numbers
         if not len(self._scores):
@@ -239,7 +245,7 @@ class Tagger:
         Returns
         -------
         probability : float
-            The marginal probability; 0 without items.
+            Marginal probability; 0 if the sentence has no items.
         """
         number, size = self._opened().numbers.get(_text(y)), len(self._scores)
         if not size:
@@ -251,7 +257,7 @@ class Tagger:
         return self._scores.marginal(number, pos)
 
     def marginals(self) -> list[dict[str, float]]:
-        """Probabilities of all labels, which python-crfsuite gives one by one.
+        """Probabilities of all labels at all positions; not in python-crfsuite.
 
         Returns
         -------
@@ -267,21 +273,18 @@ class Tagger:
         Returns
         -------
         info : ModelInfo
-            Weights, and what they belong to.
+            Header, names and weights.
         """
         model = self._opened(RuntimeError)
-        magic, size, kind, version, *counts = struct.unpack_from(
-            "<4sI4sI8I", model.data
-        )
-        names = ["num_features", "num_labels", "num_attrs"]
-        header = {"magic": magic.decode(), "size": size, "type": kind.decode()}
-        header |= {"version": version} | dict(zip(names, counts[:3], strict=True))
-        for name, offset in zip(_OFFSETS, counts[3:], strict=True):
-            header[f"off_{name}"] = f"0x{offset:X}"
+        fields = struct.unpack_from("<4sI4sI8I", model.data)
+        header = {}
+        for name, value in zip(_HEADER, fields, strict=True):
+            value = value.decode() if isinstance(value, bytes) else value
+            header[name] = f"0x{value:X}" if name.startswith("off_") else str(value)
         labels, n_attributes = model.labels, model.n_attributes
         attributes = [model.attribute(k).decode() for k in range(n_attributes)]
         return ModelInfo(
-            {name: str(value) for name, value in header.items()},
+            header,
             {label: str(k) for k, label in enumerate(labels)},
             {attribute: str(k) for k, attribute in enumerate(attributes)},
             {
@@ -306,25 +309,24 @@ class Tagger:
         """
         info = self.info()
         parts = {
-            "FILEHEADER": [f"  {name}: {value}" for name, value in info.header.items()],
-            "LABELS": [f"  {k:>5}: {label}" for label, k in info.labels.items()],
-            "ATTRIBUTES": [f"  {k:>5}: {name}" for name, k in info.attributes.items()],
+            "FILEHEADER": [f"{name}: {value}" for name, value in info.header.items()],
+            "LABELS": [f"{k:>5}: {label}" for label, k in info.labels.items()],
+            "ATTRIBUTES": [f"{k:>5}: {name}" for name, k in info.attributes.items()],
+            "TRANSITIONS": _arrows(1, info.transitions),
+            "STATE_FEATURES": _arrows(0, info.state_features),
         }
-        features = info.transitions, info.state_features
-        for kind, name in ((1, "TRANSITIONS"), (0, "STATE_FEATURES")):
-            parts[name] = [
-                f"  ({kind}) {source} --> {label}: {weight:.6f}"
-                for (source, label), weight in features[1 - kind].items()
-            ]
-        text = "".join(
-            "\n".join([f"{name} = {{", *lines, "}\n\n"])
-            for name, lines in parts.items()
-        )
-        if filename is None:
-            sys.stdout.write(text)
-        else:
-            with open(filename, "w", encoding="utf-8") as file:
-                file.write(text)
+        to_stdout = contextlib.nullcontext(sys.stdout)
+        with open(filename, "w", encoding="utf-8") if filename else to_stdout as file:
+            for name, lines in parts.items():
+                file.write("\n  ".join([f"{name} = {{", *lines]) + "\n}\n\n")
+
+
+def _arrows(kind, weights):
+    """Lines of weights, whose kind is 0 for states and 1 for transitions."""
+    return [
+        f"({kind}) {source} --> {label}: {weight:.6f}"
+        for (source, label), weight in weights.items()
+    ]
 
 
 def _text(label):

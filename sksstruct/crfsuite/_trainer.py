@@ -1,4 +1,4 @@
-"""Trainer, as python-crfsuite has it."""
+"""Trainer with the methods of python-crfsuite's."""
 
 import warnings
 from functools import cached_property
@@ -7,65 +7,51 @@ from typing import Any
 from sksstruct.crfsuite._attributes import AttributeList
 from sksstruct.crfsuite._tagger import PathLike
 
-# For each parameter the default and what it is.
-_COMMON = {
-    "feature.minfreq": (0.0, "Least sum of the values of a feature with a label"),
-    "feature.possible_states": (False, "Weights of all attributes and labels"),
-    "feature.possible_transitions": (False, "Weights of all pairs of labels"),
+_HELP = {
+    "feature.minfreq": "Least sum of the values of a feature with a label",
+    "feature.possible_states": "Weights of all attributes and labels",
+    "feature.possible_transitions": "Weights of all pairs of labels",
+    "c1": "Coefficient of the L1 norm of the weights",
+    "c2": "Coefficient of the squared L2 norm of the weights",
+    "max_iterations": "Most passes over the data",
 }
 _UNUSED = "Accepted and not used: training stops near the optimum without it"
-_MOST = 2**31 - 1
-_PARAMETERS = {
+# Defaults of the parameters, for all algorithms and for each.
+_COMMON = {
+    "feature.minfreq": 0.0,
+    "feature.possible_states": False,
+    "feature.possible_transitions": False,
+}
+_DEFAULTS = {
     "lbfgs": {
-        "c1": (0.0, "Coefficient of the L1 norm of the weights"),
-        "c2": (1.0, "Coefficient of the squared L2 norm of the weights"),
-        "max_iterations": (_MOST, "Most passes over the data"),
-        "num_memories": (6, _UNUSED),
-        "epsilon": (1e-5, _UNUSED),
-        "period": (10, _UNUSED),
-        "delta": (1e-5, _UNUSED),
-        "linesearch": ("MoreThuente", _UNUSED),
-        "max_linesearch": (20, _UNUSED),
+        "c1": 0.0, "c2": 1.0, "max_iterations": 2**31 - 1, "num_memories": 6,
+        "epsilon": 1e-5, "period": 10, "delta": 1e-5, "linesearch": "MoreThuente",
+        "max_linesearch": 20,
     },
     "l2sgd": {
-        "c2": (1.0, "Coefficient of the squared L2 norm of the weights"),
-        "max_iterations": (1000, "Most passes over the data"),
-        "period": (10, _UNUSED),
-        "delta": (1e-6, _UNUSED),
-        "calibration.eta": (0.1, _UNUSED),
-        "calibration.rate": (2.0, _UNUSED),
-        "calibration.samples": (1000.0, _UNUSED),
-        "calibration.candidates": (10, _UNUSED),
-        "calibration.max_trials": (20, _UNUSED),
+        "c2": 1.0, "max_iterations": 1000, "period": 10, "delta": 1e-6,
+        "calibration.eta": 0.1, "calibration.rate": 2.0, "calibration.samples": 1000.0,
+        "calibration.candidates": 10, "calibration.max_trials": 20,
     },
-    "ap": {"max_iterations": (100, _UNUSED), "epsilon": (0.0, _UNUSED)},
+    "ap": {"max_iterations": 100, "epsilon": 0.0},
     "pa": {
-        "type": (1, _UNUSED),
-        "c": (1.0, _UNUSED),
-        "error_sensitive": (True, _UNUSED),
-        "averaging": (True, _UNUSED),
-        "max_iterations": (100, _UNUSED),
-        "epsilon": (0.0, _UNUSED),
+        "type": 1, "c": 1.0, "error_sensitive": True, "averaging": True,
+        "max_iterations": 100, "epsilon": 0.0,
     },
-    "arow": {
-        "variance": (1.0, _UNUSED),
-        "gamma": (1.0, _UNUSED),
-        "max_iterations": (100, _UNUSED),
-        "epsilon": (0.0, _UNUSED),
-    },
-}
+    "arow": {"variance": 1.0, "gamma": 1.0, "max_iterations": 100, "epsilon": 0.0},
+}  # fmt: skip
 _ALIASES = {"averaged-perceptron": "ap", "passive-aggressive": "pa"}
 
 
 class TrainingLog:
-    """What a trainer has reported.
+    """Passes and messages of a training.
 
     Attributes
     ----------
     iterations : list of dict
         For each pass "num", "loss" and "time" in seconds.
     last_iteration : dict or None
-        The last of them. With a held-out group it also has "item_accuracy_float" and
+        The last pass. With a held-out group it also has "item_accuracy_float" and
         "instance_accuracy_float".
     log : list of str
         All messages.
@@ -87,16 +73,17 @@ class TrainingLog:
 class Trainer:
     """Trainer of model files of CRFsuite.
 
-    It has the methods of python-crfsuite's. "lbfgs" and "l2sgd" minimize the same
-    objective, by the solvers of `sksstruct.ChainCRF`, until it is within 0.01 % of its
-    optimum or flat; parameters of CRFsuite's solvers have no effect.
+    The methods are those of python-crfsuite. "lbfgs" and "l2sgd" minimize CRFsuite's
+    objective with the solvers of `sksstruct.ChainCRF`, until the objective is within
+    0.01 % of its optimum or does not fall any more. Parameters of CRFsuite's solvers
+    have no effect.
 
     Parameters
     ----------
     algorithm : str, default="lbfgs"
-        Training algorithm, "lbfgs" or "l2sgd". "ap", "pa" and "arow" can be selected
-        and not trained: they have no objective, and `sksstruct.make_tagger` trains by
-        margins instead.
+        Training algorithm, "lbfgs" or "l2sgd". "ap", "pa" and "arow" can be selected,
+        but `train` refuses them: they minimize no objective. `sksstruct.make_tagger`
+        trains by margins instead.
     params : dict, default=None
         Parameters, as for `set_params`.
     verbose : bool, default=True
@@ -105,19 +92,19 @@ class Trainer:
     Attributes
     ----------
     logparser : TrainingLog or None
-        What the last training has reported.
+        Passes and messages of the last training.
 
     Notes
     -----
     Subclasses may override `message`, or the methods ``on_start``,
     ``on_featgen_progress``, ``on_featgen_end``, ``on_prepared``, ``on_prepare_error``,
     ``on_iteration``, ``on_optimization_end`` and ``on_end``, as with python-crfsuite.
-    Iterations are reported at the end of the training, and a held-out group is
-    evaluated once, then.
+    Passes are reported at the end of the training, where a held-out group is evaluated
+    once.
 
-    The weights that exist are those of CRFsuite: of what was seen together, unless the
-    values of an attribute have a sum of less than ``feature.minfreq`` at the positions
-    with a label. ``c2=0`` is minimized by `sksstruct.solvers.LBFGS`.
+    As in CRFsuite, an attribute and a label have a weight if they occur together, and
+    the values of the attribute at the positions with the label have a sum of at least
+    ``feature.minfreq``. With ``c2=0`` the solver is `sksstruct.solvers.LBFGS`.
 
     Examples
     --------
@@ -132,14 +119,14 @@ class Trainer:
     verbose: bool = True
     logparser: TrainingLog | None = None
 
-    # Defaults that need no `__init__`, which subclasses of python-crfsuite's need not
-    # call.
+    # Subclasses that were written for python-crfsuite need not call `__init__`: what it
+    # would set has defaults here.
     _algorithm: str = "lbfgs"
     _event: tuple = ("start",)
 
     @cached_property
     def _values(self):
-        return {name: default for name, (default, _) in self._known.items()}
+        return self._known
 
     @cached_property
     def _data(self):
@@ -147,7 +134,7 @@ class Trainer:
 
     @property
     def _known(self):
-        return _COMMON | _PARAMETERS[self._algorithm]
+        return _COMMON | _DEFAULTS[self._algorithm]
 
     def __init__(
         self,
@@ -164,23 +151,23 @@ class Trainer:
     # ---- parameters ----
 
     def select(self, algorithm: str, type: str = "crf1d") -> None:
-        """Select an algorithm; its parameters get their defaults.
+        """Select an algorithm, and set its parameters to their defaults.
 
         Parameters
         ----------
         algorithm : str
             Name of the algorithm.
         type : str, default="crf1d"
-            Name of the model, of which there is one.
+            Name of the model; there is no other one.
         """
         name = _ALIASES.get(algorithm.lower(), algorithm.lower())
-        if name not in _PARAMETERS or type != "crf1d":
+        if name not in _DEFAULTS or type != "crf1d":
             raise ValueError(
-                f"algorithm must be one of {', '.join(_PARAMETERS)} and type 'crf1d', "
+                f"algorithm must be one of {', '.join(_DEFAULTS)} and type 'crf1d', "
                 f"got {algorithm!r} and {type!r}"
             )
         self._algorithm = name
-        self._values = {key: default for key, (default, _) in self._known.items()}
+        self._values = self._known
 
     def params(self) -> list[str]:
         """Names of the parameters.
@@ -188,7 +175,7 @@ class Trainer:
         Returns
         -------
         names : list of str
-            Those of the algorithm that is selected.
+            Parameters of the selected algorithm.
         """
         return list(self._known)
 
@@ -205,12 +192,12 @@ class Trainer:
         Parameters
         ----------
         name : str
-            Its name.
+            Name of the parameter.
         value : object
             Its value, or a string that stands for it.
         """
         self._check_name(name)
-        kind = type(self._known[name][0])
+        kind = type(self._known[name])
         try:
             self._values[name] = kind(int(value) if kind is bool else value)
         except (TypeError, ValueError):
@@ -224,7 +211,7 @@ class Trainer:
         Parameters
         ----------
         name : str
-            Its name.
+            Name of the parameter.
 
         Returns
         -------
@@ -256,12 +243,12 @@ class Trainer:
         return dict(self._values)
 
     def help(self, name: str) -> str:
-        """What a parameter is.
+        """Describe a parameter.
 
         Parameters
         ----------
         name : str
-            Its name.
+            Name of the parameter.
 
         Returns
         -------
@@ -269,7 +256,7 @@ class Trainer:
             A line.
         """
         self._check_name(name)
-        return self._known[name][1]
+        return _HELP.get(name, _UNUSED)
 
     # ---- data and training ----
 
@@ -313,11 +300,11 @@ class Trainer:
         """
         if self._algorithm not in ("lbfgs", "l2sgd"):
             raise ValueError(
-                f"algorithm={self._algorithm!r} has no objective, and is not in "
+                f"algorithm={self._algorithm!r} minimizes no objective, and is not in "
                 "sksstruct: use 'lbfgs', or sksstruct.make_tagger(), which trains by "
                 "margins, too, but to the optimum, and has to_crfsuite"
             )
-        # which import scikit-learn
+        # this module imports scikit-learn
         from sksstruct.crfsuite._fit import train_model
 
         self.logparser = TrainingLog()
@@ -331,7 +318,7 @@ class Trainer:
     # ---- messages ----
 
     def message(self, message: str) -> None:
-        """Receive a message; by default the methods ``on_...`` print it.
+        """Receive a message, which by default the methods ``on_...`` print.
 
         Parameters
         ----------
