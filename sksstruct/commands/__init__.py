@@ -33,21 +33,22 @@ def main(arguments=None):
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    # Only what is asked for is imported: a tagger starts in hundredths of a second.
+    # Only the command's module is imported: `tag` starts in hundredths of a second.
     asked = _MODULES.get(arguments[0]) if arguments else None
     for module in _MODULES.values() if asked is None else [asked]:
         import_module(f"{__name__}.{module}").add_parsers(commands)
     options = parser.parse_args(arguments)
     try:
         code = options.run(options)
-        # who reads may be gone: now, and not at the end of the interpreter
+        # if the reader of a pipe is gone, this raises the error that is caught below
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # whoever reads has seen enough; Python would complain again at its end
+        # the reader has closed the pipe; Python would flush again at its end, and print
+        # another error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (OSError, ValueError, ImportError) as error:

@@ -1,23 +1,23 @@
-"""A tagger of columns by a model file of CRFsuite, which starts at once."""
+"""A tagger of columns by a model file of CRFsuite, without NumPy."""
 
 from sksstruct.crfsuite._file import ModelFile
 from sksstruct.crfsuite._scores import Scores
 from sksstruct.feature_extraction._column_rules import expand, parse, usual
 from sksstruct.utils._files import reading
 
-# Beginnings of the usual attributes.
+# Beginnings of the attributes without a template.
 _USUAL = "w[", "shape[", "w:prefix=", "w:suffix="
 
 
 class ColumnTagger:
-    """What ``sksstruct export --to crfsuite`` writes, with the attributes of words.
+    """The model that ``sksstruct export --to crfsuite`` writes, applied to columns.
 
     Parameters
     ----------
     name : str
         The file.
     template : str or None
-        Template of the training; None: the usual attributes.
+        Template of the training; None: the attributes of `ColumnFeatures()`.
     """
 
     def __init__(self, name, template):
@@ -51,7 +51,7 @@ class ColumnTagger:
         return [Scores(self._model, self._items(columns)).best() for columns in X]
 
     def _items(self, columns):
-        """Attributes of the tokens of a sentence, with marks of both ends."""
+        """Attributes of tokens, with those that mark the first and the last one."""
         if self._rules is None:
             return usual(columns)
         for _, column, _ in (part for parts in self._rules for part in parts[1::2]):

@@ -21,7 +21,7 @@ _FORMAT = "sksstruct tagger", 1
 _BLOCK = 500
 # Bytes of a dense table of weights; larger ones may be sparse in a `ChainCRF`.
 _SMALL = 2**26
-# Models with other values of these predict in another way.
+# Parameters and fitted attributes that this class requires.
 _CHAIN = {
     "order": 1,
     "risk": "sequence",
@@ -124,7 +124,7 @@ class JsonTagger:
         theta[offsets[:-1]] += self._start
         theta[offsets[1:] - 1] += self._end
         codes = np.empty(len(theta), dtype=np.int32)
-        # all pairs of neighbors have the same table
+        # all chains have table 0, and the same one for all pairs of neighbors
         same, scores = np.zeros(len(X), dtype=np.intp), np.empty(len(X))
         find_each(
             len(self._labels), theta, offsets, self._transitions, same, same, codes,

@@ -1,4 +1,4 @@
-"""Taggers in files, and reports of what they predict."""
+"""Taggers in files, and reports of the labels that they predict."""
 
 from itertools import chain
 
@@ -26,7 +26,7 @@ def load_model(name):
     Returns
     -------
     model : object
-        What the file holds.
+        The object in the file.
     """
     if name.endswith((".json", ".json.gz")):
         return Tagger.from_json(name)
@@ -34,7 +34,7 @@ def load_model(name):
         return joblib.load(name)
     except OSError:
         raise
-    except Exception as error:  # whatever unpickling runs into
+    except Exception as error:  # unpickling may raise any
         with open(name, "rb") as file:
             if file.read(4) == b"lCRF":
                 raise ValueError(
@@ -60,7 +60,7 @@ def report(tagger, X, y):
     try:
         SpanLabels(dict.fromkeys(chain.from_iterable(y)))
     except ValueError as error:
-        # such as parts of speech
+        # labels that are no chunks, such as parts of speech
         print(f"not by chunks, as {error}")
         print(flat_classification_report(y, predicted, digits=4, zero_division=0.0))
     else:

@@ -62,7 +62,7 @@ def read(options, source, least=1, **parameters):
 
 
 def check_folder(name):
-    """Refuse the name of a file to write that is a folder, or is in none.
+    """Refuse the name of a file to write if it is a folder, or its folder is missing.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ def run(options):
     solver = resolve_map_solver(
         options.solver, max_iter=options.max_iter, tol=options.tol
     )
-    # one object is all that JSON readers expect
+    # readers of JSON expect a single object
     with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
         if options.verbose:
             print(f"{graph}, read in {loaded - started:.2f} s", flush=True)
@@ -140,7 +140,7 @@ def _show(options, result, shown):
             dump_uai_solution(result.labeling, output)
             shown["written"] = output
         except OSError as error:
-            # what was found is shown nevertheless
+            # the result is printed although the file could not be written
             print(f"error: {error}", file=sys.stderr)
             code = 2
     if options.json:

@@ -61,7 +61,7 @@ def run_tag(options):
     if options.output is not None:
         check_folder(options.output)
     tagger, n_columns = _load(options)
-    # all lines with a token are written again
+    # the output has all lines with a token, also those with -DOCSTART-
     whole, sentences = read(
         options,
         _standard_input(options.encoding) if options.file == "-" else options.file,
@@ -77,7 +77,7 @@ def run_tag(options):
             raise ValueError(
                 f"{found} columns; expected {n_columns} and a label{_CHOICE}"
             )
-        # which imports scikit-learn
+        # this module imports scikit-learn
         from sksstruct.commands._models import labeled, report
 
         report(tagger, *labeled(sentences))
@@ -105,7 +105,7 @@ def _load(options):
     if options.template is not None:
         raise ValueError("--template is for models of CRFsuite: others have their own")
     if options.model.endswith(".json") and not options.test and options.jobs is None:
-        # which imports NumPy
+        # this module imports NumPy
         from sksstruct.commands._json_tagger import JsonTagger
 
         try:
@@ -115,7 +115,7 @@ def _load(options):
             pass
         else:
             return light, light.n_columns
-    # which imports scikit-learn
+    # this module imports scikit-learn
     from sksstruct.commands._models import load
 
     tagger = load(options.model)
@@ -124,7 +124,7 @@ def _load(options):
 
 
 def _standard_input(encoding):
-    """Lines of standard input, read as those of a file are."""
+    """Lines of standard input, in the encoding and with the line ends of a file."""
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(encoding=with_mark(encoding), newline="\n")
     return sys.stdin

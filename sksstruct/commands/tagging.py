@@ -11,7 +11,7 @@ from sksstruct.commands._reading import add_reading, check_folder, read, templat
 from sksstruct.estimators import ChainCRF, Tagger, crfsuite_parameters
 from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
 
-# Fewer different values than this are no reason to doubt a column of features.
+# A column of features with fewer different values than this raises no warning.
 _FEW = 20
 
 
@@ -69,10 +69,11 @@ def run_train(options):
     Returns
     -------
     code : int
-        0, or 130 if training was interrupted; the model is what it had learned then.
+        0, or 130 if training was interrupted; the model then has the weights at the
+        interrupt.
     """
     started = time.perf_counter()
-    # before the work that would be lost
+    # a wrong name is an error before the training, not after it
     check_folder(options.model)
     test = None
     if options.test is not None:
@@ -86,7 +87,7 @@ def run_train(options):
     vectorizer = SequenceVectorizer(min_count=options.min_count)
     crf = ChainCRF(**_parameters(options, len(X)))
     if columns.has_pairs_:
-        # before the work that would be lost
+        # an error here, and not after the training
         if options.model.endswith(".crfsuite"):
             raise ValueError(f"{options.model}: CRFsuite has no B lines of templates")
         crf.set_params(transition_features="B")
@@ -95,7 +96,7 @@ def run_train(options):
     try:
         tagger.fit(X, y)
     except KeyboardInterrupt:
-        # fit leaves a tagger that can be used, if it got so far
+        # an interrupted fit leaves its weights, unless it came before the first ones
         if not hasattr(crf, "coef_"):
             raise
         code = 130
@@ -125,7 +126,7 @@ def _parameters(options, n):
             raise ValueError("--c1 and --c2 are for the likelihood, without --alpha")
         c1 = 0.0 if options.c1 is None else options.c1
         c2 = 1.0 if options.c2 is None else options.c2
-        # its regularization; the model is the one with all weights
+        # only the regularization of CRFsuite: all weights exist
         same = crfsuite_parameters(n, c1=c1, c2=c2)
         parameters = {name: same[name] for name in ("alpha", "l1_ratio")}
         parameters["loss"] = "log"
@@ -142,7 +143,7 @@ def _parameters(options, n):
 
 
 def _look_at_columns(X):
-    """Warn of columns that identify tokens and do not describe them."""
+    """Warn of columns whose values identify tokens instead of describing them."""
     n, doubts = len(X[0]), {}
     for k in range(1, n):
         values = list(chain.from_iterable(s[k] for s in X))

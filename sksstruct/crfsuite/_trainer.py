@@ -119,8 +119,8 @@ class Trainer:
     verbose: bool = True
     logparser: TrainingLog | None = None
 
-    # Subclasses that were written for python-crfsuite need not call `__init__`: what it
-    # would set has defaults here.
+    # Subclasses that were written for python-crfsuite need not call `__init__`: these
+    # are the values of a new trainer.
     _algorithm: str = "lbfgs"
     _event: tuple = ("start",)
 

@@ -1,4 +1,9 @@
-"""Displays in the style of scikit-learn's; they need matplotlib."""
+"""Displays in the style of scikit-learn's, drawn with matplotlib.
+
+_axes     base class of all displays: axes, colors, texts of docstrings
+_heatmap  base class of tables of scores, and names of features
+others    a display each, named after what it draws
+"""
 
 from sksstruct.plotting._confusion import ConfusionByTimeDisplay
 from sksstruct.plotting._convergence import ConvergenceDisplay

@@ -1,4 +1,4 @@
-"""What all displays have: axes, labels of lines, and what is said of them."""
+"""Base class of the displays, colors of labels, and texts of their docstrings."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def palette(n):
     """Colors for n labels, as a list."""
     if n <= len(_PALETTE):
         return list(_PALETTE[:n])
-    # made for the same people, from dark to light
+    # for color-blind people, too; from dark to light
     import matplotlib as mpl
 
     cividis = mpl.colormaps["cividis"]
@@ -63,13 +63,13 @@ def palette(n):
 
 
 class Display:
-    """Base of the displays, which are dataclasses of what they show."""
+    """Base class of the displays, which are dataclasses of the data that they draw."""
 
     ax_: Axes
     figure_: Figure
 
     def _axes(self, ax):
-        """The axes to draw on, new ones if None; the display keeps them."""
+        """Return the axes to draw on, or new axes for None, after storing them."""
         # imported only when something is drawn
         import matplotlib.pyplot as plt
 
@@ -79,5 +79,5 @@ class Display:
         return ax
 
     def _line_options(self, name, options):
-        """Options of lines, labeled with the given name or that of the display."""
+        """Options of lines, whose label is `name`, or for None the display's name."""
         return {"label": self.name if name is None else name, **options}

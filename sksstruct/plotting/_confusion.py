@@ -1,4 +1,4 @@
-"""Which labels are confused, and where in a series."""
+"""Shares of wrong labels along a series, by pairs of true and predicted labels."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from sksstruct.utils.typing import Items, Labelings
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class ConfusionByTimeDisplay(Display):
-    """Share of wrong labels along a series, by what is taken for what.
+    """Shares of wrong labels along a series, by pairs of true and predicted labels.
 
     It is recommended to use `from_estimator` or `from_predictions` to create one.
 
@@ -27,11 +27,11 @@ class ConfusionByTimeDisplay(Display):
     edges : ndarray of shape (n_bins + 1,)
         Positions, or shares of the length of a series, where bins begin and end.
     shares : ndarray of shape (n_pairs, n_bins)
-        Of the positions in a bin whose label is known, the share that has each pair;
-        NaN where there are none.
+        Share of each pair among the positions of a bin whose label is known; NaN in
+        bins without known labels.
     pairs : list of tuple
-        True and predicted labels, the most frequent pair first; None at the end for
-        all others.
+        True and predicted labels, the most frequent pair first; None at the end stands
+        for all other pairs.
     relative : bool
         Whether the edges are shares of the length.
 
@@ -115,7 +115,8 @@ class ConfusionByTimeDisplay(Display):
         bins : int, default=30
             Number of bins.
         n_pairs : int, default=6
-            Number of pairs of labels that are told apart, the most frequent ones.
+            Number of pairs of labels with an area of their own, the most frequent
+            pairs; the others share one.
         relative : bool, default=False
             Whether bins are shares of the length of each series, and not positions.
         %(ax)s

@@ -91,20 +91,20 @@ class ConvergenceDisplay(Display):
             if value not in names:
                 raise ValueError(f"{argument} must be one of {names}, got {value!r}")
         if (self.y == "suboptimality") != (self.optimum is not None):
-            raise ValueError("y='suboptimality' needs optimum, which nothing else uses")
+            raise ValueError("y='suboptimality' needs optimum=, and no other y uses it")
         ax = self._axes(ax)
         values = np.asarray(
             self.history["primal" if self.y == "suboptimality" else self.y], float
         )
         if self.y == "suboptimality":
             values = values - self.optimum
-        # Unknown values are not drawn, nor is zero on a logarithmic scale.
+        # Unknown values are NaN, and a logarithmic scale has no zero.
         shown = np.isfinite(values)
         if self.y in ("gap", "suboptimality"):
             shown &= values > 0
             ax.set_yscale("log")
         kwargs = self._line_options(name, kwargs)
-        # matplotlib's short name of the same option
+        # matplotlib's short name of drawstyle
         if "ds" not in kwargs:
             kwargs.setdefault("drawstyle", "steps-post")
         (self.line_,) = ax.plot(

@@ -1,4 +1,4 @@
-"""What displays of tables, and of fitted pipelines, share."""
+"""Base class of the displays of tables, and names of features of pipelines."""
 
 from typing import Any, Self
 
@@ -11,12 +11,12 @@ from sksstruct.utils._doc import fill_doc
 
 @fill_doc(TEXTS)
 class HeatMap(Display):
-    """Base of the displays of scores of pairs of labels, with their `names`.
+    """Base class of the displays of scores of pairs of labels with the names `names`.
 
     Class attributes
     ----------------
     _captions : tuple of str
-        What the columns, the rows and the color bar show.
+        Captions of the columns, of the rows and of the color bar.
     """
 
     def plot(
@@ -76,14 +76,14 @@ def feature_names(estimator, n_features, names=None):
     estimator : estimator
         A pipeline, or an estimator.
     n_features : int
-        How many there are.
+        Number of the features.
     names : array-like of str, default=None
-        The names. None: those that the steps before, or the data, had.
+        The names. None: the names that the steps before give, or those of the data.
 
     Returns
     -------
     names : list of str
-        One for each feature.
+        A name for each feature.
     """
     if names is None and isinstance(estimator, Pipeline) and len(estimator) > 1:
         names = estimator[:-1].get_feature_names_out()

@@ -76,8 +76,8 @@ class InteractionsDisplay(HeatMap):
         estimator : MultilabelPairwise or Pipeline
             A fitted classifier, or a pipeline that ends with one.
         names : list of str, default=None
-            Names of the labels, in the order of ``classes_``. None: those that training
-            had, if y had sets of labels or was a DataFrame.
+            Names of the labels, in the order of ``classes_``. None: the names in the
+            training data, if y had sets of labels or was a DataFrame.
         %(ax)s
         %(options)s
 
@@ -92,7 +92,7 @@ class InteractionsDisplay(HeatMap):
         if names is not None and len(names) != n_labels:
             raise ValueError(f"names has {len(names)} entries, {n_labels} are needed")
         classes = estimator.classes_.tolist()
-        # numbers of columns are on the axes anyway, and a 1-D y has no names of labels
+        # without names the axes show the numbers of columns; a 1-D y has no names
         if names is None and len(classes) == n_labels and classes != [*range(n_labels)]:
             names = [str(label) for label in classes]
         display = cls(estimator.interactions_, names=names)

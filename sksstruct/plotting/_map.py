@@ -1,4 +1,4 @@
-"""Score and bound of a labeling while it is searched for."""
+"""Score of the best labeling, and upper bound, during MAP inference."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
@@ -12,7 +12,7 @@ from sksstruct.utils._doc import fill_doc
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class MAPDisplay(Display):
-    """The best score and the lowest bound over time.
+    """Score of the best labeling so far and lowest upper bound, over time.
 
     It is recommended to use `from_result` to create one. The optimum lies between the
     two lines.
@@ -106,7 +106,7 @@ class MAPDisplay(Display):
         Parameters
         ----------
         result : MAPResult
-            What `sksstruct.inference.map` returned, or one of the ``results_`` of
+            Result of `sksstruct.inference.map`, or one of the ``results_`` of
             `sksstruct.LPMAPPredictor`.
         x : {"seconds", "iteration"}, default="seconds"
             Quantity on the horizontal axis.

@@ -41,8 +41,8 @@ class PathDisplay(Display):
         A value of alpha to mark.
     y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
 default="score"
-        What to draw against alpha. The cost at an alpha is that of following the path
-        from infinity down to it.
+        Quantity to draw against alpha. The cost at an alpha is the cost of the path
+        from infinity down to this alpha.
     name : str, default=None
         Label of the line.
 
@@ -110,7 +110,7 @@ default="score"
         return self
 
     def _mark_best(self, ax):
-        """Mark the chosen alpha, on the curve of scores where there is one."""
+        """Mark the chosen alpha by a vertical line and on the curve of scores."""
         label = f"alpha = {self.best:.3g}"
         options = {"color": "0.5", "linestyle": "--", "linewidth": 0.8}
         if self.y != "score":
@@ -120,7 +120,7 @@ default="score"
         if len(ends) == len(scores):
             k = int(np.argmin(np.abs(np.log(ends) - np.log(self.best))))
         else:
-            # they fall
+            # the edges fall from inf to the smallest alpha
             k = int(np.searchsorted(-np.asarray(ends), -self.best, side="right")) - 1
             k = min(max(k, 0), len(scores) - 1)
         ax.axvline(self.best, **options)
@@ -205,8 +205,8 @@ default="score"
             A fitted search.
         y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
 default="score"
-            What to draw: the mean score with its standard deviation over the folds, or
-            a line for each fold.
+            Quantity to draw: "score" is the mean score with its standard deviation
+            over the folds; of the other quantities each fold has a line.
         %(name)s
         %(ax)s
         %(kwargs)s
@@ -221,7 +221,7 @@ default="score"
                 f"estimator must be an SSVMPathCV, got {type(estimator).__name__}"
             )
         check_is_fitted(estimator, "edges_")
-        # between the values of a grid nothing was trained
+        # a grid has models at its values of alpha only
         ends = estimator.edges_
         if estimator.paths_[0].method == "grid":
             ends = estimator.paths_[0].alphas
@@ -238,8 +238,8 @@ default="score"
 def _steps(edges, values, best=None):
     """Points of a function that is constant between edges; edges fall from inf.
 
-    The first and the last segment have no end on a logarithmic scale, and reach a
-    factor of ten further, or past the marked alpha.
+    The first and the last segment have no end on a logarithmic scale: they are drawn a
+    factor of ten further than the next edge, or further than the marked alpha.
     """
     upper, lower = np.array(edges[:-1]), np.array(edges[1:])
     upper[0] = 10.0 * lower[0] if lower[0] > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Runs of equal labels, and how long they are."""
+"""Runs of equal labels, and a histogram of their lengths."""
 
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
@@ -18,7 +18,7 @@ from sksstruct.utils.typing import Items, Labelings
 def runs(labels, firsts=(0,)):
     """Runs of equal labels that are not None: starts, stops, and labels.
 
-    `firsts` are the first positions of series, where a run ends in any case.
+    `firsts` are the first positions of series: a run does not extend into the next one.
     """
     n = len(labels)
     begins = np.ones(n, dtype=bool)
@@ -54,12 +54,12 @@ class RunLengthsDisplay(Display):
     predicted, true : ndarray of int
         Lengths of the runs.
     label : object, default=None
-        The label that the runs have; None if they are of all labels.
+        Label of the runs; None: runs of all labels.
 
     Attributes
     ----------
     bars_ : list of matplotlib BarContainer
-        The bars of true runs, and of predicted ones.
+        The bars of true runs, and those of predicted runs.
     %(axes)s
 
     See Also
@@ -128,7 +128,7 @@ class RunLengthsDisplay(Display):
         y_pred : list of array-like of shape (n_positions,)
             Predicted labels.
         label : object, default=None
-            Only runs of this label; None: of all.
+            Label of the runs to draw; None: runs of all labels.
         %(ax)s
         %(options)s
 
@@ -170,7 +170,7 @@ class RunLengthsDisplay(Display):
         y : list of array-like of shape (n_positions,)
             True labels.
         label : object, default=None
-            Only runs of this label; None: of all.
+            Label of the runs to draw; None: runs of all labels.
         %(ax)s
         %(options)s
 

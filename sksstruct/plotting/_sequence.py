@@ -1,4 +1,4 @@
-"""A tagged sequence: what was predicted, what is right, and how sure that is."""
+"""A tagged sequence: predicted labels, true labels and probabilities."""
 
 from collections.abc import Set
 from dataclasses import KW_ONLY, dataclass
@@ -19,7 +19,7 @@ _STYLES = {
     "token": "padding:2px 6px;text-align:center;font-weight:bold",
     "right": "padding:2px 6px;text-align:center",
     "wrong": "padding:2px 6px;text-align:center;font-weight:bold;"
-    # readable on dark pages, too
+    # a color that can be read on dark pages, too
     "color:#b00020;background:#fde8ea",
     "head": "padding:2px 6px;text-align:right;opacity:0.7",
 }
@@ -28,10 +28,10 @@ _STYLES = {
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class SequenceDisplay(Display):
-    """Labels of one sequence, with the true ones and their probabilities.
+    """Predicted and true labels of one sequence, and probabilities.
 
-    It is recommended to use `from_estimator` to create one. In notebooks it is shown as
-    a table; labels that are wrong are red.
+    It is recommended to use `from_estimator` to create one. Notebooks show it as a
+    table, in which wrong labels are red.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SequenceDisplay(Display):
     Attributes
     ----------
     image_ : matplotlib AxesImage
-        The probabilities as a heat map; white where there are none.
+        The probabilities as a heat map, which is white without probabilities.
     %(axes)s
 
     See Also
@@ -123,7 +123,7 @@ class SequenceDisplay(Display):
         return self
 
     def _right(self):
-        """Whether each prediction is right, or nothing says that it is wrong."""
+        """Whether each prediction is right, or its true label unknown."""
         truth = [None] * len(self.predicted) if self.y is None else self.y
         return [
             label in _several(true) or true is None
@@ -135,7 +135,7 @@ class SequenceDisplay(Display):
         known = [] if self.classes is None else list(self.classes)
         truth = self.y if self.y is not None else ()
         every = {*self.predicted, *chain.from_iterable(map(_several, truth))}
-        # true labels that training has not seen
+        # and true labels that the training data did not have
         return known + sorted(every.difference(known), key=str)
 
     def _repr_html_(self):
@@ -175,7 +175,7 @@ class SequenceDisplay(Display):
         x : sequence
             One sequence, as `estimator` reads them.
         y : list, default=None
-            Its true labels.
+            True labels of the sequence.
         tokens : list of str, default=None
             Text above the labels. None: the entries of x if they are text, otherwise
             numbers.
@@ -207,7 +207,7 @@ class SequenceDisplay(Display):
 
 
 def _several(true):
-    """The labels that may be true: those of a set, one, or none if it is not known."""
+    """The labels that may be true, as a list: it is empty if no label is known."""
     if isinstance(true, Set):
         return list(true)
     return [] if true is None else [true]

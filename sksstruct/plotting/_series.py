@@ -19,7 +19,8 @@ _TEXTS = {
     **TEXTS,
     "range": """
 start, stop : object, default=None
-    Only what is from `start` to before `stop`: positions, or times if there are any.
+    First position to draw, and the position after the last one; or times, if the
+    display has times.
 """,
     "times": """
 times : array-like of shape (n_positions,), default=None
@@ -116,7 +117,7 @@ class SeriesDisplay(Display):
             ax = self.axes_["probabilities"]
             shades = [colors[label] for label in classes][: len(self.classes)]
             part = self.probabilities[first:last]
-            # the last one is as wide as the others
+            # `stackplot` needs a value at the last edge, too
             rows = np.vstack([part, part[-1:]]).T
             ax.stackplot(edges[first : last + 1], rows, colors=shades, step="post")
             ax.set(ylim=(0.0, 1.0), ylabel="probability")
@@ -140,7 +141,7 @@ class SeriesDisplay(Display):
         shared = None
         for name, height in heights.items():
             top -= height * unit
-            # a small gap to the part above
+            # a gap of 0.3 units to the part above
             bounds = 0.0, top, 1.0, (height - 0.3) * unit
             self.axes_[name] = shared = ax.inset_axes(bounds, sharex=shared)
 
@@ -148,7 +149,7 @@ class SeriesDisplay(Display):
         """First position that is drawn, and the end."""
         n = len(self.predicted)
         places = np.arange(n) if self.times is None else self.times
-        # times may be given as text, or as those of other libraries
+        # start and stop may be text, or times of other libraries
         kind = np.datetime64 if places.dtype.kind == "M" else float
         first = 0 if start is None else int(np.searchsorted(places, kind(start)))
         last = n if stop is None else int(np.searchsorted(places, kind(stop)))
@@ -159,7 +160,7 @@ class SeriesDisplay(Display):
         return first, last
 
     def _edges(self):
-        """Where positions begin on the axis, and where the last one ends."""
+        """Begin of each position on the axis, and end of the last position."""
         if self.times is None:
             return np.arange(len(self.predicted) + 1.0)
         places = self.times
@@ -177,7 +178,7 @@ class SeriesDisplay(Display):
         known = [] if self.classes is None else list(self.classes)
         truth = [] if self.y is None else seen(self.y, self.predicted)
         every = {*self.predicted, *truth} - {None}
-        # true labels that training has not seen
+        # and true labels that the training data did not have
         return known + sorted(every.difference(known), key=str)
 
     def _draw_bands(self, first, last, edges, colors):

@@ -17,7 +17,7 @@ from sksstruct.utils.typing import Strings
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class TransitionsDisplay(HeatMap):
-    """Heat map of transition scores, from the label of a row to that of a column.
+    """Heat map of transition scores, from the label of the row to that of the column.
 
     It is recommended to use `from_estimator` to create one.
 

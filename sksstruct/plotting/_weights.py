@@ -29,7 +29,7 @@ class WeightsDisplay(Display):
     names : list of str
         Names of their features.
     label : object, default=None
-        The label that they score.
+        Label that the weights belong to.
 
     Attributes
     ----------
@@ -98,16 +98,16 @@ class WeightsDisplay(Display):
         ----------
         estimator : estimator or Pipeline
             A fitted estimator with ``coef_`` and ``classes_``, or a pipeline that ends
-            with one. Of two classes with one row of weights, the first has the negative
-            weights of the second.
+            with one. If two classes have one row of weights, these are the weights of
+            the second class, and their negatives those of the first.
         label : object
             One of its ``classes_``.
         n : int, default=10
             Number of the largest weights, and number of the smallest weights. Weights
             of zero are not shown.
         names : array-like of str of shape (n_features,), default=None
-            Names of the features. None: those that the steps before give, or those of
-            the training data.
+            Names of the features. None: the names that the steps before give, or those
+            of the training data.
         %(ax)s
         %(options)s
 
@@ -144,5 +144,5 @@ def _row(estimator, label):
         return coef[0] if place else -coef[0]
     raise ValueError(
         f"{type(estimator).__name__} has {len(coef)} rows of weights for "
-        f"{len(classes)} classes: none of them is that of one label"
+        f"{len(classes)} classes: there is no row for each label"
     )
