@@ -36,7 +36,8 @@ extensions = [
 exclude_patterns = ["_build", "auto_examples/*.ipynb"]
 html_theme = "pydata_sphinx_theme"
 html_title = "sksstruct"
-html_theme_options = {"header_links_before_dropdown": 5}
+# from "Get started" to "API"; the other pages are below "More"
+html_theme_options = {"header_links_before_dropdown": 6}
 html_show_sourcelink = False
 # A button copies what is typed, without prompts and output; output has no button.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -85,6 +85,13 @@ def test_code_is_not_clipped():
         assert not long_code(path.read_text(encoding="utf-8")), path
 
 
+def test_first_code_is_whole_on_a_phone():
+    text = (DOC / "index.rst").read_text(encoding="utf-8")
+    lines = re.findall(r"^(?:>>>|\.\.\.) .*$", text, re.MULTILINE)
+    # the style sheet has room for so many letters at 360 pixels
+    assert lines and max(map(len, lines)) <= 46
+
+
 def test_long_code_is_found():
     assert not long_code("   >>> " + 84 * "x" + "\n")
     assert long_code("   >>> " + 85 * "x" + "\n")
