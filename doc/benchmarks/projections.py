@@ -1,15 +1,15 @@
-"""Time of projections against their size: medians beside sorting."""
+"""Time of projections against their size: with and without sorting."""
 
 import matplotlib.pyplot as plt
 from _tables import OWN, SECOND, rows
 
 lines = {
-    "the same, sorting": ("box and equality, by sorting", OWN, "s--"),
-    "box and equality, medians": ("box and equality", OWN, "o-"),
+    "box and equality, sorting": ("box and equality, by sorting", OWN, "s--"),
+    "box and equality": ("box and equality", OWN, "o-"),
     "simplex, sorting": ("simplex, by sorting", SECOND, "s--"),
     "simplex": ("simplex", SECOND, "o-"),
 }
-table = rows("oracles", "n", "box and equality, medians")
+table = rows("oracles", "n", "box and equality")
 
 figure, ax = plt.subplots(figsize=(6, 3.6))
 for name, (label, color, style) in lines.items():
