@@ -51,7 +51,7 @@ class ColumnTagger:
         return [Scores(self._model, self._items(columns)).best() for columns in X]
 
     def _items(self, columns):
-        """Attributes of tokens, with those that mark the first and the last one."""
+        """Attributes of tokens, with marks of the first and of the last token."""
         if self._rules is None:
             return usual(columns)
         for _, column, _ in (part for parts in self._rules for part in parts[1::2]):

@@ -15,6 +15,10 @@ from sksstruct.feature_extraction._vocabulary import Vocabulary
 from sksstruct.inference.chains._viterbi import find_each
 from sksstruct.utils._layout import pad_rows, padded_length
 
+# Errors of `JsonTagger` for files with another model, and for damaged files.
+UNREADABLE = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 _STEPS = ["ColumnFeatures", "SequenceVectorizer", "ChainCRF"]
 _FORMAT = "sksstruct tagger", 1
 # Sentences whose scores are in memory at the same time.
@@ -53,13 +57,14 @@ class JsonTagger:
 
     Raises
     ------
-    ValueError, TypeError, KeyError, IndexError
+    UNREADABLE
         If the file has another model, or is damaged: `Tagger.from_json` says where.
     """
 
     def __init__(self, name):
         with open(name, encoding="utf-8") as file:
-            document = json.load(file)
+            # `int` refuses "NaN" and "Infinity", which are not JSON
+            document = json.load(file, parse_constant=int)
         _require((document["format"], document["format_version"]) == _FORMAT)
         steps = document["steps"]
         _require([step["class"] for step in steps] == _STEPS)

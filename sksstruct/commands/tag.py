@@ -61,7 +61,7 @@ def run_tag(options):
     if options.output is not None:
         check_folder(options.output)
     tagger, n_columns = _load(options)
-    # the output has all lines with a token, also those with -DOCSTART-
+    # the output has all lines with tokens, including -DOCSTART-
     whole, sentences = read(
         options,
         _standard_input(options.encoding) if options.file == "-" else options.file,
@@ -77,7 +77,7 @@ def run_tag(options):
             raise ValueError(
                 f"{found} columns; expected {n_columns} and a label{_CHOICE}"
             )
-        # this module imports scikit-learn
+        # `_models` imports scikit-learn
         from sksstruct.commands._models import labeled, report
 
         report(tagger, *labeled(sentences))
@@ -105,17 +105,17 @@ def _load(options):
     if options.template is not None:
         raise ValueError("--template is for models of CRFsuite: others have their own")
     if options.model.endswith(".json") and not options.test and options.jobs is None:
-        # this module imports NumPy
-        from sksstruct.commands._json_tagger import JsonTagger
+        # `_json_tagger` imports NumPy
+        from sksstruct.commands._json_tagger import UNREADABLE, JsonTagger
 
         try:
             light = JsonTagger(options.model)
-        except (LookupError, RecursionError, TypeError, ValueError):
+        except UNREADABLE:
             # `load` reads models of all kinds, or says where the file is damaged
             pass
         else:
             return light, light.n_columns
-    # this module imports scikit-learn
+    # `_models` imports scikit-learn
     from sksstruct.commands._models import load
 
     tagger = load(options.model)

@@ -15,7 +15,7 @@ from sksstruct.crfsuite._tagger import ModelInfo, PathLike, Tagger
 from sksstruct.crfsuite._trainer import Trainer, TrainingLog
 from sksstruct.metrics import token_accuracy_score
 
-# Parameters whose names differ from those of `Trainer`.
+# Parameters by their names here and in `Trainer`.
 _NAMES = {
     "min_freq": "feature.minfreq",
     "all_possible_states": "feature.possible_states",

@@ -8,7 +8,7 @@ cdef class ModelFile:
     cdef readonly bytes data
     cdef const uint8_t* _start
     cdef Py_ssize_t _size
-    cdef const uint8_t* _features       # the first feature
+    cdef const uint8_t* _features       # the features of the model
     cdef const uint8_t* _strings        # the database of attributes
     cdef const uint8_t* _references     # for each attribute, the place of its features
     cdef Py_ssize_t _n_features, _strings_size

@@ -63,7 +63,7 @@ cdef uint32_t hash_key(const uint8_t* key, Py_ssize_t size) noexcept nogil:
         b, a = (b - a) ^ rotated(a, 19), a + c
         c, b = (c - b) ^ rotated(b, 4), b + a
         key, size = key + 12, size - 12
-    # the last bytes, with zeros up to a whole block
+    # zeros fill up the last block
     last[:] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     memcpy(last, key, size)
     a, b, c = a + number(last), b + number(last + 4), c + number(last + 8)

@@ -257,7 +257,7 @@ class Tagger:
         return self._scores.marginal(number, pos)
 
     def marginals(self) -> list[dict[str, float]]:
-        """Probabilities of all labels at all positions; not in python-crfsuite.
+        """Probabilities of all labels at all positions, beyond python-crfsuite's methods.
 
         Returns
         -------

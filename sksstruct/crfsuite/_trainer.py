@@ -304,7 +304,7 @@ class Trainer:
                 "sksstruct: use 'lbfgs', or sksstruct.make_tagger(), which trains by "
                 "margins, too, but to the optimum, and has to_crfsuite"
             )
-        # this module imports scikit-learn
+        # `_fit` imports scikit-learn
         from sksstruct.crfsuite._fit import train_model
 
         self.logparser = TrainingLog()

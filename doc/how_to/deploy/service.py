@@ -13,12 +13,12 @@ MAX_BYTES = 2**20
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection, in a thread of its own."""
+    """Answers the requests of one connection, in a separate thread."""
 
     protocol_version = "HTTP/1.1"
-    # an answer is sent in one piece, and at once
+    # send each answer in one piece, without delay
     wbufsize, disable_nagle_algorithm = -1, True
-    # a client that is silent for so many seconds is let go
+    # close connections of clients that send nothing for so many seconds
     timeout = 30
 
     def do_POST(self):
