@@ -257,7 +257,9 @@ class Tagger:
         return self._scores.marginal(number, pos)
 
     def marginals(self) -> list[dict[str, float]]:
-        """Probabilities of all labels at all positions, beyond python-crfsuite's methods.
+        """Probabilities of all labels at all positions.
+
+        python-crfsuite does not have this method.
 
         Returns
         -------
