@@ -25,7 +25,7 @@ __all__ = [
     "ssvm_path",
 ]
 
-# not of the estimators
+# Public names that `sksstruct.estimators` does not define.
 _OTHERS = "FactorGraph", "__version__"
 
 if TYPE_CHECKING:

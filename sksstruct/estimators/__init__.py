@@ -1,4 +1,13 @@
-"""scikit-learn's contract: parameters, wiring and attributes; no algorithm."""
+"""scikit-learn's contract: parameters, wiring and attributes; no algorithm.
+
+Data flow: parameters -> model (`_model` of `_fitted.py`) -> model bound to X and y ->
+solver (`_train.py`) -> flat weights -> fitted attributes -> predictions. In reading
+order: `_fitted.py` and `_train.py`; `ssvm.py` and `linear_ssvc.py` for any model;
+`chain_crf.py`, with predictions in `_chain_*.py` and mini-batches in `_stream.py`;
+`segment_crf.py`; `multilabel.py`, with its trials in `_held_out.py`; `path.py` and
+`path_cv.py`; `tagger.py`, `calibrated.py` and `streaming.py` around fitted taggers;
+`_json.py` and `_crfsuite_*.py` for files; `lp_map.py`, which trains nothing.
+"""
 
 from sksstruct.estimators.calibrated import CalibratedTagger
 from sksstruct.estimators.chain_crf import ChainCRF

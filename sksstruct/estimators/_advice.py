@@ -1,7 +1,8 @@
-"""What will help a run that did not converge, found from its data and its history.
+"""Advice for training that did not converge, from its data and its history.
 
-Each function below is one case: it returns a sentence where the case is at hand, and an
-empty string otherwise. They are called only when a warning is to be given.
+Each public function between `advice` and `rows_of` diagnoses one cause: it returns a
+sentence with the remedy, or an empty string if the cause does not apply. The functions
+run only when a convergence warning is to be given, because some read all the data.
 """
 
 import numpy as np
@@ -16,41 +17,43 @@ from sksstruct.utils._mixed import MixedRows
 
 # Models of sequences.
 SEQUENCES = ChainModel, SegmentModel
-# Sentences of a warning.
+# Largest number of sentences in a warning.
 MOST_SENTENCES = 2
-# Sequences are few if there are at most so many of them.
+# Largest number of sequences that counts as few.
 _FEW = 50
-# Sequences are long from this mean number of positions on.
+# Smallest mean number of positions from which sequences count as long.
 _LONG = 50
-# Nodes of graphs whose sums are far from means.
+# Smallest mean number of nodes from which sums over a graph are far from means.
 _LARGE_GRAPH = 10
-# A column is in other units if its size is so many times that of the median column.
+# A column counts as large if its size exceeds this multiple of the median size.
 _LARGE = 10.0
-# Columns have an offset if the squares of their means are so many times the variances.
+# Columns have an offset if the sum of their squared means exceeds this multiple of the
+# sum of their variances.
 _OFFSET = 10.0
 # An alpha is small if it is less than this share of the default.
 _SMALL_ALPHA = 0.01
-# The model is trained if the gap is below this share of the objective.
+# The model counts as trained if the gap is at most this share of the objective.
 _VERY_NEAR = 0.01
-# Below this share of the objective, it is trained if the objective is at rest.
+# Up to this share, the model counts as trained if the objective has also stalled.
 _NEAR = 0.2
-# At rest, the last half of the passes has gained less than this share of the objective.
-_AT_REST = 1e-3
-# Passes from which on an objective can be at rest.
-_ENOUGH = 20
+# The objective has stalled if the last half of the passes lowered it by at most this
+# share.
+_STALLED = 1e-3
+# Smallest number of passes after which an objective is judged to have stalled.
+_ENOUGH_PASSES = 20
 
 
 def advice(estimator, problem, result, data=None):
-    """What will help, the most specific first.
+    """Sentences of advice, the most specific first.
 
     Parameters
     ----------
     estimator : estimator
-        What was trained.
+        The estimator that was trained.
     problem : Problem
-        Its problem.
+        Its training problem.
     result : SolverResult or None
-        How far training came; None if only that it was not far enough.
+        Result of the solver; None if nothing but the failure to converge is known.
     data : tuple, default=None
         X, y and sample weights; None if they are in parts.
 
@@ -62,7 +65,8 @@ def advice(estimator, problem, result, data=None):
     cases = (
         lambda: few_long_sequences(problem),
         lambda: sums_over_nodes(estimator, problem.spec),
-        # the default is that of columns as they are: only one of both is right
+        # the default alpha depends on the units of the columns: once the columns are
+        # scaled, the comparison with it says nothing
         lambda: (
             columns(rows_of(problem.model), _names(estimator, problem.spec))
             or small_alpha(estimator, problem, data)
@@ -80,13 +84,13 @@ def advice(estimator, problem, result, data=None):
 
 
 def few_long_sequences(problem):
-    """The hinge of few long sequences, whose steps are as few."""
+    """Advise on a hinge of few long sequences: a pass has one step per sequence."""
     model, is_sequences = problem.model, isinstance(problem.spec, SEQUENCES)
-    # what is known of data in parts has none
+    # the model of data in parts has no sizes here
     sizes = getattr(model, "sizes", None)
     if not is_sequences or sizes is None or model.surrogate is not None:
         return ""
-    # whose iterations do not follow the number of sequences
+    # the number of steps of a continuation does not depend on the number of sequences
     if isinstance(problem.solver, Continuation):
         return ""
     if len(sizes) > _FEW or sizes.mean() < _LONG:
@@ -100,8 +104,8 @@ def few_long_sequences(problem):
 
 
 def sums_over_nodes(estimator, spec):
-    """Graphs whose losses are divided by their sizes, and their features are not."""
-    # which the default of alpha makes up for
+    """Advise on graphs with losses divided by their sizes, but features summed."""
+    # alpha="auto" accounts for the size of the graphs
     if estimator.alpha == "auto":
         return ""
     normalize = getattr(spec, "normalize_", getattr(spec, "normalize", True))
@@ -114,31 +118,32 @@ def sums_over_nodes(estimator, spec):
 
 
 def columns(rows, names=None):
-    """A column in other units than the others, or columns with an offset.
+    """Advise on a column in larger units than most, or on columns with an offset.
 
     Parameters
     ----------
     rows : ndarray, CSR or MixedRows of shape (n_rows, n_features), or None
         Rows of features.
     names : sequence of str, default=None
-        Names of the columns. None: their numbers.
+        Names of the columns; with None, the sentence has the number of the column.
     """
     if rows is None or not min(rows.shape):
         return ""
     moments = ColumnMoments.of(rows)
     mean, deviation = moments.mean, np.sqrt(moments.squares / moments.total)
-    # of the values that are not zero, as a rare indicator is in the same units
+    # divided by the root of the share of nonzero values, so that a rare indicator has
+    # the same size as a frequent one
     size = deviation / np.sqrt(np.maximum(moments.filled, 1.0) / moments.total)
-    some = np.sort(size[size > 0.0])
+    ascending = np.sort(size[size > 0.0])
 
     def name(j):
         return f"column {j}" if names is None else f"column {names[j]!r:.80}"
 
-    if len(some):
-        # of two columns, the smaller one
-        median, j = some[(len(some) - 1) // 2], int(size.argmax())
+    if len(ascending):
+        # the lower median, which is the smaller of two columns
+        median, j = ascending[(len(ascending) - 1) // 2], int(size.argmax())
         if size[j] > _LARGE * median:
-            # zeros stay zeros
+            # MaxAbsScaler keeps the zeros of sparse rows
             scaler = "Standard" if isinstance(rows, np.ndarray) else "MaxAbs"
             return (
                 f"The values of {name(j)} vary {size[j] / median:.3g} times as much as "
@@ -156,7 +161,7 @@ def columns(rows, names=None):
 
 
 def small_alpha(estimator, problem, data):
-    """An alpha far below the default, which makes the problem hard."""
+    """Advise on an alpha far below the default: the problem is ill-conditioned."""
     alpha = problem.alpha
     default = _default_alpha(estimator, problem.spec, data) if alpha > 0.0 else None
     if default is None or alpha >= _SMALL_ALPHA * default:
@@ -168,7 +173,7 @@ def small_alpha(estimator, problem, data):
 
 
 def near_optimum(result, tol):
-    """An objective near its minimum, or that no longer falls."""
+    """Advise to raise tol if the objective is near its minimum, or has stalled."""
     if result is None:
         return ""
     gap, objective = result.dual_gap, abs(result.objective)
@@ -176,7 +181,7 @@ def near_optimum(result, tol):
         return ""
     if gap <= _VERY_NEAR * objective:
         where = f"is within {_VERY_NEAR:.0%} of its minimum".replace("%", " %")
-    elif _is_at_rest(result.history, objective):
+    elif _has_stalled(result.history, objective):
         where = "has not fallen in the last half of the passes"
     else:
         return ""
@@ -184,17 +189,17 @@ def near_optimum(result, tol):
     return f"The objective {where}, so the model is trained: tol={enough:g} would do."
 
 
-def _is_at_rest(history, objective):
-    """Whether the second half of the passes was for the certificate only."""
+def _has_stalled(history, objective):
+    """Whether the second half of the passes improved only the dual bound."""
     passes, primal = history["pass"], history["primal"]
     early = passes <= passes[-1] / 2
-    if passes[-1] < _ENOUGH or not early.any():
+    if passes[-1] < _ENOUGH_PASSES or not early.any():
         return False
-    return primal[early].min() - primal.min() <= _AT_REST * objective
+    return primal[early].min() - primal.min() <= _STALLED * objective
 
 
 def _rounded_up(value):
-    """A number of one digit, at least the value."""
+    """The smallest number with one significant digit that is at least the value."""
     unit = 10.0 ** np.floor(np.log10(value))
     return float(np.ceil(value / unit * (1.0 - 1e-12)) * unit)
 
@@ -205,11 +210,11 @@ def _default_alpha(estimator, spec, data):
         return spec.default_alpha
     if data is None:
         return None
-    # how large features are was of no interest before
-    other = clone(estimator).set_params(alpha="auto")
-    spec = other._model()
+    # with a given alpha, the model has not computed the mean square of the features
+    unscaled = clone(estimator).set_params(alpha="auto")
+    spec = unscaled._model()
     spec.check()
-    spec._read(*data, other)
+    spec._read(*data, unscaled)
     return spec.default_alpha
 
 
@@ -220,12 +225,12 @@ def _names(estimator, spec):
 
 
 def rows_of(model):
-    """Rows of features of a bound model, or None if it has no such rows."""
+    """Rows of features of a bound model, or None if the model has no such rows."""
     packed, features = getattr(model, "packed", None), getattr(model, "features", None)
     if packed is not None:
         return packed.values
     if isinstance(features, list):
-        # blocks of weights, of which the first is that of the features
+        # one entry per block of weights: the first block is that of the features
         features = features[0] if features else None
     for rows in (features, getattr(model, "X", None)):
         if isinstance(rows, np.ndarray | MixedRows) or sparse.issparse(rows):

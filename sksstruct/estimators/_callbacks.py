@@ -2,7 +2,7 @@
 
 
 class PassCallbacks:
-    """Reports every pass to registered callbacks; a solver's ``callback`` argument.
+    """Reports passes to the estimator's callbacks; a solver's ``callback`` argument.
 
     Parameters
     ----------
@@ -15,7 +15,7 @@ class PassCallbacks:
     X, y : objects
         The training data, as given to fit.
     validation : Validation, default=None
-        Scores every pass; says when to stop.
+        Scores the weights after every pass on held-out data; says when to stop.
     """
 
     def __init__(self, estimator, max_iter, attributes, X, y, *, validation=None):
@@ -24,8 +24,7 @@ class PassCallbacks:
         self._attributes = attributes
         self._validation = validation
         self._data = {"X": X, "y": y}
-        # the last pass that was reported
-        self._n_passes = 0
+        self._last_reported = 0
         self._context = estimator._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
         self._begin()
@@ -35,10 +34,10 @@ class PassCallbacks:
         self._pass.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
     def __call__(self, n_passes, weights):
-        # a run that begins again, with room for more weights, repeats its passes
-        if n_passes <= self._n_passes:
+        # a solver that starts over with room for more weights repeats its passes
+        if n_passes <= self._last_reported:
             return False
-        self._n_passes = n_passes
+        self._last_reported = n_passes
         stop = self._pass.call_on_fit_task_end(
             estimator=self._estimator,
             reconstruction_attributes=lambda: self._attributes(weights()),
@@ -52,7 +51,7 @@ class PassCallbacks:
         return stop
 
     def close(self):
-        """End the fit, and the pass that was begun but did not run."""
+        """End the task of the fit, and that of a pass that did not run."""
         if self._pass is not None:
             self._pass.call_on_fit_task_end(estimator=self._estimator)
         self._context.call_on_fit_task_end(

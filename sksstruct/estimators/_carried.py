@@ -1,4 +1,4 @@
-"""Taggers that come from a file: their attributes, from which a warm start goes on."""
+"""Taggers read from files: set their attributes, and warm-start from them."""
 
 import numpy as np
 from scipy import sparse
@@ -6,7 +6,8 @@ from scipy import sparse
 from sksstruct.estimators._crfsuite_model import FORBIDDEN
 from sksstruct.utils._layout import aligned_zeros
 
-# What `_warm` is of a tagger from a file: a warm start is from its attributes.
+# Value of `_warm` for a tagger from a file, which has no state of a solver: a warm
+# start reads its attributes.
 FROM_ATTRIBUTES = "the attributes"
 
 
@@ -18,7 +19,7 @@ def set_fitted(estimator, attributes):
     estimator : Trained
         A new estimator.
     attributes : dict
-        Its attributes.
+        Fitted attributes by name.
     """
     names = tuple(attributes)
     attributes = {**attributes, "_warm": FROM_ATTRIBUTES}
@@ -31,26 +32,26 @@ def weights_by_name(tagger, problem):
     Parameters
     ----------
     tagger : ChainCRF
-        Fitted to data whose labels and features may be others.
+        Fitted tagger, whose labels and features may differ from those of the problem.
     problem : Problem
-        The problem. What the tagger does not know starts at zero, as do weights of
-        features on pairs of labels.
+        The training problem. Weights of labels and features that the tagger does not
+        have are zero, as are weights of features on pairs of labels.
 
     Returns
     -------
     state : dict
-        What a solver that starts from weights takes.
+        Initial state for a solver that starts from weights.
     """
     spec = problem.spec
     flat = aligned_zeros(problem.model.n_weights)
     views = problem.model.views(flat)
     old, new = _common(tagger.classes_.tolist(), spec.classes_.tolist())
-    before, names = tagger._names_in, spec.feature_names_
-    if before is None or names is None:
+    old_names, names = tagger._names_in, spec.feature_names_
+    if old_names is None or names is None:
         n = tagger.n_features_in_ if tagger.n_features_in_ == spec.n_features_ else 0
         columns = rows = np.arange(n)
     else:
-        columns, rows = _common(before.to_list(), names.to_list())
+        columns, rows = _common(old_names.to_list(), names.to_list())
     coef = tagger.coef_[old][:, columns]
     views["coef"][np.ix_(new, rows)] = spec.intercept_scaling_ * _dense(coef)
     views["transitions"][np.ix_(new, new)] = _dense(tagger.transitions_[old][:, old])
@@ -58,7 +59,7 @@ def weights_by_name(tagger, problem):
         views[name][new] = vars(tagger)[f"{name}_"][old]
     if spec.centers_ is not None:
         views["intercept"][new] += _dense(coef) @ spec.centers_[rows]
-    # what stands for a forbidden label in files of CRFsuite is no start
+    # the weight that marks a forbidden label in files of CRFsuite is not a start value
     flat[flat <= FORBIDDEN] = 0.0
     return {"weights": flat}
 
@@ -68,7 +69,7 @@ def _dense(table):
 
 
 def _common(old, new):
-    """Places in both lists of what is in both."""
+    """Indices in `old` and in `new` of the names that both lists have."""
     places = {name: k for k, name in enumerate(old)}
     pairs = [(places[name], k) for k, name in enumerate(new) if name in places]
     return np.array(pairs, dtype=np.intp).reshape(-1, 2).T

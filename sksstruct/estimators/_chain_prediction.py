@@ -1,4 +1,4 @@
-"""Predictions of a fitted tagger, and the form that its weights are kept in."""
+"""Predictions of a fitted tagger, and the precision and sparsity of its weights."""
 
 from numbers import Real
 from typing import Self
@@ -30,7 +30,7 @@ from sksstruct.utils.validation import check_labels, check_sequences
 
 
 def _above(weights, threshold):
-    """The weights of larger absolute value of a sparse array; all that it has for 0."""
+    """A sparse array without entries of absolute value at most `threshold` > 0."""
     if threshold > 0.0:
         weights = weights.copy()
         weights.data[np.abs(weights.data) <= threshold] = 0.0
@@ -39,8 +39,8 @@ def _above(weights, threshold):
 
 
 def check_probabilistic(estimator, what, error):
-    """Raise an error if there are no probabilities, that says what needs them."""
-    # the fitted loss; the parameter may have changed since
+    """Raise `error` if the tagger has no probabilities; `what` names who needs them."""
+    # the loss of the last fit counts: the parameter may have changed since
     if not loss_of(estimator).is_likelihood and estimator._temperature is None:
         loss = estimator._loss or estimator.loss
         raise error(
@@ -53,21 +53,21 @@ def check_probabilistic(estimator, what, error):
 
 @fill_doc(TEXTS)
 class ChainPrediction(TrainedChain):
-    """What `sksstruct.ChainCRF` does once it is fitted."""
+    """Predictions of a fitted `sksstruct.ChainCRF`, and conversions of its weights."""
 
     def _restore(self, state):
         super()._restore(state)
-        # Arrays travel without the padding that prediction reads: put it back once.
+        # pickled arrays have no padding, which prediction needs: add it once
         if "coef_" in state and not sparse.issparse(self.coef_):
             self._keep_padded(self.coef_)
 
     def cast(self, dtype: type[np.float32] | type[np.float64]) -> Self:
         """Convert the weights to single precision, or back to double, in place.
 
-        With weights in single precision, which take half the memory, `predict`,
-        `score` and `decision_function` compute in it. Labels may differ if two
-        labelings have nearly the same score. The other methods, and training, compute
-        in double precision always; a fit sets weights in double precision.
+        Weights in single precision take half the memory, and `predict`, `score` and
+        `decision_function` then compute in single precision. Labels may differ if two
+        labelings have nearly the same score. All other methods, and training, compute
+        in double precision; a fit sets weights in double precision.
 
         Parameters
         ----------
@@ -100,11 +100,12 @@ class ChainPrediction(TrainedChain):
         Parameters
         ----------
         threshold : float, default=0.0
-            Weights of features whose absolute value is at most this become zero, also
-            in ``transition_coef_``. The score of a labeling changes by at most
-            `threshold` times the sum of the absolute features of the sequence, and of
-            those in `transition_features` once more. A labeling that is better than
-            all others by more than twice this bound stays the best.
+            Weights of features with absolute value at most `threshold` become zero,
+            also in ``transition_coef_``. The score of a labeling changes by at most
+            `threshold` times the sum of the absolute features of the sequence, plus
+            `threshold` times the sum over the features in `transition_features`. A
+            labeling whose score is higher than that of every other labeling by more
+            than twice this bound stays the best.
 
         Returns
         -------
@@ -126,7 +127,10 @@ class ChainPrediction(TrainedChain):
                 f"threshold must be finite and not negative, got {threshold!r}"
             )
         if "score_parameters_" in vars(self):
-            raise ValueError("with a score_function features have no weights")
+            raise ValueError(
+                "threshold needs weights of features: a ChainCRF with a score_function "
+                "has none"
+            )
 
     def _columns_above(self, threshold):
         """Columns of the features that have a weight of larger absolute value."""
@@ -135,8 +139,8 @@ class ChainPrediction(TrainedChain):
             isinstance(each, str) for each in self.transition_features
         ):
             raise ValueError(
-                "transition_features has numbers or a mask of columns, which others "
-                "would have after some are dropped: name the features"
+                "transition_features has numbers or a mask of columns, which would "
+                "mean other features once columns are dropped: name the features"
             )
         largest = abs(self.coef_).max(axis=0)
         # old versions of SciPy return a matrix of one row, or of one column
@@ -147,7 +151,7 @@ class ChainPrediction(TrainedChain):
         return np.flatnonzero(largest > threshold)
 
     def _keep_columns(self, columns, names):
-        """Drop all features but some, and what further training needs of the others."""
+        """Drop all other features, and the solver's state, which has their weights."""
         coef = self.coef_[:, columns]
         self.n_features_in_, self._names_in = len(columns), names
         if "transition_coef_" in vars(self):
@@ -157,10 +161,10 @@ class ChainPrediction(TrainedChain):
         else:
             self._keep_padded(coef)
         self._warm = None
-        kept = {key: x for key, x in dict(self._stream).items() if key != "iterate"}
-        if kept.get("centers") is not None:
-            kept["centers"] = kept["centers"][columns]
-        self._stream = kept
+        stream = {key: x for key, x in dict(self._stream).items() if key != "iterate"}
+        if stream.get("centers") is not None:
+            stream["centers"] = stream["centers"][columns]
+        self._stream = stream
 
     def densify(self) -> Self:
         """Convert ``coef_`` to a dense array, in place.
@@ -183,7 +187,7 @@ class ChainPrediction(TrainedChain):
 
     def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
         """The chain with the fitted weights, bound to sequences to decode."""
-        # scikit-learn asks for tags first
+        # `check_is_fitted` reads the tags of the estimator, which takes time
         if "coef_" not in vars(self):
             check_is_fitted(self, "coef_")
         packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
@@ -213,11 +217,12 @@ class ChainPrediction(TrainedChain):
         if is_sparse(coef) and pair_coef is None and packed.is_sparse:
             used = np.unique(packed.values.indices)
         if used is not None and len(used) < n_classes:
-            # a dense table of these is smaller than one of all pairs of labels
+            # a dense table of the weights of these features is smaller than the table
+            # of all pairs of labels
             packed = PackedSequences(packed.values[:, used], packed.offsets)
             coef = coef[:, used].toarray()
         elif is_sparse(coef) and pair_coef is None:
-            # the scores of the labels take the place of the features
+            # the scores of the labels become the features, with unit weights
             scores = packed.values @ coef.T
             scores = scores.toarray() if sparse.issparse(scores) else scores
             packed = PackedSequences(scores, packed.offsets)
@@ -254,7 +259,7 @@ class ChainPrediction(TrainedChain):
         return chain
 
     def _predicted(self, X, *constraints, dense=False):
-        """The chain, and the numbers of the labels that `predict` returns, flat."""
+        """The chain, and the class indices that `predict` returns, concatenated."""
         by_label = self.risk == "hamming"
         if by_label:
             check_is_fitted(self, "coef_")
@@ -276,7 +281,10 @@ class ChainPrediction(TrainedChain):
         seen = self._names_in
         if seen is not None and packed.feature_names is not None:
             if packed.feature_names != seen:
-                raise ValueError("X has other feature names than those seen in fit")
+                raise ValueError(
+                    "X has other feature names than those seen in fit: transform X "
+                    "with the vectorizer of the training data"
+                )
 
     def predict(
         self,
@@ -286,7 +294,7 @@ class ChainPrediction(TrainedChain):
         excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> np.ndarray:
-        """Best labeling of each sequence, for the risk that is the parameter.
+        """Best labeling of each sequence, for the parameter `risk`.
 
         Parameters
         ----------
@@ -371,14 +379,14 @@ default=None
         %(sequences)s
         y : list of array-like of shape (n_positions,)
             True labels. Labels never seen in training count as errors. Positions with
-            None are left out, and a set is met by any of its labels.
+            None are left out; at a position with a set, any label of the set is right.
         sample_weight : array-like of shape (n_sequences,), default=None
-            Weight of each sequence's positions.
+            Weight of the positions of each sequence.
 
         Returns
         -------
         score : float
-            Accuracy.
+            Accuracy, from 0 to 1.
         """
         chain, codes = self._predicted(X)
         lengths = chain.packed.lengths

@@ -1,4 +1,4 @@
-"""What a fitted tagger knows besides the best labels: how probable, and why."""
+"""Probabilities and entropies of labelings of a fitted tagger, and explanations."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -38,7 +38,7 @@ def _is_probabilistic(estimator):
 
 @fill_doc(TEXTS)
 class ChainProbabilities(ChainPrediction):
-    """What `sksstruct.ChainCRF` says of labelings."""
+    """Methods of `sksstruct.ChainCRF` for probabilities, entropies, explanations."""
 
     @available_if(_is_probabilistic)
     def predict_proba(
@@ -59,7 +59,7 @@ class ChainProbabilities(ChainPrediction):
         Returns
         -------
         probabilities : list of ndarray of shape (n_positions, n_classes)
-            Marginal probabilities, labels in the order of `classes_`.
+            Marginal probabilities; columns are in the order of `classes_`.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         return chain.split(chain.marginals())
@@ -101,16 +101,17 @@ class ChainProbabilities(ChainPrediction):
         forbidden_transitions: Transitions | None = None,
         offsets: Sequence[ArrayLike] | None = None,
     ) -> list[list[tuple[int, int, str, float]]]:
-        """Entities of what `predict` returns, with their probabilities.
+        """Entities in the labelings that `predict` returns, with their probabilities.
 
         Parameters
         ----------
         %(sequences)s
         %(given)s
         offsets : list of array-like of shape (n_positions, 2), default=None
-            First character of each token of a text, and the character after its last,
-            as of `sksstruct.metrics.labels_to_spans`. Then entities start and stop at
-            characters, and not at positions.
+            For each token, the index in the text of its first character, and of the
+            character after its last one, as for `sksstruct.metrics.labels_to_spans`.
+            With offsets, `start` and `stop` of entities are indices of characters;
+            without, positions.
 
         Returns
         -------
@@ -119,8 +120,8 @@ class ChainProbabilities(ChainPrediction):
         Raises
         ------
         ValueError
-            If a label of `classes_` is of no scheme, or if they are of several; with
-            ``order=2``; or if `offsets` are not of the sequences of X.
+            If a label of `classes_` fits no chunk scheme, or if labels are of several
+            schemes; with ``order=2``; or if `offsets` do not match the sequences of X.
         """
         spans = SpanLabels(self.classes_.tolist(), lambda _: "classes_ has the label")
         spans.scheme()
@@ -138,7 +139,7 @@ class ChainProbabilities(ChainPrediction):
             spans.kinds, spans.begins(), starts, stops, kinds
         )
         owners = np.searchsorted(bounds, starts, "right") - 1
-        out: list[list] = [[] for _ in range(len(chain.packed))]
+        entities: list[list] = [[] for _ in range(len(chain.packed))]
         columns = (owners, starts - bounds[owners], stops - bounds[owners], kinds)
         for i, start, stop, kind, probability in zip(
             *(column.tolist() for column in (*columns, probabilities)), strict=True
@@ -147,8 +148,8 @@ class ChainProbabilities(ChainPrediction):
             if texts is not None:
                 place = texts.characters(i, start, stop)
             if place is not None:
-                out[i].append((*place, spans.names[kind], probability))
-        return out
+                entities[i].append((*place, spans.names[kind], probability))
+        return entities
 
     @available_if(_is_probabilistic)
     def log_proba(
@@ -167,14 +168,14 @@ class ChainProbabilities(ChainPrediction):
         %(sequences)s
         y : list of array-like of shape (n_positions,)
             Labels. None stands for any label, and a set for any of its labels: the
-            probability is that of all labelings that agree with them.
+            probability is the sum over all labelings that agree with y.
         %(given)s
 
         Returns
         -------
         log_proba : ndarray of shape (n_sequences,)
-            Natural logarithms. ``-inf`` if y has a label not seen in fit, or is ruled
-            out by the constraints.
+            Natural logarithms. ``-inf`` if y has a label not seen in fit, or violates
+            the constraints.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         others = forbidden_others(y, self.classes_, chain.packed.lengths)
@@ -190,13 +191,14 @@ class ChainProbabilities(ChainPrediction):
         excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> np.ndarray | list[np.ndarray]:
-        """Entropy of the labelings of each sequence: how uncertain they are.
+        """Entropy of the distribution over the labelings of each sequence.
 
         Parameters
         ----------
         %(sequences)s
         positions : bool, default=False
-            Whether to return the entropy of the label at each position.
+            Whether to return the entropy of the marginal distribution of the label at
+            each position, in place of the entropy of whole labelings.
         %(given)s
 
         Returns
@@ -208,7 +210,7 @@ class ChainProbabilities(ChainPrediction):
         Raises
         ------
         ValueError
-            Of whole labelings with ``order=2``.
+            If ``positions=False`` and ``order=2``.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         if positions:
@@ -254,11 +256,14 @@ class ChainProbabilities(ChainPrediction):
         )
 
     def _explain(self, X, t, *, known=None, excluded=None, forbidden_transitions=None):
-        """The same for a list of one sequence."""
+        """`explain` for a list of one sequence."""
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         if "score_parameters_" in vars(self):
-            raise ValueError("explain: with a score_function features have no weights")
-        # one matrix, whose rows the explanation reads
+            raise ValueError(
+                "explain needs weights of features: a ChainCRF with a score_function "
+                "has none"
+            )
+        # `differences` reads rows of one matrix
         packed = check_sequences(X).in_one_form()
         (size,) = chain.packed.lengths.tolist()
         if not isinstance(t, Integral) or not 0 <= t < size:
@@ -274,7 +279,8 @@ class ChainProbabilities(ChainPrediction):
             other, (other_score,) = chain.decode()
         except ValueError:
             raise ValueError(
-                f"position {t} can have no label but {label!r:.80}"
+                f"the constraints leave position t={t} no label but {label!r:.80}: "
+                "there is nothing to compare it with"
             ) from None
         codes, scores = np.array([best, other]), (float(score), float(other_score))
         labelings = object_array(self.classes_.tolist())[codes]

@@ -3,7 +3,7 @@
 The header has the offsets of five chunks: features, labels, attributes, and for each
 label and each attribute the features that start there. Labels and attributes are
 databases of strings with hash tables (CQDB). CRFsuite reads files without any checks;
-here everything that is read is checked first.
+`read_model` checks every offset, length and number before use.
 """
 
 import struct
@@ -18,7 +18,8 @@ from sksstruct.utils._files import reading
 _HEADER = struct.Struct("<4sI4sI3I5I")
 _MAGIC, _TYPE, _VERSION = b"lCRF", b"FOMC", 100
 _STATE, _TRANSITION = 0, 1
-# a feature: kind, label or attribute where it starts, label, weight
+# a feature: its kind, the number of its source (label or attribute), of its label, and
+# its weight
 _FEATURE = np.dtype("<u4, <u4, <u4, <f8")
 _FEATURE.names = "type", "src", "dst", "weight"
 _CQDB, _BYTE_ORDER = struct.Struct("<4s5I"), 0x62445371
@@ -36,7 +37,7 @@ class CRFsuiteModel:
     Parameters
     ----------
     labels, attributes : list of str
-        Their names, by number.
+        Names of the labels and of the attributes, by number.
     states : csr_array of shape (n_attributes, n_labels)
         Weights of attributes and labels.
     transitions : csr_array of shape (n_labels, n_labels)
@@ -81,7 +82,7 @@ def write_model(path, model):
         raise ValueError(
             f"files of CRFsuite have less than 4 GiB, this one would have {size} bytes"
         )
-    # CRFsuite writes 0 features here, and reads their number from the chunk
+    # CRFsuite writes 0 for the number of features, and reads it from the FEAT chunk
     sizes = 0, len(model.labels), len(model.attributes)
     header = _HEADER.pack(_MAGIC, size, _TYPE, _VERSION, *sizes, *offsets.tolist())
     with open(path, "wb") as file:
@@ -98,7 +99,10 @@ def _features(kind, table):
 
 
 def _references(chunk, start, indptr, first, more):
-    """Numbers of the features of each row: the row's place, its length and numbers."""
+    """A chunk with the feature numbers of each row: offsets of rows, lengths, numbers.
+
+    Numbers count from `first`; `more` empty rows follow those of `indptr`.
+    """
     n = len(indptr) - 1
     heads = indptr[:-1].astype(np.int64) + np.arange(n)
     numbers = np.empty(n + int(indptr[-1]), dtype="<u4")
@@ -114,15 +118,20 @@ def _references(chunk, start, indptr, first, more):
 
 
 def _strings(names, what):
-    """A database of strings, the number of each being its place."""
+    """A CQDB database of strings, numbered by their index in `names`."""
     keys = []
     for name in names:
         if "\0" in name:
-            raise ValueError(f"CRFsuite ends strings at a zero: {what} {name!r:.80}")
+            raise ValueError(
+                f"the {what} {name!r:.80} has a zero character, where CRFsuite ends "
+                "strings: rename it"
+            )
         try:
             keys.append(name.encode() + b"\0")
         except UnicodeEncodeError:
-            raise ValueError(f"the {what} {name!r:.80} is no valid text") from None
+            raise ValueError(
+                f"the {what} {name!r:.80} has no UTF-8 encoding: rename it"
+            ) from None
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     ends = _FIRST_STRING + np.cumsum(8 + lengths)
     places = ends - 8 - lengths
@@ -144,10 +153,10 @@ def _strings(names, what):
 
 
 def _hash_tables(hashes, places):
-    """Slots of all tables, each half full, and the number of strings in each.
+    """Slots of all hash tables, each half full, and the number of strings in each.
 
-    Of the strings that find the same slot free the first takes it; the others go on to
-    the next slot of their table.
+    Collisions are resolved by linear probing: of several strings at the same free slot,
+    the first is stored there, and every other string tries the next slot of its table.
     """
     table = hashes % _N_TABLES
     counts = np.bincount(table, minlength=_N_TABLES)
@@ -155,22 +164,23 @@ def _hash_tables(hashes, places):
     starts = (np.cumsum(sizes) - sizes)[table]
     sizes = sizes[table]
     slots = np.zeros((2 * len(hashes), 2), dtype="<u4")
-    step, left = (hashes >> 8) % np.maximum(sizes, 1), np.arange(len(hashes))
-    while len(left):
-        slot = starts[left] + step[left]
+    step, pending = (hashes >> 8) % np.maximum(sizes, 1), np.arange(len(hashes))
+    while len(pending):
+        slot = starts[pending] + step[pending]
         free = slots[slot, 1] == 0
-        taken, who = np.unique(slot[free], return_index=True)
-        winners = left[free][who]
-        slots[taken, 0], slots[taken, 1] = hashes[winners], places[winners]
-        left = np.setdiff1d(left, winners, assume_unique=True)
-        step[left] = (step[left] + 1) % sizes[left]
+        filled, first = np.unique(slot[free], return_index=True)
+        stored = pending[free][first]
+        slots[filled, 0], slots[filled, 1] = hashes[stored], places[stored]
+        pending = np.setdiff1d(pending, stored, assume_unique=True)
+        step[pending] = (step[pending] + 1) % sizes[pending]
     return slots, counts
 
 
 def _hashes(keys, lengths):
     """B. Jenkins' hash of each string ("lookup3", hashlittle, in the public domain)."""
     hashes = np.zeros(len(keys), dtype=np.int64)
-    # strings of as many blocks of three words at once, filled up with zeros
+    # strings with the same number of blocks of three words are hashed together, padded
+    # with zeros
     blocks = -(-lengths // 12)
     for n in np.unique(blocks).tolist():
         chosen = np.flatnonzero(blocks == n)
@@ -230,7 +240,7 @@ def read_model(path):
 
 
 class _Reader:
-    """Reads the bytes of a file; what lies outside of it is an error."""
+    """Reads the bytes of a file; an offset outside the file is an error."""
 
     def __init__(self, data):
         self.data, self.bytes = data, np.frombuffer(data, np.uint8)
@@ -261,20 +271,30 @@ class _Reader:
             (_STATE, b"AFRF", offsets[4], n_attributes, 0),
         ):
             owners, numbers = self.references(start, chunk, n, more, len(features))
-            own = features[numbers]
-            if (own["type"] != kind).any() or (own["src"] != owners).any():
-                raise ValueError(f"{chunk.decode()} names features of other owners")
-            if len(own) and own["dst"].max() >= n_labels:
-                raise ValueError(f"{chunk.decode()} names a label that is not there")
+            referenced = features[numbers]
+            if (referenced["type"] != kind).any() or (
+                referenced["src"] != owners
+            ).any():
+                raise ValueError(
+                    f"{chunk.decode()} refers to features of another label or attribute"
+                )
+            if len(referenced) and referenced["dst"].max() >= n_labels:
+                raise ValueError(
+                    f"{chunk.decode()} refers to a feature of label "
+                    f"{referenced['dst'].max()}, and there are {n_labels} labels"
+                )
             used += np.bincount(numbers, minlength=len(features))
-            parts = own["weight"].astype(np.float64), (owners, own["dst"])
+            parts = referenced["weight"].astype(np.float64), (owners, referenced["dst"])
             tables.append(sparse.coo_array(parts, shape=(n, n_labels)).tocsr())
         if (used != 1).any() or sum(table.nnz for table in tables) != len(features):
-            raise ValueError("features are named twice, or not at all")
+            raise ValueError(
+                "LFRF and AFRF must refer to every feature once, and refer to some "
+                "twice or never"
+            )
         return CRFsuiteModel(labels, attributes, tables[1], tables[0])
 
     def check(self, start, size, what):
-        """Raise an error if a piece is not in the file."""
+        """Raise an error if bytes `start` to `start + size` are not in the file."""
         if start + size > len(self.data):
             raise ValueError(
                 f"{what} would be at bytes {start} to {start + size}, and the file has "
@@ -287,13 +307,13 @@ class _Reader:
         return form.unpack_from(self.data, start)
 
     def array(self, dtype, start, n, what):
-        """An array in one piece."""
+        """An array of `n` consecutive items."""
         dtype = np.dtype(dtype)
         self.check(start, n * dtype.itemsize, what)
         return np.frombuffer(self.data, dtype, n, start)
 
     def numbers_at(self, places, what):
-        """Numbers at places that need not be aligned."""
+        """32-bit numbers at byte offsets, which need not be aligned."""
         if len(places) == 0:
             return np.zeros(0, dtype=np.int64)
         self.check(int(places.max()), 4, what)
@@ -304,7 +324,9 @@ class _Reader:
         """The number of items of a chunk."""
         found, _, n = self.structure(struct.Struct("<4sII"), start, name.decode())
         if found != name:
-            raise ValueError(f"byte {start} has {found!r} in place of {name!r}")
+            raise ValueError(
+                f"byte {start} has {found!r} where the chunk {name!r} should begin"
+            )
         return n
 
     def features(self, start):
@@ -319,20 +341,27 @@ class _Reader:
         return features
 
     def references(self, start, chunk, n, more, n_features):
-        """Pairs of a label or attribute and a feature that belong together."""
+        """Label or attribute, and feature, of each reference in a chunk."""
         if self.chunk(start, chunk) != n + more:
-            raise ValueError(f"{chunk.decode()} is not of {n + more}, byte {start + 8}")
+            raise ValueError(
+                f"{chunk.decode()} must have {n + more} rows, byte {start + 8}"
+            )
         what = f"features of {chunk.decode()}"
         places = self.array("<u4", start + 12, n, what).astype(np.int64)
         counts = self.numbers_at(places, what)
         total = int(counts.sum())
         if total > n_features:
-            raise ValueError(f"{what}: {total}, and there are {n_features}")
+            raise ValueError(
+                f"{what} must be at most {n_features}, the number of features, got "
+                f"{total}"
+            )
         owners = np.repeat(np.arange(n), counts)
         within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         numbers = self.numbers_at(places[owners] + 4 + 4 * within, what)
         if total and numbers.max() >= n_features:
-            raise ValueError(f"{what}: number {numbers.max()} of {n_features}")
+            raise ValueError(
+                f"{what} must be numbered below {n_features}, got {numbers.max()}"
+            )
         return owners, numbers
 
     def strings(self, start, n, what):
@@ -344,7 +373,7 @@ class _Reader:
         places = start + self.array("<u4", start + links, n, what).astype(np.int64)
         numbers = self.numbers_at(places, what)
         lengths = self.numbers_at(places + 4, what)
-        # strings do not overlap: their sizes add up to no more than the chunk
+        # strings that do not overlap have at most the bytes of the chunk together
         if (numbers != np.arange(n)).any() or (lengths < 1).any():
             raise ValueError(f"{what} have wrong numbers or lengths")
         if lengths.sum() > size:

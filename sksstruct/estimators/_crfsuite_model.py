@@ -8,13 +8,13 @@ from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.labels import LabelEncoder
 from sksstruct.utils.validation import check_sequences
 
-# Weight that stands for a forbidden label or pair: where all scores of a label are
-# -inf, CRFsuite's search reads what it has not written.
+# Weight that stands for a forbidden label or pair. It is finite because CRFsuite's
+# Viterbi search reads an unset backpointer where all scores of a label are -inf.
 FORBIDDEN = -1e30
 # Bytes up to which a table becomes dense, whatever the size of its file.
 _SMALL = 2**26
-# A larger table becomes dense up to so many times the bytes of its file: a small file
-# must not fill the memory.
+# A larger table becomes dense up to this multiple of the bytes of its file: a small
+# file must not fill the memory.
 _TIMES = 16
 
 
@@ -24,32 +24,35 @@ def is_small(n_rows, n_columns, n_bytes):
 
 
 class CRFsuiteWeights:
-    """The weights of a fitted tagger in the form that CRFsuite has.
+    """The weights of a fitted tagger in the form of a CRFsuite model.
 
-    CRFsuite has weights of attributes and of pairs of labels only. A bias is added to
-    the weights of all pairs that end with the label, and to its weight as first label.
-    Weights of first and last labels become those of attributes of these positions.
+    CRFsuite has weights of attributes and of pairs of labels only. The bias of a label
+    is added to the weights of all pairs that end with the label, and to its weight as
+    first label. The weights of first and last labels become weights of two attributes
+    that mark the first and the last position.
 
     Parameters
     ----------
     crf : ChainCRF
         A fitted tagger.
     names : FeatureNames or None
-        Those of its features, with their spellings if these are known.
+        Names of the features of `crf`, with their spellings if these are known.
     first, last : str
         Names of the attributes of the first and of the last position.
 
     Attributes
     ----------
     marks : list of (str, int, ndarray of shape (n_labels,))
-        Names, positions and weights of the attributes of first and last positions, if
-        they have any weight.
+        Name, position and weights of the attributes of the first and of the last
+        position; an attribute without weights is left out.
     """
 
     def __init__(self, crf, names, first, last):
         self.crf, fitted = crf, vars(crf)
         if "score_parameters_" in fitted:
-            raise ValueError("CRFsuite has no score_function")
+            raise ValueError(
+                "CRFsuite has no score_function: train the ChainCRF without one"
+            )
         if "transition_coef_" in fitted and crf.transition_coef_.nnz:
             raise ValueError(
                 "CRFsuite has no weights of features on pairs of labels: train without "
@@ -73,7 +76,7 @@ class CRFsuiteWeights:
         table = table.toarray() if sparse.issparse(table) else table
         # scores of a calibrated tagger are divided by its temperature
         self._scale = 1.0 / (crf._temperature or 1.0)
-        # of first and last labels, and of pairs
+        # weights of first labels, of last labels, and of pairs
         rows = self._scale * np.vstack([bias + crf.start_, crf.end_, bias + table])
         for before, after in crf.forbidden_transitions_:
             if before is None:
@@ -88,9 +91,11 @@ class CRFsuiteWeights:
         self._names = names.spelled()
 
     def _owners(self, coef):
-        """Names of attributes, and the feature that each is of."""
+        """Names of attributes, and the number of the feature of each attribute."""
         if len(names := self.crf._names_in.to_list()) > len(set(names)):
-            raise ValueError("features of CRFsuite must have different names")
+            raise ValueError(
+                "the features of X in fit must have different names for CRFsuite"
+            )
         places, used = {}, np.diff(coef.indptr) > 0
         for j, spelled in enumerate(self._names):
             for name in spelled:
@@ -160,7 +165,7 @@ def _pairs(bounds):
 
 
 def _check_mark(i, sequence, name, place):
-    """Refuse a feature that has the name of a mark and is elsewhere."""
+    """Refuse a feature with the name of a mark that is not 1 exactly at its place."""
     found = {t: item[name] for t, item in enumerate(sequence) if item.get(name)}
     if sequence and found != {range(len(sequence))[place]: 1.0}:
         end = "last" if place else "first"
@@ -210,13 +215,13 @@ def weights_of(model, n_bytes, first=None, last=None):
 
 
 def _unmarked(model, marks):
-    """A model without the attributes of some marks, and their weights."""
-    rows, kept = np.zeros((2, len(model.labels))), np.ones(len(model.attributes), bool)
+    """A model without the attributes `marks`, and the weights of these attributes."""
+    rows, keep = np.zeros((2, len(model.labels))), np.ones(len(model.attributes), bool)
     for row, mark in zip(rows, marks, strict=True):
         if mark in model.attributes:
             j = model.attributes.index(mark)
             row += model.states[[j]].toarray()[0]
-            kept[j] = False
-    attributes = [model.attributes[j] for j in np.flatnonzero(kept).tolist()]
-    states = model.states[kept]
+            keep[j] = False
+    attributes = [model.attributes[j] for j in np.flatnonzero(keep).tolist()]
+    states = model.states[keep]
     return CRFsuiteModel(model.labels, attributes, states, model.transitions), rows

@@ -17,15 +17,15 @@ _COLUMNS = [
     ("other_weight", np.float64),
     ("contribution", np.float64),
 ]
-# Rows that are displayed.
+# Largest number of rows that are displayed.
 _SHOWN = 20
 
 
 class Explanation:
-    """Why a label was chosen: what `sksstruct.ChainCRF.explain` returns.
+    """Why a label was chosen: the result of `sksstruct.ChainCRF.explain`.
 
-    It compares the best labeling with the best one that has another label at the
-    position. They may also differ at other positions.
+    An explanation compares the best labeling with the best labeling that has another
+    label at the position. The two labelings may also differ at other positions.
 
     Attributes
     ----------
@@ -34,15 +34,16 @@ class Explanation:
     labels, other_labels : ndarray of shape (n_positions,)
         The two labelings.
     score, other_score : float
-        Their scores.
+        The scores of the two labelings.
     table : structured ndarray of shape (n_rows,)
-        What differs, the largest contributions first. Columns: ``position``;
-        ``feature``, a name, a number if features have no names, or "(intercept)",
-        "(start)", "(end)", "(transition)" and "(triple)"; ``value``, that of the
-        feature; ``label``, ``weight``, ``other_label``, ``other_weight``, in the two
-        labelings; and ``contribution``, the value times the difference of the weights.
-        The contributions sum to ``score - other_score``. The labels of a transition or
-        triple, whose position is that of its last label, are tuples.
+        Terms in which the two scores differ, the largest contributions first. Columns:
+        ``position``; ``feature``, a name, a number if features have no names, or
+        "(intercept)", "(start)", "(end)", "(transition)" and "(triple)"; ``value`` of
+        the feature; ``label`` and ``weight`` in the best labeling; ``other_label`` and
+        ``other_weight`` in the other labeling; and ``contribution``, the value times
+        the difference of the weights. The contributions sum to ``score - other_score``.
+        The labels of a transition or triple, whose position is that of its last label,
+        are tuples.
     """
 
     def __init__(self, position, labelings, scores, rows):
@@ -66,7 +67,7 @@ class Explanation:
         return pd.DataFrame({name: self.table[name] for name in self.table.dtype.names})
 
     def _lines(self):
-        """Title and rows of what is displayed, as text."""
+        """Title and cells of the displayed table, as text."""
         t = self.position
         title = (
             f"position {t}: {self.labels[t]}, not {self.other_labels[t]}, by "
@@ -109,20 +110,20 @@ def differences(tagger, packed, labelings):
     Parameters
     ----------
     tagger : ChainCRF
-        Has the weights.
+        A fitted tagger.
     packed : PackedSequences
         Features of one sequence.
     labelings : ndarray of shape (2, n_positions), int
-        Two labelings, as numbers.
+        Two labelings, as class indices.
 
     Returns
     -------
     rows : list of tuple
-        What has another weight in the second labeling.
+        A row for each term of the score whose weight differs between the labelings.
     """
     rows = []
     differ = labelings[0] != labelings[1]
-    # the labels of one position before, or of two, matter, too
+    # terms of a position also change with the labels of the `order` positions before
     changed, order = differ.copy(), 2 if "triples_" in vars(tagger) else 1
     for back in range(1, min(order, len(differ) - 1) + 1):
         changed[back:] |= differ[:-back]
@@ -139,7 +140,7 @@ def differences(tagger, packed, labelings):
 
 
 def _parts(tagger, packed, codes, p):
-    """What a position adds to the score: (feature, value, label, weight)."""
+    """Terms of the score at position `p`: (feature, value, label, weight)."""
     row = sparse.csr_array(packed.values[[p]])
     columns, values = row.indices, row.data.astype(np.float64).tolist()
     features, names = columns.tolist(), tagger._names_in

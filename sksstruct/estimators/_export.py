@@ -13,9 +13,9 @@ from sksstruct.utils.typing import Items, PathLike
 
 _MARKS = """
 first, last : str, default="__BOS__" and "__EOS__"
-    Names of the attributes that stand for the weights of the first and of the last
-    position. `sksstruct.feature_extraction.window_features` makes attributes of these
-    names, whose weights are then added.
+    Names of the attributes that hold the weights of the first and of the last label.
+    `sksstruct.feature_extraction.window_features` makes attributes of the same names:
+    their weights are added.
 """
 
 
@@ -33,12 +33,11 @@ class Exported:
             raise ValueError(f"CRFsuite has no weights of a {type(crf).__name__}")
         check_is_fitted(crf, "coef_")
         names = crf._names_in
-        # a tagger that was fitted to rows on disk has no more than the names
+        # a tagger fitted to rows on disk has names without spellings: a vectorizer
+        # with the same names has them
         for _, step in self._steps():
-            found = getattr(step, "_names", None)
-            names = (
-                found if isinstance(found, FeatureNames) and found == names else names
-            )
+            own = getattr(step, "_names", None)
+            names = own if isinstance(own, FeatureNames) and own == names else names
         return CRFsuiteWeights(crf, names, first, last)
 
     def to_crfsuite(
@@ -48,10 +47,11 @@ class Exported:
 
         CRFsuite, and its bindings in other languages, then find the same labels and
         probabilities. CRFsuite has neither biases nor weights of the first and last
-        label. The bias is added to the weights of pairs of labels. If the tagger has
-        such weights, the first item of each sequence needs the attribute `first`, and
-        the last item the attribute `last`, both with the value 1; `crfsuite_items` adds
-        them. A forbidden pair of labels has the weight -1e30.
+        label. The bias is added to the weights of pairs of labels. If the tagger has a
+        bias or weights of first or last labels, the first item of each sequence needs
+        the attribute `first`, and the last item the attribute `last`, both with the
+        value 1; `crfsuite_items` adds these attributes. A forbidden pair of labels has
+        the weight -1e30.
 
         The attributes have the names that python-crfsuite gives the features of the
         same items, whatever the separator of the vectorizer: ``w:a`` for ``{"w":
@@ -105,9 +105,10 @@ class Exported:
     def to_json(self, path: PathLike) -> None:
         """Write the tagger as JSON, which is safe to load.
 
-        The text has all that `predict`, `predict_proba` and the other methods need, to
-        the last bit, but not the certificate and the history of the fit, or `memory` of
-        a pipeline. :doc:`/how_to/deploy` describes the format.
+        The file has all values that `predict`, `predict_proba` and the other methods
+        need, to the last bit. It does not have `objective_`, `dual_gap_` and `history_`
+        of the fit, nor `memory` of a pipeline. :doc:`/how_to/deploy` describes the
+        format.
 
         Parameters
         ----------
@@ -142,8 +143,8 @@ class Exported:
         Raises
         ------
         ValueError
-            If the file is not valid, or a number in it is infinite or not of the kind
-            that its place wants. The message says where.
+            If the file is not valid, for instance if a number is infinite or of the
+            wrong type. The message says where.
         """
         return cls._of_steps(read_json(path), path)
 

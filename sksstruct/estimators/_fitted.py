@@ -1,7 +1,7 @@
-"""What `train` reads of estimators, and what they have once they are fitted.
+"""Base classes: the attributes that `train` reads, and fitted attributes.
 
-Annotations of a dataclass are its parameters: those of fitted attributes, for type
-checkers, are in bases that are not dataclasses.
+Annotations of a dataclass are its parameters. Annotations of fitted attributes, which
+type checkers need, are therefore in these bases, which are not dataclasses.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._elsewhere import NamesOthers
 from sksstruct.utils._param_validation import Constrained
 
-# Parameters that estimators of other libraries have.
+# Parameters of estimators in other libraries, and what replaces them here.
 _ELSEWHERE = {
     "C": "use alpha, which is 1 / (n C) for n examples",
     **dict.fromkeys(
@@ -36,10 +36,10 @@ _ELSEWHERE = {
 
 
 class Trained(NamesOthers, Constrained):
-    """Estimators that a solver trains: what `sksstruct.estimators._train` calls.
+    """Estimators that a solver trains; `sksstruct.estimators._train` calls the methods.
 
-    Parameters that an estimator does not have are constants here. A subclass defines
-    `_model`, and the other methods where it has more to say.
+    Class attributes stand for parameters that an estimator does not have. A subclass
+    defines `_model`, and overrides the hooks `_set_loss`, `_describe`, `_further`.
     """
 
     _elsewhere = _ELSEWHERE
@@ -47,26 +47,26 @@ class Trained(NamesOthers, Constrained):
     early_stopping: bool = False
     warm_start: bool = False
     intercept_scaling: Any = None
-    # The loss of the last fit: the parameter may have changed since. None before it.
+    # The loss of the last fit, as the parameter may have changed since; None before it.
     _loss: Any = None
-    # The model and the state of the last fit, for a warm start.
+    # The model and the state of the solver after the last fit, for a warm start.
     _warm: Any = None
     # Names of the fitted attributes.
     _fitted_names: tuple[str, ...] = ()
 
     def _model(self) -> ModelSpec:
-        """The model that the parameters say, before it sees data."""
+        """The model with the estimator's parameters, not yet bound to data."""
         raise NotImplementedError
 
     def _set_loss(self, spec, model):
-        """Tell a bound model the loss, if it is no parameter of the model."""
+        """Tell a bound model the loss, if the loss is not a parameter of the model."""
 
     def _describe(self, spec, weights, views):
-        """Fitted attributes for flat weights, which may be cut into named views."""
+        """Fitted attributes for flat weights; `views` are their blocks by name."""
         return spec._attributes(weights, views)
 
     def _further(self, problem, result):
-        """Fitted attributes besides weights and certificate."""
+        """Fitted attributes besides weights, objective and duality gap."""
         surrogate = problem.model.surrogate
         if surrogate is not None and not surrogate.by_sums:
             return {"topk_exact_": result.exact}
@@ -89,14 +89,15 @@ class Trained(NamesOthers, Constrained):
 
 
 class TrainedChain(Trained):
-    """Taggers; some arrays are sparse where labels are many."""
+    """Taggers; with many labels, some arrays of weights are sparse."""
 
-    # Names of the columns of X, and what partial_fit goes on from, if there are any.
+    # Names of the columns of X; None if X had no names.
     _names_in: Any = None
+    # State of partial_fit: iterate, alpha, number of visits, scale of the features.
     _stream: Any = ()
-    # What a calibration divides the scores by. None without one.
+    # A calibrated tagger divides its scores by this temperature; None: not calibrated.
     _temperature: Any = None
-    # What predictions minimize.
+    # The expected loss that predictions minimize.
     risk: str = "sequence"
 
     transitions_: Any
@@ -128,7 +129,7 @@ class TrainedModel(Trained):
 class TrainedSegments(TrainedModel):
     """Taggers of segments."""
 
-    # What partial_fit goes on from, if there is anything.
+    # State of partial_fit; empty before the first call.
     _stream: Any = ()
 
     length_coef_: np.ndarray
@@ -142,9 +143,10 @@ class TrainedSegments(TrainedModel):
 class TrainedMultilabel(Trained):
     """Classifiers of sets of labels."""
 
-    # Fields of the `Target` that chooses labels; None: they are the best set.
+    # Fields of the `Target` that chooses labels; with None, `predict` returns the set
+    # with the highest score.
     _target: Any = None
-    # The values of a 1-D y; whether training labels were sparse, or sets.
+    # The two values of a 1-D y; whether training labels were sparse, or sets.
     _values: np.ndarray | None = None
     _sparse_output: bool = False
     _in_sets: bool = False

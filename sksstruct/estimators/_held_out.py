@@ -1,4 +1,9 @@
-"""What held-out samples decide: alpha, the pairs, and which labels are taken."""
+"""Choice of alpha, of the scaling of pairs and of thresholds by held-out samples.
+
+`MultilabelPairwise` fits the model to the training part of each fold, for one value of
+alpha or of the scaling after the other (a trial), and compares the F1 and accuracy of
+the held-out labels in units of their standard errors.
+"""
 
 import time
 import warnings
@@ -20,72 +25,74 @@ from sksstruct.models.multilabel.targets import LEARNED, Target, fill, label_sco
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils.progress import Status
 
-# Values that are tried, as shares of the mean norm of the features.
+# Scalings of pairs that are tried, as shares of the mean norm of the features.
 SHARES = 0.03, 0.1, 0.3, 1.0
-# Folds of the samples.
+# Number of folds of the samples.
 N_FOLDS = 5
-# Folds are held out in turn until they have so many samples together.
+# Folds are held out in turn until this number of samples was held out.
 ENOUGH = 1000
-# Folds where each label has a threshold, which needs all samples: fewer take less time.
+# Number of folds for one threshold per label: all samples are held out, which takes
+# longer, so there are fewer folds.
 MACRO_FOLDS = 3
 # Values of alpha that are tried, times the mean squared norm of the rows over the
-# number of samples, from the largest. They are far apart: what is between them differs
-# by less than what samples can tell.
+# number of samples, from the largest. Closer values would differ by less than the
+# standard error of the measures.
 FACTORS = {
     "squared_hinge": (8.0, 2.0, 0.5),
     "hinge": (2.0, 0.5, 0.1),
     "log": (0.5, 0.1, 0.02),
 }
-# Smaller values that are tried at most, while the smallest so far is the best by far.
+# Largest number of alphas below these that are tried, while each is the best by far.
 MOST_SMALLER = 2
-# A value is the best by far if measures rise by so many standard errors on average.
+# An alpha is the best by far if measures rise by this many standard errors on average.
 BY_FAR = 1.5
-# Tolerance of the solver while values are tried.
+# Tolerance of the solver in trials.
 TOL = 1e-2
-# The same for the logistic loss, which learns rare labels late. Later trials go on from
-# earlier ones, and what is gained by more passes only would seem to be gained by pairs.
+# Tolerance in trials with the logistic loss, which learns rare labels late. Trials
+# start from the state of earlier trials: with a larger tolerance, a gain by more passes
+# would be taken for a gain by pairs.
 LOG_TOL = 1e-3
-# The share of it for the first trial with pairs.
+# Factor of this tolerance in the first trial with pairs.
 NEW_PAIRS = 0.1
-# Standard errors by which each measure has to rise where pairs are used: it may fall.
+# Smallest gain of every measure, in standard errors, with which pairs are used.
 WORST = -0.5
-# Standard errors by which measures have to rise on average: pairs have to be worth it.
+# Smallest mean gain, in standard errors, with which pairs are used.
 LEAST_GAIN = 0.5
-# Larger values are not tried where measures fall by so many on average.
+# No more values are tried once the mean gain, in standard errors, falls below this.
 HOPELESS = -2.0
 # The columns of `measures`.
 MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
-# The targets that they are the measures of.
+# The target that each column measures.
 COLUMNS = "micro", "macro", "f1", "hamming"
 
 
 def choose(estimator, spec, examples):
-    """The alpha, the scaling of pairs and the target that held-out samples favor.
+    """Choose alpha, the scaling of pairs and the target by held-out samples.
 
     Parameters
     ----------
     estimator : MultilabelPairwise
-        Its parameters are read.
+        The estimator that is being fitted.
     spec : MultilabelModel
-        The model, which has read the data; its `factor`, of alpha, may change.
+        The model, which has read the data. The chosen alpha is set as its `factor`.
     examples : tuple
         Checked examples: features, label indicator and weights.
 
     Returns
     -------
     scaling : float
-        Zero if no pairs are best.
+        Scaling of the pairs; zero if the model without pairs is best.
     target : Target or None
-        How labels are chosen; None: as the best set.
+        Rule that chooses labels; None for the set with the highest score.
     start : callable or None
-        ``start(model, solver)`` forms the state that training on all examples begins
-        with, from those of the trials.
+        ``start(model, solver)`` returns a state of the solver for a warm start on all
+        examples, the mean of the states of the trials.
     """
     n, n_labels = examples[1].shape
     factors = None
     if estimator.alpha == "auto" and not spec.in_sets:
         factors = FACTORS[spec.label_loss.name]
-    # a single label is a classifier as others are, whose alpha follows a rule
+    # with a single label, the model is a binary classifier: alpha follows a rule
     factors = factors if n_labels > 1 else None
     scalings = _scalings(estimator, spec, examples)
     decides = factors is not None or len(scalings) > 1 or spec.target in LEARNED
@@ -97,11 +104,11 @@ def choose(estimator, spec, examples):
 
 
 def _scalings(estimator, spec, examples):
-    """The values of the pairs' feature that are tried, the first one in any case."""
+    """The scalings of pairs to try; if there are no trials, the first is used."""
     X, Y, _ = examples
     if spec.interaction_scaling != "auto":
         return [spec.interaction_scaling / spec.intercept_scaling_]
-    # pairs of so many labels were never worth their time, unless they are asked for
+    # pairs of many labels never gained enough for their time: try them only on request
     asked = Y.shape[1] <= FEW_LABELS or not _is_auto(estimator.pairs)
     if not len(spec.label_pairs_) or len(Y) < 2 * N_FOLDS or not asked:
         return [0.0]
@@ -116,18 +123,18 @@ def _is_auto(pairs):
 
 @dataclass
 class Outcome:
-    """What a trial has found.
+    """The result of a trial.
 
     Parameters
     ----------
     factor, scaling : float
-        What was tried: of alpha, and of pairs.
+        Factor of alpha, and scaling of pairs, that were tried.
     target : Target or None
-        How labels are chosen.
+        Rule that chooses labels; None for the set with the highest score.
     measured : ndarray of shape (n_samples, 4)
-        `measures` of the labels.
+        `measures` of the held-out labels.
     judged : ndarray of shape (n_samples, 1)
-        What samples contribute to the measure of the target.
+        Contribution of each sample to the measure of the target.
     states : list
         States of the solver, fold by fold.
     """
@@ -141,7 +148,7 @@ class Outcome:
 
 
 class Trials:
-    """Fits to all but the held-out samples, one after the other."""
+    """Fits to the training part of every fold, for one pair of values at a time."""
 
     def __init__(self, estimator, spec, examples):
         self.estimator, self.spec = estimator, spec
@@ -155,7 +162,7 @@ class Trials:
         rows = list(folds.split(examples[0]))
         self.parts = _parts(rows, examples, len(examples[1]) if macro else ENOUGH)
         self.rows = [train for train, _ in rows[: len(self.parts)]]
-        # the measures count samples by their weights, as training does
+        # samples have the same weights in the measures as in training
         self.observed, self.shares = (
             np.concatenate([held_out[k] for _, held_out in self.parts]) for k in (1, 2)
         )
@@ -165,7 +172,7 @@ class Trials:
         self.states, self.unfinished = [None] * len(self.parts), []
 
     def best(self, factors, scalings):
-        """The best outcome of the values of alpha, and then of the scalings with it."""
+        """The outcome with the best alpha, and with the best scaling for this alpha."""
         several = ["alpha"] * (len(factors) > 1)
         several += ["interaction_scaling"] * (len(scalings) > 1)
         self.what = " and ".join(several) or "the thresholds"
@@ -173,10 +180,10 @@ class Trials:
         for factor in self._descending(factors):
             if best is not None and self.left() == 0.0:
                 break
-            found = self.outcome(factor, scalings[0])
-            gain = 1.0 if best is None else gains(found.judged, best.judged).mean()
-            best = found if gain > 0.0 else best
-            # smaller ones take longer, and would be worse
+            outcome = self.outcome(factor, scalings[0])
+            gain = 1.0 if best is None else gains(outcome.judged, best.judged).mean()
+            best = outcome if gain > 0.0 else best
+            # smaller alphas take longer to train, and would probably be worse
             if gain < (HOPELESS if factor > factors[-1] else BY_FAR):
                 break
         outcomes = [best]
@@ -186,8 +193,8 @@ class Trials:
                 break
             outcomes.append(self.outcome(best.factor, scaling))
             measured = self._compared(outcomes)
-            # what is too strong already is not tried stronger, where sets are hard to
-            # find
+            # with stronger pairs the measures would fall further, and decoding would
+            # take longer
             if gains(measured[-1], measured[best_of(measured)]).mean() < HOPELESS:
                 break
         _warn(self.what, self.unfinished, self.parts[0][0][0])
@@ -196,20 +203,20 @@ class Trials:
         return self.found
 
     def _descending(self, factors):
-        """The factors of alpha, and smaller ones for as long as they are asked for."""
+        """The factors of alpha, then up to `MOST_SMALLER` factors below them."""
         yield from factors
         if len(factors) > 1:
             step = factors[-1] / factors[-2]
             yield from (factors[-1] * step**k for k in range(1, MOST_SMALLER + 1))
 
     def _compared(self, outcomes):
-        """What pairs are judged by: all measures, unless one was asked for."""
+        """The measures that judge pairs: all, or that of the target if one is given."""
         if self.spec.asked_target == "auto":
             return [each.measured for each in outcomes]
         return [each.judged for each in outcomes]
 
     def outcome(self, factor, scaling):
-        """Try a value of alpha, and of the scaling."""
+        """Train and measure one trial: a factor of alpha, and a scaling of pairs."""
         self.spec.factor = factor
         labels, target = self.labels(scaling)
         measured = measures(self.observed, labels, self.shares)
@@ -227,7 +234,7 @@ class Trials:
         )
 
     def _worth(self, labels):
-        """What thresholds are judged by: the F1 that was asked for, or all of them."""
+        """The F1 that thresholds maximize: that of the target, or the mean of all."""
         values = f1_values(self.observed, labels, self.shares)
         if self.spec.asked_target == "auto":
             return values.mean()
@@ -239,7 +246,7 @@ class Trials:
         return self.spec.default_alpha if alpha == "auto" else alpha
 
     def start(self, model, solver):
-        """The mean state of the last trials, for all examples; None if there is none.
+        """The mean state of the best trial's folds, for all examples, or None.
 
         Parameters
         ----------
@@ -248,7 +255,7 @@ class Trials:
         solver : Solver
             The solver that trains it.
         """
-        # the duals of sets of labels are not numbers of which there is a mean
+        # dual variables of sets of labels are stored sparsely, and have no mean
         if "coordinates" not in model.oracles:
             return None
         scaling, self.states = self.found.scaling, self.found.states
@@ -261,65 +268,65 @@ class Trials:
         return mean if solver.accepts(mean, model) else None
 
     def _mean_coordinates(self, model, states):
-        """Dual variables of each example in the trials that it was part of."""
+        """Mean dual variables of each example over the folds that trained on it."""
         n, n_labels = model.n_examples, model.rows.n_labels
         mean, counts = np.zeros((n + 1, n_labels)), np.zeros(n)
         for rows, state in zip(self.rows, states, strict=True):
             mean[rows] += state["coordinates"][:-1]
             mean[-1] += state["coordinates"][-1] / len(states)
             counts[rows] += 1.0
-        # examples that were never part have dual variables of zero
+        # an example that no fold trained on has dual variables of zero
         mean[:-1] /= np.maximum(counts, 1.0)[:, None]
         return mean
 
     def left(self):
-        """Seconds that are left, or None."""
+        """Seconds left of `max_seconds`, or None without a limit."""
         limit = self.estimator.max_seconds
         if limit is None:
             return None
         return max(limit - (time.perf_counter() - self.started), 0.0)
 
     def share_of_time(self, number):
-        """Seconds of a fold, so that thresholds come from fits of the same quality."""
+        """Time limit of fold `number`: all folds should be trained equally well."""
         left = self.left()
         return left if left is None else left / (len(self.parts) - number)
 
     def labels(self, scaling):
         """Labels of the held-out samples, and the target that chose them."""
-        spec, found, likely, n_jobs = self.spec, [], [], self.estimator.n_jobs
+        spec, sets, scores, n_jobs = self.spec, [], [], self.estimator.n_jobs
         pairs = spec.label_pairs_ if scaling > 0.0 else spec.label_pairs_[:0]
         exact, by_gdmm = spec._exact, self.estimator.inference == "gdmm"
         for number, (train, held_out) in enumerate(self.parts):
             views = self._fit(number, train, scaling)
             coef, intercept, table = spec.tables(views, pairs, scaling)
             unaries = np.asarray(held_out[0] @ coef.T) + intercept
-            likely.append(label_scores(unaries, table, exact, n_jobs))
+            scores.append(label_scores(unaries, table, exact, n_jobs))
             if spec.target == "subset":
                 labels = decode(
                     unaries, pairs, table, exact=exact, by_gdmm=by_gdmm, n_jobs=n_jobs
                 )
-                found.append(labels.astype(np.int8))
+                sets.append(labels.astype(np.int8))
         if spec.target != "subset":
-            found = likely
-        found = np.concatenate(found)
+            sets = scores
+        sets = np.concatenate(sets)
         if spec.target == "subset":
             target = Target.given("subset", spec.fills)
             if target is not None:
-                found = fill(found, np.concatenate(likely))
-            return found, target
+                sets = fill(sets, np.concatenate(scores))
+            return sets, target
         target = Target.learned(
             spec.target,
-            found,
+            sets,
             self.observed,
             self.shares,
             spec.fills,
             self.frequencies,
             self._worth,
         )
-        return target.choose(found, self.estimator.n_jobs).astype(np.int8), target
+        return target.choose(sets, self.estimator.n_jobs).astype(np.int8), target
 
     def _start(self, number, model, scaling):
-        """State of an earlier trial of a fold; weights of pairs are those of today."""
+        """State of an earlier trial of a fold, with weights of pairs for `scaling`."""
         if self.states[number] is None:
             return None
         earlier, state = self.states[number]
@@ -329,7 +336,7 @@ class Trials:
         weights = np.zeros(model.n_weights)
         known = state["weights"][: model.n_weights]
         weights[: len(known)] = known
-        # their scores stay the same
+        # scores of pairs, weight times scaling, stay the same
         if min(earlier, scaling) > 0.0 and len(known) == model.n_weights:
             model.views(weights)["pair_coef"][...] *= earlier / scaling
         return {**state, "weights": weights}
@@ -343,7 +350,8 @@ class Trials:
         tol = max(estimator.tol, _coarse(estimator))
         earlier = self.states[number]
         if spec.is_likelihood and earlier is not None and earlier[0] == 0.0 < scaling:
-            # what is good enough without pairs would leave their weights at zero
+            # weights within the tolerance without pairs would otherwise be accepted
+            # before the weights of pairs leave zero
             tol *= NEW_PAIRS
         solver = SOLVERS.resolve(
             self.solver,
@@ -377,7 +385,7 @@ class Trials:
 
 
 def _coordinates(state, model):
-    """Dual variables that stand for weights, where these are what is known."""
+    """Dual variables for the weights of a state that has no dual variables, or None."""
     loss = getattr(model, "label_loss", None)
     if "weights" not in state or not isinstance(loss, LabelSquaredHinge):
         return None
@@ -385,13 +393,13 @@ def _coordinates(state, model):
 
 
 def _warn(what, trials, X):
-    """Warn once if trials ended before the gap was small enough."""
+    """Warn once if trials ended with a duality gap above the tolerance."""
     if not trials:
         return
     alpha, scaling, result = max(trials, key=lambda trial: trial[2].dual_gap)
     warnings.warn(
         f"{len(trials)} trial(s) of {what} did not converge (MultilabelPairwise), so "
-        f"others may be better: with alpha={alpha:.3g} and "
+        f"other values may be better: with alpha={alpha:.3g} and "
         f"interaction_scaling={scaling:.3g}, after {result.n_iter} passes, the duality "
         f"gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
         f"{columns(X) or Status(result.status).remedy}",
@@ -411,11 +419,11 @@ def _print(alpha, scaling, means):
 
 
 def _parts(folds, examples, enough):
-    """Examples to train on, and those held out, for as many folds as are needed."""
+    """Training and held-out examples of folds, until `enough` samples are held out."""
     X, Y, weight = examples
     parts, n_held_out = [], 0
     for train, test in folds:
-        # enough tell as well as more, and sets of many labels take time to find
+        # more samples would hardly change the choice, and decoding them takes time
         test = test[: enough - n_held_out]
         share = weight[train]
         held_out = X[test], Y[test], weight[test]
@@ -427,12 +435,12 @@ def _parts(folds, examples, enough):
 
 
 def _coarse(estimator):
-    """The tolerance of trials, unless the estimator's is larger."""
+    """The smallest tolerance of trials for the estimator's loss."""
     return LOG_TOL if LABEL_LOSSES.resolve(estimator.loss).is_likelihood else TOL
 
 
 def _quick_solver(estimator):
-    """The estimator's solver with a larger tolerance, by name where it has one."""
+    """The estimator's solver: its name, or a copy with the tolerance of trials."""
     if isinstance(estimator.solver, str):
         return estimator.solver
     solver = clone(estimator.solver)
@@ -444,30 +452,30 @@ def _quick_solver(estimator):
 def measures(Y, predicted, weight=None):
     """Micro, macro and sample F1, and the share of right labels, for each sample.
 
-    The F1 of many samples is a ratio of sums. What a sample contributes to it is its
-    linearization (the delta method), so that means and standard errors of differences
-    are those of ordinary columns.
+    The F1 of many samples is a ratio of sums. The contribution of a sample is the term
+    of the sample in the linearized ratio (the delta method), so that means and standard
+    errors of differences are computed as for ordinary columns.
 
     Parameters
     ----------
     Y, predicted : ndarray of shape (n_samples, n_labels)
         Label indicators.
     weight : ndarray of shape (n_samples,), default=None
-        How much the samples count; None: all the same.
+        Weights of the samples; with None, all are equal.
 
     Returns
     -------
     contributions : ndarray of shape (n_samples, 4)
-        Their plain means are the four measures.
+        Contributions whose unweighted means are the four measures.
     """
     weight = np.ones(len(Y)) if weight is None else weight / weight.mean()
     both = 2.0 * (Y & predicted)
     sizes = (Y + predicted).astype(np.float64)
-    # F1 tells nothing of labels that no sample has
-    some = Y.any(axis=0)
+    # a label that no sample has is left out: its F1 is 0 or undefined
+    occurs = Y.any(axis=0)
     macro = np.ones(len(Y))
-    if some.any():
-        macro = _ratio(both[:, some], sizes[:, some], weight).mean(axis=1)
+    if occurs.any():
+        macro = _ratio(both[:, occurs], sizes[:, occurs], weight).mean(axis=1)
     total, size = both.sum(axis=1), sizes.sum(axis=1)
     each = np.where(size > 0.0, total / np.maximum(size, 1.0), 1.0)
     right, one = (Y == predicted).mean(axis=1), np.ones(len(Y))
@@ -480,7 +488,7 @@ def measures(Y, predicted, weight=None):
 
 def f1_values(Y, predicted, weight):
     """Micro, macro and sample F1 of samples with weights: the means of `measures`."""
-    some = Y.any(axis=0)
+    occurs = Y.any(axis=0)
     both, sizes = 2.0 * (Y & predicted), (Y + predicted).astype(np.float64)
     each = np.divide(
         both.sum(axis=1),
@@ -491,12 +499,12 @@ def f1_values(Y, predicted, weight):
     both, sizes = weight @ both, weight @ sizes
     macro = np.divide(both, sizes, out=np.zeros(len(both)), where=sizes > 0.0)
     micro = both.sum() / max(sizes.sum(), np.finfo(np.float64).tiny)
-    macro = macro[some].mean() if some.any() else 1.0
+    macro = macro[occurs].mean() if occurs.any() else 1.0
     return np.array([micro, macro, np.average(each, weights=weight)])
 
 
 def _ratio(above, below, weight):
-    """What rows contribute to the ratios of the columns' weighted sums."""
+    """Linearized contributions of rows to ratios of weighted column sums."""
     mean = weight @ below / len(below)
     mean[mean == 0.0] = 1.0
     ratio = weight @ above / len(above) / mean
@@ -504,18 +512,18 @@ def _ratio(above, below, weight):
 
 
 def best_of(measured):
-    """Which of several values to take, the first being no pairs at all.
+    """Index of the best scaling of pairs, where the first one is no pairs.
 
     Parameters
     ----------
     measured : list of ndarray of shape (n_samples, 4)
-        Contributions of the samples to the measures, for each value.
+        Contributions of the samples to the measures, for each scaling.
 
     Returns
     -------
     best : int
-        The value with the largest mean gain, in standard errors of the difference, of
-        those that lose in no measure.
+        The scaling with the largest mean gain above `LEAST_GAIN`, in standard errors of
+        the difference, that loses more than `-WORST` in no measure; 0 if there is none.
     """
     best, most = 0, LEAST_GAIN
     for number, each in enumerate(measured):
@@ -526,7 +534,7 @@ def best_of(measured):
 
 
 def gains(contributions, others):
-    """How much better each measure is, in standard errors of the difference."""
+    """Gain of each measure over `others`, in standard errors of the difference."""
     change = contributions - others
     error = change.std(axis=0) / len(change) ** 0.5
     return np.divide(

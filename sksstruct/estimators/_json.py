@@ -27,16 +27,16 @@ from sksstruct.utils.version import __version__
 
 _Class = TypeVar("_Class", bound=type)
 _FORMAT, _FORMAT_VERSION = "sksstruct tagger", 1
-# Compressed text is refused if it is so many times longer than the file.
+# Compressed text is refused if it is longer than this multiple of the file's size.
 _MOST = 1000
-# Longer integers are taken as infinite: shorter ones are finite as numbers of any type.
+# An integer with more digits counts as infinite: with fewer, float64 can hold it.
 _MOST_DIGITS = 300
 _PLAIN = str, bool, int, float, type(None)
 _LABEL = str, bool, int, float
 _DTYPES = {"float32": np.float32, "float64": np.float64}
-# The names of the features are those that the step before gives.
+# Stands for the names of features that the previous step of the pipeline already has.
 _BEFORE = "of the step before"
-# Numbers of a fit that further training reads, if there are any.
+# Numbers of a fit that partial_fit and warm starts read, if there are any.
 _TRAINING = "alpha_", "intercept_scaling_", "n_seen_"
 _STREAM = "visits", "alpha", "mean_length", "mean_square", "intercept_scaling"
 # The fitted attributes of a tagger.
@@ -45,15 +45,15 @@ _CHAIN = (
     "start", "end", "transitions", "transition_coef", "triples",
     "forbidden_transitions", "training", "stream",
 )  # fmt: skip
-# Estimators that JSON can hold, by name. `ChainCRF`, whose methods read and write JSON,
-# is above this module and enters itself.
+# Estimators that JSON can hold, by name. The module of `ChainCRF` imports this module,
+# and enters the class by `held_by_json`.
 _CLASSES: dict[str, type] = {
     cls.__name__: cls for cls in (ColumnFeatures, SequenceVectorizer, SequenceHasher)
 }
 
 
 def held_by_json(cls: _Class) -> _Class:
-    """Enter a class, but not those derived from it, among those that JSON can hold."""
+    """Decorator: JSON can hold the estimator `cls`, but no class derived from it."""
     _CLASSES[cls.__name__] = cls
     return cls
 
@@ -99,13 +99,13 @@ def write_json(path, steps):
     }
     text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     if str(path).endswith(".gz"):
-        # the same bytes each time
+        # without a time stamp, the same model has the same bytes
         text = gzip.compress(text, mtime=0)
     Path(path).write_bytes(text)
 
 
 def _plain(value, what):
-    """A parameter as JSON has it."""
+    """The value of a parameter in types of JSON."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value in _DTYPES.values() and isinstance(value, type):
@@ -119,13 +119,13 @@ def _plain(value, what):
     ):
         raise ValueError(
             f"{what} is {value!r:.80}, which JSON cannot hold; if only training uses "
-            "it, set the parameter to a name or a number first"
+            "the parameter, set it to a name or a number first"
         )
     return value
 
 
 def _fitted(step, names):
-    """Fitted attributes of a step; `names` are those of the step before."""
+    """Fitted attributes of a step; `names` are the names of its input features."""
     if isinstance(step, SequenceVectorizer):
         return _names(step._names) | {"counts": step.counts_.tolist()}
     if isinstance(step, ColumnFeatures):
@@ -142,11 +142,16 @@ def _names(names):
 def _fitted_chain(crf, names):
     fitted, own = vars(crf), crf._names_in
     if "score_parameters_" in fitted:
-        raise ValueError("JSON cannot hold the score_function of a tagger")
+        raise ValueError(
+            "JSON cannot hold the score_function of a ChainCRF: pickle the tagger"
+        )
     labels = crf.classes_.tolist()
     for label in labels:
         if not isinstance(label, _LABEL):
-            raise ValueError(f"JSON cannot hold the label {label!r:.80}")
+            raise ValueError(
+                f"classes_ has the label {label!r:.80}, which JSON cannot hold: train "
+                "with labels that are strings or numbers"
+            )
     named = {"features": own}
     if own is not None:
         named = {"features": _BEFORE} if own == names else _names(own)
@@ -183,12 +188,12 @@ def _fitted_chain(crf, names):
 
 
 def _table(values):
-    """A table as the stored values of its rows, and how many each row has."""
+    """A table as the stored values of its rows, and their number in each row."""
     table = sparse.csr_array(values)
     table.sort_indices()
     data = table.data.tolist()
     if table.dtype == np.float32:
-        # as few digits as tell the numbers apart
+        # nine digits identify a float32
         data = [float(f"{value:.9g}") for value in data]
     return {
         "counts": np.diff(table.indptr).tolist(),
@@ -231,10 +236,10 @@ def read_json(path):
             document, "the file", "format", "format_version", "sksstruct_version",
             "steps",
         )  # fmt: skip
-        found = top["format"], top["format_version"]
-        if found != (_FORMAT, _FORMAT_VERSION):
+        version = top["format"], top["format_version"]
+        if version != (_FORMAT, _FORMAT_VERSION):
             raise ValueError(
-                f"the format and its version are {found!r:.80}; expected {_FORMAT!r} "
+                f"the format and its version are {version!r:.80}; expected {_FORMAT!r} "
                 f"and {_FORMAT_VERSION}"
             )
         steps, names = {}, None
@@ -277,11 +282,11 @@ def _integer(digits):
 
 
 def _check_finite(value, where):
-    """Raise an error if a number is infinite, as 1e999 is."""
+    """Raise an error if a number is infinite: the parser reads 1e999 as infinity."""
     if isinstance(value, dict):
         items = [(f"{where}, {key:.80}", each) for key, each in value.items()]
     elif isinstance(value, list):
-        # most values are numbers in long lists, which this passes over fast
+        # fast path: most values are numbers in long flat lists
         is_flat = {dict, list}.isdisjoint(map(type, value))
         if is_flat and math.inf not in value and -math.inf not in value:
             return
@@ -295,14 +300,14 @@ def _check_finite(value, where):
 
 
 class _Object:
-    """An object of the text that has these keys and no others; values are checked.
+    """A JSON object with exactly the given keys, and checked access to its values.
 
     Parameters
     ----------
     value : object
-        What was read.
+        The parsed value.
     where : str
-        Its place in errors.
+        Place of the value in the file, for error messages.
     *names : str
         The keys.
     """
@@ -310,9 +315,9 @@ class _Object:
     def __init__(self, value, where, *names):
         if type(value) is not dict:
             raise ValueError(f"{where} must be an object, got {value!r:.80}")
-        # only features have spellings, and not all of them
+        # "spellings" is an optional key beside "features"
         given = value.keys() - ({"spellings"} if "features" in names else set())
-        # and only features with few zeros have centers
+        # "centers" is an optional key beside "stream"
         given -= {"centers"} if "stream" in names else set()
         if given != set(names):
             keys = sorted(given ^ set(names))
@@ -325,11 +330,11 @@ class _Object:
         return self.value[key]
 
     def at(self, key):
-        """The place of a value in errors."""
+        """Place of a value in the file, for error messages."""
         return f"{self.where}, {key}"
 
     def of(self, kind, key):
-        """A value of a type; True is no number."""
+        """The value of `key`, of exactly the type `kind`: True is not an int."""
         value = self.value[key]
         if type(value) is not kind:
             name = kind.__name__
@@ -337,7 +342,7 @@ class _Object:
         return value
 
     def one_of(self, values, key):
-        """One of some strings."""
+        """The string of `key`, one of `values`."""
         if self.of(str, key) not in values:
             raise ValueError(
                 f"{self.at(key)} must be one of {list(values)}, got {self[key]!r:.80}"
@@ -345,18 +350,18 @@ class _Object:
         return self[key]
 
     def names(self, key):
-        """Names, each a string of its own; those of features may have spellings."""
+        """Distinct names; names of features may have spellings."""
         names = self.of(list, key)
         if set(map(type, names)) - {str} or len(set(names)) < len(names):
             raise ValueError(f"{self.at(key)} must be different strings")
         return FeatureNames(names, self.value.get("spellings", ()))
 
     def integers(self, key, n=None):
-        """A vector of integers that are not negative."""
+        """A vector of `n` nonnegative integers; of any length if n is None."""
         return self._vector(key, {int}, np.int64, n)
 
     def numbers(self, key, n=None, dtype=np.float64):
-        """A vector of numbers, which are finite in this type, too."""
+        """A float64 vector of `n` numbers that are finite in `dtype`, too."""
         values = self._vector(key, {int, float}, np.float64, n)
         with np.errstate(over="ignore"):
             bad = np.flatnonzero(~np.isfinite(values.astype(dtype)))
@@ -383,7 +388,7 @@ class _Object:
         return out
 
     def scalars(self, names, key):
-        """Numbers by name, which may be missing."""
+        """A dict of nonnegative floats by name; each name may be missing."""
         scalars = self.of(dict, key)
         part = _Object(scalars, self.at(key), *[x for x in names if x in scalars])
         if min((part.of(float, name) for name in scalars), default=0.0) < 0.0:
@@ -391,24 +396,27 @@ class _Object:
         return scalars
 
     def table(self, key, n_rows, n_columns, dtype=np.float64):
-        """A sparse table, whose numbers are finite in this type."""
+        """A sparse table, whose numbers are finite in `dtype`."""
         part = _Object(self[key], self.at(key), "counts", "columns", "values")
         counts, columns = part.integers("counts", n_rows), part.integers("columns")
         values = part.numbers("values", len(columns), dtype)
         if counts.max(initial=0) > n_columns or counts.sum() != len(columns):
-            raise ValueError(f"{part.where}: the counts are not those of the columns")
+            raise ValueError(
+                f"{part.where}: the counts must sum to the number of columns entries, "
+                f"{len(columns)}, and be at most {n_columns}"
+            )
         rows = np.repeat(np.arange(n_rows), counts)
         falls = (np.diff(columns) <= 0) & (np.diff(rows) == 0)
         if falls.any() or columns.max(initial=-1) >= n_columns:
             raise ValueError(
                 f"{part.at('columns')} must ascend in each row, to {n_columns - 1}"
             )
-        # with 32-bit indices where they are enough, which kernels need
+        # coo_array chooses 32-bit indices, which kernels need, where they suffice
         return sparse.coo_array((values, (rows, columns)), (n_rows, n_columns)).tocsr()
 
 
 def _read_step(part, names, n_bytes):
-    """The estimator of a step."""
+    """The fitted estimator of a step."""
     kind = part.one_of(_CLASSES, "class")
     cls, values = _CLASSES[kind], dict(part.of(dict, "parameters"))
     if unknown := values.keys() - cls().get_params(deep=False).keys():
@@ -448,7 +456,7 @@ def _by_label(pairs, part):
 
 
 def _check_parameters(estimator, values, where):
-    """Check parameters as `fit` does, and that numbers and flags are where they may."""
+    """Check parameters as `fit` does, and that bools are not taken for numbers."""
     try:
         validate_params(estimator)
     except ValueError as error:
@@ -456,10 +464,10 @@ def _check_parameters(estimator, values, where):
     for name, value in values.items():
         allowed = estimator._parameter_constraints.get(name, ())
         if type(value) is bool:
-            # to scikit-learn it is an integer as well
+            # scikit-learn's constraints accept True as an integer
             fits = "boolean" in allowed or "verbose" in allowed
         elif type(value) in (int, float):
-            # a solver is any object to scikit-learn
+            # scikit-learn's constraint of `solver`, an object, accepts a number
             fits = {Interval, Options, str} & set(map(type, allowed))
         else:
             continue
@@ -468,7 +476,7 @@ def _check_parameters(estimator, values, where):
 
 
 def _read_columns(step, fitted, n_bytes):
-    """Fit again, to a sentence without tokens of as many columns."""
+    """Restore a `ColumnFeatures` by a fit to an empty sentence of `n` columns."""
     n = fitted.of(int, "n_columns")
     if not 1 <= n <= n_bytes:
         raise ValueError(f"{fitted.at('n_columns')} must be positive, got {n}")
@@ -476,7 +484,10 @@ def _read_columns(step, fitted, n_bytes):
     if fitted["column_names"] is not None:
         step.column_names_ = fitted.names("column_names").to_list()
         if len(step.column_names_) != n:
-            raise ValueError(f"{fitted.at('column_names')} must be {n}")
+            raise ValueError(
+                f"{fitted.at('column_names')} must be {n}, not "
+                f"{len(step.column_names_)}"
+            )
 
 
 def _read_chain(fitted, names, n_bytes):
@@ -495,10 +506,10 @@ def _read_chain(fitted, names, n_bytes):
     dtype = _DTYPES[fitted.one_of(_DTYPES, "dtype")]
     coef = fitted.table("coef", m, n, dtype).T.astype(dtype)
     transitions = fitted.table("transitions", n, n)
-    kept = fitted.of(list, "sparse")
-    if "coef" not in kept and is_small(n, m, n_bytes):
+    sparse_names = fitted.of(list, "sparse")
+    if "coef" not in sparse_names and is_small(n, m, n_bytes):
         coef = coef.toarray()
-    if "transitions" not in kept and is_small(n, n, n_bytes):
+    if "transitions" not in sparse_names and is_small(n, n, n_bytes):
         transitions = transitions.toarray()
     attributes = {
         "classes_": LabelEncoder.in_order(labels).classes_,
@@ -517,9 +528,8 @@ def _read_chain(fitted, names, n_bytes):
         attributes["_stream"] |= {"centers": centers[0]}
     numbers = fitted.scalars((*_TRAINING, "temperature"), "training")
     if "temperature" in numbers:
-        # of a calibrated tagger
         attributes["_temperature"] = numbers.pop("temperature")
-        # scores are divided by it
+        # scores are divided by the temperature: its inverse must be finite
         if attributes["_temperature"] < 1.0 / np.finfo(np.float64).max:
             raise ValueError(f"{fitted.at('training')}: temperature must be positive")
     attributes |= numbers

@@ -1,9 +1,9 @@
-"""What the parameter `loss` of a classifier means for a model."""
+"""The parameter `loss`: its surrogate for a model, and whether it is a likelihood."""
 
 from sksstruct.losses import resolve_loss
 from sksstruct.models import MODELS
 
-# What the oracle that a smoothing needs is for.
+# Description of the oracles that smoothed losses need.
 _ORACLES = {"exp": "sums over all outputs", "topk": "the k best outputs"}
 
 
@@ -24,7 +24,7 @@ def set_loss(loss, spec, model):
     ValueError
         If the model lacks the oracle that the loss needs.
     """
-    # with a score function, those of the model whose weights are the scores
+    # with a score function, the oracles are those of the model of scores
     of_scores = model if spec._score_function is None else model.of_scores
     offered, chosen = of_scores.oracles, resolve_loss(loss)
     surrogate = chosen.for_oracles(offered)
@@ -46,19 +46,19 @@ def set_loss(loss, spec, model):
 
 
 def loss_of(estimator):
-    """The surrogate of the last fit, after which `loss` may have changed."""
+    """The surrogate of the last fit, as the parameter `loss` may have changed since."""
     return resolve_loss(estimator._loss or estimator.loss)
 
 
 def has_probabilities(flat, name=None):
-    """A check for `available_if`: whether there are probabilities.
+    """A check for `available_if`: whether the model and the loss give probabilities.
 
     Parameters
     ----------
     flat : bool
-        Whether those of outputs, or those of their parts, are asked for.
+        Whether the method returns probabilities of outputs, or of their parts.
     name : str, default=None
-        Name of the method, where it is another one.
+        Name of the method; None for `predict_proba` or `predict_marginals`.
     """
     if name is None:
         name = "predict_proba" if flat else "predict_marginals"

@@ -1,4 +1,4 @@
-"""What estimators of a `StructuredModel` do, whatever the model is."""
+"""Methods of estimators with a `StructuredModel` that hold for every model."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from sksstruct.utils.typing import Examples
 
 @fill_doc(TEXTS)
 class ModelPrediction(TrainedModel):
-    """Fitted attributes and predictions of an estimator whose `_model` is one."""
+    """Fitted attributes and k-best predictions of an estimator of any model."""
 
     def _set_loss(self, spec, model):
         set_loss(self.loss, spec, model)
@@ -47,10 +47,10 @@ class ModelPrediction(TrainedModel):
         Returns
         -------
         y : ndarray of shape (n_samples, k) or list
-            Different outputs for each input, the best first. There are fewer than k if
+            Distinct outputs for each input, the best first. There are fewer than k if
             no more exist.
         scores : ndarray of shape (n_samples, k) or list of ndarray
-            Their scores.
+            Scores of these outputs.
         """
         k = check_k(k)
         X = self._checked(X)

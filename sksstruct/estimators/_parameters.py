@@ -5,11 +5,11 @@ from typing import Annotated
 from sksstruct.losses import LossName, Surrogate
 from sksstruct.solvers.core.base import Solver
 
-# The registry of solvers tells what else is none.
+# `object` lets any value pass here: the registry of solvers raises a better error.
 AnySolver = Annotated[str | Solver, object]
 AnyLoss = LossName | Surrogate
 
-# What alpha="auto" is where X is one matrix, given its factors.
+# Description of alpha="auto" where X is one matrix; the placeholder is the formula.
 AUTO_ROWS = """
 "auto" is {}, where n is the number, or total weight, of the samples, and m the sum of
 the variances of the columns of X. A column whose range is more than ten times the
@@ -26,8 +26,9 @@ verbose : int, default=0
     "max_seconds": """
 max_seconds : float, default=None
     Time limit in seconds, counted from when the data have been read. Training stops
-    within a pass, in time for a last certificate. If the limit leaves no time for any,
-    `objective_` and `dual_gap_` are inf. `n_iter_` counts whole passes.
+    within a pass, in time for a last computation of the duality gap. If the limit
+    leaves no time for one, `objective_` and `dual_gap_` are inf. `n_iter_` counts whole
+    passes.
 """,
     "features_seen": """
 n_features_in_ : int
@@ -48,16 +49,16 @@ history_ : dict of ndarray
 Raises
 ------
 ValueError, TypeError
-    If a parameter or the data are not valid. The estimator does not change.
+    If a parameter or the data are not valid. The estimator is left unchanged.
 KeyboardInterrupt
-    When interrupted. The attributes are set from the training so far.
+    If the user interrupts training. The attributes are set from the training so far.
 
 Warns
 -----
 ConvergenceWarning
     If training does not reach the tolerance in `max_iter` passes, or ends by
-    `max_seconds` with a gap of more than a quarter of the objective. It says what will
-    help on these data.
+    `max_seconds` with a gap of more than a quarter of the objective. The warning has
+    advice for these data.
 """,
     "matrix": """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -82,14 +83,14 @@ known, excluded, forbidden_transitions : optional
     "entities": """
 entities : list of list of tuple
     Tuples (start, stop, label, probability) for each sequence: the chunks of
-    `sksstruct.metrics.iter_chunks`, for labels of any scheme. The probability is exact,
-    that of all labelings with this entity: these bounds and this label.
+    `sksstruct.metrics.iter_chunks`, for labels of any scheme. The probability is exact:
+    the sum over all labelings that have an entity with these bounds and this label.
 """,
     "explanation": """
 explanation : Explanation
-    The best labeling and the best one with another label at the position, with a
-    table of the contributions that sum to the difference of their scores. It has a
-    display in notebooks, and `to_pandas`.
+    The best labeling and the best labeling with another label at the position, with a
+    table of the contributions that sum to the difference of their scores. Notebooks
+    display the table, and `to_pandas` converts it.
 """,
     "loss_weight": """
 sample_weight : array-like of shape (n_samples,), default=None

@@ -1,4 +1,4 @@
-"""The paths of the folds of a search, and what their held-out scores say together."""
+"""Regularization paths of the folds of a search, and the table of their scores."""
 
 import time
 
@@ -39,7 +39,7 @@ class Fold:
             X_test = first.transform(X_test)
         self._held_out = X_test, _safe_indexing(y, test)
         self._scorer, self.scores, self.seconds = scorer, [], []
-        # set where the search ends early, while threads follow their paths
+        # the search sets this flag if it ends while threads still follow their paths
         self.stopped = False
         weight = None if weight is None else weight[train]
         self._segments = follow(last, X_train, y_train, parameters, weight, 0)
@@ -47,10 +47,10 @@ class Fold:
     def advance(self):
         """Follow the path to its next segment; return whether there was one."""
         started = time.perf_counter()
-        found = next(self._segments, None)
-        if found is None:
+        step = next(self._segments, None)
+        if step is None:
             return False
-        self.path, segment = found
+        self.path, segment = step
         trained = time.perf_counter()
         fitted = self.path._with(segment.weights, segment.alpha)
         score = np.asarray(self._scorer(fitted, *self._held_out))
@@ -67,7 +67,7 @@ class Fold:
             pass
 
     def close(self):
-        """The path without its weights, for users; what it was found with is freed."""
+        """Return the path without weights; free the held-out data and the solver."""
         self.path._template = self.path._attributes = None
         self.path._close()
         self._segments = self._held_out = None
@@ -75,7 +75,7 @@ class Fold:
 
 
 def _some(X, numbers):
-    """Some of the samples; packed ones stay packed."""
+    """The samples of the given numbers; packed sequences stay packed."""
     if isinstance(X, PackedSequences):
         return X.take(numbers)
     return _safe_indexing(X, numbers)
@@ -90,13 +90,14 @@ def steps_of(estimator):
 
 
 def common_segments(paths, alpha_min):
-    """Segments in which no path has an edge: their ends, and an alpha inside each."""
+    """Intervals of alpha without an edge of any path: edges, and an alpha inside."""
     end = max(path.lower[-1] for path in paths)
     edges = np.unique(np.concatenate([path.lower for path in paths]))
     edges = np.concatenate([[np.inf], edges[edges >= end][::-1]])
     upper, lower = edges[:-1], edges[1:]
     inside = np.sqrt(np.maximum(lower, np.minimum(alpha_min, upper / 2.0)) * upper)
-    # where the weights of the first segment are those that were scored
+    # in the first interval, an alpha at which every path has its first weights, which
+    # were scored
     first = min(path.alphas[0] for path in paths)
     inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
     return edges, inside

@@ -33,9 +33,9 @@ class RankedLabels(TrainedMultilabel):
     def predict_topk(self, X: MatrixLike, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most likely labels of each sample, and their scores.
 
-        Labels are ranked by their log-odds, whatever the target is. Thresholds do not
-        matter: there are k labels even for a sample whose predicted set is empty. Of
-        equal scores, the label that comes first in `classes_` is first.
+        Labels are ranked by their log-odds, whatever the parameter `target` is.
+        Thresholds do not matter: there are k labels even for a sample whose predicted
+        set is empty. Of labels with equal scores, the first in `classes_` is first.
 
         Parameters
         ----------
@@ -49,7 +49,7 @@ class RankedLabels(TrainedMultilabel):
             Entries of `classes_`, the best first. There are fewer than k columns if
             there are fewer labels.
         scores : ndarray of shape (n_samples, k)
-            Their log-odds, ``log(p / (1 - p))``.
+            Log-odds of these labels, ``log(p / (1 - p))``.
         """
         k = check_k(k)
         scores = self._label_scores(self._unaries(X))
@@ -64,16 +64,16 @@ class RankedLabels(TrainedMultilabel):
     def predict_sets(
         self, X: MatrixLike, k: int
     ) -> tuple[np.ndarray | list[Any], np.ndarray]:
-        """The k sets of labels with the highest scores, and these scores.
+        """The k sets of labels with the highest scores, and their scores.
 
-        The first set is what ``target="subset"`` predicts, unless it is empty. With
-        other targets `predict` may return another one.
+        The first set is the prediction with ``target="subset"``, unless the set is
+        empty. With other targets `predict` may return another set.
 
-        The sets are found by Lawler's method from the LP relaxation of parts of all
-        sets. Without pairs, or if the relaxation leaves at most 16 labels open (20 with
-        inference="exact"), they are exactly the best. If it leaves more open, the sets
-        and their scores are valid, but others may be better. inference="gdmm" is the
-        same as "lp" here.
+        Lawler's method partitions all sets, and solves the LP relaxation of each part.
+        The sets are exactly the best without pairs, or if the relaxation leaves at most
+        16 labels undecided (20 with ``inference="exact"``). If it leaves more labels
+        undecided, the scores are those of the returned sets, but other sets may have
+        higher scores. ``inference="gdmm"`` is the same as "lp" here.
 
         Parameters
         ----------
@@ -84,10 +84,11 @@ class RankedLabels(TrainedMultilabel):
         Returns
         -------
         y : ndarray of shape (n_samples, k, n_labels), or (n_samples, k), or list
-            Different sets for each sample, the best first. There are fewer than k if
-            there are fewer sets. They are indicators if the training labels were: a CSR
-            array of shape (k, n_labels) for each sample if they were sparse. If they
-            were sets or 1-D, entries are tuples of labels, or values.
+            Distinct sets for each sample, the best first. There are fewer than k if
+            there are fewer sets. The sets have the form of the training labels: an
+            indicator array; a CSR array of shape (k, n_labels) for each sample if the
+            training labels were sparse; tuples of labels if they were sets; values if
+            they were 1-D.
         scores : ndarray of shape (n_samples, k)
             Scores of the sets, see the class.
         """

@@ -15,8 +15,8 @@ from sksstruct.utils.validation import check_weight
 def train_on_batch(tagger, X, y, classes, sample_weight):
     """Visit every sequence of a mini-batch once; `SegmentCRF.partial_fit`.
 
-    As `sksstruct.estimators._stream`, which is for chains: duals of earlier sequences
-    do not change any more, and the objective is that of all sequences so far.
+    As in `sksstruct.estimators._stream`, which is for chains, dual variables of earlier
+    sequences stay fixed, and the objective is that of all sequences so far.
     """
     solver, spec = _check_parameters(tagger)
     fresh = "model_" not in vars(tagger)
@@ -31,14 +31,17 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     if fresh:
         spec._learn_from_batch(X, y, weight, classes)
     elif classes is not None and set(classes) != set(spec.classes_.tolist()):
-        raise ValueError("classes differ from those of the first call")
-    # features stay as they are: later mini-batches may be of any size
+        raise ValueError(
+            "classes must be those of the first partial_fit, classes_, or None"
+        )
+    # features are not scaled or centered: the first mini-batch may be too small to
+    # estimate a scale for the whole stream
     spec.follows_scale, spec.centers_ = False, None
     spec._warn_of_cuts(y, 4)  # past partial_fit
     labelings = spec._outputs(X, y)
     seen, total = (0.0 if fresh else spec._total), float(weight.sum())
     spec._total = seen + total
-    # the mean over all sequences, in which the earlier ones now have less weight
+    # mean length of all sequences so far
     size = float(np.average(X.packed.lengths, weights=weight))
     spec.mean_size_ = (seen * spec.mean_size_ + total * size) / (seen + total)
     model = spec._bind((X, labelings, weight / (seen + total)))
@@ -87,11 +90,16 @@ def _check_parameters(tagger):
             f"loss={tagger.loss!r} cannot be trained on mini-batches; partial_fit "
             "minimizes the structured hinge, loss='hinge'"
         )
-    # weights of another scale, and another meaning of alpha
+    # with another loss, weights have another scale and alpha another meaning
     if loss_of(tagger).is_smooth:
-        raise ValueError(f"partial_fit cannot go on from a fit with {tagger._loss!r}")
+        raise ValueError(
+            f"partial_fit cannot go on from a fit with loss={tagger._loss!r}: clone "
+            "the SegmentCRF first"
+        )
     if tagger.alpha == 0:
-        raise ValueError("partial_fit needs alpha > 0")
+        raise ValueError("partial_fit needs alpha > 0, got 0")
     if not solver.in_streams:
-        raise ValueError(f"solver {solver!r} cannot train on mini-batches")
+        raise ValueError(
+            f"solver={tagger.solver!r} cannot train on mini-batches: use solver='auto'"
+        )
     return solver, spec

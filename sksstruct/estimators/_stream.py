@@ -39,7 +39,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     data = _learned(tagger, spec, data)
     earlier = _join_supports(tagger, spec)
     total, n = data.total, len(data.packed)
-    # the mean over more sequences gives each of the earlier ones less weight
+    # weights of the mini-batch in the mean over all sequences so far
     share = np.ones(n) if data.weight is None else data.weight * total
     data.weight = share / (seen + total)
     stream, alpha = _start(tagger, spec, seen)
@@ -55,8 +55,8 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         random_state=tagger.random_state,
         n_jobs=tagger.n_jobs,
     )
-    # The iterate continues from where it was; the attributes hold the average.
-    # for given dual variables, weights are proportional to 1 / alpha
+    # Frank-Wolfe continues from the last iterate; the attributes hold the average of
+    # the iterates. For given dual variables, weights are proportional to 1 / alpha.
     rescale = stream["alpha"] / alpha
     iterate = averaged
     if "iterate" in stream:
@@ -73,11 +73,11 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     )
     stream["iterate"], stream["alpha"] = iterate, alpha
     stream["visits"] += n
-    found = view_attributes(model.views(weights), spec.pairs_, spec.triples_, scaling)
-    found["intercept_"] -= spec._off_centers(found["coef_"])
+    blocks = view_attributes(model.views(weights), spec.pairs_, spec.triples_, scaling)
+    blocks["intercept_"] -= spec._off_centers(blocks["coef_"])
     attributes = {
         **_inputs(tagger, spec, names),
-        **found,
+        **blocks,
         "forbidden_transitions_": spec.forbidden_,
         "solver_": solver,
         "alpha_": alpha,
@@ -91,16 +91,17 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
 
 
 def _learned(tagger, spec, data):
-    """The mini-batch once the model has learned from it what the first one leaves open.
+    """The mini-batch in the form that the model trains on.
 
-    The model keeps what earlier mini-batches decided: centers, and forbidden pairs.
+    The model takes centers and forbidden pairs from earlier mini-batches, if any.
     """
     fitted = vars(tagger)
-    # weights of one mini-batch are those of the next: none may come up in between
+    # dense tables of pairs have the same weights in all mini-batches; sparse tables
+    # would grow with new pairs
     spec.tables_only = True
     forbidden = spec.forbidden_transitions
     if isinstance(forbidden, str) and forbidden.lower() == "auto":
-        # what the first call has found: the labels of the stream do not change
+        # keep the pairs of the first call: the labels of the stream do not change
         forbidden = fitted.get("forbidden_transitions_", forbidden)
     if "coef_" in fitted:
         spec.kept_centers = (dict(tagger._stream).get("centers"),)
@@ -108,12 +109,11 @@ def _learned(tagger, spec, data):
 
 
 def _start(tagger, spec, seen):
-    """What is kept of earlier mini-batches, and alpha.
+    """The state of the stream before this mini-batch, and alpha.
 
-    The first mini-batch says for all of them how large features are, and where their
-    middle is.
+    The mean square and the centers of the features are those of the first mini-batch.
     """
-    # a tagger from a file of CRFsuite does not know the lengths it has seen
+    # a tagger from a file of CRFsuite has no mean length: use that of this mini-batch
     lengths, squares = spec.mean_length_, spec.mean_square_
     stream = {"visits": seen, "mean_length": lengths, "mean_square": squares}
     stream["intercept_scaling"] = spec.intercept_scaling_
@@ -122,11 +122,11 @@ def _start(tagger, spec, seen):
     kept = stream["intercept_scaling"]
     if tagger.intercept_scaling not in ("auto", kept):
         raise ValueError(
-            f"intercept_scaling must stay what it was before, {kept:.6g}, got "
+            f"intercept_scaling must stay {kept:.6g}, as in the first partial_fit, got "
             f"{tagger.intercept_scaling!r}"
         )
     spec.mean_square_, spec.intercept_scaling = stream["mean_square"], kept
-    # of all sequences so far
+    # number of positions of all sequences so far
     positions = seen * stream["mean_length"] + spec.n_seen_ * spec.mean_length_
     spec.n_seen_ += seen
     stream["mean_length"] = spec.mean_length_ = positions / spec.n_seen_
@@ -141,22 +141,33 @@ def _check_parameters(tagger):
     solver.check_penalty(tagger.l1_ratio)
     if tagger.early_stopping:
         raise ValueError("early_stopping needs all sequences at once; use fit")
-    # weights of another scale, and another meaning of alpha
+    # with another loss, weights have another scale and alpha another meaning
     if loss_of(tagger).is_likelihood and not spec.is_likelihood:
-        raise ValueError("partial_fit cannot continue from a fit with loss='log'")
+        raise ValueError(
+            "partial_fit cannot continue from a fit with loss='log': clone the "
+            "ChainCRF first"
+        )
     if tagger.score_function is not None:
-        raise ValueError("score_function cannot be trained on mini-batches")
+        raise ValueError(
+            "score_function cannot be trained on mini-batches: use fit, or set "
+            "score_function=None"
+        )
     if "score_function_" in vars(tagger):
-        raise ValueError("partial_fit cannot continue from a fit with score_function")
+        raise ValueError(
+            "partial_fit cannot continue from a fit with score_function: clone the "
+            "ChainCRF first"
+        )
     if spec.surrogate_ is not None:
         raise ValueError(
             f"loss={tagger.loss!r} cannot be trained on mini-batches; partial_fit "
             "minimizes the structured hinge, loss='hinge'"
         )
     if tagger.alpha == 0:
-        raise ValueError("partial_fit needs alpha > 0")
+        raise ValueError("partial_fit needs alpha > 0, got 0")
     if not solver.in_streams:
-        raise ValueError(f"solver {solver!r} cannot train on mini-batches")
+        raise ValueError(
+            f"solver={tagger.solver!r} cannot train on mini-batches: use solver='auto'"
+        )
     if tagger.class_weight == "balanced":
         raise ValueError(
             "class_weight='balanced' needs all labels at once; pass a dict"
@@ -165,13 +176,13 @@ def _check_parameters(tagger):
 
 
 def _read(tagger, X, y, classes, sample_weight):
-    """The mini-batch with the labels of the whole stream."""
+    """The checked mini-batch, with labels numbered as in the whole stream."""
     is_first = "classes_" not in vars(tagger)
     packed = check_sequences(X, n_features=None if is_first else tagger.n_features_in_)
-    # labels are numbered among those of the mini-batch at first
+    # `labels` index the distinct labels of the mini-batch
     distinct, labels, known, choices = encode_choices(y, packed.lengths)
     weight = check_sequence_weight(sample_weight, len(packed))
-    # then among those of the stream
+    # `numbers` map these indices to the classes of the stream
     encoder = _encoder(tagger, classes)
     numbers = encoder.encode(distinct.tolist(), default=-1)
     if (numbers < 0).any():
@@ -189,7 +200,10 @@ def _unknown_label(y, label):
         return label in entry if isinstance(entry, Set) else entry == label
 
     i = next(i for i, row in enumerate(y) if any(map(is_in, row)))
-    text = f"y[{i}] has the label {label!r:.80}, which is not in classes"
+    text = (
+        f"y[{i}] has the label {label!r:.80}, which is not in classes: the first "
+        "partial_fit must name all labels"
+    )
     return ValueError(text)
 
 
@@ -197,24 +211,30 @@ def _encoder(tagger, classes):
     """The labels of the stream, from the first call."""
     if "classes_" in vars(tagger):
         if classes is not None and set(classes) != set(tagger.classes_.tolist()):
-            raise ValueError("classes differ from those of the first call")
+            raise ValueError(
+                "classes must be those of the first partial_fit, classes_, or None"
+            )
         return LabelEncoder(tagger.classes_)
     if classes is None:
-        raise ValueError("classes must be given on the first partial_fit")
+        raise ValueError(
+            "classes must be given on the first partial_fit: a list of all labels"
+        )
     if not isinstance(classes, Sized):
         raise TypeError(f"classes must be a list of labels, got {classes!r:.80}")
     encoder = LabelEncoder.from_labels(
         check_labels([list(classes)], [len(classes)], name="classes")
     )
     if len(encoder.classes_) < 2:
-        raise ValueError("classes must name at least 2 labels")
+        raise ValueError(
+            f"classes must name at least 2 labels, got {list(classes)!r:.80}"
+        )
     return encoder
 
 
 def _join_supports(tagger, spec):
-    """Add weights of pairs and triples of earlier mini-batches; return which there are.
+    """Add earlier supports of pairs and triples to the model; return these supports.
 
-    A stream may show a feature with a pair of labels, or three labels, at any time.
+    A stream may show a new combination of feature and pair, or triple, at any time.
     """
     fitted, earlier = vars(tagger), {}
     for name, attribute in (("transition_coef", "pairs_"), ("triples", "triples_")):
@@ -229,7 +249,8 @@ def _join_supports(tagger, spec):
 def _write_weights(tagger, views, spec, earlier, scaling):
     """Copy the weights of a fitted tagger into named blocks of flat weights.
 
-    Those of features become weights of centered features over `scaling`.
+    Weights of features are converted for features that are centered and divided by
+    `scaling`, as the solver uses them.
     """
     if "coef_" not in vars(tagger):
         return
@@ -250,7 +271,7 @@ def _write_weights(tagger, views, spec, earlier, scaling):
 
 
 def _in_layout(iterate, model, earlier):
-    """An iterate of earlier mini-batches in the layout of this one."""
+    """The iterate of earlier mini-batches in the layout of the current model."""
     out, first = aligned_zeros(model.n_weights), model.first_pair
     out[:first] = iterate[:first]
     rest, views = iterate[first:], model.views(out)
@@ -269,7 +290,7 @@ def _inputs(tagger, spec, names):
     if "classes_" in vars(tagger):
         fitted = vars(tagger)
         return {name: fitted[name] for name in _KEPT if name in fitted}
-    found = {"classes_": spec.classes_, "n_features_in_": spec.n_features_}
+    attributes = {"classes_": spec.classes_, "n_features_in_": spec.n_features_}
     if names is not None:
-        found["_names_in"] = names
-    return found
+        attributes["_names_in"] = names
+    return attributes

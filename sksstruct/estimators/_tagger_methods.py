@@ -1,4 +1,4 @@
-"""Methods of what puts something around a chain, and passes questions on to it."""
+"""Methods that pipelines and meta-estimators delegate to the tagger inside."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ X : list of sequences
 
 
 def has_method(name):
-    """A check for `available_if`: whether the tagger inside has a method."""
+    """A check for `available_if`: the AttributeError is that of the tagger inside."""
 
     def check(tagger):
         getattr(tagger._answering(), name)
@@ -33,12 +33,13 @@ def has_method(name):
 
 @fill_doc({**TEXTS, **_INPUTS})
 class TaggerMethods:
-    """Methods of `sksstruct.ChainCRF` besides those of pipelines.
+    """Methods of `sksstruct.ChainCRF` that scikit-learn's pipelines do not have.
 
-    `_answering` returns what has the methods, and `_answer` calls one of them.
+    A subclass defines `_answering`, which returns the tagger inside, and `_answer`,
+    which calls one of its methods.
     """
 
-    # Pipeline's own method, if there are no probabilities, does not say why
+    # without probabilities, the error of Pipeline.predict_proba would give no reason
     @available_if(has_method("predict_proba"))
     def predict_proba(self, X: Items, **params: Any) -> list[np.ndarray]:
         """Probability of each label at each position; only with ``loss="log"``.
@@ -51,7 +52,7 @@ class TaggerMethods:
         Returns
         -------
         probabilities : list of ndarray of shape (n_positions, n_classes)
-            Marginal probabilities, labels in the order of ``classes_``.
+            Marginal probabilities; columns are in the order of ``classes_``.
         """
         return self._answer("predict_proba", X, **params)
 
@@ -88,9 +89,10 @@ class TaggerMethods:
         Returns
         -------
         y : list of ndarray of shape (n, n_positions)
-            Different labelings, the best first.
+            Distinct labelings, the best first. n is k, or less if there are fewer
+            labelings.
         scores : list of ndarray of shape (n,)
-            Their scores.
+            Scores of these labelings.
         """
         return self._answer("predict_topk", X, k, **params)
 
@@ -141,7 +143,7 @@ class TaggerMethods:
         ----------
         %(items)s
         y : list of array-like of shape (n_positions,)
-            Labels; None or a set where there are several, as for
+            Labels; None stands for any label, and a set for any of its labels, as for
             `ChainCRF.log_proba`.
         %(passed)s
 
@@ -156,19 +158,21 @@ class TaggerMethods:
     def entropy(
         self, X: Items, *, positions: bool = False, **params: Any
     ) -> np.ndarray | list[np.ndarray]:
-        """Entropy of the labelings of each sequence: how uncertain they are.
+        """Entropy of the distribution over the labelings of each sequence.
 
         Parameters
         ----------
         %(items)s
         positions : bool, default=False
-            Whether to return the entropy of the label at each position.
+            Whether to return the entropy of the label at each position, in place of
+            the entropy of whole labelings.
         %(passed)s
 
         Returns
         -------
         entropy : ndarray of shape (n_sequences,), or list of ndarray
-            Entropies in nats.
+            Entropies in nats; with `positions`, an array of shape (n_positions,) for
+            each sequence.
         """
         return self._answer("entropy", X, positions=positions, **params)
 
@@ -198,17 +202,17 @@ class TaggerMethods:
 
 
 class TaggerInside(TaggerMethods):
-    """What an estimator that holds a fitted tagger passes on to it.
+    """Exports and weights of the fitted tagger inside a meta-estimator.
 
-    A `sksstruct.Tagger` has these of its own, as it is the tagger that is written.
+    `sksstruct.Tagger` defines these methods itself: files hold its own steps.
     """
 
     @available_if(has_method("to_json"))
     def to_json(self, path: PathLike) -> None:
         """Write the fitted tagger as JSON, which is safe to load.
 
-        `Tagger.from_json` or `ChainCRF.from_json` reads it: the tagger itself, with the
-        temperature if it was calibrated.
+        `Tagger.from_json` or `ChainCRF.from_json` reads the file, and returns the
+        fitted tagger, with the temperature if the tagger was calibrated.
 
         Parameters
         ----------
@@ -223,8 +227,8 @@ class TaggerInside(TaggerMethods):
     ) -> None:
         """Write the fitted tagger in the binary format of CRFsuite.
 
-        If it was calibrated, the weights are divided by the temperature, so that
-        CRFsuite finds the same probabilities.
+        If the tagger was calibrated, the weights are divided by the temperature, so
+        that CRFsuite finds the same probabilities.
 
         Parameters
         ----------

@@ -1,8 +1,9 @@
-"""The one way from parameters and data to a fitted estimator.
+"""Training of every estimator: from parameters and data to fitted attributes.
 
-An estimator's `_model` returns a `ModelSpec` of any kind. Here the data are read, the
-model is bound to them, the solver is found and checks that the model offers what it
-needs, and the problem is solved.
+An estimator's `_model` returns a `ModelSpec`. `prepare` lets the model read the data,
+binds it to them, and resolves the solver, which checks that the model has the oracles
+that it needs. `train` solves this problem, sets the fitted attributes, and warns if the
+solver did not converge.
 """
 
 import warnings
@@ -26,14 +27,14 @@ from sksstruct.solvers.core.procedures import procedure
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.progress import Status
 
-# Tolerance of the hinge with tol=None, at which predictions are those of the optimum: a
-# smaller one takes longer and predicts the same.
+# Tolerance of the hinge with tol=None: a smaller tolerance takes longer and hardly
+# changes predictions.
 HINGE_TOL = 3e-3
-# The same for losses with a gradient.
+# Tolerance of losses with a gradient with tol=None.
 SMOOTH_TOL = 1e-2
-# Labels of positions other than the commonest are rare below this share.
+# Below this share of positions without the commonest label, the tolerance shrinks.
 RARE = 0.03
-# Where time has run out, gaps of this part of the objective say that little is done.
+# A run that ended by max_seconds warns if the gap exceeds this share of the objective.
 _FAR = 0.25
 
 
@@ -44,7 +45,7 @@ class Problem:
     Parameters
     ----------
     spec : ModelSpec
-        The model, which has seen the data.
+        The model, which has read the data.
     model : BoundModel
         The model bound to the data.
     solver : solver object
@@ -55,7 +56,7 @@ class Problem:
         Regularization in units of the parameter: the number that stands for
         alpha="auto".
     l1_ratio : float
-        Share of the l1 penalty in it.
+        Share of the l1 penalty in alpha.
     """
 
     spec: ModelSpec
@@ -67,7 +68,7 @@ class Problem:
 
     @property
     def solver_alpha(self):
-        """The regularization that the solver is given.
+        """The regularization in units of the solver.
 
         The model is bound to features that were divided by the intercept scaling.
         """
@@ -75,10 +76,11 @@ class Problem:
 
 
 def tolerance(estimator, spec=None):
-    """The tolerance of a solver that an estimator names, which may follow its loss.
+    """The tolerance of a solver that an estimator names; with tol=None by its loss.
 
-    And the data, once the model has seen them: always the same label would be at a
-    small objective where others are rare.
+    It also depends on the labels once `spec` has read them: if most positions have the
+    same label, as "O" in entity recognition, predicting this label everywhere has a
+    small objective already.
     """
     if estimator.tol is not None:
         return estimator.tol
@@ -101,7 +103,7 @@ def checked_model(estimator):
     if estimator.alpha != "auto" and not np.isfinite(estimator.alpha):
         raise ValueError(f"alpha must be finite, got {estimator.alpha!r}")
     check_random_state(estimator.random_state)
-    # name and parameters now; whether the model suits it, once that is bound
+    # check the solver's parameters; `prepare` checks the solver against the bound model
     named_solver(estimator)
     spec = estimator._model()
     spec.check()
@@ -111,12 +113,12 @@ def checked_model(estimator):
 def prepare(estimator, X, y, sample_weight=None):
     """Check everything and bind the model; the estimator is not changed."""
     spec = checked_model(estimator)
-    # what is learned of X goes into a copy: a fit that fails changes nothing
-    seen = object.__new__(type(estimator))
-    seen.__dict__.update(vars(estimator))
-    for name in input_attributes(seen):
-        delattr(seen, name)
-    examples = spec._read(X, y, sample_weight, seen)
+    # validation sets attributes on a copy: a fit that fails changes nothing
+    validated = object.__new__(type(estimator))
+    validated.__dict__.update(vars(estimator))
+    for name in input_attributes(validated):
+        delattr(validated, name)
+    examples = spec._read(X, y, sample_weight, validated)
     model = spec._bind(examples)
     estimator._set_loss(spec, model)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
@@ -127,23 +129,23 @@ def prepare(estimator, X, y, sample_weight=None):
         tol=tolerance(estimator, spec),
         model=model,
         l1=l1,
-        # what is left of it for the squared norm
+        # the share of alpha for the squared norm
         alpha=spec.solver_alpha(alpha) * (1.0 - estimator.l1_ratio),
     )
     if solver.in_parts:
         model.binder = partial(spec._bind_part, examples)
-    # nothing is left of it if alpha is zero
+    # l1 is the penalty itself: with alpha=0 there is none, whatever l1_ratio is
     solver.check_penalty(l1)
     describe = partial(estimator._describe, spec)
     attributes = partial(
-        _attributes, describe, input_attributes(seen), solver.layout(model)
+        _attributes, describe, input_attributes(validated), solver.layout(model)
     )
     return Problem(spec, model, solver, attributes, alpha, estimator.l1_ratio)
 
 
 def input_attributes(estimator):
     """Attributes that scikit-learn's validation set from X, as a dict."""
-    # a tagger's names are a property, of what its model has read
+    # `vars` and not getattr: feature_names_in_ of a tagger is a property
     own = vars(estimator)
     return {k: own[k] for k in ("n_features_in_", "feature_names_in_") if k in own}
 
@@ -160,11 +162,11 @@ def train(estimator, X, y, sample_weight, noun):
     Parameters
     ----------
     estimator : Trained
-        Has the parameters of a fit, and `_model`.
+        The estimator.
     X, y, sample_weight : objects
-        As given to fit.
+        Arguments of `fit`.
     noun : str
-        What messages call the estimator.
+        Kind of estimator in messages, such as "tagger".
 
     Returns
     -------
@@ -205,7 +207,7 @@ def train(estimator, X, y, sample_weight, noun):
 
 
 def set_attributes(estimator, problem, result, validation=None):
-    """Set all fitted attributes; nothing of an earlier fit remains."""
+    """Set all fitted attributes, and delete all attributes of an earlier fit."""
     attributes = {
         **problem.attributes(result.weights),
         "alpha_": problem.alpha,
@@ -224,7 +226,7 @@ def set_attributes(estimator, problem, result, validation=None):
 
 
 def replace_attributes(estimator, attributes):
-    """Set fitted attributes, and drop those of an earlier fit that are not set now.
+    """Set fitted attributes, and delete attributes of an earlier fit not among them.
 
     Attributes that a subclass has set by itself stay.
     """
@@ -236,17 +238,21 @@ def replace_attributes(estimator, attributes):
 
 
 def _warm_state(estimator, problem):
-    """State of the last fit, if a warm start is asked for and the state still fits."""
+    """State of the last fit if `warm_start` is set and the solver accepts the state."""
     warm = estimator._warm
     if warm is None or not estimator.warm_start:
         return None
-    if "completion" in problem.model.oracles:  # each round starts afresh
+    # with missing labels, each round of completion starts from zero
+    if "completion" in problem.model.oracles:
         return None
     if warm == FROM_ATTRIBUTES:
         is_smooth = problem.model.surrogate is not None
         warm = problem.spec, weights_by_name(estimator, problem) if is_smooth else {}
     if not isinstance(warm, tuple) or len(warm) != 2 or not isinstance(warm[1], dict):
-        raise ValueError("the state of the last fit is damaged: set warm_start=False")
+        raise ValueError(
+            f"the {type(estimator).__name__} was loaded with a damaged state of its "
+            "last fit: set warm_start=False"
+        )
     spec, state = warm
     if problem.spec._can_continue(spec, state) and problem.solver.accepts(
         state, problem.model
@@ -266,22 +272,21 @@ def _warm_state(estimator, problem):
 def report_result(estimator, problem, result, noun, data=None, stacklevel=5):
     """Raise or warn if a run was interrupted or did not converge.
 
-    The level of the stack is that of who called fit, past train, fit and its decorator.
-
     Parameters
     ----------
     estimator : estimator
-        What was trained.
+        The estimator that was trained.
     problem : Problem
-        Its problem.
+        Its training problem.
     result : SolverResult
-        What the solver returned.
+        Result of the solver.
     noun : str
-        What messages call the estimator.
+        Kind of estimator in messages, such as "tagger".
     data : tuple, default=None
         X, y and sample weights; None if they are in parts.
     stacklevel : int, default=5
-        As of `warnings.warn`.
+        Stack level of `warnings.warn`: the caller of `fit`, past `train`, `fit` and its
+        decorator.
     """
     status = Status(result.status)
     if status is Status.INTERRUPTED:
@@ -313,15 +318,15 @@ def report_result(estimator, problem, result, noun, data=None, stacklevel=5):
 
 
 def _remedies(estimator, problem, result, data):
-    """What can be done about a run that did not converge, in sentences."""
+    """Sentences of advice for a run that did not converge."""
     status = Status(result.status)
     if status not in (Status.MAX_ITER, Status.STALLED, Status.TIME_LIMIT):
         return [status.remedy]
-    found = advice(estimator, problem, result, data)
+    hints = advice(estimator, problem, result, data)
     if status is Status.STALLED:
-        return [status.remedy, *found[:1]]
-    if found:
-        return found
+        return [status.remedy, *hints[:1]]
+    if hints:
+        return hints
     if status is Status.TIME_LIMIT:
         return ["Increase max_seconds."]
     general = "Scaled features or a larger alpha take fewer passes."

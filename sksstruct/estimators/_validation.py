@@ -18,14 +18,14 @@ from sksstruct.utils.validation import (
 
 
 class EarlyStopping:
-    """Scores every pass on data that were set aside, and says when to stop.
+    """Scores the weights of every pass on held-out data, and says when to stop.
 
     Parameters
     ----------
     estimator : estimator
-        Has `n_iter_no_change`.
+        An estimator with the parameter `n_iter_no_change`.
     scored : estimator
-        Gets the fitted attributes of each pass; `score_held_out` reads them.
+        An estimator on which the fitted attributes of each pass are set.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class EarlyStopping:
         self._patience = estimator.n_iter_no_change
 
     def score_held_out(self):
-        """The score of what was set aside."""
+        """The score of the attributes of `scored` on the held-out data."""
         raise NotImplementedError
 
     def __call__(self, attributes):
@@ -46,33 +46,34 @@ class EarlyStopping:
         for name, value in attributes.items():
             setattr(self.scored, name, value)
         self.scores.append(float(self.score_held_out()))
-        before = self.scores[: -self._patience]
-        if before and max(self.scores[-self._patience :]) <= max(before):
+        earlier = self.scores[: -self._patience]
+        if earlier and max(self.scores[-self._patience :]) <= max(earlier):
             return Status.EARLY
         return None
 
 
 def source_of_splits(estimator):
-    """Randomness that sets data aside."""
+    """The random generator that draws the held-out data."""
     rng = check_random_state(estimator.random_state)
     if isinstance(estimator.random_state, np.random.RandomState):
         return rng
-    # the solver's own order must not depend on whether there is a validation
+    # with another seed than the solver's, which starts from the same random_state
     return np.random.RandomState(rng.randint(2**31 - 1))
 
 
 class Validation(EarlyStopping):
-    """A part of the training sequences that is only scored.
+    """Early stopping of a tagger by a held-out part of the training sequences.
 
-    Sequences without positions or of weight zero are not set aside, and neither are
-    those with a label that no other sequence has.
+    Sequences without positions, of weight zero, or with a label that no training
+    sequence has are not held out.
 
     Parameters
     ----------
     estimator : estimator
-        Has `validation_fraction`, `n_iter_no_change`, `random_state` and `score`.
+        A tagger with the parameters `validation_fraction`, `n_iter_no_change` and
+        `random_state`.
     X, y, sample_weight : objects
-        As given to fit.
+        Arguments of `fit`.
 
     Attributes
     ----------
@@ -86,8 +87,8 @@ class Validation(EarlyStopping):
     """
 
     def __init__(self, estimator, X, y, sample_weight):
-        # a bad share would be called by another name, and a bad sequence by another
-        # number
+        # check before the split: ShuffleSplit would call validation_fraction test_size,
+        # and later checks would number the sequences of the training part
         validate_params(estimator)
         packed = check_sequences(X)
         labels = check_labels(y, packed.lengths, unknown=True, sets=True)
@@ -121,31 +122,32 @@ def _chosen(estimator, lengths, rows, weight):
     eligible = np.flatnonzero(eligible)
     if len(eligible) < 2:
         raise ValueError(
-            "early_stopping needs two sequences with positions and positive weight"
+            "early_stopping needs at least 2 sequences with positions and positive "
+            f"weight, X has {len(eligible)}: set early_stopping=False"
         )
     share = estimator.validation_fraction
     split = ShuffleSplit(1, test_size=share, random_state=source_of_splits(estimator))
     train, held_out = (eligible[part] for part in next(split.split(eligible)))
-    # all labels are learned, whatever the split
+    # sequences with a label that no training sequence has move to the training part
     names = [_names(row) for row in rows]
-    seen = set().union(*(names[i] for i in train))
-    kept = [i for i in np.sort(held_out) if names[i] <= seen]
-    if not kept:
+    trained = set().union(*(names[i] for i in train))
+    scored = [i for i in np.sort(held_out) if names[i] <= trained]
+    if not scored:
         raise ValueError(
             "early_stopping: every sequence that was drawn has a label that no other "
             "sequence has; increase validation_fraction"
         )
-    return kept
+    return scored
 
 
 def _names(row):
-    """The labels of a sequence, those of its sets included."""
+    """The set of labels of a sequence, including all labels of its sets."""
     sets = (each if isinstance(each, frozenset) else (each,) for each in row)
     return set().union(*sets).difference([None])
 
 
 def _rows(packed, part):
-    """Some of the sequences, packed."""
+    """The packed sequences where the mask `part` is True."""
     values = packed.values[np.repeat(part, packed.lengths)]
     return PackedSequences.from_lengths(
         values, packed.lengths[part], packed.feature_names

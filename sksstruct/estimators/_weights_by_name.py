@@ -1,4 +1,4 @@
-"""Weights of a tagger as dicts with the names of features and labels."""
+"""Weights of a tagger as dicts whose keys are names of features and labels."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class WeightsByName:
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """dict: weight of each pair of labels (from, to).
 
-        If ``transitions_`` is sparse, only of the pairs that are stored.
+        If ``transitions_`` is sparse, the dict has only the stored pairs.
         """
         check_is_fitted(self, "transitions_")
         names = self.classes_.tolist()
@@ -43,7 +43,9 @@ class WeightsByName:
         """
         check_is_fitted(self, "coef_")
         if "transition_coef_" not in vars(self):
-            raise AttributeError("pair_features_: there are no transition_features")
+            raise AttributeError(
+                "pair_features_: the ChainCRF was fitted without transition_features"
+            )
         features, names = self._feature_names(), self.classes_.tolist()
         table = self.transition_coef_.tocoo()
         before, after = np.divmod(table.col, len(names))
@@ -57,7 +59,9 @@ class WeightsByName:
         """dict: weights of three consecutive labels, with ``order=2``."""
         check_is_fitted(self, "coef_")
         if "triples_" not in vars(self):
-            raise AttributeError("triple_features_: the chain has order=1")
+            raise AttributeError(
+                "triple_features_: the ChainCRF was fitted with order=1, not order=2"
+            )
         names, table = self.classes_.tolist(), self.triples_.tocoo()
         second, third = np.divmod(table.col, len(names))
         return {
@@ -73,7 +77,10 @@ class WeightsByName:
         """
         check_is_fitted(self, "coef_")
         if "score_parameters_" in vars(self):
-            raise AttributeError("state_features_: the score is no sum over features")
+            raise AttributeError(
+                "state_features_: a ChainCRF with a score_function has no weights of "
+                "features"
+            )
         features, names = self._feature_names(), self.classes_.tolist()
         table = sparse.coo_array(self.coef_)
         return {
@@ -82,7 +89,7 @@ class WeightsByName:
         }
 
     def _feature_names(self):
-        """Names of the features, made up where there are none."""
+        """Names of the features, or ``x0``, ``x1``, ... if X had none in fit."""
         names = self._names_in
         if names is None:
             return [f"x{j}" for j in range(self.n_features_in_)]

@@ -1,4 +1,4 @@
-"""Probabilities of taggers that were not trained for them, by a temperature."""
+"""Probabilities for taggers trained by a hinge, by temperature scaling."""
 
 import warnings
 from dataclasses import dataclass
@@ -25,9 +25,10 @@ from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import Items, Labelings
 from sksstruct.utils.validation import check_sequence_weight
 
-# The temperatures that are searched; scores of the hinge are about one by its margin.
+# Range of the search for the temperature. The margin of the hinge makes differences of
+# scores about 1.
 _RANGE = 1e-4, 1e4
-# Attributes of a chain that change when it gets a temperature.
+# Attributes of a chain that `_with_temperature` changes.
 _OF_CALIBRATION = "_temperature", "_fitted_names"
 
 
@@ -37,26 +38,26 @@ class CalibratedTagger(
 ):
     """Tagger with calibrated probabilities: scores are divided by a temperature.
 
-    The scores of the hinge losses say which labeling is best. The differences of these
-    scores are far too small to be differences of log-probabilities: all labelings would
-    have nearly the same probability. The temperature T makes the observed labelings of
-    held-out sequences as likely as possible, with probabilities proportional to
-    ``exp(score / T)`` [1]_. One number cannot be overfitted, and it changes no
+    The scores of the hinge losses rank labelings. Differences of these scores are far
+    too small to be differences of log-probabilities: all labelings would have nearly
+    the same probability. With probabilities proportional to ``exp(score / T)``, the
+    temperature T maximizes the likelihood of the observed labelings of held-out
+    sequences [1]_. A single number hardly overfits. The temperature changes no
     prediction, except those of a `ChainCRF` with ``risk="hamming"``.
 
     Parameters
     ----------
     estimator : ChainCRF, Tagger or Pipeline, default=None
         The tagger. It may also be a search such as `sklearn.model_selection.
-        GridSearchCV`, or a fitted tagger in a `sklearn.frozen.FrozenEstimator`, which
-        is not trained again. Then the data given to `fit` must not be its training
-        data. None: a `ChainCRF` with its defaults.
+        GridSearchCV`, or a fitted tagger in a `sklearn.frozen.FrozenEstimator`. A
+        frozen tagger is not trained again, and must not have been trained on the data
+        given to `fit`. None: a `ChainCRF` with its defaults.
     cv : int, cross-validation generator or iterable, default=None
-        Folds, which are held out one after the other, as in `sklearn.calibration.
+        Folds, each of which is held out once, as in `sklearn.calibration.
         CalibratedClassifierCV` with ``ensemble=False``. None: 5 folds. A frozen
-        estimator needs no folds.
+        tagger needs no folds.
     n_jobs : int, default=None
-        Number of folds that are trained at the same time.
+        Number of folds that are trained at the same time, in threads. None: one.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class CalibratedTagger(
 
     See Also
     --------
-    ChainCRF : With ``loss="log"``, it is trained for probabilities.
+    ChainCRF : Has probabilities without calibration if trained with ``loss="log"``.
 
     References
     ----------
@@ -122,17 +123,19 @@ class CalibratedTagger(
         Raises
         ------
         TypeError
-            If the estimator is no tagger.
+            If the estimator is not a tagger.
         ValueError
-            If the folds have no sequence whose labels are all in the training data.
+            If in every fold, each held-out sequence has a label that the training data
+            lack.
 
         Warns
         -----
         UserWarning
-            If held-out labelings are predicted nearly without error, so that the
-            likelihood leaves the temperature undetermined. As n labelings without an
-            error tell of a probability of about ``n / (n + 1)`` at most, the mean of
-            their log-probabilities is then ``-1 / n``.
+            If held-out labelings are predicted nearly without error: the likelihood
+            then grows without limit as the temperature falls to 0. The temperature is
+            chosen so that the mean log-probability of the n held-out labelings is
+            ``-1 / n``, because n labelings without an error support a probability of
+            about ``n / (n + 1)`` at most.
         """
         validate_params(self)
         X, y = indexable(X, y)
@@ -157,7 +160,7 @@ class CalibratedTagger(
         state = super()._state()
         if not self._shares_weights():
             return state
-        # the frozen tagger has all that the fitted one has, except the temperature
+        # `_restore` builds the fitted tagger from the frozen one and the temperature
         return {name: value for name, value in state.items() if name != "estimator_"}
 
     def _restore(self, state):
@@ -165,39 +168,42 @@ class CalibratedTagger(
         if "temperature_" in state and "estimator_" not in state:
             (frozen,) = required(state, ["estimator"], type(self).__name__)
             if not isinstance(frozen, FrozenEstimator):
-                raise ValueError("this is no state of a CalibratedTagger: no tagger")
+                raise ValueError(
+                    "the state of a CalibratedTagger must have estimator_, or a "
+                    f"FrozenEstimator as estimator, got {frozen!r:.80}"
+                )
             tagger = _copied(frozen.estimator)
             self.estimator_ = _with_temperature(tagger, self.temperature_)
 
     def _shares_weights(self):
-        """Whether the fitted tagger is that of a frozen one, but for the temperature.
+        """Whether the fitted tagger equals the frozen one, except for the temperature.
 
-        Methods such as `Tagger.prune` change one of them alone.
+        Methods such as `Tagger.prune` change only one of the two.
         """
-        own = vars(self).get("estimator_")
-        if own is None or not isinstance(self.estimator, FrozenEstimator):
+        fitted = vars(self).get("estimator_")
+        if fitted is None or not isinstance(self.estimator, FrozenEstimator):
             return False
-        own, frozen = map(_named_steps, (own, _copied(self.estimator.estimator)))
-        return own.keys() == frozen.keys() and all(
-            map(_is_twin, own.values(), frozen.values())
+        fitted, frozen = map(_named_steps, (fitted, _copied(self.estimator.estimator)))
+        return fitted.keys() == frozen.keys() and all(
+            map(_is_twin, fitted.values(), frozen.values())
         )
 
     @property
     def classes_(self) -> np.ndarray:
         """ndarray of shape (n_classes,): the labels."""
         if "estimator_" not in vars(self):
-            raise AttributeError("classes_: not fitted")
+            raise AttributeError("classes_: this CalibratedTagger is not fitted")
         return _last(self.estimator_).classes_
 
     @property
     def n_features_in_(self) -> int:
         """int: number of features of the chain."""
         if "estimator_" not in vars(self):
-            raise AttributeError("n_features_in_: not fitted")
+            raise AttributeError("n_features_in_: this CalibratedTagger is not fitted")
         return _last(self.estimator_).n_features_in_
 
     def _answering(self):
-        # before a fit all methods are there, and say that they need one
+        # before a fit, all methods exist and raise NotFittedError
         return self.estimator_ if "estimator_" in vars(self) else ChainCRF(loss="log")
 
     def _answer(self, name, X, *args, **params):
@@ -246,15 +252,15 @@ class CalibratedTagger(
         X : list of sequences
             Input of the tagger.
         y : list of array-like of shape (n_positions,)
-            True labels. Positions with None are left out, and a set is met by any of
-            its labels.
+            True labels. Positions with None are left out; at a position with a set, any
+            label of the set is right.
         sample_weight : array-like of shape (n_sequences,), default=None
-            Weight of each sequence's positions.
+            Weight of the positions of each sequence.
 
         Returns
         -------
         score : float
-            Accuracy.
+            Accuracy, from 0 to 1.
         """
         return self._answer("score", X, y, sample_weight=sample_weight)
 
@@ -266,7 +272,7 @@ def _named_steps(tagger):
 
 
 def _copied(fitted):
-    """A `Tagger` or `ChainCRF` of its own, which shares weights and vocabulary."""
+    """A new `Tagger` or `ChainCRF` that shares the weights and the vocabulary."""
     fitted = getattr(fitted, "best_estimator_", fitted)
     steps = _named_steps(fitted)
     last = list(steps.values())[-1]
@@ -282,7 +288,7 @@ def _copied(fitted):
 
 
 def _twin(step):
-    """A copy of a step that has the same attributes, not copies of them."""
+    """A shallow copy of a step: its attributes are the same objects."""
     if not hasattr(step, "__dict__"):  # "passthrough"
         return step
     twin = type(step).__new__(type(step))
@@ -291,7 +297,7 @@ def _twin(step):
 
 
 def _is_twin(step, other):
-    """Whether two steps have the same attributes, a temperature left aside."""
+    """Whether two steps have the same attributes, except for the temperature."""
     if not hasattr(step, "__dict__"):
         return step is other
     own, others = (
@@ -303,10 +309,10 @@ def _is_twin(step, other):
 
 
 def _with_temperature(tagger, temperature):
-    """The tagger, whose chain then divides scores by a temperature."""
+    """Set the temperature by which the chain of a tagger divides scores."""
     chain = _last(tagger)
     chain._temperature = temperature
-    # a fit of the chain alone forgets it
+    # a later fit of the chain deletes the temperature
     chain._fitted_names += ("_temperature",)
     return tagger
 
@@ -316,7 +322,7 @@ def _last(tagger):
 
 
 def _fit(estimator, X, y, weight):
-    """A clone of the estimator, fitted."""
+    """Fit a clone of the estimator, and return its tagger."""
     inner = getattr(estimator, "estimator", estimator)
     name = "sample_weight"
     if isinstance(inner, Pipeline):
@@ -337,14 +343,14 @@ def _fold(estimator, X, y, weight, train, test):
 
 
 def _held_out(tagger, X, y, weight):
-    """A fitted chain with sequences that it has not seen, their labels and weights."""
+    """The chain of a fitted tagger, and its input, labels and weights to score."""
     if isinstance(tagger, Tagger):
         X = tagger._transformed(X)
     return _last(tagger), X, y, weight
 
 
 def _log_proba(chain, X, y):
-    """A function of the temperature, of the log-probabilities of labelings."""
+    """A function that maps the temperature to the log-probabilities of `y`."""
     bound = chain._fitted(X, dense=True)
     others = forbidden_others(y, bound.classes, bound.packed.lengths)
 
@@ -356,33 +362,34 @@ def _log_proba(chain, X, y):
 
 
 def _temperature(held_out):
-    """The temperature that makes held-out labelings most likely."""
+    """The temperature that maximizes the likelihood of held-out labelings."""
     functions = [_log_proba(*each[:3]) for each in held_out]
-    # labels that a fold lacks are impossible at all temperatures
+    # a labeling with a label that the fold lacks has probability 0 at any temperature
     weights = [np.isfinite(log_proba(1.0)).astype(float) for log_proba in functions]
     for each, (*_, given) in zip(weights, held_out, strict=True):
         each *= 1.0 if given is None else given
     n_possible = sum(map(np.count_nonzero, weights))
     if not n_possible:
         raise ValueError(
-            "no held-out sequence has only labels that are in the training data"
+            "each held-out sequence of y has a label that the training data of its "
+            "fold lack: use more data, or another cv"
         )
     total_weight = sum(map(np.sum, weights))
 
     def loss(log_temperature):
         temperature, total = np.exp(log_temperature), 0.0
         for log_proba, weight in zip(functions, weights, strict=True):
-            kept = weight > 0
-            total -= weight[kept] @ log_proba(temperature)[kept]
+            positive = weight > 0
+            total -= weight[positive] @ log_proba(temperature)[positive]
         return total / total_weight
 
-    # convex in the inverse temperature, and so with one minimum in its logarithm, too
+    # the loss is convex in 1 / T, and so has one minimum in log T, too
     bounds = np.log(_RANGE)
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         loss, bounds=bounds, method="bounded", options={"xatol": 1e-4}
     )
-    best, least = found.x, 1.0 / n_possible
-    if found.fun < least:
+    best, least = minimum.x, 1.0 / n_possible
+    if minimum.fun < least:
         warnings.warn(
             f"the {n_possible} held-out labelings are predicted nearly without error, "
             "which leaves the temperature undetermined: it is chosen for a mean "
@@ -390,8 +397,9 @@ def _temperature(held_out):
             UserWarning,
             stacklevel=3,
         )
-        # few or constrained labelings may be as likely at any temperature
+        # if few labelings are possible, even the largest temperature may leave the loss
+        # below `least`
         best = bounds[1]
         if loss(best) > least:
-            best = brentq(lambda x: loss(x) - least, found.x, best)
+            best = brentq(lambda x: loss(x) - least, minimum.x, best)
     return float(np.exp(best))

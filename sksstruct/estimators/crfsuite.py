@@ -6,11 +6,11 @@ from typing import Any, Literal
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
-# CRFsuite stops when ten iterations have improved the objective by a share of 1e-5,
-# which is about this far above the optimum.
+# CRFsuite stops when ten iterations have improved the objective by a share of 1e-5. Its
+# objective then exceeds the optimum by about this share.
 _TOL = 1e-4
-# The same with c1 alone, where iterations gain little long before; and with nothing,
-# where the optimum is often zero.
+# With c1 alone, CRFsuite stops further from the optimum, as its iterations gain little.
+# Without regularization, the optimum is often zero.
 _TOL_OF_L1, _TOL_OF_NOTHING = 2e-3, 1e-8
 
 
@@ -26,15 +26,17 @@ def crfsuite_parameters(
 ) -> dict:
     """Parameters of `ChainCRF` for a problem that CRFsuite would solve.
 
-    CRFsuite minimizes the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
-    biases nor weights of first and last labels, and by default only with weights for
-    what was seen together in the training data. A feature whose value is zero, such as
-    a False in a dict, is seen, too. With `tol` at 1e-4, the objective is at most 0.01 %
-    above its optimum, and CRFsuite's is usually about as near.
+    CRFsuite minimizes the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``. Its model has
+    neither biases nor weights of first and last labels. By default, only pairs of a
+    feature and a label, or of two labels, that occur in the training data have weights;
+    a feature with the value zero, such as a False in a dict, occurs, too. With `tol` at
+    1e-4, the objective is at most 0.01 % above its optimum, and that of CRFsuite is
+    usually about as near.
 
-    There is one difference: CRFsuite never has a weight for a feature and a label if
+    The models have one difference: in CRFsuite, a feature and a label have no weight if
     the values of the feature at the positions with the label have a negative sum. To
-    train the same model on negative values, set its ``feature.minfreq`` to -1e9.
+    train the same model on negative values, set ``feature.minfreq`` of CRFsuite to
+    -1e9.
 
     Parameters
     ----------
@@ -42,16 +44,19 @@ def crfsuite_parameters(
         Number of training sequences.
     algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, default="lbfgs"
         CRFsuite's training algorithm. The likelihood of "lbfgs" and "l2sgd" has the
-        same optimum here. For the three online algorithms, which have no objective, it
-        is the structured hinge with its defaults; `c1` and `c2` have no effect then.
+        same optimum here. The three online algorithms have no objective: the parameters
+        are those of the structured hinge with its defaults, and `c1` and `c2` have no
+        effect.
     c1, c2 : float, default=0.0 and 1.0
         Factors of the sum of the absolute weights and of the squared norm. With
-        ``c2=0`` the solver is "lbfgs", as others need some of it; it stops where the
-        objective is flat, and `tol` is 2e-3 if `c1` is positive, or else 1e-8.
+        ``c2=0`` the solver is "lbfgs", because other solvers need a squared norm; it
+        stops where the objective is flat, and `tol` is 2e-3 if `c1` is positive, or
+        else 1e-8.
     max_iterations : int, default=None
         Maximum number of passes. None: `max_iter` keeps its default.
     all_possible_states, all_possible_transitions : bool, default=False
-        Whether pairs that were not seen together have weights.
+        Whether pairs of a feature and a label, or of two labels, have weights even if
+        they do not occur in the training data.
 
     Returns
     -------
@@ -74,8 +79,10 @@ def crfsuite_parameters(
     total, tol = c1 + 2.0 * c2, _TOL
     alpha, l1_ratio = total / n_sequences, c1 / total if total else 0.0
     if total and alpha == 0.0:
-        raise ValueError(f"{c1=!r} and {c2=!r} are too small, beside the losses")
-    # which is that of c1 if c2 is lost beside it
+        raise ValueError(
+            f"{c1=!r} and {c2=!r} are too small for {n_sequences=!r}: alpha would be 0"
+        )
+    # true if c2 is zero, or too small beside c1 to change the sum
     if total == c1:
         parameters["solver"], tol = "lbfgs", _TOL_OF_L1 if c1 else _TOL_OF_NOTHING
     return {

@@ -1,4 +1,4 @@
-"""Probabilities of sequences that a tagger was not trained on."""
+"""Cross-validated probabilities: each sequence by a tagger not trained on it."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -26,17 +26,17 @@ def cross_val_proba(
     n_jobs: int | None = None,
     params: dict[str, Any] | None = None,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Probabilities of labels, out of fold: each by a tagger that did not see it.
+    """Out-of-fold probabilities of labels: by taggers not trained on the sequence.
 
-    The counterpart of ``cross_val_predict(method="predict_proba")``, which takes no
-    label sequences. The probabilities are for what is trained on the outputs of a
-    tagger, for finding wrong annotations, and for thresholds.
+    The function is the counterpart of ``cross_val_predict(method="predict_proba")``,
+    which takes no label sequences. The probabilities serve as training inputs of a
+    second model, for finding wrong annotations, and for choosing thresholds.
 
     Parameters
     ----------
     estimator : ChainCRF, Tagger, CalibratedTagger or other estimator
-        Has `predict_proba` for sequences, and `classes_`; may be a search around one.
-        It is cloned for each fold.
+        An estimator with `predict_proba` for sequences, and `classes_`, or a search
+        around one. Each fold trains a clone.
     X : list of sequences
         Input of the estimator.
     y : list of array-like of shape (n_positions,)
@@ -50,15 +50,15 @@ def cross_val_proba(
         Number of folds that are trained at the same time, in threads.
     params : dict, default=None
         Parameters of `fit`, such as ``{"chaincrf__sample_weight": weights}`` for a
-        pipeline. What has an entry for each sequence is divided as X is.
+        pipeline. A value with an entry for each sequence is split into folds like X.
 
     Returns
     -------
     probabilities : list of ndarray of shape (n_positions, n_classes)
-        Marginal probabilities of each sequence. A label that a fold's training data
-        lack has the probability 0 there.
+        Marginal probabilities of each sequence. A label that the training data of a
+        fold lack has the probability 0 in the sequences of the fold.
     classes : ndarray of shape (n_classes,)
-        The labels of the columns, in the order that ``classes_`` has for all data.
+        The labels of the columns, in the order of ``classes_`` after a fit to all data.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def cross_val_proba(
     >>> classes.tolist(), probabilities[0].argmax(axis=1).tolist()
     (['O', 'PER'], [1, 0])
     """
-    # an estimator without probabilities says so now, before it is trained
+    # an estimator without probabilities raises its AttributeError before any training
     estimator.predict_proba  # noqa: B018
     X, y, groups = indexable(X, y, groups)
     n = _num_samples(X)
@@ -102,27 +102,27 @@ def cross_val_proba(
     encoder = LabelEncoder.from_labels(labels)
     rows = [
         _in_columns(row, encoder.encode(classes.tolist()), len(encoder.classes_))
-        for found, classes in parts
-        for row in found
+        for probabilities, classes in parts
+        for row in probabilities
     ]
     order = np.argsort(held_out)
     return [rows[k] for k in order], encoder.classes_
 
 
 def _fold(estimator, X, y, params, train, test):
-    """Probabilities of the sequences that are held out, and labels of the columns."""
+    """Probabilities of the held-out sequences, and the labels of the columns."""
     params = _check_method_params(X, params or {}, indices=train)
     fitted = clone(estimator)
     fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
-    found = fitted.predict_proba(_safe_indexing(X, test))
-    for row in found:
+    probabilities = fitted.predict_proba(_safe_indexing(X, test))
+    for row in probabilities:
         if np.ndim(row) != 2 or row.shape[1] != len(fitted.classes_):
             raise ValueError(
                 f"predict_proba of {type(fitted).__name__} must return an array of "
                 f"shape (n_positions, {len(fitted.classes_)}) for each sequence, one "
                 f"column for each of classes_, got one of shape {np.shape(row)}"
             )
-    return found, fitted.classes_
+    return probabilities, fitted.classes_
 
 
 def _in_columns(row, columns, n_classes):

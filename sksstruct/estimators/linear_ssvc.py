@@ -77,11 +77,13 @@ class LinearSSVC(
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn.
     warm_start : bool, default=False
-        Whether `fit` starts from the result of the last fit, as where alpha changes or
-        weights of samples do. DCD starts from its dual variables, and needs as many
-        samples. A solver that cannot, such as Pragam, starts from zero with a warning.
+        Whether `fit` starts from the result of the last fit, for instance with another
+        alpha or other sample weights. DCD starts from the dual variables of the last
+        fit, and needs the same number of samples. A solver without warm starts, such as
+        Pragam, starts from zero with a warning.
     n_jobs : int, default=None
-        Number of threads for sweeps over all samples. The result does not depend on it.
+        Number of threads for sweeps over all samples. The result does not depend on the
+        number.
     random_state : int, RandomState instance or None, default=None
         Order in which samples are visited.
     %(verbose)s
@@ -98,19 +100,19 @@ class LinearSSVC(
     alpha_ : float
         The regularization that was used.
     n_iter_ : int
-        Number of passes.
+        Number of passes over the data.
     objective_ : float
         Primal objective at the weights.
     dual_gap_ : float
-        Upper bound on the difference between the objective and its minimum. ``inf`` if
-        there is no bound.
+        Duality gap: an upper bound on the difference between the objective and its
+        minimum. ``inf`` if there is no bound.
     %(history_)s
     %(solver_)s
 
     See Also
     --------
-    ChainCRF : The same for sequences.
-    sklearn.svm.LinearSVC : Training by coordinate descent.
+    ChainCRF : Tagger for sequences.
+    sklearn.svm.LinearSVC : The same model, trained by coordinate descent.
 
     References
     ----------
@@ -178,7 +180,7 @@ class LinearSSVC(
         return model
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Scores of the second class.
+        """Scores of the second class, ``classes_[1]``.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""MAP of given factor graphs, as a predictor."""
+"""`LPMAPPredictor`: the solvers of `sksstruct.inference.map` as an estimator."""
 
 import threading
 import time
@@ -37,7 +37,7 @@ from sksstruct.utils.progress import Status
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Labelings
 
-# Seconds between two looks at threads that are to stop.
+# Seconds between two checks whether all threads have stopped.
 _TICK = 0.01
 
 
@@ -62,7 +62,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         %(map_solvers)s.
         "auto" chooses and combines solvers by the size and the shape of the graph.
         "mplp" takes factors of any size; "gdmm" [1]_ is for large domains,
-        "gdmm_binary" for many binary factors; "lp" and "highs" are SciPy's HiGHS.
+        "gdmm_binary" for many binary factors; "lp" and "highs" use HiGHS from SciPy.
     tol : float, default=1e-6
         Tolerance, used only if `solver` is a name. A labeling is reported as optimal if
         its score is within ``tol * max(1, |score|)`` of the upper bound. If all scores
@@ -72,16 +72,17 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         Maximum number of iterations, used only if `solver` is a name. None: the default
         of the solver.
     marginals : {"lp", "bethe", "trw"} or BeliefPropagation, default="lp"
-        What `predict_marginals` returns. "lp": the fractional solution of the
+        The result of `predict_marginals`. "lp": the fractional solution of the
         relaxation. "bethe", "trw" or an object: probabilities computed by
         `sksstruct.inference.map.BeliefPropagation`. With a name, `max_iter` and `tol`
-        apply to its messages.
+        apply to the messages of belief propagation.
     max_seconds : float, default=None
-        Time limit in seconds for each graph. If "auto" finds no proof, it runs until
-        the limit. None: a built-in rule ends its search.
+        Time limit in seconds for each graph. "auto" runs until the limit unless it
+        proves that the labeling is optimal. None: a built-in rule ends the search of
+        "auto".
     n_jobs : int, default=None
-        Number of threads, each of which solves a graph. Results do not depend on it if
-        no time limit is reached.
+        Number of threads, each of which solves a graph. Results do not depend on the
+        number if no time limit is reached.
     random_state : int, RandomState instance or None, default=None
         Seed or source of the random choices of local searches.
     verbose : int, default=0
@@ -98,14 +99,14 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     bounds_ : ndarray of shape (n_graphs,)
         Upper bounds on the scores of all labelings; inf if the solver has no bound.
     status_ : list of str
-        How each run ended; see `sksstruct.inference.map.MAPResult`.
+        The status of each run; see `sksstruct.inference.map.MAPResult`.
     results_ : list of MAPResult
         The full results of the solver, including traces. If `predict` is interrupted,
         it raises KeyboardInterrupt, and the attributes have the best labelings and
         bounds so far; results of graphs that were not begun are None.
     marginal_results_ : list of MarginalResult
-        After `predict_marginals` by belief propagation: its full results, including log
-        Z and the bound on it.
+        After `predict_marginals` by belief propagation: the full results, including
+        log Z and a bound on log Z.
 
     See Also
     --------
@@ -114,8 +115,8 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
 
     Notes
     -----
-    For scikit-learn the predictor has no estimator type, as it learns nothing: scores
-    are given, and there is no y to be a classifier of.
+    For scikit-learn the predictor has no estimator type: the scores are given, and no y
+    is learned.
 
     References
     ----------
@@ -191,7 +192,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         return method
 
     def _run(self, solver, graphs, results):
-        """Note what a solver returns for each graph; also if it is interrupted."""
+        """Write the result of each graph into `results`, also if interrupted."""
         begun, stop = [], threading.Event()
         rng = check_random_state(self.random_state)
         seeds = rng.randint(2**31 - 1, size=len(graphs))
@@ -222,7 +223,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
                 delayed(run)(k) for k in range(len(graphs))
             )
         except KeyboardInterrupt:
-            # interrupts reach one thread; the others stop at their next report
+            # only one thread gets the interrupt; other threads stop at the next report
             stop.set()
             while begun:
                 time.sleep(_TICK)
@@ -253,12 +254,12 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         return results
 
     def _keep(self, results):
-        """Set the attributes; nothing is known of graphs without a result."""
-        found = [(-np.inf, np.inf, Status.INTERRUPTED) if r is None
-                 else (r.score, r.bound, r.status) for r in results]  # fmt: skip
-        self.results_, self.status_ = results, [status for *_, status in found]
-        self.scores_ = np.array([score for score, *_ in found], dtype=np.float64)
-        self.bounds_ = np.array([bound for _, bound, _ in found], dtype=np.float64)
+        """Set the attributes; a graph without a result has infinite bounds."""
+        rows = [(-np.inf, np.inf, Status.INTERRUPTED) if r is None
+                else (r.score, r.bound, r.status) for r in results]  # fmt: skip
+        self.results_, self.status_ = results, [status for *_, status in rows]
+        self.scores_ = np.array([score for score, *_ in rows], dtype=np.float64)
+        self.bounds_ = np.array([bound for _, bound, _ in rows], dtype=np.float64)
 
     def predict(self, X: Sequence[FactorGraph]) -> list[np.ndarray]:
         """Predict the labeling with the highest score for each graph.
@@ -274,10 +275,10 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
             has `state_names`.
         """
         graphs = _check_graphs(X)
-        found = [result.labeling for result in self._solve(graphs)]
+        labelings = [result.labeling for result in self._solve(graphs)]
         return [
             labeling if graph.state_names is None else graph.named(labeling)
-            for graph, labeling in zip(graphs, found, strict=True)
+            for graph, labeling in zip(graphs, labelings, strict=True)
         ]
 
     def predict_marginals(self, X: Sequence[FactorGraph]) -> list[list[np.ndarray]]:
@@ -290,11 +291,12 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         Returns
         -------
         marginals : list of lists of ndarrays of shape (n_states[i],)
-            For each graph, a distribution over the states of each variable. For
-            ``marginals="lp"`` and with "gdmm", "ad3" and "lp" these solve the
-            relaxation if the status is "optimal" or "fractional". Message passing gives
-            only an approximate solution (see `sksstruct.inference.map.TRWS`). With
-            belief propagation they are probabilities, or nan if no labeling is allowed.
+            For each graph, a distribution over the states of each variable. With
+            ``marginals="lp"`` and the solvers "gdmm", "ad3" and "lp", the distributions
+            solve the relaxation if the status is "optimal" or "fractional". Message
+            passing gives only an approximate solution (see
+            `sksstruct.inference.map.TRWS`). With belief propagation the distributions
+            are approximate marginal probabilities, or nan if no labeling is allowed.
         """
         graphs, marginals = _check_graphs(X), []
         method = self._resolve_marginals()
@@ -343,12 +345,15 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         """
         X = _check_graphs(X)
         if not X:
-            raise ValueError("X has no graphs")
+            raise ValueError("X must have at least one graph to score, got none")
         labelings = self.predict(X)
         if y is None:
             return float(np.mean(self.scores_))
         if len(y) != len(labelings):
-            raise ValueError(f"X has {len(labelings)} graphs, y has {len(y)}")
+            raise ValueError(
+                f"y must have a labeling for each of the {len(labelings)} graphs of X, "
+                f"got {len(y)}"
+            )
         right = [
             graph.check_labeling(x) == graph.check_labeling(y_true, f"y[{k}]")
             for k, (graph, x, y_true) in enumerate(zip(X, labelings, y, strict=True))
@@ -357,7 +362,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
 
 
 def _warn(k, result, details):
-    """Warn of a graph that has no labeling, or whose run is not finished."""
+    """Warn of a graph that has no labeling, or whose solver did not converge."""
     status, text = result.status, None
     if status is Status.INFEASIBLE:
         text = result.message

@@ -1,4 +1,8 @@
-"""The regularization path of an estimator."""
+"""The regularization path of an estimator: `ssvm_path`, and its result `SSVMPath`.
+
+`follow` yields the segments one after the other: `SSVMPathCV` follows a path per fold.
+The certificate of a segment is computed in `sksstruct.solvers.frank_wolfe.path`.
+"""
 
 import copy
 import warnings
@@ -28,14 +32,14 @@ from sksstruct.utils.parallel import one_blas_thread
 from sksstruct.utils.progress import Status
 from sksstruct.utils.typing import Examples
 
-# The default grid, in units of the estimator's own alpha, which is where it begins to
-# look: larger values are cheap, and far smaller ones take long.
+# The default grid, as multiples of the estimator's alpha. Training at larger alphas is
+# cheap, so that the grid has several; far smaller alphas would take long.
 GRID = 2.0 ** np.arange(5, -8, -1)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PathParameters(Constrained):
-    """What `ssvm_path` and `SSVMPathCV` both take."""
+    """Parameters that `ssvm_path` and `SSVMPathCV` share."""
 
     method: Literal["exact", "heuristic", "grid"] = "exact"
     alphas: Array | None = None
@@ -45,7 +49,7 @@ class PathParameters(Constrained):
     kappa: Fraction | None = None
 
     def _check_path(self):
-        """Raise an error if these parameters do not go together."""
+        """Raise an error if the values of the parameters contradict each other."""
         alphas, grid = self.alphas, self.method == "grid"
         if not grid and self.relative and self.epsilon >= 1.0:
             raise ValueError(
@@ -55,49 +59,58 @@ class PathParameters(Constrained):
         if alphas is None:
             return
         if not grid:
-            raise ValueError("alphas needs method='grid'")
+            raise ValueError(f"alphas needs method='grid', got method={self.method!r}")
         if self.alpha_min is not None:
-            raise ValueError("alpha_min is the end of a path without alphas")
+            raise ValueError(
+                "alpha_min ends the default grid: with alphas it must be None, got "
+                f"{self.alpha_min!r}"
+            )
         alphas = np.asarray(alphas, dtype=np.float64)
         if alphas.ndim != 1 or not len(alphas):
-            raise ValueError("alphas must be a list of numbers, not empty")
+            raise ValueError(
+                f"alphas must be a list of numbers, not empty, got {self.alphas!r:.80}"
+            )
         if not (np.isfinite(alphas).all() and (alphas > 0).all()) or (
             len(np.unique(alphas)) < len(alphas)
         ):
-            raise ValueError("alphas must be finite, positive and different")
+            raise ValueError(
+                "alphas must be finite, positive and different, got "
+                f"{self.alphas!r:.80}"
+            )
 
 
 class SSVMPath:
-    """A piecewise constant regularization path; what `ssvm_path` returns.
+    """A piecewise constant regularization path, the result of `ssvm_path`.
 
-    Segment j holds for ``lower[j] <= alpha <= upper[j]``. The first segment extends to
-    infinity. Above ``alphas[0]`` its weights are multiplied by ``alphas[0] / alpha``,
-    except with ``method="grid"``. If most weights of a segment are zero, only the
-    nonzero weights are stored.
+    The weights of segment j are good for ``lower[j] <= alpha <= upper[j]``. The first
+    segment extends to infinity. Above ``alphas[0]`` its weights are multiplied by
+    ``alphas[0] / alpha``, except with ``method="grid"``. If most weights of a segment
+    are zero, only the nonzero weights are stored.
 
     Parameters
     ----------
     template : estimator
-        Copied to form estimators.
+        The estimator of the path, which `estimator` copies.
     attributes : callable
-        Turns flat weights into the template's fitted attributes.
+        Function from flat weights to the fitted attributes of `template`.
     method : str
-        How the path was found.
+        The method of `ssvm_path`.
 
     Attributes
     ----------
     alphas : ndarray of shape (n_segments,)
-        Breakpoints: where the segments were trained, from the largest.
+        Breakpoints: the values of alpha at which weights were trained, from the
+        largest.
     lower, upper : ndarray of shape (n_segments,)
         Ends of the segments.
     gaps, objectives, targets : ndarray of shape (n_segments,)
-        Duality gap and objective at the breakpoints, estimates with
-        ``method="heuristic"``, and the gap that was asked for.
+        Duality gap and objective at the breakpoints, which are estimates with
+        ``method="heuristic"``, and the gap at which training was to stop.
     n_iter, oracle_calls, seconds : ndarray of shape (n_segments,)
-        Passes, oracle calls and time since the path began.
+        Passes, oracle calls and seconds since the path began.
     converged : ndarray of shape (n_segments,), bool
-        Whether training reached the gap at the breakpoint. If not, the path ends there,
-        and there is no guarantee for that segment.
+        Whether training reached the target gap at the breakpoint. If not, the segment
+        has no guarantee, and the path ends there, except with ``method="grid"``.
     interrupted : bool
         Whether an interrupt ended the path.
 
@@ -163,7 +176,7 @@ class SSVMPath:
         self._segments.append(segment)
 
     def _close(self):
-        """Form the columns."""
+        """Set the public arrays from the collected segments."""
         for name, field in self._columns:
             setattr(self, name, np.array([getattr(p, field) for p in self._segments]))
 
@@ -185,7 +198,7 @@ class SSVMPath:
         Returns
         -------
         j : int
-            The segment's number.
+            Index of the segment, from 0.
 
         Raises
         ------
@@ -197,7 +210,8 @@ class SSVMPath:
         below = np.flatnonzero(self.lower <= alpha)
         if not len(below):
             raise ValueError(
-                f"the path ends at {self.lower[-1]:.3g}, alpha is {alpha:.3g}"
+                f"alpha must be at least {self.lower[-1]:.3g}, where the path ends, "
+                f"got {alpha:.3g}"
             )
         return int(below[0])
 
@@ -212,8 +226,8 @@ class SSVMPath:
         Returns
         -------
         weights : ndarray
-            Weights; within epsilon of the optimum with ``method="exact"``, where the
-            segment `converged`.
+            Weights. With ``method="exact"``, they are within epsilon of the optimum if
+            the segment `converged`.
         """
         j = self.segment(alpha)
         n, where, values = self._weights[j]
@@ -262,40 +276,42 @@ def ssvm_path(
 ) -> SSVMPath:
     """Regularization path of a structured support vector machine.
 
-    Finds, for every alpha from infinity down to `alpha_min`, weights whose objective is
-    at most a share `epsilon` above the optimum. It trains at a few breakpoints only,
-    each starting from the one before [1]_.
+    The path has, for every alpha from infinity down to `alpha_min`, weights whose
+    objective is at most a share `epsilon` above the optimum. Only a few values of
+    alpha, the breakpoints, are trained, each from the result of the previous one [1]_.
 
     Parameters
     ----------
     estimator : estimator
         `SSVMClassifier`, `ChainCRF`, `SegmentCRF` or `LinearSSVC`, with the hinge loss
         and `sksstruct.solvers.BCFW` or "auto" as the solver. With ``method="grid"`` any
-        loss and solver, and `MultilabelPairwise` too. The solver's `max_iter` holds at
-        each breakpoint.
+        loss and solver, and also `MultilabelPairwise`. The `max_iter` of the solver
+        limits the passes at each breakpoint.
     X : array-like or list
         Inputs, as the estimator takes them.
     y : array-like or list
         Outputs.
     method : {"exact", "heuristic", "grid"}, default="exact"
-        "exact": breakpoints follow from computed duality gaps. "heuristic": they follow
-        from estimates of the gaps, taken from the last visit of each example. This
-        needs no sweeps, but gives no guarantee. "grid": breakpoints are `alphas`. Each
-        is trained as `estimator` trains, to its tolerance, and from the result of the
-        one before if the solver can. There is no guarantee between them.
+        "exact": breakpoints follow from computed duality gaps. "heuristic": breakpoints
+        follow from estimates of the gaps, taken from the last visit of each example;
+        estimates need no sweep over the data, but give no guarantee. "grid":
+        breakpoints are `alphas`. Each is trained as `estimator` trains, to its
+        tolerance, and from the previous result if the solver has warm starts. Alphas
+        between the breakpoints have no guarantee.
     alphas : array-like of shape (n_alphas,), default=None
         Breakpoints with ``method="grid"``. None: the alpha of the estimator times the
         powers of 2 from 2^5 to 2^-7, without those below `alpha_min`.
     alpha_min : float, default=None
-        Smallest alpha to reach. The path ends earlier if its weights are good for every
-        smaller alpha. None: the alpha of the estimator divided by 2^7.
+        Smallest alpha to reach. The path ends earlier if its last weights are within
+        `epsilon` for every smaller alpha. None: the alpha of the estimator divided by
+        2^7.
     epsilon : float, default=0.1
-        Suboptimality allowed. Not used with ``method="grid"``.
+        Allowed suboptimality. Not used with ``method="grid"``.
     relative : bool, default=True
-        Whether `epsilon`, then less than 1, is a share of the objective at the weights.
-        If False, it is in units of the objective, as in [1]_. The objective is 1 at
-        w = 0 if the losses are at most 1, but the optimum may be much smaller: an
-        absolute `epsilon` of 0.1 can then be met by weights that have learned nothing.
+        Whether `epsilon` is a share, less than 1, of the objective at the weights. If
+        False, `epsilon` is in units of the objective, as in [1]_. The objective is 1 at
+        w = 0 if the losses are at most 1, but the optimum may be much smaller: weights
+        that have learned nothing can then satisfy an absolute `epsilon` of 0.1.
     kappa : float, default=None
         Training at a breakpoint stops at a gap of ``kappa * epsilon``. Small values
         give long segments and long training. None: 0.3 with "exact", and 0.7 with
@@ -303,21 +319,22 @@ def ssvm_path(
         Notes makes long segments worthwhile. Larger values are faster for a small
         `epsilon`.
     sample_weight : array-like of shape (n_samples,), default=None
-        Factors of the losses.
+        Weight of the loss of each sample.
     verbose : int, default=0
         Print a line for each breakpoint.
 
     Returns
     -------
     path : SSVMPath
-        The segments, with their gaps and costs. It returns weights and estimators for
-        any alpha. After an interrupt, it contains the part that was completed.
+        The segments, with their gaps and costs. `SSVMPath.estimator` returns a fitted
+        estimator for any alpha. After an interrupt, the path has the segments that were
+        completed.
 
     Warns
     -----
     ConvergenceWarning
-        If a breakpoint's gap was not reached in `max_iter` passes. Except for a grid,
-        the path ends there.
+        If training did not reach the target gap at a breakpoint in `max_iter` passes.
+        Except with ``method="grid"``, the path ends there.
 
     See Also
     --------
@@ -325,11 +342,11 @@ def ssvm_path(
 
     Notes
     -----
-    The range of alpha for which weights are good comes from a certificate that is never
-    worse than Proposition 1 of [1]_: the dual variables are mixed with the observed
-    outputs to the degree that gives the highest dual value, and weights are used on
-    both sides of their alpha. The number of breakpoints grows with
-    ``1 / sqrt(epsilon)``.
+    The interval of alpha in which weights are within `epsilon` comes from a certificate
+    that is never weaker than Proposition 1 of [1]_: the dual bound is the largest among
+    convex combinations of the dual variables with those of the observed outputs, and
+    the interval extends to both sides of the alpha of the weights. The number of
+    breakpoints grows with ``1 / sqrt(epsilon)``.
 
     References
     ----------
@@ -360,24 +377,26 @@ def ssvm_path(
         parameters._parameter_constraints, vars(parameters), "ssvm_path"
     )
     parameters._check_path()
-    out: Any = None
+    path: Any = None
     try:
-        for out, segment in follow(estimator, X, y, parameters, sample_weight, verbose):
-            out._add(segment)
+        for path, segment in follow(
+            estimator, X, y, parameters, sample_weight, verbose
+        ):
+            path._add(segment)
     except KeyboardInterrupt:
-        if out is None or not len(out):
+        if path is None or not len(path):
             raise KeyboardInterrupt(
                 "the path was interrupted before its first segment"
             ) from None
-        out.interrupted = True
+        path.interrupted = True
         warnings.warn(
-            f"the path was interrupted after {len(out)} segments",
+            f"the path was interrupted after {len(path)} segments, which are returned",
             ConvergenceWarning,
             stacklevel=2,
         )
-    out._close()
-    warn_path(out)
-    return out
+    path._close()
+    warn_path(path)
+    return path
 
 
 def start(estimator, X, y, sample_weight, method):
@@ -393,11 +412,12 @@ def start(estimator, X, y, sample_weight, method):
     template = clone(estimator)
     if template.early_stopping:
         raise ValueError(
-            "the path has no held-out part of its own at each alpha: it needs "
-            "early_stopping=False"
+            f"a path needs early_stopping=False, got {type(template).__name__} with "
+            "early_stopping=True: SSVMPathCV holds out data at every alpha"
         )
     problem = prepare(template, X, y, sample_weight)
-    # an alpha of the path is a number: what else follows the features has to be one
+    # alpha on the path is a number, not "auto": fix the scaling of constant features at
+    # the value that follows the features
     if template.intercept_scaling == "auto":
         template.intercept_scaling = problem.spec.intercept_scaling_
     elif problem.spec.follows_scale:
@@ -405,7 +425,8 @@ def start(estimator, X, y, sample_weight, method):
     if method == "grid":
         return template, problem
     if template.solver == "auto" and "max" in problem.model.oracles:
-        # the path moves along the duals of this one, whatever is fastest at one alpha
+        # the path needs the dual variables of BCFW, even if "auto" chose another solver
+        # for these data
         tol = tolerance(template, problem.spec)
         options = {"max_iter": template.max_iter, "tol": tol}
         problem.solver = SOLVERS.resolve("auto", **options)
@@ -430,8 +451,8 @@ def default_grid(problem):
     """Powers of two times the alpha of the estimator, from the largest."""
     if not problem.alpha > 0:
         raise ValueError(
-            "alphas and alpha_min are relative to the alpha of the estimator, unless "
-            f"they are given: it must be positive, got {problem.alpha!r}"
+            "alpha of the estimator must be positive for the default grid, which has "
+            f"multiples of it, got {problem.alpha!r}: give alphas or alpha_min"
         )
     return problem.alpha * GRID
 
@@ -457,7 +478,7 @@ def end_of(parameters, problem):
 
 
 def exact_path(template, problem, parameters):
-    """The path of a training problem with computed or estimated gaps."""
+    """The path with computed gaps (method "exact") or estimated ones ("heuristic")."""
     exact, kappa = parameters.method == "exact", parameters.kappa
     if kappa is None:
         kappa = 0.3 if exact else 0.7
@@ -485,7 +506,7 @@ def grid_segments(template, problem, alphas):
         max_seconds=template.max_seconds,
     )
     for k, segment in enumerate(segments):
-        # those of solvers are for features that were divided
+        # the solver's alphas are in other units: of features over intercept scaling
         segment.alpha, segment.lower, segment.upper = alphas[k], edges[k + 1], edges[k]
         yield segment
 
@@ -497,11 +518,11 @@ def exact_segments(template, problem, parameters):
     segments = None
     while True:
         try:
-            # what a solver does around its passes
+            # as around the passes of a solver
             with one_blas_thread():
                 if segments is None:
                     segments = exact_path(template, problem, parameters).segments(end)
-                    # after weights were full: the same once more
+                    # after the weights have grown, repeat the segments so far
                     for _ in range(n_found):
                         next(segments)
                 segment = next(segments, None)
@@ -529,10 +550,10 @@ def exact_result(template, problem, parameters, alpha):
 
 
 def follow(estimator, X, y, parameters, sample_weight, verbose):
-    """Yield the path so far and its next segment, for one segment after the other."""
+    """Yield pairs of the path, always the same object, and its next segment."""
     method = parameters.method
     template, problem = start(estimator, X, y, sample_weight, method)
-    out = SSVMPath(template, problem.attributes, method)
+    path = SSVMPath(template, problem.attributes, method)
     if method == "grid":
         segments = grid_segments(template, problem, grid_of(parameters, problem))
     else:
@@ -540,10 +561,10 @@ def follow(estimator, X, y, parameters, sample_weight, verbose):
     for segment in segments:
         if segment.result is not None and segment.result.status == Status.INTERRUPTED:
             raise KeyboardInterrupt
-        if not (segment.converged or out._remedies):
-            # of the first one, of which the warning tells
+        if not (segment.converged or path._remedies):
+            # `warn_path` warns of the first segment that did not converge
             there, data = replace(problem, alpha=segment.alpha), (X, y, sample_weight)
-            out._remedies = advice(template, there, segment.result, data)
+            path._remedies = advice(template, there, segment.result, data)
         if verbose:
             print(
                 f"alpha {segment.alpha:10.4g}  for {segment.lower:10.4g} .. "
@@ -552,7 +573,7 @@ def follow(estimator, X, y, parameters, sample_weight, verbose):
                 f"oracle calls {segment.oracle_calls:10d}  {segment.seconds:8.2f} s",
                 flush=True,
             )
-        yield out, segment
+        yield path, segment
 
 
 def warn_path(path, stacklevel=3):

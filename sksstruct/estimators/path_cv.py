@@ -47,17 +47,17 @@ from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import check_weight
 
-# Values of the default grid that may score lower than the best one, in a row.
+# The search ends after this number of alphas in a row that score below the best one.
 _PATIENCE = 3
 
 
 def _prefix(estimator):
-    """What names of parameters of the last step begin with."""
+    """Prefix of the names of the last step's parameters, such as "chaincrf__"."""
     return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
 
 
 def _refit(last, X, y, sample_weight, parameters):
-    """Train at the best alpha, which is set, to the tolerance of the folds."""
+    """Train `last`, whose alpha is the best one, to the tolerance of the folds."""
     if parameters.method == "grid":
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         last.fit(X, y, **weights)
@@ -70,7 +70,7 @@ def _refit(last, X, y, sample_weight, parameters):
 
 
 def _of_best(best):
-    """Attributes of a search from those of its best estimator, if that is fitted."""
+    """Attributes of a search that its best estimator determines, if it is fitted."""
     if best is None or not hasattr(steps_of(best)[1], "n_iter_"):
         return {}
     names = "n_features_in_", "feature_names_in_"
@@ -113,23 +113,24 @@ class SSVMPathCV(
 ):
     """An estimator with alpha chosen by cross-validation along regularization paths.
 
-    Follows the path of each fold from large alphas to small ones, and scores its
-    weights on the held-out samples. Every training starts from the one before, so the
-    search is several times as fast as `sklearn.model_selection.GridSearchCV`. Then
-    trains on all data with the best alpha.
+    `fit` follows the path of each fold from large alphas to small ones, and scores the
+    weights on the held-out samples. Training at each alpha starts from the result of
+    the previous alpha, so the search is several times as fast as
+    `sklearn.model_selection.GridSearchCV`. Then `fit` trains on all data with the best
+    alpha.
 
     Parameters
     ----------
     estimator : estimator, default=None
         `SSVMClassifier`, `ChainCRF`, `SegmentCRF`, `LinearSSVC` or
         `MultilabelPairwise`, or a pipeline that ends with one, such as `make_tagger`
-        returns; None: ``SSVMClassifier()``. Its `alpha` is the middle of the default
-        grid.
+        returns; None: ``SSVMClassifier()``. The default grid consists of multiples of
+        its `alpha`.
     method : {"grid", "exact", "heuristic"}, default="grid"
-        How paths are found. "grid": trained at `alphas`, each as `estimator` trains,
+        Choice of the alphas. "grid": `alphas`, at each of which `estimator` is trained
         with its loss, solver and tolerance. "exact" and "heuristic" are for the hinge:
-        the breakpoints of each fold follow from its duality gaps, and there is a score
-        for every alpha; see `ssvm_path`.
+        the breakpoints of each fold follow from its duality gaps, and every alpha has a
+        score; see `ssvm_path`.
     alphas : array-like of shape (n_alphas,), default=None
         Values to try with ``method="grid"``. None: the alpha of the estimator times the
         powers of 2 from 2^5 to 2^-7. The search ends when three values in a row have a
@@ -137,20 +138,22 @@ class SSVMPathCV(
     alpha_min : float, default=None
         Smallest alpha to try. None: the alpha of the estimator divided by 2^7.
     epsilon : float, default=0.1
-        Suboptimality allowed along paths that are not a grid.
+        Allowed suboptimality along paths that are not a grid.
     relative : bool, default=True
-        Whether `epsilon` is a share of the objective, or in its units; see `ssvm_path`.
+        Whether `epsilon` is a share of the objective, or in units of the objective; see
+        `ssvm_path`.
     kappa : float, default=None
         Gap at breakpoints, in units of `epsilon`; see `ssvm_path`.
     cv : int, cross-validation generator or iterable, default=None
-        Folds, as in `sklearn.model_selection.GridSearchCV`.
+        Folds, as in `sklearn.model_selection.GridSearchCV`. None: 5 folds.
     scoring : str or callable, default=None
-        Held-out score; None: that of the estimator.
+        Held-out score. None: `score` of the estimator.
     refit : bool, default=True
         Whether to train on all data with the best alpha, to the tolerance of the folds:
-        that of the estimator, or along the path if the method is not "grid".
+        the tolerance of the estimator, or that of the path if the method is not "grid".
     n_jobs : int, default=None
-        Number of threads, each of which takes a fold. The result does not depend on it.
+        Number of threads, each of which takes a fold. The result does not depend on the
+        number.
     verbose : int, default=0
         Print a line for each alpha, or for each fold if the method is not "grid".
 
@@ -161,22 +164,22 @@ class SSVMPathCV(
         the method is not "grid", the middle, on a logarithmic scale, of the segment
         with the highest mean score.
     best_score_ : float
-        Its mean score.
+        Mean score of `alpha_`.
     best_index_ : int
-        Its row in `cv_results_`.
+        Row of `alpha_` in `cv_results_`.
     best_params_ : dict
-        The parameter that was chosen, by the name that it has in `estimator`. If alpha
-        is "auto" there, also the `intercept_scaling` of a tagger.
+        The chosen alpha, by the name that the parameter has in `estimator`. For a
+        tagger with ``alpha="auto"``, also the value of `intercept_scaling`.
     cv_results_ : dict of str to ndarray
         Scores, ranks and seconds of all alphas, from the largest, as in
-        `sklearn.model_selection.GridSearchCV`. If the method is not "grid", a row for
-        each segment, with the seconds of the trainings that it begins with.
+        `sklearn.model_selection.GridSearchCV`. If the method is not "grid", there is a
+        row for each segment, with the seconds of the trainings at its breakpoints.
     edges_ : ndarray of shape (n_segments + 1,)
         Ends of the segments of constant mean score, from inf down.
     scores_ : ndarray of shape (n_segments, n_folds)
-        Held-out score of each segment on each fold. Above a fold's first breakpoint it
-        is the score of the weights at that breakpoint; the path has smaller multiples
-        of them there.
+        Held-out score of each segment on each fold. Above the first breakpoint of a
+        fold, where the path has smaller multiples of the first weights, the score is
+        that of the first weights.
     paths_ : list of SSVMPath
         Path of each fold, without its weights.
     n_splits_ : int
@@ -186,9 +189,9 @@ class SSVMPathCV(
     refit_time_ : float
         Seconds of the training on all data, with `refit`.
     best_estimator_ : estimator
-        Trained on all data, with `refit`.
+        The estimator with the best alpha, trained on all data, with `refit`.
     n_iter_ : int
-        Passes of that training.
+        Number of passes over all data, with `refit`.
     n_features_in_ : int
         Number of features, if the estimator has it.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -196,14 +199,14 @@ class SSVMPathCV(
 
     See Also
     --------
-    ssvm_path : One path.
+    ssvm_path : The path of one estimator on all data.
     sksstruct.plotting.PathDisplay : Draws scores, gaps and costs.
 
     Notes
     -----
-    The folds are trained side by side, so all of their training data are in memory at
-    the same time. A pipeline's transformers are fitted once for each fold, and once on
-    all data.
+    All folds are trained at one alpha before the next alpha, so the training data of
+    all folds are in memory at the same time. The transformers of a pipeline are fitted
+    once for each fold, and once on all data.
 
     Examples
     --------
@@ -263,7 +266,7 @@ class SSVMPathCV(
         y : array-like or list
             Outputs.
         sample_weight : array-like of shape (n_samples,), default=None
-            Factors of the losses in training.
+            Weight of the loss of each sample in training.
         groups : array-like of shape (n_samples,), default=None
             Groups for `cv` to divide by.
 
@@ -277,14 +280,14 @@ class SSVMPathCV(
         ValueError, TypeError
             If a parameter or the data are not valid, or no score is finite.
         KeyboardInterrupt
-            When interrupted. If the paths are not complete, no attribute is set. If the
-            best estimator is not complete, `best_estimator_` is trained as far as it
-            got.
+            If the user interrupts `fit`. Before the paths are complete, no attribute is
+            set. During the last training, the attributes are set, and
+            `best_estimator_` has the weights of the training so far.
 
         Warns
         -----
         ConvergenceWarning
-            If a gap was not reached in the passes of the estimator's `max_iter`.
+            If training at an alpha did not reach the tolerance in `max_iter` passes.
         """
         validate_params(self)
         self._check_path()
@@ -295,11 +298,11 @@ class SSVMPathCV(
         scorer = self._checked_scorer(best)
         X, y = indexable(X, y)
         n, weight = _num_samples(X), None
-        # all checks of the data, before they are divided
+        # check all data here: errors of the folds would have indices within the fold
         first, last = steps_of(best)
         rows = X if first is None else first.fit_transform(X, y)
         if first is not None:
-            # with a cache, those that were fitted are others
+            # a pipeline with `memory` fits clones of its transformers
             best.steps[:-1] = first.steps
         fixed = self._fix_units(last, rows, y, sample_weight, parameters)
         last.set_params(**fixed)
@@ -330,7 +333,7 @@ class SSVMPathCV(
                     )
                     chosen["refit_time_"] = time.perf_counter() - started
             except KeyboardInterrupt:
-                # an interrupted fit is of use too
+                # the interrupted refit has set the attributes of `best`
                 replace_attributes(self, {**chosen, **_of_best(best)})
                 raise
             replace_attributes(self, {**chosen, **_of_best(best)})
@@ -343,7 +346,7 @@ class SSVMPathCV(
         return self
 
     def _checked_scorer(self, estimator):
-        """The scorer; scikit-learn's names are for labels of rows."""
+        """The scorer; names of scikit-learn's scorers are refused for sequences."""
         ragged = not get_tags(steps_of(estimator)[1]).input_tags.two_d_array
         if ragged and isinstance(self.scoring, str):
             raise ValueError(
@@ -354,15 +357,15 @@ class SSVMPathCV(
         return check_scoring(estimator, scoring=self.scoring)
 
     def _in_threads(self, calls):
-        """Results of functions without arguments; threads, as paths go on later."""
+        """Results of the calls, in threads of this process, which share the paths."""
         parallel = Parallel(n_jobs=self.n_jobs, require="sharedmem")
         return parallel(delayed(call)() for call in calls)
 
     def _fix_units(self, last, X, y, sample_weight, parameters):
-        """Set the grid, or the end, of the paths of all folds from all data.
+        """Set the grid, or the smallest alpha, of all folds by the scale of all data.
 
-        Returns parameters of the estimator that follow the features if alpha does, so
-        that every fold and the best estimator have the same.
+        Returns parameters of the estimator that depend on the scale of the features, so
+        that every fold and the best estimator have the same value.
         """
         template, problem = start(last, X, y, sample_weight, self.method)
         if self.method == "grid":
@@ -376,7 +379,7 @@ class SSVMPathCV(
         return {name: template.intercept_scaling}
 
     def _follow(self, folds, parameters, tasks):
-        """Follow the paths of all folds, as far as it may be of use."""
+        """Follow the paths of all folds, until the end or `_PATIENCE` lower scores."""
         if self.method != "grid":
             tasks.run("paths", lambda: self._in_threads(f.complete for f in folds))
             return
@@ -393,10 +396,10 @@ class SSVMPathCV(
     def _choose(self, folds, parameters, fixed):
         """Mean score of every alpha, and the best alpha, as attributes.
 
-        The dict `fixed` has further parameters that every row has.
+        The dict `fixed` has parameters that are the same in every row of `cv_results_`.
         """
         seconds = [np.array(fold.seconds) for fold in folds]
-        found = [np.array(fold.scores) for fold in folds]
+        held_out = [np.array(fold.scores) for fold in folds]
         paths = [fold.close() for fold in folds]
         if self.method == "grid":
             alphas = paths[0].alphas
@@ -406,11 +409,14 @@ class SSVMPathCV(
         rows = [[path.segment(a) for path in paths] for a in alphas]
         scores, seconds = (
             np.array([[v[j] for v, j in zip(values, row, strict=True)] for row in rows])
-            for values in (found, seconds)
+            for values in (held_out, seconds)
         )
         mean = scores.mean(axis=1)
         if not np.isfinite(mean).any():
-            raise ValueError("no held-out score is finite")
+            raise ValueError(
+                "no held-out score is finite: scoring must return a finite number for "
+                "at least one alpha on all folds"
+            )
         best = int(np.where(np.isfinite(mean), mean, -np.inf).argmax())
         prefix = _prefix(self._estimator())
         fixed = {prefix + name: value for name, value in fixed.items()}
@@ -546,7 +552,7 @@ class SSVMPathCV(
         Returns
         -------
         score : float
-            By `scoring`, or the estimator's own score.
+            Score by `scoring`, or by `score` of the estimator.
         """
         check_is_fitted(self, "best_estimator_")
         scorer = check_scoring(self.best_estimator_, scoring=self.scoring)

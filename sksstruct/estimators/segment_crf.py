@@ -1,4 +1,4 @@
-"""Labeling of segments: a semi-Markov chain."""
+"""Tagging of segments with a semi-Markov chain: parameters, `fit`, predictions."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
@@ -33,7 +33,7 @@ from sksstruct.utils.observed import share_of_right
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Examples, Items
 
-# Parameters that say what the model is; the others say how it is trained.
+# Parameters of the estimator that are also parameters of the model.
 _OF_THE_MODEL = (
     "max_length",
     "min_length",
@@ -68,26 +68,26 @@ class SegmentCRF(
 ):
     """Tagger of segments: a semi-Markov model with discriminative training.
 
-    A labeling is a sequence of segments (start, stop, label) that follow each other.
-    Its score adds the weights of the features of the positions, of the length of each
-    segment with its label, of consecutive labels, of the first and the last label, and
-    of the features of candidate spans that are segments [1]_. `ChainCRF` knows neither
-    how long a segment is nor what it is as a whole.
+    A labeling is a list of adjacent segments (start, stop, label) that cover the
+    sequence. Its score is the sum of the weights of the features of the positions, of
+    the length of each segment with its label, of consecutive labels, of the first and
+    the last label, and of the features of candidate spans that are segments [1]_.
+    `ChainCRF` has neither weights of lengths nor features of whole segments.
 
-    Training minimizes ``alpha/2 |w|^2`` plus the mean loss of the sequences, as
-    `ChainCRF` does. All weights are regularized.
+    Training minimizes ``alpha/2 |w|^2`` plus the mean loss of the sequences, as for
+    `ChainCRF`. All weights are regularized.
 
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Regularization strength, as of `ChainCRF`. "auto" is ``0.002 * m`` for the
+        Regularization strength, as for `ChainCRF`. "auto" is ``0.002 * m`` for the
         hinge losses and ``0.0015 * m / n`` for the likelihood. m is the sum of the
         variances of the features over all positions, and n the number of sequences.
     loss : {"hinge", "log", "smoothed_hinge"} or Surrogate, default="hinge"
         Training loss. "hinge": the structured hinge. "log": the negative conditional
         log-likelihood, which gives probabilities. "smoothed_hinge":
         `sksstruct.losses.SmoothedHinge` with its defaults. The `cost` of an object,
-        ``Hinge(cost="segments")`` or "hamming", takes the place of `loss_unit`.
+        ``Hinge(cost="segments")`` or "hamming", overrides `loss_unit`.
     %(model_parameters)s
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
@@ -96,8 +96,8 @@ class SegmentCRF(
         "auto" is "bcfw", and "continuation" for few long sequences. For the other
         losses
         %(smooth_solvers)s;
-        "auto" is "sdca" where its passes are expected to take less time, as with text,
-        and else "lbfgs".
+        "auto" is "sdca" if its passes are expected to take less time, as with text,
+        and otherwise "lbfgs".
     max_iter : int, default=1000
         Maximum number of passes over the data, or of iterations. Used only if `solver`
         is a name.
@@ -105,13 +105,14 @@ class SegmentCRF(
         Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
         training stops at a gap of ``tol`` times the objective at w = 0; None is 3e-3,
         or a tenth of the share of the positions in segments if this is less. With other
-        losses, it stops at a gap of ``tol`` times the current objective; None is 1e-2.
+        losses, training stops at a gap of ``tol`` times the current objective; None is
+        1e-2.
     %(max_seconds)s
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit, as `SSVMClassifier` does.
     n_jobs : int, default=None
         Number of threads for computing the duality gap, and for prediction. The result
-        does not depend on it.
+        does not depend on the number.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the sequences.
     %(verbose)s
@@ -119,17 +120,19 @@ class SegmentCRF(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels of segments, without the outside.
+        The labels of segments, without the outside ("O").
     coef_ : ndarray of shape (n_roles, n_labels, n_features)
-        Weights of features, for the roles first, inside, last and alone, or for one.
-        Here and below, the outside is the first of the labels, if there is one.
+        Weights of features, for the roles first, inside, last and alone of a position
+        in its segment, or for a single role. If there is an outside, it is the first of
+        the n_labels labels, here and below.
     intercept_ : ndarray of shape (n_roles, n_labels)
         Biases.
     length_coef_ : ndarray of shape (n_length_features, n_labels)
-        Weights of lengths. Without a limit of lengths, the last row has the weights of
-        each further position.
+        Weights of lengths of segments. Without a limit of lengths, the last row is
+        added for each further position.
     boundary_length_coef_ : ndarray of shape (n_length_features, n_labels)
-        The same of the first and the last segment, if ``boundary_lengths="own"``.
+        Weights of lengths of the first and the last segment, if
+        ``boundary_lengths="own"``.
     transitions_ : ndarray of shape (n_labels, n_labels)
         Weights of consecutive labels, from -> to.
     start_, end_ : ndarray of shape (n_labels,)
@@ -137,7 +140,7 @@ class SegmentCRF(
     span_coef_ : ndarray of shape (n_labels, n_span_features)
         Weights of the features of candidate spans, if there are any.
     model_ : SegmentModel
-        The fitted model, which knows the lengths of segments and the form of y.
+        The fitted model, with the lengths of segments and the form of y.
     weights_ : ndarray of shape (n_weights,)
         All weights in the order of the model.
     n_features_in_ : int
@@ -149,8 +152,8 @@ class SegmentCRF(
     objective_ : float
         Primal objective at the weights.
     dual_gap_ : float
-        Upper bound on the difference between the objective and its minimum. ``inf`` if
-        there is no bound.
+        Duality gap: an upper bound on the difference between the objective and its
+        minimum. ``inf`` if there is no bound.
     %(history_)s
     topk_exact_ : float
         With an l2-smoothed hinge, fraction of the sequences for which the k best
@@ -166,25 +169,26 @@ class SegmentCRF(
     -----
     X is as for `ChainCRF`. An entry of a list may also be a tuple ``(features, spans,
     span_features)`` with candidate spans (start, stop) of shape (n_spans, 2) and their
-    features, of shape (n_spans, n_span_features). Spans that are no candidates have no
-    features.
+    features, of shape (n_spans, n_span_features). A segment that is not a candidate has
+    no span features.
 
     y has tags, segments or labels for each sequence, as outputs of
     `sksstruct.models.SegmentModel`; `predict` returns the same form. Training ignores
     sequences without positions.
 
-    Tags and labels may be missing: None stands for any of them, and a set for one of
-    its elements. Every sequence needs a tag, or a set, at one position at least. The
-    likelihood is that of all labelings that agree with what is known. The hinge losses
-    complete labelings by decoding, and train on them, in turns, from the weights of the
-    likelihood. Neither is convex, and `dual_gap_` is infinite. Lists of segments have
-    no missing labels.
+    Tags and labels may be missing: None stands for any tag or label, and a set for one
+    of its elements. Every sequence needs a tag, or a set, at one position at least. The
+    likelihood is that of all labelings that agree with y. With the hinge losses,
+    training alternates between completing the labelings by decoding and training on
+    them, starting from the weights of the likelihood. Neither objective is convex, and
+    `dual_gap_` is infinite. Lists of segments have no missing labels.
 
     ``loss="log"`` has no cost of errors: `loss_unit` and `loss_normalization` have no
     effect, and `class_weight` is an error.
 
-    Labels of positions are the same for more than one labeling if `max_length` is a
-    number, as a run may be cut in several ways; `predict_topk` has each of them.
+    If `max_length` is a number, a run of equal labels may be divided into segments in
+    several ways: different labelings then have the same labels of positions, and
+    `predict_topk` returns each labeling.
 
     References
     ----------
@@ -245,7 +249,7 @@ class SegmentCRF(
         %(sequences)s
         y : list
             Tags, segments or labels of each sequence. Tags and labels may be None, or a
-            set of which one is right.
+            set of candidates.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence in the mean loss.
 
@@ -273,12 +277,12 @@ class SegmentCRF(
     ) -> Self:
         """Train on a mini-batch of a stream of sequences.
 
-        The solver visits every sequence once, as `ChainCRF.partial_fit` does. You can
-        call it after `fit`. The first mini-batch, or `fit`, says for all of them what
-        form y has, and with ``alpha="auto"`` how large features are. Segments longer
-        than `max_length` are cut into pieces, with a warning. Missing labels are
-        completed once: by the tagger so far, or in the first mini-batch by a short
-        training of the likelihood on it.
+        The solver visits every sequence once, as for `ChainCRF.partial_fit`. You can
+        call `partial_fit` after `fit`. The first mini-batch, or `fit`, determines the
+        form of y, and with ``alpha="auto"`` the scale of the features, for all later
+        mini-batches. Segments longer than `max_length` are cut into pieces, with a
+        warning. Missing labels are completed once: by the tagger so far, or in the
+        first mini-batch by a short training of the likelihood on it.
 
         Parameters
         ----------
@@ -287,7 +291,7 @@ class SegmentCRF(
             Tags, segments or labels of each sequence, with None or sets as in `fit`.
         classes : array-like of shape (n_classes,), default=None
             All labels of the stream, without the outside. Required on the first call,
-            as is a number, or None, for `max_length`.
+            for which `max_length` must be a number or None.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence.
 
@@ -302,7 +306,7 @@ class SegmentCRF(
     def n_features_in_(self) -> int:  # type: ignore[override]
         """int: number of features of a position."""
         if "model_" not in vars(self):
-            raise AttributeError("n_features_in_: not fitted")
+            raise AttributeError("n_features_in_: this SegmentCRF is not fitted")
         return self.model_.n_features_
 
     # ---- prediction ----
@@ -314,21 +318,21 @@ class SegmentCRF(
         ----------
         %(sequences)s
         known : list, default=None
-            For each sequence what is known of its labeling, in the form of y: a list of
-            segments that it has, or a list with the tag or label of each position, None
-            where it is not known; or None for the whole sequence.
+            The known part of each labeling, in the form of y: a list of segments, or a
+            list with the tag or label of each position, and None at positions where it
+            is not known; or None for the whole sequence.
 
         Returns
         -------
         y : ndarray of shape (n_sequences,), of object
-            Tags, segments or labels, as y was in `fit`. If X is a 3-D array, tags and
-            labels are an array of shape (n_sequences, n_positions).
+            Tags, segments or labels, in the form of y in `fit`. If X is a 3-D array,
+            tags and labels are an array of shape (n_sequences, n_positions).
 
         Raises
         ------
         ValueError
-            If what is known has a label not seen in fit, or leaves no labeling; or if
-            segments or tags other than "O" are known and `roles` are not used.
+            If `known` has a label not seen in fit, or leaves no labeling; or if `known`
+            has segments, or tags other than "O", and `roles` are not used.
         """
         inputs = self._checked(X)
         found = self.model_._predict(inputs, self.weights_, self.n_jobs, known=known)[0]
@@ -351,9 +355,9 @@ class SegmentCRF(
         -------
         segments : list of list of tuple
             Tuples (start, stop, label, probability) for each sequence. The probability
-            is exact: that of all labelings that have this segment. It is a probability
-            with ``loss="log"``; the scores of the other losses are not trained to be
-            logarithms of any.
+            is exact: the sum over all labelings that have this segment. It is
+            meaningful with ``loss="log"``; the other losses do not train scores to be
+            logarithms of probabilities.
         """
         X = self._checked(X)
         return self.model_.predict_segments(X, self.weights_, known)

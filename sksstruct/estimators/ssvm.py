@@ -1,4 +1,4 @@
-"""Structured support vector machine for any model."""
+"""Structured support vector machine for any model: parameters, `fit`, predictions."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
@@ -46,8 +46,8 @@ class SSVMClassifier(
 ):
     """Structured support vector machine, or conditional random field.
 
-    Minimizes ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default
-    the structured hinge
+    Training minimizes ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by
+    default the structured hinge
 
         ``max_y loss(y_i, y) + <w, phi(x_i, y) - phi(x_i, y_i)>``
 
@@ -60,45 +60,45 @@ class SSVMClassifier(
     Parameters
     ----------
     model : str or StructuredModel, default="multiclass"
-        The kind of output and how it is scored: an object of `sksstruct.models`, an
-        object of your own class that derives from `sksstruct.models.StructuredModel`,
-        or the name of a model with its defaults:
+        The kind of output and its scores: an object of `sksstruct.models`, an object of
+        your own class that derives from `sksstruct.models.StructuredModel`, or the name
+        of a model with its defaults:
         %(models)s.
         The model also defines the loss, for example by the cost matrix of
         `sksstruct.models.MulticlassModel`.
     alpha : float or "auto", default="auto"
-        Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
-        lambda of the papers, or 1 / (n C). For multiclass models,
+        Regularization strength, as in `sklearn.linear_model.SGDClassifier`: the lambda
+        of the papers, or 1 / (n C). For multiclass models,
         %(auto_rows)s
-        For graphs it is ``1e-4 * m``, with m of the features of the nodes, times the
-        square of the mean number of nodes if features are not divided by it; for
-        segments, that of `SegmentCRF`. For other models, and with `score_function`,
-        "auto" is 1e-3.
-        0 means no regularization, which only solvers that use gradients support. They
-        stop when the gradient is small, and `dual_gap_` is ``inf``.
+        For graphs "auto" is ``1e-4 * m``, where m is that of the features of the nodes,
+        times the square of the mean number of nodes if features are not divided by the
+        number of nodes; for segments, "auto" is as for `SegmentCRF`. For other models,
+        and with `score_function`, "auto" is 1e-3.
+        0 means no regularization, which only solvers that use gradients support. These
+        solvers then stop when the gradient is small, and `dual_gap_` is ``inf``.
     loss : {"hinge", "log", "smoothed_hinge"} or Surrogate, default="hinge"
         "hinge": the structured hinge. "log": the negative log-likelihood, which does
-        not use the loss of the model. It needs a model that can sum over all outputs:
-        multiclass models, trees and forests; see the user guide for others.
-        "smoothed_hinge": the hinge with a smoothed maximum. It is smoothed by these
-        sums, or by the k best outputs if the model has no sums. Pass a
+        not use the loss of the model, and needs a model that can sum over all outputs:
+        multiclass models, trees and forests; see the user guide for other models.
+        "smoothed_hinge": the hinge with a maximum that is smoothed by sums over all
+        outputs, or by the k best outputs if the model has no sums. Pass a
         `sksstruct.losses.SmoothedHinge` to set its parameters. The `cost` of such an
-        object takes the place of the loss of the model, where that has labels of nodes
-        or segments.
+        object overrides the loss of a model with labels of nodes or segments.
     score_function : ScoreFunction or None, default=None
         Nonlinear scores that replace ``coef_`` and ``intercept_``, for example
         `sksstruct.models.ELUScore`. The function maps rows of features (samples, nodes
         of graphs, candidates, positions of parts, pairs of matchings) to scores; see
-        the user guide. Other weights stay linear. Training is then not convex.
+        the user guide. The scores of pairs of labels stay linear. Training is then not
+        convex.
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(solvers)s;
-        "auto" is "bcfw", for few large outputs "continuation", or where the model has
-        neither oracle the solver for the one that it has. For the other losses
+        "auto" is "bcfw"; for few large outputs "continuation"; if the model has neither
+        of these oracles, the solver for the oracle that it has. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" where its passes are expected to take less time, as with
-        classes whose features are many, or not large, and else "lbfgs".
+        "auto" is "sdca" if its passes are expected to take less time, as with classes
+        and many features, or features of small values, and otherwise "lbfgs".
         Casimir needs a model with sums over all outputs, or with the k best. With
         `score_function`
         %(nonlinear_solvers)s;
@@ -109,21 +109,21 @@ class SSVMClassifier(
     tol : float or None, default=None
         Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
         training stops at a gap of ``tol`` times the objective at w = 0; None is 3e-3.
-        With other losses, it stops at a gap of ``tol`` times the current objective;
-        None is 1e-2.
+        With other losses, training stops at a gap of ``tol`` times the current
+        objective; None is 1e-2.
     %(max_seconds)s
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn. Only for multiclass
         models; models of graphs and `sksstruct.models.SegmentModel` have a parameter of
         this name, and the nodes of a `sksstruct.models.Graph` have weights.
     warm_start : bool, default=False
-        Whether `fit` starts from the result of the last fit. It starts from the dual
-        variables if the solver supports this and the data have the same number of
-        examples of the same sizes. For losses with a gradient, it starts from the
-        weights. Dual variables of models written in Python are not kept.
+        Whether `fit` starts from the result of the last fit: from the dual variables if
+        the solver supports this and the data have the same number of examples of the
+        same sizes; for losses with a gradient, from the weights. Dual variables of
+        models written in Python are not kept.
     n_jobs : int, default=None
         Number of threads for computing the duality gap. The result does not depend on
-        it.
+        the number.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the examples.
     %(verbose)s
@@ -131,7 +131,7 @@ class SSVMClassifier(
     Attributes
     ----------
     model_ : StructuredModel
-        The fitted model. Its attributes contain what it learned from the data.
+        The fitted model, whose attributes hold its classes and sizes.
     weights_ : ndarray of shape (n_weights,)
         All weights in the order of the model.
     classes_, coef_, intercept_ : ndarray
@@ -150,21 +150,21 @@ class SSVMClassifier(
     alpha_ : float
         The regularization that was used.
     n_iter_ : int
-        Number of passes.
+        Number of passes over the data, or of iterations.
     objective_ : float
         Primal objective at the weights.
     dual_gap_ : float
-        Upper bound on the difference between the objective and its minimum, if the
-        oracles of the model are exact. ``inf`` if there is no bound.
+        Duality gap: an upper bound on the difference between the objective and its
+        minimum, if the oracles of the model are exact. ``inf`` if there is no bound.
     %(history_)s
     topk_exact_ : float
         With a hinge smoothed by the k best outputs, fraction of the examples for which
-        they were enough (see `sksstruct.losses.SmoothedHinge`).
+        k outputs were enough (see `sksstruct.losses.SmoothedHinge`).
     %(solver_)s
 
     See Also
     --------
-    ChainCRF : For sequences.
+    ChainCRF : Tagger for sequences.
     SSVMPathCV : Chooses `alpha` by cross-validation.
     sksstruct.models.StructuredModel : How to write a model.
 
@@ -211,7 +211,7 @@ class SSVMClassifier(
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         if not self._is_flat:
-            # structured outputs are not classes to stratify by
+            # scikit-learn cannot stratify folds by structured outputs
             tags.estimator_type = None
             tags.classifier_tags = None
             tags.input_tags.two_d_array = False
@@ -253,7 +253,7 @@ class SSVMClassifier(
         if self.score_function is not None:
             self.score_function.check()
             model._set_score(clone(self.score_function))
-        # a score function may do anything with the scale of features
+        # a nonlinear score function may undo any scaling of the features
         model.follows_scale = self.alpha == "auto" and self.score_function is None
         return model
 
@@ -285,7 +285,7 @@ class SSVMClassifier(
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
-            Probabilities, classes in the order of `classes_`.
+            Probabilities; columns are in the order of `classes_`.
         """
         X = self._checked(X)
         return self.model_._predict_marginals(X, self.weights_, self.n_jobs)

@@ -1,4 +1,9 @@
-"""Labels of a sequence whose positions come one after the other."""
+"""`StreamingTagger`: labels of a sequence while its positions arrive.
+
+A call of `push` computes the features of the new positions (`_features`), the scores of
+their labels (`_scores`), and the labels that are decided (`_add`). The recursions over
+positions are in `sksstruct.inference.chains._online`.
+"""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -29,31 +34,32 @@ class StreamingTagger(Versioned):
     """Label a sequence while its positions arrive.
 
     `push` takes the next positions and returns the labels that are decided, in the
-    order of the positions. A label is decided when no later position can change it, as
-    the best labelings of the positions so far, one for each last label, agree on it
-    [1]_; or when `lag` further positions have come. `flush` ends the sequence, and
-    returns the labels that are left. What is returned does not depend on how the
-    positions are cut into pieces.
+    order of the positions. A label is decided when no later position can change it,
+    because the best labelings of the positions so far, one for each last label, agree
+    on it [1]_; or when `lag` further positions have arrived. `flush` ends the sequence,
+    and returns the remaining labels. All labels together do not depend on the number of
+    positions in each `push`.
 
     Parameters
     ----------
     estimator : ChainCRF, Tagger, Pipeline or CalibratedTagger
-        A fitted tagger, or a search that has refitted one. What `fit` changes later has
-        no effect.
+        A fitted tagger, or a search that has refitted one. A later `fit` of the tagger
+        does not change the stream.
     lag : int, default=None
-        How many further positions a position waits for at most. Its label is then that
-        of the best labeling of the positions so far. None: no limit; all labels
-        together are those of `predict`, which also breaks ties in the same way.
+        Maximum number of further positions before a label is decided. At the limit, the
+        label is that of the best labeling of the positions so far. None: no limit; all
+        labels together are those of `predict`, also in the case of ties.
     method : {"predict", "predict_proba"}, default="predict"
-        What is returned: labels; or rows of probabilities of the labels in the order of
-        ``classes_``, for taggers that have them. Those of a position are conditional on
-        the positions up to `lag` later: filtered with ``lag=0``, smoothed with a larger
-        one, and those of `predict_proba`, at the end of the sequence, with None.
+        The result of `push` and `flush`: labels; or rows of probabilities of the labels
+        in the order of ``classes_``, for taggers that have probabilities. The
+        probabilities of a position are conditional on the positions up to `lag` later:
+        filtered with ``lag=0``, smoothed with a larger lag, and those of
+        `predict_proba`, at the end of the sequence, with None.
     context : tuple of (int, int), default=(0, 0)
-        If the estimator is a pipeline, how many positions before and after a position
-        its features depend on, as ``SeriesFeatures.context_`` says. So many positions
-        are kept, and features are computed as many positions later, from the same
-        values as in a whole sequence.
+        If the estimator is a pipeline, the number of positions before and after a
+        position on which its features depend, as in ``SeriesFeatures.context_``. The
+        stream keeps the positions before, and computes features once the positions
+        after have arrived, so that features are those of a whole sequence.
 
     Attributes
     ----------
@@ -65,10 +71,11 @@ class StreamingTagger(Versioned):
     Raises
     ------
     TypeError
-        If the estimator is no tagger with a `ChainCRF`.
+        If the estimator has no `ChainCRF`.
     ValueError
-        If the tagger has ``order=2``, weights in ``transition_coef_``,
-        ``risk="hamming"``, or no probabilities where they are asked for.
+        If the tagger has ``order=2``, weights in ``transition_coef_``, or
+        ``risk="hamming"``; or if the method is "predict_proba" and the tagger has no
+        probabilities.
 
     See Also
     --------
@@ -77,17 +84,17 @@ class StreamingTagger(Versioned):
     Notes
     -----
     Memory and time for a position do not grow with the length of the sequence if there
-    is a `lag`. Without a limit, memory grows until labels agree. With
+    is a `lag`. Without a limit, memory grows until labels are decided. With
     ``method="predict_proba"``, each position takes a step for each position of the lag.
 
-    A stream can be pickled at any time, and goes on where it was.
+    A stream can be pickled at any time. The unpickled stream continues the sequence.
 
-    With a lag, the best labeling may change after some of its labels were given out.
-    Where the tagger forbids transitions, labelings that do not continue the labels
-    given out in an allowed way are dropped, so that all labels together break no rule.
-    A label that is known, or excluded, at a position has -inf for the others, or
-    for itself, in `push_scores`. A `SegmentCRF` cannot be used: the score of a segment
-    depends on all of its positions.
+    With a lag, the best labeling may change after some of its labels were returned. If
+    the tagger forbids transitions, labelings that cannot follow the returned labels are
+    dropped, so that all labels together have no forbidden transition. To fix a label at
+    a position, give -inf to all other labels in `push_scores`; to exclude it, give -inf
+    to the label. A `SegmentCRF` cannot be used: the score of a segment depends on all
+    of its positions.
 
     Scores are computed in double precision, also if the tagger was cast to single
     precision.
@@ -152,11 +159,12 @@ class StreamingTagger(Versioned):
     @property
     def n_pending_(self) -> int:
         """int: number of positions whose results were not returned."""
+        # positions in the buffer after those that have features already
         waiting = 0 if self._buffer is None else _length(self._buffer) - self._n_before
         return self._chain.n_pending + waiting
 
     def reset(self) -> Self:
-        """Forget the sequence; the next position is the first of another one.
+        """Forget the sequence: the next position begins a new sequence.
 
         Returns
         -------
@@ -164,31 +172,31 @@ class StreamingTagger(Versioned):
             The stream.
         """
         self._chain.reset()
-        # the last positions, of which the first have features already
+        # the last positions, the first `_n_before` of which were scored already
         self._buffer, self._names, self._n_before = None, None, 0
         self._n_seen = 0
         return self
 
     def push(self, x: Items | MatrixLike) -> np.ndarray:
-        """Take the next positions, and return what is decided.
+        """Take the next positions, and return the results that are decided.
 
         Parameters
         ----------
         x : {array-like, CSR matrix, data frame} of shape (n_positions, n_features) or \
 list
-            Positions, one or several, as `predict` reads them in a sequence: rows of
-            features, or what the first step of the pipeline takes, as a list.
+            One or several positions, as in a sequence for `predict`: rows of features,
+            or a list of items for the first step of the pipeline.
 
         Returns
         -------
         results : ndarray of shape (n,) or (n, n_classes)
-            Labels or probabilities of the first n positions without any.
+            Labels or probabilities of the next n positions.
 
         Raises
         ------
         ValueError, TypeError
-            If x is not valid; the stream does not change. And if constraints leave no
-            labeling: the stream then needs a `reset`.
+            If x is not valid; the stream does not change. Also if constraints leave no
+            labeling; the stream then needs a `reset`.
         """
         if x is None or isinstance(x, tuple | str | bytes | Mapping):
             raise TypeError(
@@ -196,33 +204,36 @@ list
                 f"{type(x).__name__}; columns of tokens can be given as a list of dicts"
             )
         if getattr(x, "ndim", 2) != 2:
-            raise ValueError(f"x is {x.ndim}-D: it must be 2-D; one position is [x]")
+            raise ValueError(
+                f"x must be 2-D, rows of features of positions, got {x.ndim}-D; one "
+                "position is [x]"
+            )
         if not self._transformers:
             return self._add(self._scores(x))
-        features, kept = self._features(x)
+        features, buffered = self._features(x)
         scores = self._scores(features)
-        self._buffer, self._n_before, self._names = kept
+        self._buffer, self._n_before, self._names = buffered
         return self._add(scores)
 
     def push_scores(self, scores: ArrayLike) -> np.ndarray:
-        """Take scores of the labels at the next positions, and return what is decided.
+        """Take scores of labels at the next positions; return the decided results.
 
         Parameters
         ----------
         scores : array-like of shape (n_positions, n_classes)
-            What takes the place of ``x @ coef_.T + intercept_``, such as scores that
-            another model has computed; -inf excludes a label.
+            Scores in place of ``x @ coef_.T + intercept_``, such as those of another
+            model; -inf excludes a label.
 
         Returns
         -------
         results : ndarray of shape (n,) or (n, n_classes)
-            Labels or probabilities of the first n positions without any.
+            Labels or probabilities of the next n positions.
 
         Raises
         ------
         ValueError
-            If scores are not valid; the stream does not change. And if constraints
-            leave no labeling: the stream then needs a `reset`.
+            If scores are not valid; the stream does not change. Also if constraints
+            leave no labeling; the stream then needs a `reset`.
         """
         rows = np.array(scores, dtype=np.float64, order="C", ndmin=1)
         n = len(self.classes_)
@@ -231,44 +242,53 @@ list
                 f"scores must have shape (n_positions, {n}), got {rows.shape}"
             )
         if self._buffer is not None and _length(self._buffer) > self._n_before:
-            raise ValueError("push_scores after push, whose last positions wait")
+            raise ValueError(
+                "push_scores cannot follow push while positions of push wait for their "
+                f"context={self.context}: call flush first"
+            )
         return self._add(_checked(rows, "scores"))
 
     def flush(self) -> np.ndarray:
-        """End the sequence: return what is left, and begin another one.
+        """End the sequence, return the remaining results, and begin a new sequence.
 
         Returns
         -------
         results : ndarray of shape (n,) or (n, n_classes)
-            Labels or probabilities of all positions without any.
+            Labels or probabilities of the remaining positions.
 
         Raises
         ------
         ValueError
             If no labeling may end here; the stream then needs a `reset`.
         """
-        found = []
+        results = []
         if self._buffer is not None and _length(self._buffer) > self._n_before:
             features, _ = self._features(None)
-            found = [self._add(self._scores(features))]
+            results = [self._add(self._scores(features))]
         rest = self._chain.flush()
         if rest is None:
             raise ValueError(
                 f"position {self._n_seen - 1}: the constraints leave no labeling that "
                 "ends here and continues the labels given out"
             )
-        found.append(self._named(rest))
+        results.append(self._named(rest))
         self.reset()
-        return np.concatenate(found)
+        return np.concatenate(results)
 
     def _features(self, x):
-        """Features of the positions that have all they depend on; None: of the rest.
+        """Features of the positions whose context has arrived.
+
+        Parameters
+        ----------
+        x : list, matrix or None
+            The next positions; None at the end of the sequence, where all remaining
+            positions get features.
 
         Returns
         -------
         features : PackedSequences or None
-            Their rows; None if there are none.
-        kept : tuple
+            Rows of features; None if no position has its context.
+        buffered : tuple
             The next values of `_buffer`, `_n_before` and `_names`.
         """
         before, after = self.context
@@ -279,7 +299,9 @@ list
             x, names = _positions(x)
             if joined is not None:
                 if names != self._names:
-                    raise ValueError("x has other feature names than x before")
+                    raise ValueError(
+                        "x must have the feature names of the earlier x of the sequence"
+                    )
                 joined = _joined(joined, x)
             else:
                 joined = x
@@ -294,7 +316,10 @@ list
             rows = step.transform(rows)
         rows = check_sequences(rows, all_empty=True, name="features of x")
         if rows.lengths.tolist() != [size]:
-            raise ValueError("a step of the pipeline changes the number of positions")
+            raise ValueError(
+                f"the steps of the pipeline turn {size} positions into "
+                f"{rows.lengths.tolist()}: they must keep the number of positions"
+            )
         part = PackedSequences(
             rows.values[first:ready], [0, ready - first], rows.feature_names
         )
@@ -312,7 +337,8 @@ list
                 "push_scores"
             )
         if type(x) is np.ndarray and x.ndim == 2 and x.dtype.char in "fd":
-            # what else is done for lists takes longer than the rest for a position
+            # fast path: the general check of lists takes longer than the scores of a
+            # position
             rows, offsets = np.ascontiguousarray(x), np.array([0, len(x)], np.intp)
             x = PackedSequences.of_stored(rows, x.shape[1], offsets)
         sequence = x if isinstance(x, PackedSequences) else [x]
@@ -331,20 +357,20 @@ list
         return _checked(scores, "scores of x", forbidden=False)
 
     def _add(self, scores):
-        """Results that scores of further positions lead to."""
+        """Feed scores of further positions to the chain; return decided results."""
         if self._divisor != 1.0:
             scores = scores / self._divisor
-        found, n = self._chain.push(scores)
+        decided, n = self._chain.push(scores)
         self._n_seen += n
         if n < len(scores):
             raise ValueError(
                 f"position {self._n_seen}: the constraints leave no labeling that "
                 "continues the labels given out"
             )
-        return self._named(found)
+        return self._named(decided)
 
-    def _named(self, found):
-        return self.classes_[found] if self.method == "predict" else found
+    def _named(self, decided):
+        return self.classes_[decided] if self.method == "predict" else decided
 
 
 def _parts(estimator):
@@ -363,7 +389,7 @@ def _parts(estimator):
 
 
 def _check_supported(crf, method):
-    """Raise an error for what no label can be decided of before the end."""
+    """Raise an error if the tagger cannot be decoded online."""
     given = {"order=2": "triples_", "transition_features": "transition_coef_"}
     for what, name in given.items():
         weights = vars(crf).get(name)
@@ -389,7 +415,8 @@ def _checked_context(context, transformers):
         )
     if any(values) and not transformers:
         raise ValueError(
-            f"context={values} is for pipelines: rows of features have all they need"
+            f"context={values} needs a pipeline as estimator: features of a ChainCRF "
+            "alone have no context, use (0, 0)"
         )
     return values
 
@@ -410,7 +437,7 @@ def _tables(crf):
 
 
 def _checked(scores, name, forbidden=True):
-    """Scores without NaN, and without infinity but for what is forbidden."""
+    """The scores, or an error: only -inf is allowed, and only if `forbidden`."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(scores.sum()):
             return scores
@@ -418,7 +445,10 @@ def _checked(scores, name, forbidden=True):
     if not forbidden:
         bad |= scores == -np.inf
     if bad.any():
-        raise ValueError(f"{name}[{int(np.argmax(bad.any(axis=1)))}] is not finite")
+        raise ValueError(
+            f"{name}[{int(np.argmax(bad.any(axis=1)))}] must be finite"
+            f"{', or -inf for an excluded label' if forbidden else ''}"
+        )
     return scores
 
 
@@ -427,7 +457,7 @@ def _length(positions):
 
 
 def _positions(x):
-    """Positions that can be joined with others, a list or a matrix, and their names."""
+    """Positions as a list or matrix, which `_joined` takes, and feature names."""
     if isinstance(x, list):
         return x, None
     packed = check_sequences([x], all_empty=True, allow_nan=True, name="x")
@@ -435,7 +465,7 @@ def _positions(x):
 
 
 def _joined(one, other):
-    """Positions one after the other."""
+    """The positions of `one`, then those of `other`."""
     if isinstance(one, list) != isinstance(other, list):
         raise TypeError("x must be in the form of the x before: a list, or rows")
     if isinstance(one, list):

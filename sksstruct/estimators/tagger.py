@@ -23,10 +23,10 @@ from sksstruct.utils.typing import Items, Labelings, PathLike
 class Tagger(TaggerMethods, Exported, Pipeline):
     """Pipeline whose last step is a tagger, with the tagger's methods.
 
-    In addition to the methods of `sklearn.pipeline.Pipeline`, it has `predict_topk`,
-    `predict_marginals`, `predict_entities`, `predict_segments`, `log_proba`, `entropy`,
-    `explain` and the weights by name. Create it with `make_tagger`, or like any
-    pipeline.
+    In addition to the methods of `sklearn.pipeline.Pipeline`, a `Tagger` has
+    `predict_topk`, `predict_marginals`, `predict_entities`, `predict_segments`,
+    `log_proba`, `entropy`, `explain` and the weights by name. Create a `Tagger` with
+    `make_tagger`, or like any pipeline.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class Tagger(TaggerMethods, Exported, Pipeline):
     `predict` and the other methods pass constraints such as ``known`` to the last step.
     For other attributes, access the steps: ``tagger[-1].dual_gap_``.
 
-    Any number of threads may predict with one fitted tagger at the same time: no method
-    changes it but `fit`, `prune`, and those of the steps that say so.
+    Any number of threads may predict with one fitted tagger at the same time: only
+    `fit`, `prune`, and methods of the steps that work in place change the tagger.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Tagger(TaggerMethods, Exported, Pipeline):
     """
 
     if TYPE_CHECKING:
-        # of the pipeline, which has no annotations
+        # annotations of methods of Pipeline, which scikit-learn does not annotate
 
         def fit(self, X: Items, y: Labelings, **params: Any) -> Self: ...
 
@@ -83,8 +83,9 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         """
         if params:
             return super().predict(X, **params)
-        # There is nothing to route, and each step knows whether it is fitted. Tags of
-        # all steps, which scikit-learn asks for first, take longer than a sentence.
+        # Without params there is no metadata to route, and each step checks that it is
+        # fitted. Pipeline.predict collects the tags of all steps first, which takes
+        # longer than decoding a sentence.
         return self.steps[-1][1].predict(self._transformed(X))
 
     def _answering(self):
@@ -94,7 +95,7 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         return getattr(self[-1], name)(self._transformed(X), *args, **params)
 
     def _transformed(self, X):
-        """Input of the last step."""
+        """The output of the transformers, which is the input of the last step."""
         for _, step in self.steps[:-1]:
             if step not in (None, "passthrough"):
                 X = step.transform(X)
@@ -103,23 +104,24 @@ class Tagger(TaggerMethods, Exported, Pipeline):
     def prune(self, threshold: float = 0.0) -> Self:
         """Drop features with small weights from the vocabulary, in place.
 
-        The model is smaller, and as fast as before. `ChainCRF.sparsify` instead keeps
-        the vocabulary, and is slower.
+        The model becomes smaller, and predicts as fast as before. `ChainCRF.sparsify`
+        instead keeps the vocabulary, and makes prediction slower.
 
         Parameters
         ----------
         threshold : float, default=0.0
-            Features all of whose weights have an absolute value of at most this are
-            dropped. The score of a labeling changes by at most `threshold` times the
-            sum of the absolute features of the sequence, and of those in
-            `transition_features` once more. A labeling that is better than all others
-            by more than twice this bound stays the best.
+            Features all of whose weights have an absolute value of at most `threshold`
+            are dropped. The score of a labeling changes by at most `threshold` times
+            the sum of the absolute features of the sequence, plus `threshold` times the
+            sum over the features in `transition_features`. A labeling whose score is
+            higher than that of every other labeling by more than twice this bound stays
+            the best.
 
         Returns
         -------
         self : Tagger
-            The fitted tagger. `objective_` and `dual_gap_` are still those of all
-            features.
+            The fitted tagger. `objective_` and `dual_gap_` remain those of the fit with
+            all features.
 
         Raises
         ------
@@ -129,7 +131,9 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         """
         crf = self[-1]
         if not isinstance(crf, ChainCRF):
-            raise ValueError(f"prune is for ChainCRF, got {crf!r:.80}")
+            raise ValueError(
+                f"prune needs a ChainCRF as the last step, got {crf!r:.80}"
+            )
         check_is_fitted(crf, "coef_")
         vectorizer = self.steps[-2][1] if len(self.steps) > 1 else None
         if (
@@ -142,7 +146,10 @@ class Tagger(TaggerMethods, Exported, Pipeline):
             )
         columns = crf._columns_above(threshold)
         if not len(columns):
-            raise ValueError(f"no feature has a weight above {threshold=}")
+            raise ValueError(
+                f"threshold={threshold!r} would drop all features: it must be less "
+                "than the largest weight"
+            )
         crf._keep_columns(columns, vectorizer._keep_columns(columns))
         return self
 
@@ -154,7 +161,8 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         taggers = [k for k, (_, step) in enumerate(steps) if isinstance(step, ChainCRF)]
         if taggers != [len(steps) - 1]:
             raise ValueError(
-                f"{path} is no tagger in JSON: a ChainCRF must be the last step"
+                f"{path} is no tagger in JSON: the last step, and no other, must be a "
+                "ChainCRF"
             )
         return cls(steps)
 
@@ -171,25 +179,26 @@ class Tagger(TaggerMethods, Exported, Pipeline):
     ) -> Self:
         """Read a model file of CRFsuite into a fitted tagger.
 
-        The tagger takes the data of python-crfsuite and sklearn-crfsuite, and finds the
-        same labels and probabilities. Labels are in the order of the file.
+        The tagger takes the data of python-crfsuite and sklearn-crfsuite, and predicts
+        the same labels and probabilities. Labels are in the order of the file.
 
         Parameters
         ----------
         path : path-like
             The file, written by CRFsuite or by `to_crfsuite`.
         separator : str, default=":"
-            Of the `sksstruct.feature_extraction.SequenceVectorizer`, as in
-            python-crfsuite, whose names `to_crfsuite` writes. Use another one if the
-            names of the file were joined by another program. The tagger warns if it
-            knows nearly none of the attributes of what it is to label.
+            Separator of names and values in the names of attributes, a parameter of
+            `sksstruct.feature_extraction.SequenceVectorizer`. python-crfsuite and
+            `to_crfsuite` join them by ":". If another program wrote the file, use its
+            separator. The tagger warns if it knows nearly none of the attributes of its
+            input.
         first, last : str, default=None
-            Attributes whose weights become those of the first and of the last label.
-            For a file that `to_crfsuite` wrote with weights of these, "__BOS__" and
+            Attributes whose weights become weights of the first and of the last label.
+            For a file that `to_crfsuite` wrote with such weights, "__BOS__" and
             "__EOS__": the items then do not need the attributes.
         n_sequences : int, default=None
-            Number of sequences that the model was trained on, which files do not say;
-            `ChainCRF.partial_fit` needs it, and ``loss="hinge"``.
+            Number of sequences on which the model was trained, which files do not have.
+            `ChainCRF.partial_fit` needs this number, and ``loss="hinge"``.
         **params : dict
             Parameters of `ChainCRF` for further training. Defaults are those of
             CRFsuite: ``loss="log"``, ``solver="lbfgs"``, ``fit_intercept=False``,
@@ -200,8 +209,8 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         -------
         tagger : Tagger
             Pipeline of a vectorizer, whose `counts_` are zero, and a `ChainCRF`. With
-            ``warm_start=True``, ``fit`` starts from its weights, by the names of
-            features and labels, if the solver is "lbfgs".
+            ``warm_start=True`` and the solver "lbfgs", ``fit`` starts from the weights
+            of the file, matched by the names of features and labels.
 
         Raises
         ------
@@ -224,7 +233,9 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         if n_sequences is not None and (
             not isinstance(n_sequences, Real) or n_sequences <= 0
         ):
-            raise ValueError(f"n_sequences must be positive, got {n_sequences!r}")
+            raise ValueError(
+                f"n_sequences must be a positive number, got {n_sequences!r}"
+            )
         model = read_model(path)
         attributes = weights_of(model, os.path.getsize(path), first, last)
         forbidden = attributes["forbidden_transitions_"] or None
@@ -275,8 +286,8 @@ def make_tagger(*transformers: BaseEstimator, **params: Any) -> Tagger:
     Parameters
     ----------
     *transformers : transformers
-        The steps before the `ChainCRF`, the last of which makes rows of features.
-        Without any: `sksstruct.feature_extraction.SequenceVectorizer` with its
+        The steps before the `ChainCRF`; the last transformer returns rows of features.
+        Without arguments, a `sksstruct.feature_extraction.SequenceVectorizer` with its
         defaults.
     **params : dict
         Parameters of `ChainCRF`.
@@ -284,8 +295,8 @@ def make_tagger(*transformers: BaseEstimator, **params: Any) -> Tagger:
     Returns
     -------
     tagger : Tagger
-        Pipeline with the names of steps that `sklearn.pipeline.make_pipeline` gives
-        them, such as ``"sequencevectorizer"`` and ``"chaincrf"``.
+        Pipeline whose steps have the names of `sklearn.pipeline.make_pipeline`, such as
+        ``"sequencevectorizer"`` and ``"chaincrf"``.
 
     Examples
     --------

@@ -246,7 +246,7 @@ def test_explanations(loss):
     excluded = [None, None, {"O", "B-X", "I-X"}, None]
     found = _check_explanation(tagger, X[2], 2, excluded=excluded)
     assert {found.labels[2], found.other_labels[2]} == {"B-Y", "I-Y"}
-    with pytest.raises(ValueError, match="position 0 can have no label but 'B-X'"):
+    with pytest.raises(ValueError, match="leave position t=0 no label but 'B-X'"):
         tagger.explain(X[2], 0, known=fixed)
     for t in (-1, 4, 1.0):
         with pytest.raises(ValueError, match=r"t must be a position .* to 3, got"):

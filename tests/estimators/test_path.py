@@ -232,7 +232,7 @@ def test_it_ends_where_nothing_changes_any_more():
     noise = np.random.RandomState(0).normal(size=(40, 2))
     path = ssvm_path(estimator, noise, np.arange(40) % 2, alpha_min=1e-5, **options)
     assert 0 < path.lower[-1] <= 1e-5
-    with pytest.raises(ValueError, match="the path ends at"):
+    with pytest.raises(ValueError, match="where the path ends"):
         path.weights(1e-9)
 
 

@@ -474,7 +474,7 @@ class TestErrors:
                 stream.push(bad)
         for bad, message in (
             (np.zeros((2, 2)), r"shape \(n_positions, 3\)"),
-            ([[0.0, np.inf, 0.0]], r"scores\[0\] is not finite"),
+            ([[0.0, np.inf, 0.0]], r"scores\[0\] must be finite, or -inf"),
         ):
             with pytest.raises(ValueError, match=message):
                 stream.push_scores(bad)
