@@ -87,8 +87,8 @@ class ChainCRF(
     >>> tagger.predict([[[1.0], [1.0], [0.0]]])[0].tolist()
     ['high', 'high', 'low']
 
-    `loss` and `alpha` are the parameters to choose first. The list below has these
-    groups of parameters:
+    `loss` and `alpha` are the parameters to choose first. All are listed below in
+    these groups:
 
     * Model and objective: `alpha`, `loss`, `l1_ratio`, `class_weight`, `order`,
       `transition_features` and `score_function`.

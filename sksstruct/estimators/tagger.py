@@ -233,9 +233,7 @@ class Tagger(TaggerMethods, Exported, Pipeline):
         if n_sequences is not None and (
             not isinstance(n_sequences, Real) or n_sequences <= 0
         ):
-            raise ValueError(
-                f"n_sequences must be a positive number, got {n_sequences!r}"
-            )
+            raise ValueError(f"n_sequences must be positive, got {n_sequences!r}")
         model = read_model(path)
         attributes = weights_of(model, os.path.getsize(path), first, last)
         forbidden = attributes["forbidden_transitions_"] or None

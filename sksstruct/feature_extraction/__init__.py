@@ -1,4 +1,12 @@
-"""From tokens and measurements to feature rows."""
+"""From tokens and measurements to feature rows.
+
+Tokens become attributes (lists of strings) in `_helpers.py` and `_columns.py`, with
+more attributes from `_lexical.py` and its subclasses `_clusters.py`,
+`_word_clusters.py` and `_gazetteers.py`. `_vectorizer.py` and `_hasher.py` turn
+attributes into sparse rows by the loop in `_collect.pyx`: its features get columns in
+`_vocabulary.pyx` or `_hashed.pyx`, and form CSR rows in `_rows.pyx`. `_word_vectors.py`
+and `_series.py` return dense rows, `_arcs.py` rows of arcs of dependency trees.
+"""
 
 from typing import TYPE_CHECKING
 

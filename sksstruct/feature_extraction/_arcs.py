@@ -20,10 +20,11 @@ from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Labelings
 from sksstruct.utils.validation import check_heads
 
-# What features are of: word and tag of the head and of the modifier, tags of their
-# neighbors, and a tag between them. The templates are those of McDonald, Crammer and
-# Pereira (2005), without prefixes of long words. Those at the end have attributes of
-# the words, which may have several: morphological features ("f"), and affixes ("a").
+# Templates of features. A part is an end of the arc, "h" (head) or "m" (modifier), or
+# "b" for a word between, followed by a kind, "w" (word) or "t" (tag), and an offset.
+# The templates are from McDonald, Crammer and Pereira (2005), without prefixes of long
+# words. The last five have attributes of which a word may have several: morphological
+# features ("f") and affixes ("a").
 _TEMPLATES = (
     (),
     ("hw",),
@@ -50,31 +51,32 @@ _TEMPLATES = (
     ("ht", "mt", "ha"),
     ("ht", "mt", "ma"),
 )
-# Kinds of which a word has any number.
+# Kinds of attributes of which a word may have several.
 _SEVERAL = ("f", "a")
 
 
 def _part_of(k):
-    """The template that an arc with a known feature of template k has one of, too.
+    """An earlier template whose parts are a subset of those of template k, or None.
 
-    Of the earlier templates with some of its parts, that with the most words has the
-    fewest arcs.
+    Only arcs with a known feature of the earlier template can have a known feature of
+    template k. Of several such templates, the one with the most words has the fewest
+    arcs.
     """
     parts = [t for t in _TEMPLATES[:k] if set(t) < set(_TEMPLATES[k])]
-    # of a word with several attributes, an arc would come several times
+    # for a template with several features of an arc, the arc would be listed repeatedly
     parts = [t for t in parts if not any(p[1] in _SEVERAL for p in t)]
     return max(parts, key=lambda t: (sum(p[1] == "w" for p in t), len(t)), default=None)
 
 
 _PARTS_OF = {names: _part_of(k) for k, names in enumerate(_TEMPLATES)}
-# Least distances of the bins, in both directions. Bins 0 to 5 are of modifiers to the
-# right of their heads.
+# Smallest distance of each bin. Bins 0 to 5 are for modifiers to the right of their
+# heads, bins 6 to 11 for modifiers to the left.
 _DISTANCES = (1, 2, 3, 4, 5, 10)
 _BINS = [f"{sign}{distance}" for sign in "+-" for distance in _DISTANCES]
-# How many bins are in each set of bins, which is a number with a bit for each.
+# Number of bins in each set of bins; a set is a number with a bit for each bin.
 _N_BINS = np.array([k.bit_count() for k in range(1 << len(_BINS))], dtype=np.int32)
-# Numbers 0 are for words and tags that were not seen in fit: no key that is known has
-# them. Then come the names of what is not a word of the sentence.
+# Names of the first numbers of each kind. Number 0 stands for words and tags not seen
+# in fit, which occur in no known key; then come the root and the end of the sentence.
 _SPECIAL = {"w": ["", "<root>"], "t": ["", "<root>", "<end>"], "f": [""], "a": [""]}
 _ROOT, _END = 1, 2
 _MOST = 2**63 - 1
@@ -90,33 +92,33 @@ class ArcVectorizer(
     """Turn sentences of words and tags into sparse features of their arcs.
 
     The result is the input of `sksstruct.models.DependencyModel`. A sentence is a list
-    of (word, tag) pairs, or of triples of which the last is a column of morphological
-    features as CoNLL-U has it, such as ``"Case=Nom|Number=Sing"``, or ``"_"`` for none.
-    A sentence of n words has (n + 1) n rows, one for each arc:
-    row ``head * n + modifier - 1``, where head 0 is the root and words are 1 to n. Rows
-    of arcs from a word to itself are empty.
+    of (word, tag) pairs, or of triples (word, tag, morphological features), with the
+    features in the format of CoNLL-U, such as ``"Case=Nom|Number=Sing"``, or ``"_"``
+    for none. A sentence of n words has (n + 1) n rows, one for each arc: row
+    ``head * n + modifier - 1``, where head 0 is the root and words are 1 to n. Rows of
+    arcs from a word to itself are empty.
 
     All features have the value 1. They are combinations of the words and the tags of
     the head and of the modifier, of the tags of their neighbors, and of the tags of the
-    words between them, as in [1]_; and of each morphological feature, and each affix,
-    of the head or the modifier with both tags, and of each pair of morphological
-    features with both tags. There is a feature for each combination, and another
-    one for the combination with direction and distance. Distances are 1, 2, 3, 4, 5 to
-    9, and 10 or more.
+    words between them, as in [1]_. With both tags, they also combine each morphological
+    feature and each affix of the head or of the modifier, and each pair of
+    morphological features. Each combination is a feature, and the combination with
+    direction and distance is another feature. Distances are 1, 2, 3, 4, 5 to 9, and 10
+    or more.
 
     Parameters
     ----------
     min_count : int, default=1
         Minimum number of arcs in the training data that must have a feature. Other
-        features are dropped. With trees, only arcs of the trees count.
+        features are dropped. If `fit` gets trees, only the arcs of the trees count.
     affixes : list or tuple of int, default=()
-        Lengths of prefixes and suffixes of words that are used, such as ``(2, 3)``, as
-        in `affix_features`.
+        Lengths of the prefixes and suffixes of words, such as ``(2, 3)``, as in
+        `affix_features`.
 
     Attributes
     ----------
     counts_ : ndarray of shape (n_features,), int64
-        Number of arcs that have each feature, as for `min_count`.
+        Number of arcs that have each feature, counted as for `min_count`.
     words_ : dict of {str: int}
         Number of each word, from 2 on, in the order of first appearance.
     tags_ : dict of {str: int}
@@ -131,17 +133,16 @@ class ArcVectorizer(
 
     Notes
     -----
-    Most pairs of words are not arcs. Without trees, there are many times more features
-    than with trees, and most of them occur on a single arc.
+    Most pairs of words are not arcs of trees. Without trees, `fit` learns many times
+    more features than with trees, and most features occur on a single arc.
 
-    Combinations of the modifier alone are the same for all of its heads. They are
+    Combinations of the modifier alone are the same for all of its heads, and are
     therefore used only with direction and distance.
 
     In the names of features, "hw", "ht", "mw" and "mt" are words and tags of head and
-    modifier, "ht-1" to "mt+1" are tags of neighbors, and "bt" is a tag between. "hf"
-    and "mf" are morphological features, "ha" and "ma" affixes.
-    "arc" is the signed lower end of the bin of the distance, which is positive if the
-    modifier is to the right of its head.
+    modifier, "ht-1" to "mt+1" are tags of neighbors, "bt" is the tag of a word between,
+    "hf" and "mf" are morphological features, and "ha" and "ma" affixes. "arc" is the
+    smallest distance of the bin, positive if the modifier is to the right of its head.
 
     References
     ----------
@@ -156,7 +157,7 @@ class ArcVectorizer(
     >>> y = [[2, 3, 0]]  # the head of each word, 0 for the root
     >>> vectorizer = ArcVectorizer()
     >>> arcs = vectorizer.fit_transform(X, y)
-    >>> arcs[0].shape[0]  # of (3 + 1) 3 arcs
+    >>> arcs[0].shape[0]  # (3 + 1) * 3 arcs
     12
     >>> vectorizer.get_feature_names_out()[:4].tolist()
     ['arc=+3', 'arc=-1', 'hw=<root>', 'hw=cat']
@@ -184,10 +185,10 @@ class ArcVectorizer(
         Parameters
         ----------
         X : iterable of list of tuple of str
-            Sentences, as words with their tag and, if wanted, morphological features.
+            Sentences: words with their tags and, optionally, morphological features.
         y : list of array-like of shape (n_words,), default=None
-            Their trees, as heads of words, 0 for the root. Only features of arcs of
-            these trees are learned. None: features of all arcs.
+            Trees of the sentences: the head of each word, 0 for the root. Only features
+            of the arcs of these trees are learned. None: features of all arcs.
 
         Returns
         -------
@@ -210,19 +211,19 @@ class ArcVectorizer(
         sizes = self._sizes()
         if max(_n_keys(names, sizes) for names in _TEMPLATES) > _MOST:
             raise ValueError(
-                f"X has {len(self.words_)} words and {len(self.tags_)} tags: their "
-                "combinations do not fit 64 bits"
+                f"X has {len(self.words_)} words and {len(self.tags_)} tags, too many "
+                "for keys of 64 bits: replace rare words by a common one"
             )
         arcs = [_Arcs(*self._encode(*each)) for each in sentences]
-        kept = [slice(None)] * len(arcs) if y is None else _observed(arcs, y)
+        counted = [slice(None)] * len(arcs) if y is None else _observed(arcs, y)
         self._keys, self._sets, self._starts, counts = [], [], [], []
         n_columns = 0
         for names in _TEMPLATES:
-            # one template at a time, as there are many keys
+            # one template at a time, to limit the memory of the keys
             keys, bins = [], []
-            for sentence, keep in zip(arcs, kept, strict=True):
-                chosen, found = sentence.keys(names, sizes, keep)
-                keys.append(found)
+            for sentence, keep in zip(arcs, counted, strict=True):
+                chosen, arc_keys = sentence.keys(names, sizes, keep)
+                keys.append(arc_keys)
                 bins.append(sentence.bins[chosen])
             values, where, number = np.unique(
                 np.concatenate(keys), return_inverse=True, return_counts=True
@@ -233,7 +234,7 @@ class ArcVectorizer(
             enough = number >= self.min_count
             pairs = pairs[pair_number >= self.min_count]
             pair_number = pair_number[pair_number >= self.min_count]
-            # positions among the values that are kept
+            # new indices of the frequent keys
             rank = np.cumsum(enough) - 1
             values, number = values[enough], number[enough]
             sets = np.bincount(
@@ -248,7 +249,7 @@ class ArcVectorizer(
             counts.append(pair_number)
             self._keys.append(values)
             self._sets.append(sets)
-            # the first column of each key with a bin
+            # first column of each key's features with direction and distance
             self._starts.append(n_columns + np.cumsum(_N_BINS[sets]) - _N_BINS[sets])
             n_columns += len(pairs)
         if not n_columns:
@@ -262,7 +263,7 @@ class ArcVectorizer(
         Parameters
         ----------
         X : iterable of list of tuple of str
-            Sentences, as words with their tag and, if wanted, morphological features.
+            Sentences: words with their tags and, optionally, morphological features.
 
         Returns
         -------
@@ -274,7 +275,7 @@ class ArcVectorizer(
         for sentence in self._columns(X):
             n = len(sentence[0])
             rows, columns = self._find(_Arcs(*self._encode(*sentence)))
-            # columns ascend from template to template
+            # a stable sort keeps the ascending order of columns within a row
             indices.append(columns[np.argsort(rows, kind="stable")])
             lengths.append(np.bincount(rows, minlength=(n + 1) * n))
             sizes.append((n + 1) * n)
@@ -289,7 +290,7 @@ class ArcVectorizer(
         return PackedSequences.of_stored(stored, len(self.counts_), offsets)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Names of the columns, which are made in each call.
+        """Names of the columns, which each call builds anew.
 
         Parameters
         ----------
@@ -312,7 +313,7 @@ class ArcVectorizer(
             for name in reversed(names):
                 keys, part = np.divmod(keys, sizes[name[1]])
                 parts.insert(0, texts[name[1]][part])
-            # the template of nothing has one key
+            # the empty template has one key
             joined = list(map("|".join, zip(*parts, strict=True))) if parts else [""]
             title = "|".join(names)
             if _has_alone(names):
@@ -326,7 +327,7 @@ class ArcVectorizer(
         return np.array(out, dtype=object)
 
     def _known(self):
-        """Numbers of what was seen in fit, by the letter of each kind."""
+        """Numbers of the words, tags and attributes seen in fit, by their kind."""
         return {
             "w": self.words_,
             "t": self.tags_,
@@ -335,7 +336,7 @@ class ArcVectorizer(
         }
 
     def _sizes(self):
-        """How many numbers each kind has."""
+        """Size of the range of numbers of each kind."""
         known = self._known()
         return {kind: len(_SPECIAL[kind]) + len(known[kind]) for kind in known}
 
@@ -348,10 +349,11 @@ class ArcVectorizer(
         return out
 
     def _encode(self, words, tags, features, affixes):
-        """Numbers of all that words of a sentence have, with root and ends."""
+        """Numbers of words, tags and attributes of a sentence, with root and ends."""
         words = [self.words_.get(word, 0) for word in words]
         tags = [self.tags_.get(tag, 0) for tag in tags]
-        # so that the root, and each word, has a neighbor on both sides
+        # a position before the root and one after the last word: every position that
+        # can be in an arc has two neighbors
         words, tags = [0, _ROOT, *words, 0], [_END, _ROOT, *tags, _END]
         words, tags = np.array(words, dtype=np.int64), np.array(tags, dtype=np.int64)
         several = (
@@ -374,19 +376,19 @@ class ArcVectorizer(
             within = _PARTS_OF[names]
             keep = slice(None) if within is None else known[within]
             chosen, wanted = arcs.keys(names, sizes, keep)
-            found, where = _look_up(keys, wanted)
-            chosen = known[names] = chosen[found]
+            is_known, where = _look_up(keys, wanted)
+            chosen = known[names] = chosen[is_known]
             if not len(chosen):
                 continue
             if _has_alone(names):
                 rows.append(chosen)
-                # these columns are before those with bins
+                # columns without distance are before those with distance
                 columns.append(where + (starts[0] - len(keys)))
-            bins, given = arcs.bins[chosen], sets[where]
-            found = given >> bins & 1 > 0
-            rows.append(chosen[found])
-            below = _N_BINS[given & (1 << bins) - 1]
-            columns.append((starts[where] + below)[found])
+            bins, key_bins = arcs.bins[chosen], sets[where]
+            is_known = key_bins >> bins & 1 > 0
+            rows.append(chosen[is_known])
+            below = _N_BINS[key_bins & (1 << bins) - 1]
+            columns.append((starts[where] + below)[is_known])
         if not rows:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32)
         columns = np.concatenate(columns).astype(np.int32)
@@ -394,25 +396,25 @@ class ArcVectorizer(
 
 
 class _Several:
-    """Numbers of the known attributes of positions, which may have several.
+    """Numbers of the known attributes of each position, of which there may be several.
 
     Parameters
     ----------
     rows : list of list of str
         Attributes of each position.
     known : dict of {str: int}
-        Their numbers.
+        Numbers of the attributes seen in fit.
     """
 
     def __init__(self, rows, known):
-        # numbers ascend, as columns must do
+        # sorted, so that the columns of a row ascend
         rows = [sorted({known[x] for x in row if x in known}) for row in rows]
         self.values = np.array([k for row in rows for k in row], dtype=np.int64)
         self.sizes = np.array(list(map(len, rows)))
         self.starts = np.cumsum(self.sizes) - self.sizes
 
     def at(self, places):
-        """Which places, each as often as it has attributes, and their numbers."""
+        """Index into `places`, and number, of each attribute at these places."""
         sizes = self.sizes[places]
         which = np.repeat(np.arange(len(places)), sizes)
         first = self.starts[places] - (np.cumsum(sizes) - sizes)
@@ -420,12 +422,12 @@ class _Several:
 
 
 class _Arcs:
-    """The arcs of a sentence, less those from a word to itself.
+    """The arcs of a sentence, without arcs from a word to itself.
 
     Parameters
     ----------
     words, tags : ndarray of shape (n + 3,), int64
-        Numbers of the root and the words, between two positions that are neither.
+        Numbers for a position before the root, the root, the n words, and the end.
     features, affixes : _Several
         Numbers of the attributes of the same positions.
     """
@@ -442,10 +444,10 @@ class _Arcs:
         self.bins = bins + len(_DISTANCES) * (distances < 0)
 
     def keys(self, names, sizes, keep=slice(None)):
-        """The arcs that have features of a template, and their keys.
+        """Arcs that have features of a template, and the key of each feature.
 
-        An arc has one feature, or one for each tag that is between its words, or for
-        each attribute of a word.
+        An arc has one feature of most templates. A template with a tag between or an
+        attribute has a feature for each such tag, or each attribute: the arc repeats.
         """
         chosen = np.arange(len(self.rows))[keep]
         between = None
@@ -457,7 +459,7 @@ class _Arcs:
                 part = between
             else:
                 ends = self.heads if name[0] == "h" else self.modifiers
-                # behind the position before the root
+                # index 0 is the position before the root
                 places = ends[chosen] + 1 + int(name[2:] or 0)
                 given = self._given[name[1]]
                 if name[1] in _SEVERAL:
@@ -469,10 +471,10 @@ class _Arcs:
         return chosen, keys
 
     def _between(self, chosen):
-        """Arcs, each as often as there are different tags between, and these tags."""
+        """Pairs of an arc and a distinct tag between its words, as two arrays."""
         tags = self._given["t"][1:-1]
         kinds = np.unique(tags[1:])
-        # how many of each tag are before a position
+        # number of occurrences of each tag before a position
         before = np.zeros((self.n + 2, len(kinds)), dtype=np.int32)
         np.cumsum(tags[:, None] == kinds, axis=0, out=before[1:])
         heads, modifiers = self.heads[chosen], self.modifiers[chosen]
@@ -487,28 +489,28 @@ def _has_alone(names):
 
 
 def _n_keys(names, sizes):
-    """Number of keys that a template can have."""
+    """Number of possible keys of a template."""
     return prod(sizes[name[1]] for name in names)
 
 
 def _look_up(known, keys):
-    """Which keys are among sorted ones, and their places there."""
+    """Whether each key is in the sorted array `known`, and the indices there."""
     if not len(known):
         return np.zeros(len(keys), dtype=bool), np.zeros(0, dtype=np.intp)
     where = np.searchsorted(known, keys)
     where[where == len(known)] = 0
-    found = known[where] == keys
-    return found, where[found]
+    is_known = known[where] == keys
+    return is_known, where[is_known]
 
 
 def _numbers(columns, kind):
-    """Numbers of the different strings of all sentences."""
+    """Number of each distinct string of all sentences."""
     different = dict.fromkeys(text for column in columns for text in column)
     return {text: k for k, text in enumerate(different, start=len(_SPECIAL[kind]))}
 
 
 def _columns(X):
-    """Words, tags and morphological features of each sentence, which are checked."""
+    """Check sentences; return the words, tags and morphological features of each."""
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
         raise TypeError(
             f"X is a single {type(X).__name__}: pass a list of sentences, each a list "
@@ -541,10 +543,13 @@ def _is_token(token):
 
 
 def _observed(arcs, y):
-    """Which arcs of each sentence are those of its tree."""
+    """For each sentence a mask of its arcs: True for the arcs of its tree."""
     if len(y) != len(arcs):
-        raise ValueError(f"X has {len(arcs)} sentences, and y has {len(y)} trees")
-    kept = []
+        raise ValueError(
+            f"y must have a tree for each of the {len(arcs)} sentences of X, got "
+            f"{len(y)}"
+        )
+    masks = []
     for i, (sentence, heads) in enumerate(zip(arcs, y, strict=True)):
         n = sentence.n
         heads = check_heads(heads, n, f"y[{i}]")
@@ -555,5 +560,5 @@ def _observed(arcs, y):
                 f"y[{i}] has head {heads[word]} for word {word + 1}: heads are 0 for "
                 f"the root, and other words from 1 to {n}"
             )
-        kept.append(heads[sentence.modifiers - 1] == sentence.heads)
-    return kept
+        masks.append(heads[sentence.modifiers - 1] == sentence.heads)
+    return masks

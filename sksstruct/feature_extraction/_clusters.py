@@ -1,4 +1,4 @@
-"""Attributes from clusters of words, which a file or a mapping gives."""
+"""Attributes from clusters of words that are given in a file or a mapping."""
 
 import os
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.state import required
 from sksstruct.utils.typing import Integers, Items, PathLike
 
-# What the docstrings say of the parameters that given and learned clusters have.
+# Descriptions of the parameters that given and learned clusters share.
 PREFIXES = """
 prefixes : sequence of int, default=(4, 6, 8, 10, 12)
-    Lengths of the prefixes of a path that are attributes, beside the whole path. Short
-    ones are large clusters.
+    Lengths of the prefixes of a path that are attributes, besides the whole path. Short
+    prefixes are large clusters.
 """
 NAME = """
 name : str, default="{}"
@@ -29,7 +29,7 @@ name : str, default="{}"
 
 @dataclass(eq=False, repr=False)
 class PathFeatures(LexicalFeatures):
-    """Base of the transformers that know a path for each word, `paths_`."""
+    """Base of the transformers with a path for each word, `paths_`."""
 
     _result = "paths_"
 
@@ -48,7 +48,7 @@ class PathFeatures(LexicalFeatures):
     def _keep_paths(self, paths):
         """Set the path of each word, and the attributes of each path."""
         self.paths_ = paths
-        # a prefix as long as the path is the path
+        # a prefix that is longer than the path is the path itself: no duplicates
         lengths = sorted(set(map(int, self.prefixes)))
         self._parts = {
             path: tuple(dict.fromkeys([*(path[:k] for k in lengths), path]))
@@ -62,7 +62,7 @@ class PathFeatures(LexicalFeatures):
     def _state(self):
         state = dict(super()._state())
         state.pop("_parts", None)
-        # strings one by one take long to read
+        # many small strings take long to unpickle: store packed names and indices
         paths = state.pop("paths_", None)
         if paths is not None:
             distinct = {path: k for k, path in enumerate(dict.fromkeys(paths.values()))}
@@ -77,7 +77,10 @@ class PathFeatures(LexicalFeatures):
         words, paths, numbers = required(state, names, type(self).__name__)
         super()._restore({k: v for k, v in state.items() if k not in names})
         if len(words) != len(numbers) or not np.isin(numbers, range(len(paths))).all():
-            raise ValueError("these clusters do not have a path for each word")
+            raise ValueError(
+                f"the state of a {type(self).__name__} must have a path for each of "
+                f"its {len(words)} words"
+            )
         paths = paths.to_list()
         self._keep_paths(
             {w: paths[k] for w, k in zip(words.to_list(), numbers, strict=True)}
@@ -90,11 +93,11 @@ class ClusterFeatures(PathFeatures):
     """Add the clusters of words to tokens, as prefixes of bit paths.
 
     Words that occur in similar contexts are in one cluster. A hierarchy of clusters
-    gives each word a path of bits, and a prefix of the path is a larger cluster. With
-    these attributes [1]_, a tagger knows something of words that its training data do
-    not have.
+    gives each word a path of bits, and a prefix of the path is a larger cluster. These
+    attributes [1]_ let a tagger treat a word that its training data do not have like
+    other words of the cluster.
 
-    Use it before a `SequenceVectorizer`.
+    Use the transformer before a `SequenceVectorizer`.
 
     Parameters
     ----------
@@ -157,8 +160,8 @@ class ClusterFeatures(PathFeatures):
         Raises
         ------
         ValueError
-            If a line of the file is not a path of bits, a word and a count, or has a
-            word again; if the file is not UTF-8, or cut short. The error gives the line
+            If a line of the file is not a path of bits, a word and a count, or repeats
+            a word; if the file is not UTF-8, or cut short. The error gives the line
             number.
         """
         self._check_parameters()
@@ -166,8 +169,8 @@ class ClusterFeatures(PathFeatures):
             for word, path in self.paths.items():
                 if not isinstance(word, str) or not isinstance(path, str) or not path:
                     raise ValueError(
-                        "paths must have strings that are not empty, got "
-                        f"{word!r:.80}: {path!r:.80}"
+                        "paths must map words to paths, strings that are not empty, "
+                        f"got {word!r:.80}: {path!r:.80}"
                     )
             self._keep_paths(dict(self.paths))
         else:
@@ -187,8 +190,13 @@ def _read(path):
             )
         word = columns[1]
         if word in paths:
-            raise ValueError(f"{path}, line {number}: {word!r:.80} is there twice")
+            raise ValueError(
+                f"{path}, line {number}: an earlier line has the word {word!r:.80}, "
+                "which must have one path"
+            )
         paths[word] = bits
     if not paths:
-        raise ValueError(f"{path} is empty")
+        raise ValueError(
+            f"{path} is empty: expected lines of a path of bits, a word and a count"
+        )
     return paths

@@ -1,10 +1,11 @@
 """The loop of vectorizers over sequences, positions and features.
 
 Every position becomes a row of a CSR array; `offsets` has the row at which each
-sequence begins. `Columns` maps features to columns.
+sequence begins. `Columns` maps features to columns. Data flow: items of a position ->
+list of `Feature` (strings and values) -> columns -> CSR rows.
 
-The loop first lists the features of several positions, as strings and values. It then
-looks up their columns together, see `_vocabulary.pyx`.
+The `Collector` lists the features of several positions before it looks up all their
+columns in one call, because `_vocabulary.pyx` prefetches the slots of later features.
 """
 
 cimport cython
@@ -30,29 +31,28 @@ from sksstruct.utils._recursion cimport enter_recursion, leave_recursion
 from sksstruct.utils._simd cimport sks_prefetch
 
 cdef extern from "Python.h":
-    # a borrowed reference, which `cpython.list` makes an object of
+    # returns a borrowed reference; the version of `cpython.list` makes an owned object
     PyObject* PyList_GET_ITEM(list items, Py_ssize_t k)
 
 
 cdef enum:
-    # so many features are sought together: few enough for the caches, and enough for
-    # the memory that each needs to be asked for long before
+    # number of features that are looked up in one call: few enough for the caches, and
+    # enough for prefetching
     ENOUGH = 512
-    # positions that there is room for at first
+    # initial capacity for positions
     FEW = 64
-    # names whose prefix is found by their address
+    # size of the cache of prefixes by the address of their name
     RECENT_BITS = 7
     RECENT = 128
 
 
-# CRFsuite's separator, of its bindings for Python
+# separator of names in the Python bindings of CRFsuite
 cdef str CRFSUITE = ":"
 
 
 cdef inline int ask_for_strings(list positions, Py_ssize_t t) except -1:
-    """Prefetch the strings of a position that is a list, if there is one."""
+    """Prefetch the strings of position `t`, if it exists and is a list."""
     cdef Py_ssize_t k
-    # Each string is an object of its own, somewhere in memory.
     if t < PyList_GET_SIZE(positions):
         features = positions[t]
         if type(features) is list:
@@ -63,7 +63,7 @@ cdef inline int ask_for_strings(list positions, Py_ssize_t t) except -1:
 
 @cython.final
 cdef class Prefix:
-    """A name and the separator, with which features of a name and a string begin."""
+    """A name followed by the separator, and its hash: the head of joined features."""
 
     cdef str text
     cdef uint64_t hash
@@ -76,7 +76,7 @@ cdef class Prefix:
 
 @cython.final
 cdef class Collector:
-    """Collector of the features of one position after the other, as rows.
+    """Collects the features of positions as rows of a CSR array.
 
     Parameters
     ----------
@@ -94,25 +94,28 @@ cdef class Collector:
     cdef Columns columns
     cdef bint grow
     cdef str separator
-    # by name, so that each is joined with the separator once
+    # `Prefix` of each name, so that a name is joined with the separator once
     cdef dict prefixes
-    # while features are learned, what CRFsuite calls a name below a name: a set; and
-    # whether a feature that is not joined may have the separator
+    # for each nested name, the set of its spellings in CRFsuite; noted (`noting`) only
+    # while features are learned. `plain`: whether a feature without a head may have
+    # the separator in its name
     cdef dict below
     cdef bint noting, plain
+    # nesting depth of dicts
     cdef int depth
-    # of recent names, by the address of the name, which is most often the same object
-    # in all dicts; `recent` keeps both alive, and holds each name before its prefix
+    # cache of prefixes by the address of the name, which is mostly the same object in
+    # all dicts; `recent` holds name and prefix alternately, and keeps both alive
     cdef list recent
     cdef PyObject* recent_names[RECENT]
-    # the features of some positions, which end at `ends`; their strings are references
-    # of our own
+    # listed features, whose tails are owned references; those of a position end at the
+    # entry of `ends`
     cdef Feature* features
     cdef Py_ssize_t* ends
     cdef Py_ssize_t count, capacity, n_ends, end_capacity
-    # kept here and not passed from call to call, as only errors need them
+    # indices of the current sequence and position, for error messages
     cdef Py_ssize_t sequence, position
-    # of features that are not joined, and of others; of those with a column
+    # numbers of features without a head [0] and with a head [1], and of those among
+    # them that have a column
     cdef Py_ssize_t n_features[2]
     cdef Py_ssize_t n_known[2]
 
@@ -124,7 +127,7 @@ cdef class Collector:
         for k in range(2):
             self.n_features[k] = self.n_known[k] = 0
         self.recent = [None] * (2 * RECENT)
-        # a sentence has as many, and arrays that grow from nothing are moved often
+        # room for a typical sentence, so that the arrays are rarely reallocated
         reserve(<void**> &self.features, &self.capacity, ENOUGH, sizeof(Feature))
         reserve(<void**> &self.ends, &self.end_capacity, FEW, sizeof(Py_ssize_t))
 
@@ -135,8 +138,8 @@ cdef class Collector:
 
     cdef int add_sequence(self, positions) except -1:
         """Append a row for each position of a sequence."""
-        # Strings and dicts can be iterated over as well, but are a forgotten list.
-        # Anything else that can be iterated over will do.
+        # A string or a dict as a sequence is an error: the user forgot the list around
+        # it. All other iterables are sequences.
         if type(positions) is not list and (
                 isinstance(positions, (str, bytes, Mapping))
                 or not isinstance(positions, Iterable)):
@@ -159,7 +162,7 @@ cdef class Collector:
         return 0
 
     cdef int add_rows(self) except -1:
-        """Append the rows of the positions that are listed, and forget these."""
+        """Look up the listed features, append the rows, and clear the list."""
         cdef Py_ssize_t k, first = 0, count = self.count
         cdef bint joined
         self.columns.find(count, self.features, self.grow)
@@ -175,18 +178,18 @@ cdef class Collector:
         return 0
 
     cdef void release(self) noexcept:
-        """Release the strings that are listed."""
+        """Release the tails of the listed features."""
         cdef Py_ssize_t k
-        # heads are those of prefixes
+        # heads belong to `prefixes`
         for k in range(self.count):
             Py_DECREF(<object> self.features[k].tail)
         self.count = 0
 
-    # ---- listing what a position has ----
+    # ---- listing the features of a position ----
 
     cdef int list_position(self, features) except -1:
         """List the features of a position."""
-        # dict and list first: for other types Mapping is looked up in a registry
+        # exact types first: isinstance(..., Mapping) searches the registry of the ABC
         if type(features) is dict:
             for name, item in (<dict> features).items():
                 self.list_item(name, item)
@@ -216,14 +219,14 @@ cdef class Collector:
         if prefix is not None:
             feature.head = <PyObject*> prefix.text
             feature.hash = prefix.hash + shift(feature.hash, prefix.length)
-        # who gave it may drop it before it is looked for
+        # the caller may drop the string before the look-up
         Py_INCREF(tail)
         self.count += 1
         return 0
 
     cdef inline int list_item(self, name, item) except -1:
-        """List a feature, or several, of a name and a value."""
-        # Most are of the types themselves, which is a single comparison.
+        """List the features of a name and a value."""
+        # fast path: most values have exactly these types
         if type(item) is str:
             self.list_feature(self.prefix(name), item, 1.0)
         elif type(item) is float and type(name) is str:
@@ -233,12 +236,12 @@ cdef class Collector:
         return 0
 
     cdef int list_other(self, name, item) except -1:
-        """List what a name and a value of any type stand for."""
+        """List the features of a name and a value of any type."""
         if isinstance(item, str):
             self.list_feature(self.prefix(name), item, 1.0)
         elif isinstance(item, (list, tuple, set, frozenset)):
             self.list_strings(self.prefix(name), item)
-        # most numbers first: for other types Mapping is looked up in a registry
+        # exclude numbers first: isinstance(..., Mapping) searches the ABC's registry
         elif not isinstance(item, (int, float)) and isinstance(item, Mapping):
             self.list_below(name, item)
         else:
@@ -247,7 +250,7 @@ cdef class Collector:
         return 0
 
     cdef inline int list_number(self, name, item) except -1:
-        """List a feature that has a number."""
+        """List a feature whose value is a number."""
         if self.noting and not self.plain and not self.depth:
             self.plain = self.separator in name
         return self.list_feature(None, name, self.check_value(name, item))
@@ -271,19 +274,21 @@ cdef class Collector:
         return 0
 
     cdef int note_below(self, name, below, child, item) except -1:
-        """Note what CRFsuite calls a name below a name."""
+        """Note the spellings of a nested name in CRFsuite."""
         if not self.depth and name in self.below:
             self.below[name].add(name)
         if isinstance(item, (int, float)) or not isinstance(
                 item, (str, list, tuple, set, frozenset, Mapping)):
-            # a number, to whose name nothing is joined: it is joined itself
+            # a number: the feature is `child` itself, which begins with the prefix of
+            # `name`
             self.prefix(name)
             return 0
         spelled = self.below.get(child)
         if spelled is None:
-            # if there is a prefix already, it is that of a name as it is
+            # a prefix that exists already is that of a name that is not nested
             spelled = self.below[child] = {child} if child in self.prefixes else set()
-        # a list first: with an empty separator both names may be the same
+        # a list, not a generator: with an empty separator `child` and `name` may be
+        # equal, and the set would change while it is read
         spelled.update([f"{other}{CRFSUITE}{below}"
                         for other in self.below.get(name, (name,))])
         return 0
@@ -291,7 +296,7 @@ cdef class Collector:
     cdef int list_strings(self, Prefix prefix, strings) except -1:
         """List features that are strings, with value 1."""
         self.plain |= prefix is None
-        # a set has another order in each process, and columns would have, too
+        # the order of a set differs between processes; columns must not
         if isinstance(strings, (set, frozenset)):
             strings = sorted(strings, key=str)
         for feature in strings:
@@ -304,8 +309,8 @@ cdef class Collector:
         return 0
 
     cdef inline Prefix prefix(self, name):
-        """Return the prefix that a name makes."""
-        # Strings are as far apart as they are long: the product mixes all bits.
+        """Return the prefix of a name."""
+        # Fibonacci hashing of the address: the product mixes all bits
         cdef Py_ssize_t place = (
             <uint64_t> <size_t> <PyObject*> name * <uint64_t> 0x9E3779B97F4A7C15
         ) >> (64 - RECENT_BITS)
@@ -314,22 +319,22 @@ cdef class Collector:
         return self.prefix_of_other(name, place)
 
     cdef Prefix prefix_of_other(self, name, Py_ssize_t place):
-        """Return the prefix of a name that is not among the recent ones."""
-        cdef PyObject* found = PyDict_GetItemWithError(self.prefixes, name)
-        if found == NULL:
-            # only here: the name of a prefix that is found has been checked before
+        """Return the prefix of a name that is not in the cache, and cache it."""
+        cdef PyObject* existing = PyDict_GetItemWithError(self.prefixes, name)
+        if existing == NULL:
+            # names in `prefixes` have been checked before
             self.check_name(name)
-            made = self.prefixes[name] = Prefix(f"{name}{self.separator}")
+            prefix = self.prefixes[name] = Prefix(f"{name}{self.separator}")
         else:
-            made = <object> found
+            prefix = <object> existing
         if self.below and not self.depth and name in self.below:
             self.below[name].add(name)
-        self.recent[2 * place], self.recent[2 * place + 1] = name, made
+        self.recent[2 * place], self.recent[2 * place + 1] = name, prefix
         self.recent_names[place] = <PyObject*> name
-        return made
+        return prefix
 
     def spellings(self):
-        """Return the beginnings of features, and what CRFsuite makes of them."""
+        """Return pairs of the head of a feature and its spelling in CRFsuite."""
         joined = {(f"{name}{self.separator}", f"{spelled}{CRFSUITE}")
                   for name in self.prefixes
                   for spelled in self.below.get(name, (name,))}
@@ -346,7 +351,7 @@ cdef class Collector:
     cdef double check_value(self, name, item) except? -1:
         """Return a value as a finite number."""
         cdef double value
-        # whatever has __float__ is a number, as are bools
+        # every object with __float__ is a number, including bools
         try:
             value = PyFloat_AsDouble(item)
         except TypeError:
@@ -356,7 +361,7 @@ cdef class Collector:
                 f"{item!r:.80}") from None
         except OverflowError:
             value = float("inf")
-        # true of NaN and infinity only
+        # true only for NaN and infinity
         if value - value != 0.0:
             raise ValueError(
                 f"X[{self.sequence}] contains NaN or infinity at position "
@@ -367,13 +372,13 @@ cdef class Collector:
 def collect(X, Columns columns, bint grow, str separator, bint single):
     """Return CSR arrays (data, indices, indptr) and offsets of sequences of features.
 
-    Features without a column get one if grow is true; otherwise they are left out.
-    At the end are numbers of features, `n_features` and `n_known` of `Collector`.
+    Features without a column get one if grow is true; otherwise they are left out. The
+    last result is the pair `n_features` and `n_known` of `Collector`.
     """
     cdef Collector collector = Collector(columns, grow, separator, single)
     cdef list offsets = [0]
     cdef Py_ssize_t n_rows = 0
-    # Any iterables, also generators: nothing is asked for its length.
+    # X and its sequences may be generators: len() is never called on them
     for sequence, positions in enumerate(X):
         collector.sequence = sequence
         collector.add_sequence(positions)

@@ -1,24 +1,24 @@
-"""Attributes of the tokens of a sentence: the usual ones, and those of a template."""
+"""Attributes of the tokens of a sentence: default attributes, and templates."""
 
 import re
 from functools import lru_cache
 
 from sksstruct.feature_extraction._helpers import affixes_of, shape_of
 
-# How far away words, and other columns, are looked at without a template.
+# Offsets of words, and of other columns, in the default attributes.
 _WORDS, _OTHERS = range(-2, 3), range(-1, 2)
 _AFFIXES = (2, 3)
 _MACRO = re.compile(r"%([xX])\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
-# What names of attributes begin with, by the first character of a line.
+# Prefix of the names of attributes, by the first character of a line of a template.
 _KINDS = {"U": "U", "u": "U", "B": "B", "b": "B", "*": "B*"}
 
 
 def usual(columns):
-    """Attributes of one sentence without a template.
+    """Default attributes of one sentence, without a template.
 
-    Those of `window_features`, `shape_features` and `affix_features`, in this order.
-    Texts repeat their words: what a word gives is kept, which takes a third of the time
-    of making the strings anew.
+    They are the attributes of `window_features`, `shape_features` and `affix_features`,
+    in this order. Texts repeat their words: with the attributes of each word in a
+    cache, the function takes a third of the time.
     """
     if not columns[0]:
         return []
@@ -40,7 +40,7 @@ def usual(columns):
 
 
 def _moved(column, offset):
-    """Values of a column so far away, and None beyond both ends."""
+    """Values of a column at an offset, None beyond both ends."""
     n = len(column)
     if offset < 0:
         return ((None,) * -offset + column)[:n]
@@ -49,7 +49,7 @@ def _moved(column, offset):
 
 @lru_cache(maxsize=2**14)
 def _of_word(word):
-    """What a word gives: attributes of the tokens around it, by offset, and affixes."""
+    """Attributes that a word adds to its neighbors, by offset, and its affixes."""
     lower, shape = word.lower(), shape_of(word)
     around = [f"w[{offset}]={lower}" for offset in _WORDS]
     around += [f"shape[{offset}]={shape}" for offset in _WORDS]
@@ -58,12 +58,12 @@ def _of_word(word):
 
 @lru_cache(maxsize=2**14)
 def _of_tag(number, tag):
-    """What a value of another column gives the tokens around it, by offset."""
+    """Attributes that a value of another column adds to its neighbors, by offset."""
     return tuple(f"column{number}[{offset}]={tag}" for offset in _OTHERS)
 
 
 def parse(template):
-    """Rules of a template: line number, line, and texts and macros in turns."""
+    """Rules of a template: line number, line, and alternating texts and macros."""
     rules = []
     for number, line in enumerate(template.splitlines(), start=1):
         line = line.strip()
@@ -79,7 +79,7 @@ def parse(template):
             if re.search(r"%[mMtT]\[|%[xX]\[\s*@", line):
                 text += (
                     ". Wapiti's %m, %t and positions with @ are not supported: put "
-                    "what they make in a column of the data, and name that by %x"
+                    "their values into a column of the data, and name it by %x"
                 )
             raise ValueError(text)
         parts = [_KINDS[line[0]] + first[1:]]
@@ -90,7 +90,10 @@ def parse(template):
             parts += [(int(row), int(column), letter == "X"), text]
         rules.append((number, line, parts))
     if not rules:
-        raise ValueError("the template has no line that makes an attribute")
+        raise ValueError(
+            "the template has no line that makes an attribute: expected lines such as "
+            "U00:%x[0,0]"
+        )
     return rules
 
 
@@ -105,17 +108,17 @@ def expand(rules, columns):
                 values.append([part] * size)
             else:
                 row, column, is_lower = part
-                found = columns[column]
+                texts = columns[column]
                 if is_lower:
-                    found = list(map(str.lower, found))
-                values.append(_shifted(found, row))
+                    texts = list(map(str.lower, texts))
+                values.append(_shifted(texts, row))
         for attributes, pieces in zip(rows, zip(*values, strict=True), strict=True):
             attributes.append("".join(pieces))
     return rows
 
 
 def _shifted(column, offset):
-    """Values of a column so far away, with names of their own beyond both ends."""
+    """Values of a column at an offset; ``_B-1``, ``_B+1`` and so on beyond the ends."""
     size = len(column)
     return [
         column[t] if 0 <= t < size else f"_B{t if t < 0 else t - size + 1:+d}"

@@ -1,4 +1,4 @@
-"""Attributes of tokens from the columns of a file, by a template or the usual ones."""
+"""Attributes of tokens from the columns of a file: by a template, or by default."""
 
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sksstruct.feature_extraction._vectorizer import check_iterable
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.state import Versioned
 
-# The columns of a sentence, or what `sequences_from_table` makes of one.
+# A sentence: its columns, its words, or the dicts of `sequences_from_table`.
 Sentence: TypeAlias = tuple[list[str], ...] | list[str] | list[dict[str, str]]
 
 
@@ -22,7 +22,7 @@ Sentence: TypeAlias = tuple[list[str], ...] | list[str] | list[dict[str, str]]
 class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
     """Turn the columns of tokens into lists of attributes.
 
-    Use it before a `SequenceVectorizer`, for data in the format of
+    Use the transformer before a `SequenceVectorizer`, for data in the format of
     `sksstruct.datasets.read_conll` without the column of labels, or of
     `sequences_from_table`.
 
@@ -34,9 +34,9 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         Lines that begin with ``B`` and have a macro make attributes whose names begin
         with ``B``, for ``ChainCRF(transition_features="B")``. A line ``B`` without a
         macro has no effect, because a `ChainCRF` always has weights of pairs of labels.
-        As in Wapiti, ``u`` and ``b`` are other forms of ``U`` and ``B``; a line that
-        begins with ``*`` makes attributes whose names begin with ``B*``; and ``%X`` is
-        the text that ``%x`` is in lower case.
+        As in Wapiti, ``u`` and ``b`` mean ``U`` and ``B``; a line that begins with
+        ``*`` makes attributes whose names begin with ``B*``; and ``%X`` is the text of
+        ``%x`` in lower case.
         None: words and their shapes up to two tokens away, affixes of two and three
         letters, and the other columns up to one token away.
 
@@ -45,20 +45,20 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
     n_columns_ : int
         Number of columns.
     column_names_ : list of str or None
-        Their names, if positions are dicts. The columns are numbered in this order,
-        which is that of the first position in fit.
+        Names of the columns, if positions are dicts, in the order of the first position
+        in fit, in which the columns are numbered.
     has_pairs_ : bool
-        Whether there are attributes for pairs of labels.
+        Whether the template has attributes for pairs of labels.
 
     See Also
     --------
-    sksstruct.feature_extraction.window_features : The same for one sentence.
+    sksstruct.feature_extraction.window_features : Attributes of one sentence.
     sksstruct.datasets.read_conll : Reads columns.
     sequences_from_table : Sequences from a table, such as a data frame.
 
     Notes
     -----
-    Where a macro of a template leaves the sentence, its value is ``_B-1``, ``_B-2`` and
+    If the row of a macro is outside the sentence, the value is ``_B-1``, ``_B-2`` and
     so on before the first token, and ``_B+1``, ``_B+2`` after the last, as in CRF++.
 
     Examples
@@ -85,8 +85,8 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         Parameters
         ----------
         X : list of {tuple of list of str, list of dict of str, list of str}
-            The columns of each sentence; or its positions, as dicts of the columns, or
-            as words alone.
+            The columns of each sentence; or its positions, as dicts with the names and
+            values of the columns; or its words.
         y : object, default=None
             Ignored.
 
@@ -106,8 +106,8 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
             for _, column, _ in parts[1::2]:
                 if column >= n_columns:
                     raise ValueError(
-                        f"template, line {number}: no column {column}, there are "
-                        f"{n_columns}: {line!r:.80}"
+                        f"template, line {number}, names column {column}, and X has "
+                        f"{n_columns} columns, numbered from 0: {line!r:.80}"
                     )
         self.n_columns_, self.column_names_ = n_columns, names
         self.has_pairs_ = any(parts[0][0] == "B" for _, _, parts in rules)
@@ -126,7 +126,7 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         features : list of list of list of str
             Attributes of the tokens of each sentence.
         """
-        # what scikit-learn looks at would take a fifth of the time of a sentence
+        # check_is_fitted alone would take a fifth of the time of a sentence
         if "n_columns_" not in vars(self):
             check_is_fitted(self)
         check_iterable(X)
@@ -138,7 +138,7 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         return [expand(rules, columns) for columns in X]
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Leave the names of features to the vectorizer that comes next in a pipeline.
+        """Return the input: the next vectorizer of the pipeline names the features.
 
         Parameters
         ----------
@@ -148,13 +148,13 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
         Returns
         -------
         input_features : object
-            What was given.
+            The argument.
         """
         return input_features
 
 
 def _names(X):
-    """Names of the columns where positions are dicts, or None."""
+    """Names of the columns if positions are dicts, otherwise None."""
     for sentence in X:
         if isinstance(sentence, list) and sentence:
             return list(sentence[0]) if isinstance(sentence[0], Mapping) else None
@@ -162,7 +162,7 @@ def _names(X):
 
 
 def _columns(X, names):
-    """The columns of sentences, whatever form these have."""
+    """Convert sentences of any form to tuples of columns."""
     columns = []
     for i, sentence in enumerate(X):
         if names is not None and isinstance(sentence, list):
@@ -178,7 +178,7 @@ def _columns(X, names):
 
 
 def _are_words(entries):
-    """Whether a list has words, of which some may be missing, and not columns."""
+    """Whether a list has words, not columns; a word that is missing may be None."""
     return not entries or any(
         isinstance(entry, str | bytes) or not isinstance(entry, Sized)
         for entry in entries
@@ -193,13 +193,14 @@ def _check_columns(X, n_columns):
         n_columns = len(columns) if n_columns is None else n_columns
         if len(columns) != n_columns or not n_columns:
             raise ValueError(
-                f"X[{i}] has {len(columns)} columns, expected {n_columns or 'one'}"
+                f"X[{i}] must have {n_columns or 'at least 1'} columns, got "
+                f"{len(columns)}"
             )
         for k, column in enumerate(columns):
             _check_tokens(f"X[{i}][{k}]", column)
             if len(column) != len(columns[0]):
                 raise ValueError(
-                    f"X[{i}][{k}] has {len(column)} tokens, X[{i}][0] has "
-                    f"{len(columns[0])}"
+                    f"X[{i}][{k}] must have {len(columns[0])} tokens as X[{i}][0], got "
+                    f"{len(column)}"
                 )
     return n_columns

@@ -1,4 +1,4 @@
-"""What transformers of sequences of numbers share: checks and names of columns."""
+"""Base of the transformers of sequences of numbers: checks and names of columns."""
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,7 +16,7 @@ class RowsTransformer(
     Versioned,
     BaseEstimator,
 ):
-    """Base of transformers whose input is rows of numbers, a matrix a sequence."""
+    """Base of transformers whose input has a matrix of numbers for each sequence."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -25,7 +25,7 @@ class RowsTransformer(
         return tags
 
     def _fit_rows(self, X) -> PackedSequences:
-        """The sequences to fit; sets the number of columns, and their names."""
+        """Check the sequences to fit; set the number and the names of the columns."""
         validate_params(self)
         packed = check_sequences(X, allow_nan=self._allows_nan())
         self.n_features_in_ = packed.n_features
@@ -35,7 +35,7 @@ class RowsTransformer(
         return packed
 
     def _rows(self, X) -> PackedSequences:
-        """The sequences to transform."""
+        """Check the sequences to transform against those of fit."""
         check_is_fitted(self)
         packed = check_sequences(
             X,

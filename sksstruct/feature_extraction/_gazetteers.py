@@ -27,15 +27,15 @@ _ARRAYS = "_phrase_words", "_phrase_offsets", "_lists", "_counts"
 @fill_doc({**TEXTS, "name": NAME.format("gazetteer")})
 @dataclass(eq=False, repr=False)
 class GazetteerFeatures(LexicalFeatures):
-    """Add to tokens which phrases of gazetteers, or dictionaries, they are part of.
+    """Add attributes to tokens that are part of phrases of gazetteers (dictionaries).
 
-    The longest phrases of each list are sought from left to right. A token in one gets
-    an attribute of the list and of its position: ``B-``, ``I-`` and ``E-`` for the
-    first, inner and last word, and ``S-`` for a phrase of one word. Phrases of two
-    lists may overlap. For a `SegmentCRF`, `spans` returns the places as candidate
-    spans.
+    The longest phrases of each list are matched from left to right. A token of a match
+    gets an attribute of the list and of its position in the phrase: ``B-``, ``I-`` and
+    ``E-`` for the first, inner and last word, and ``S-`` for a phrase of one word.
+    Phrases of two lists may overlap. For a `SegmentCRF`, `spans` returns all matches as
+    candidate spans.
 
-    Use it before a `SequenceVectorizer`.
+    Use the transformer before a `SequenceVectorizer`.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ class GazetteerFeatures(LexicalFeatures):
         data. `fit_transform` then leaves out, for each sentence, the entities that no
         other sentence has; see Notes.
     window : sequence of int, default=()
-        Offsets of the neighbors whose attributes a token has, too. On tweets, those of
-        neighbors lowered F1.
+        Offsets of the neighbors whose attributes a token gets, too. On tweets, the
+        attributes of neighbors lowered F1.
     %(normalize_and_word)s
     split : callable or None, default=None
-        Function from a phrase to its words; None is `str.split`. They should be split
-        as in the sentences: where these have ``St. John 's``, use the same tokenizer
-        here.
+        Function from a phrase to its words; None is `str.split`. Phrases should be
+        split like the sentences: if these have tokens such as ``St. John 's``, pass
+        their tokenizer.
     %(name)s
 
     Attributes
@@ -69,15 +69,15 @@ class GazetteerFeatures(LexicalFeatures):
 
     Notes
     -----
-    With a `normalize` function, phrases are compared in its form: by default upper and
-    lower case are the same. None: they are compared as they are.
+    With a `normalize` function, normalized words are compared: by default upper and
+    lower case are the same. With None, words are compared as they are.
 
-    Do not make `lists` of the entities of the training data. All entities would be in
-    the lists in training and few in new sentences, so that the tagger would rely on
-    what it will not find. With None, a training sentence has only matches that it would
-    have if it were new, as with the cross fitting of
-    `sklearn.preprocessing.TargetEncoder`. The result of `fit_transform` is therefore
-    another than that of `fit` and `transform`.
+    Do not make `lists` of the entities of the training data. In training all entities
+    would be in the lists, and in new sentences few: the tagger would rely on matches
+    that new sentences lack. With None, a training sentence has only the matches that it
+    would have if it were new, as with the cross fitting of
+    `sklearn.preprocessing.TargetEncoder`. The result of `fit_transform` therefore
+    differs from that of `fit` and `transform`.
 
     Examples
     --------
@@ -116,15 +116,15 @@ class GazetteerFeatures(LexicalFeatures):
         Raises
         ------
         ValueError
-            If a phrase is empty, or there is none; if a file is not UTF-8, or cut
-            short. The error says where.
+            If a phrase is empty, or no list has a phrase; if a file is not UTF-8, or
+            cut short. The error says where.
         """
         self._check_parameters()
         if self.lists is None:
             words, offsets = words_of(X, self.word)
             starts, stops, kinds, names = self._entities(y, offsets)
             number = np.searchsorted(offsets, starts, "right")
-            # a sentence counts once
+            # a set: several occurrences in one sentence count once
             phrases = {
                 (self._form(words[a:b]), k, i)
                 for a, b, k, i in zip(starts, stops, kinds, number, strict=True)
@@ -141,15 +141,17 @@ class GazetteerFeatures(LexicalFeatures):
                 for phrase in self._phrases(name)
             }
         if not counts:
-            raise ValueError("there is no phrase in any list")
+            raise ValueError(
+                "there is no phrase in lists, or with lists=None no entity in y: at "
+                "least one is required"
+            )
         self._keep(names, counts)
         return self
 
     def fit_transform(self, X: Items, y: Any = None) -> list[list[Any]]:
         """Fit, and add attributes to tokens.
 
-        Without `lists`, phrases of a sentence that are entities of no other are left
-        out.
+        Without `lists`, phrases that are entities of no other sentence are left out.
 
         Parameters
         ----------
@@ -166,26 +168,26 @@ class GazetteerFeatures(LexicalFeatures):
         return self._add(X, words, offsets, self._values(words, offsets, y))
 
     def spans(self, X: Items, y: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """All places of phrases, as candidate spans for a `SegmentCRF`.
+        """All matches of phrases, as candidate spans for a `SegmentCRF`.
 
         Parameters
         ----------
         %(tokens)s
         y : list of sequences of str, default=None
-            For the sentences that `fit` made lists of, their labels: phrases that are
-            entities of no other sentence are left out.
+            Labels of the sentences, if `fit` made the lists of these sentences: phrases
+            that are entities of no other sentence are then left out.
 
         Returns
         -------
         spans : list of tuple of (ndarray, ndarray)
-            For each sentence an array of shape (n_spans, 2), the first position of each
-            span and the one after its last; and its features, of shape (n_spans,
-            n_lists), 1 where the phrase is in a list.
+            For each sentence an array of shape (n_spans, 2) with the first position of
+            each span and the position after its last; and an array of features, of
+            shape (n_spans, n_lists), with 1 for each list that has the phrase.
         """
         check_is_fitted(self, self._result)
         words, offsets = words_of(X, self.word)
         starts, stops, kinds = self._places(words, offsets, y)
-        # places of a phrase in several lists follow each other
+        # matches of one span in several lists are adjacent
         places = np.column_stack([starts, stops])
         is_new = np.ones(len(places), dtype=bool)
         is_new[1:] = (places[1:] != places[:-1]).any(axis=1)
@@ -202,22 +204,25 @@ class GazetteerFeatures(LexicalFeatures):
         starts, stops, kinds = self._places(words, offsets, y)
         keep = longest(starts, stops, kinds, len(self.list_names_))
         starts, stops, kinds = starts[keep], stops[keep], kinds[keep]
-        # the words of all places, in the order of the places
+        # indices of the words of all matches, in the order of the matches
         lengths = stops - starts
         shift = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
         at = np.arange(len(shift)) + shift
         is_first = at == np.repeat(starts, lengths)
         is_last = at == np.repeat(stops - 1, lengths)
         codes = 4 * np.repeat(kinds, lengths) + 2 * is_first + is_last
-        alone = [(f"{a}-{name}",) for name in self.list_names_ for a in "IEBS"]
+        attributes = [(f"{a}-{name}",) for name in self.list_names_ for a in "IEBS"]
         values = [None] * len(words)
         for t, code in zip(at.tolist(), codes.tolist(), strict=True):
             value = values[t]
-            values[t] = alone[code] if value is None else value + alone[code]
+            values[t] = attributes[code] if value is None else value + attributes[code]
         return values
 
     def _places(self, words, offsets, y):
-        """Starts, stops and lists of phrases; with y, of those of other sentences."""
+        """Starts, stops and lists of all matches.
+
+        With y, matches of phrases that are entities of no other sentence are left out.
+        """
         numbers = self._looked_up(self._numbers)
         codes = [numbers[word] for word in words]
         codes = np.array([-1 if k is None else k for k in codes], np.int32)
@@ -228,15 +233,18 @@ class GazetteerFeatures(LexicalFeatures):
         stops = starts + np.diff(self._phrase_offsets)[found]
         kinds = self._lists[found]
         if self.lists is None and y is not None:
-            own = self._own(y, offsets, starts, stops, kinds, found)
-            starts, stops, kinds = starts[~own], stops[~own], kinds[~own]
+            keep = ~self._is_own(y, offsets, starts, stops, kinds, found)
+            starts, stops, kinds = starts[keep], stops[keep], kinds[keep]
         return starts, stops, kinds
 
-    def _own(self, y, offsets, starts, stops, kinds, found):
-        """Which places have phrases that are entities of their own sentence only."""
+    def _is_own(self, y, offsets, starts, stops, kinds, found):
+        """Whether the phrase of a match is an entity of its own sentence only."""
         *entities, names = self._entities(y, offsets)
         if names != self.list_names_:
-            raise ValueError(f"y has entities of {names}, fit had {self.list_names_}")
+            raise ValueError(
+                f"y must have the kinds of entities seen in fit, {self.list_names_}, "
+                f"got {names}"
+            )
         entities = set(zip(*(part.tolist() for part in entities), strict=True))
         places = zip(starts.tolist(), stops.tolist(), kinds.tolist(), strict=True)
         labeled = np.array([place in entities for place in places], dtype=bool)
@@ -248,12 +256,19 @@ class GazetteerFeatures(LexicalFeatures):
     def _entities(self, y, offsets):
         """Starts, stops and kinds of the entities in y, and the names of kinds."""
         if y is None:
-            raise ValueError("without lists, fit needs labels y to make lists of")
+            raise ValueError(
+                "y must be given if lists=None: its entities are the lists"
+            )
         lengths = np.diff(offsets)
-        # positions with a set are not known
+        # `known` is False at positions with None or a set
         classes, codes, known, _ = encode_choices(y, lengths)
         if known is not None:
-            raise ValueError("without lists, every label in y must be known")
+            t = int(np.argmin(known))
+            i = int(np.searchsorted(offsets, t, "right")) - 1
+            raise ValueError(
+                "every label in y must be known if lists=None, and "
+                f"y[{i}][{t - offsets[i]}] is not"
+            )
         first = np.zeros(len(codes), dtype=bool)
         first[np.array(offsets[:-1])[lengths > 0]] = True
         labels = SpanLabels(classes.tolist(), lambda label: "y has the label")
@@ -286,12 +301,12 @@ class GazetteerFeatures(LexicalFeatures):
             yield words
 
     def _form(self, words):
-        """A phrase in the form in which it is compared."""
+        """The normalized words of a phrase."""
         normalize = self._normalize
         return tuple(words if normalize is None else map(normalize, words))
 
     def _keep(self, names, counts):
-        """Set the phrases, and in how many sentences each is an entity."""
+        """Set the phrases, and the number of sentences in which each is an entity."""
         numbers = {word: None for phrase, _ in counts for word in phrase}
         numbers = {word: k for k, word in enumerate(numbers)}
         rows = sorted(
@@ -307,14 +322,14 @@ class GazetteerFeatures(LexicalFeatures):
         self._index(numbers)
 
     def _index(self, numbers):
-        """Set what follows from the phrases and the numbers of their words."""
+        """Set the index of phrases by first word, and the numbers of words."""
         self._numbers, self.n_phrases_ = numbers, len(self._lists)
         first = self._phrase_words[self._phrase_offsets[:-1]]
         self._by_word = np.searchsorted(first, np.arange(len(numbers) + 1))
         self._by_word = self._by_word.astype(np.int64)
 
     def _looked_up(self, known):
-        # phrases have been normalized
+        # phrases are normalized already, so only the normalized word is looked up
         normalize = self._normalize
         if normalize is None:
             return Memo(known.get)
@@ -337,7 +352,10 @@ class GazetteerFeatures(LexicalFeatures):
         words, known = words.to_list(), range(len(self.list_names_))
         phrases = [tuple(words[w] for w in flat[a:b]) for a, b in pairwise(offsets)]
         if not all(phrases) or not all(k in known for k in lists):
-            raise ValueError("there are phrases without words, or of no list")
-        # in order, as the search relies on it
+            raise ValueError(
+                "the state of a GazetteerFeatures must have phrases with words, each "
+                "of one of list_names_"
+            )
+        # `_keep` sorts the phrases, as the binary search requires
         pairs = zip(phrases, lists, strict=True)
         self._keep(self.list_names_, dict(zip(pairs, counts, strict=True)))

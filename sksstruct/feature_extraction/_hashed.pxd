@@ -8,7 +8,7 @@ from sksstruct.feature_extraction._vocabulary cimport Columns, Feature
 cdef class HashedColumns(Columns):
     cdef int32_t _n_columns
     cdef bint _signed
-    # UTF-8 of a feature whose name has two parts
+    # buffer for the UTF-8 text of a feature with a head and a tail
     cdef char* _text
     cdef Py_ssize_t _capacity
 

@@ -1,9 +1,9 @@
 """Columns of features by the hash of their names, without a vocabulary.
 
 Columns and signs are those of `sklearn.feature_extraction.FeatureHasher`: 32-bit
-MurmurHash3 of the UTF-8 text, which is the same on every machine. scikit-learn's own
-function takes a bytes object, which would have to be made for each feature, and its
-address is not known when this is compiled without scikit-learn.
+MurmurHash3 of the UTF-8 text, which is the same on every machine. The function of
+scikit-learn is not used, because it takes a bytes object, which would have to be
+created for each feature, and because this module is compiled without scikit-learn.
 """
 
 cimport cython
@@ -19,7 +19,7 @@ from sksstruct.utils._memory cimport reserve
 
 
 cdef extern from "Python.h":
-    # kept with the string, whose own memory it is where all characters are ASCII
+    # the text is cached in the string object; for ASCII it is the string's own memory
     const char* PyUnicode_AsUTF8AndSize(PyObject* text, Py_ssize_t* size) except NULL
 
 
@@ -28,15 +28,15 @@ cdef inline uint32_t rotated(uint32_t x, int count) noexcept nogil:
 
 
 cdef int32_t murmur(const char* text, Py_ssize_t size) noexcept nogil:
-    """MurmurHash3 (x86, 32 bits, seed 0) of some bytes"""
+    """Return MurmurHash3 (x86, 32 bits, seed 0) of `size` bytes."""
     cdef uint32_t hash = 0, word
     cdef Py_ssize_t k
     for k in range(0, size - 3, 4):
-        # in the order of the machine, as scikit-learn reads it
+        # in native byte order, as in scikit-learn
         memcpy(&word, text + k, 4)
         hash ^= rotated(word * <uint32_t> 0xCC9E2D51, 15) * <uint32_t> 0x1B873593
         hash = rotated(hash, 13) * 5 + <uint32_t> 0xE6546B64
-    # up to three bytes are left, the first of which is the lowest
+    # the remaining up to three bytes, in little-endian order
     word = 0
     for k in range(size - 1, size // 4 * 4 - 1, -1):
         word = (word << 8) | <uint8_t> text[k]
@@ -70,7 +70,7 @@ cdef class HashedColumns(Columns):
         return self._n_columns
 
     cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1:
-        """Set the columns of features, and negate the values of some."""
+        """Set the columns of features; if signed, negate values of negative hashes."""
         cdef Py_ssize_t k
         for k in range(count):
             self._place(features + k)
@@ -89,8 +89,8 @@ cdef class HashedColumns(Columns):
             memcpy(self._text + head, text, size)
             text = self._text
         hash = murmur(text, head + size)
-        # scikit-learn takes the absolute value, which the lowest number does not have:
-        # 2^31 is what it means there
+        # The column is |hash| mod n. |-2^31| does not fit int32: scikit-learn then uses
+        # 2^31, as here.
         feature.column = (-<Py_ssize_t> hash if hash < 0 else hash) % self._n_columns
         if self._signed and hash < 0:
             feature.value = -feature.value

@@ -1,4 +1,4 @@
-"""Sparse feature rows from sequences of dicts and strings, by hashes."""
+"""Sparse feature rows from sequences of dicts and strings, by feature hashing."""
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
@@ -18,8 +18,8 @@ class SequenceHasher(SequenceFeatures):
     """Turn sequences of feature dicts or strings into rows without a vocabulary.
 
     Features are those of `SequenceVectorizer`. The column of a feature is a hash of its
-    name, so that no pass over the data is needed, and parts of the data can be
-    transformed in different processes. Columns and signs are those of
+    name: `fit` needs no pass over the data, and different processes can transform parts
+    of the data. Columns and signs are those of
     `sklearn.feature_extraction.FeatureHasher`.
 
     Parameters
@@ -27,16 +27,16 @@ class SequenceHasher(SequenceFeatures):
     n_features : int, default=2**20
         Number of columns, at most ``2**31 - 1``; powers of two spread features evenly.
     alternate_sign : bool, default=True
-        Whether the values of half of the features are negated. The effect of collisions
-        on a weight is then zero on average.
+        Whether the values of half of the features are negated, depending on the hash.
+        The effect of collisions on a weight is then zero on average.
     dtype : {numpy.float64, numpy.float32}, default=numpy.float64
         Type of the values.
     separator : str, default="="
-        String between a name and a string or another name below it.
+        String between a name and a string, or a nested name, under this name.
 
     See Also
     --------
-    SequenceVectorizer : Keeps the names of the features.
+    SequenceVectorizer : The same features, with a vocabulary of their names.
 
     Notes
     -----
@@ -73,7 +73,7 @@ class SequenceHasher(SequenceFeatures):
         return tags
 
     def fit(self, X: object = None, y: object = None) -> Self:
-        """Check the parameters; nothing is learned.
+        """Check the parameters; a hasher learns nothing from X.
 
         Parameters
         ----------
@@ -119,9 +119,9 @@ class SequenceHasher(SequenceFeatures):
         Returns
         -------
         columns : ndarray of shape (n_names,), intp
-            Their columns.
+            Columns of the features.
         signs : ndarray of shape (n_names,)
-            What their values are multiplied by, 1 or -1.
+            Factors of the values of the features, 1 or -1.
         """
         self._check_parameters()
         for k, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Attributes of tokens as lists of strings, as CRFsuite takes them."""
+"""Attributes of tokens as lists of strings, the input format of CRFsuite."""
 
 from collections.abc import Mapping, Sequence, Sized
 from numbers import Integral
@@ -7,7 +7,7 @@ from sksstruct.utils.typing import Integers, Strings
 
 
 def _check_tokens(name, tokens):
-    """Refuse what is not a sequence of strings; say where the first other object is."""
+    """Raise an error unless `tokens` is a sequence of strings; name the place."""
     if isinstance(tokens, str) or not isinstance(tokens, Sized):
         raise TypeError(f"{name} must be a list of strings, got {tokens!r:.80}")
     if set(map(type, tokens)) <= {str}:
@@ -18,7 +18,7 @@ def _check_tokens(name, tokens):
 
 
 def _check_templates(templates, columns):
-    """Refuse templates that are not pairs of a column that is there and an offset."""
+    """Raise an error unless templates are pairs of an existing column and an offset."""
     for k, template in enumerate(templates):
         pairs = isinstance(template, list | tuple) and all(
             isinstance(part, list | tuple)
@@ -34,7 +34,8 @@ def _check_templates(templates, columns):
         for column, _ in template:
             if column not in columns:
                 raise ValueError(
-                    f"no column {column!r:.80}; there are {sorted(columns)!r:.80}"
+                    f"templates[{k}] has the column {column!r:.80}; columns are "
+                    f"{sorted(columns)!r:.80}"
                 )
 
 
@@ -46,14 +47,14 @@ def columns_of(name, positions, wanted=None):
     name : str
         Name of the sequence in errors.
     positions : list of dict
-        What `sequences_from_table` makes of a sequence.
+        A sequence of `sequences_from_table`.
     wanted : list of str, default=None
-        The names and their order; by default those of the first position.
+        Names of the columns, in order; None for the names in the first position.
 
     Returns
     -------
     columns : dict of {str: list}
-        The columns.
+        The values of each column.
     """
     wanted = list(positions[0]) if wanted is None else wanted
     for t, row in enumerate(positions):
@@ -82,8 +83,8 @@ def window_features(
         sequence that `sequences_from_table` returned, with a dict for each position.
     templates : sequence of sequences of (str, int)
         Each template is a list of (column, offset) pairs; its attribute joins the
-        values at these offsets. Positions at which an offset leaves the sequence do
-        not get the attribute.
+        values at these offsets. A position does not get the attribute if an offset
+        leads out of the sequence.
     boundary : bool, default=True
         Whether to mark the first and last position with ``__BOS__`` and ``__EOS__``.
 
@@ -115,7 +116,7 @@ def window_features(
     _check_templates(templates, columns)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"columns differ in length: {lengths}")
+        raise ValueError(f"columns must have the same length, got {lengths}")
     size = next(iter(lengths.values()), 0)
     features = [[] for _ in range(size)]
     for template in templates:
@@ -123,7 +124,7 @@ def window_features(
         low = max(0, -min(offset for _, offset in template))
         high = size - max(0, max(offset for _, offset in template))
         parts = [(columns[column], offset) for column, offset in template]
-        # most templates have one part, and need no join
+        # fast path: most templates have one part
         if len(parts) == 1:
             ((values, offset),) = parts
             for t in range(low, high):
@@ -148,7 +149,7 @@ def affix_features(
     tokens : sequence of str
         Tokens of one sequence.
     lengths : sequence of int, default=(1, 2, 3)
-        Lengths of the affixes; tokens that are shorter do not get them.
+        Lengths of the affixes. A token has no affixes that are longer than itself.
     name : str, default="w"
         Name of the column in the attributes.
 
@@ -183,13 +184,13 @@ def affixes_of(token, lengths, name):
 
 
 def morphology_features(column: Strings, *, name: str = "m") -> list[list[str]]:
-    """Morphological features of each token, from a column as CoNLL-U has it.
+    """Morphological features of each token, from a column in the format of CoNLL-U.
 
     Parameters
     ----------
     column : sequence of str
         The column of one sequence: features of a token are joined by ``|``, and ``_``
-        stands for none.
+        stands for no features.
     name : str, default="m"
         Name of the column in the attributes.
 
@@ -214,7 +215,7 @@ def morphology_features(column: Strings, *, name: str = "m") -> list[list[str]]:
 
 
 def morphology_of(text):
-    """The features of a word in a column of CoNLL-U; ``_`` stands for none."""
+    """Split an entry of the column FEATS of CoNLL-U; ``_`` stands for no features."""
     return [] if text == "_" else text.split("|")
 
 
@@ -249,7 +250,7 @@ def shape_features(tokens: Strings, *, name: str = "w") -> list[list[str]]:
 
 
 def shape_of(token):
-    """The shape of a token."""
+    """The shape of a token, such as XxXx-9 for McCain-99."""
     shape, before = "", None
     for letter in token:
         if letter.isupper():

@@ -1,4 +1,4 @@
-"""Base of the transformers that look words up: clusters, gazetteers."""
+"""Base of the transformers that look up words: clusters and gazetteers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -15,11 +15,11 @@ from sksstruct.utils._param_validation import Constrained, validate_params
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import Integers, Items
 
-# What the docstrings say of the parameters and inputs that all have.
+# Descriptions of the parameters and inputs that all these transformers share.
 TEXTS = {
     "window": """
 window : sequence of int, default=(-1, 1)
-    Offsets of the neighbors whose attributes a token has, too.
+    Offsets of the neighbors whose attributes a token gets, too.
 """,
     "normalize_and_word": """
 normalize : "lower", callable or None, default="lower"
@@ -35,15 +35,16 @@ X : list of sequences of {str, dict, list of str}
 """,
     "with_attributes": """
 X_new : list of list of {dict, list of str}
-    The tokens with the new attributes: dicts, or lists of strings where they were
-    lists. A token that was a word is a dict with the word under the name `word`.
-    Values are lists of strings, as CRFsuite takes them, and tokens share them.
+    The tokens with the new attributes: lists of strings if the tokens were lists,
+    otherwise dicts. A token that was a word is a dict with the word under the name
+    `word`. Values are lists of strings, as in CRFsuite, and several tokens may share
+    one list.
 """,
 }
 
 
 class Memo(dict):
-    """Values of a function, by its argument: each is computed once."""
+    """Dict that computes a missing value by a function of the key, once per key."""
 
     def __init__(self, function):
         super().__init__()
@@ -57,11 +58,11 @@ class Memo(dict):
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator):
-    """Base of transformers that add what is known of words to tokens.
+    """Base of transformers that add attributes of known words to tokens.
 
-    Subclasses have the parameter `name`, the name of an attribute of fitted ones as
-    `_result`, and the method ``_values(words, offsets)``. It returns a tuple of strings
-    for each word of all sentences, or None.
+    Subclasses have the parameter `name`, the class attribute `_result` with the name of
+    a fitted attribute, and the method ``_values(words, offsets)``, which returns a
+    tuple of strings, or None, for each word of all sentences.
     """
 
     _result: ClassVar[str]
@@ -90,31 +91,31 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
     @property
     def _normalize(self):
         """The function from words to their forms, or None."""
-        # not the default itself, as skops cannot read methods of str
+        # the parameter is "lower" and not str.lower, which skops cannot load
         return str.lower if self.normalize == "lower" else self.normalize
 
     def _looked_up(self, known):
-        """Function from words to what is known of them, or None: a dict."""
+        """Dict of the values in `known` of words, or else of normalized words."""
         normalize = self._normalize
 
         def look_up(word):
-            found = known.get(word)
-            if found is None and normalize is not None:
-                found = known.get(normalize(word))
-            return found
+            value = known.get(word)
+            if value is None and normalize is not None:
+                value = known.get(normalize(word))
+            return value
 
         return Memo(look_up)
 
     def _add(self, X, words, offsets, values):
-        """Sentences with the values of each token and its neighbors."""
+        """Sentences whose tokens have their own values and those of their neighbors."""
         names = [(f"{self.name}[{d}]", d) for d in sorted({0, *map(int, self.window)})]
-        # of lists of strings, for which a value is joined with the name
+        # for tokens that are lists of strings, values are joined with the name
         joined = [
             Memo(lambda value, name=name: [f"{name}={part}" for part in value])
             for name, _ in names
         ]
         lists = Memo(list)
-        taken, out = {name for name, _ in names}, []
+        new_names, out = {name for name, _ in names}, []
         for sentence, start, stop in zip(X, offsets, offsets[1:], strict=False):
             rows = [
                 dict(token)
@@ -125,7 +126,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
                 for token in sentence
             ]
             for row in rows:
-                if type(row) is dict and not taken.isdisjoint(row):
+                if type(row) is dict and not new_names.isdisjoint(row):
                     raise ValueError(
                         f"X[{len(out)}] has attributes {self.name!r} already: pass "
                         "another name to one of the transformers"
@@ -153,7 +154,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
         -------
         %(with_attributes)s
         """
-        # what scikit-learn looks at takes longer than a short sentence
+        # check_is_fitted alone takes longer than a short sentence
         if self._result not in vars(self):
             check_is_fitted(self, self._result)
         words, offsets = words_of(X, self.word)
@@ -177,7 +178,7 @@ class LexicalFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimator
 
 
 def words_of(X, name):
-    """Words of all sentences in a row, and where each sentence begins.
+    """Words of all sentences, concatenated, and the offsets of the sentences.
 
     Parameters
     ----------
@@ -189,7 +190,9 @@ def words_of(X, name):
     Returns
     -------
     words : list of str
+        The words.
     offsets : list of int
+        Index of the first word of each sentence, and the number of words.
     """
     if isinstance(X, str | Mapping) or not hasattr(X, "__len__"):
         raise TypeError(f"X must be a list of sentences, got {X!r:.80}")
@@ -222,7 +225,7 @@ def _word(token, name, start):
 
 
 def _no_word(token, name, where):
-    """An error about a token whose word is missing, or no string."""
+    """The error for a token whose word is missing, or is not a string."""
     if isinstance(token, Mapping) and name in token:
         return TypeError(f"{where}[{name!r}] must be a string, got {token[name]!r:.80}")
     if isinstance(token, Mapping):

@@ -1,4 +1,4 @@
-"""Sequences from a table with one row for each token."""
+"""Sequences from a table with one row for each position."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,11 +26,12 @@ def sequences_from_table(
     target : str, default=None
         Column of the labels.
     columns : str or list of str, default=None
-        Columns of the features, by default all others: positions are dicts of them.
-        With a single name, not in a list, positions are the values of that column.
+        Columns of the features, by default all columns except `by` and `target`.
+        Positions are dicts of these columns. With a single name, not in a list,
+        positions are the values of that column.
     fill_ids : bool, default=False
         Whether to fill missing entries of `by` with the entry above, for tables that
-        contain the number only in the first row of a sequence.
+        have the id of a sequence only in its first row.
     contiguous : bool, default=True
         Whether the rows of a sequence must be contiguous. If False, the rows of each
         sequence are collected, and sequences are in the order of their first rows.
@@ -41,7 +42,8 @@ def sequences_from_table(
         The positions of each sequence, in the order of the rows: dicts, or the values
         of a column.
     y : list of list or None
-        Their labels, None where one is missing; or None without `target`.
+        The labels of each sequence, with None for a missing label; None without
+        `target`.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def sequences_from_table(
     --------
     sksstruct.datasets.read_conll : Sequences from a file with empty lines between.
     SequenceVectorizer : Feature rows from dicts.
-    ColumnFeatures : Attributes of neighboring tokens; takes X as it is returned.
+    ColumnFeatures : Attributes of neighboring tokens from the returned X.
 
     Examples
     --------
@@ -89,7 +91,7 @@ def sequences_from_table(
     else:
         cells = zip(*[values[name] for name in chosen], strict=True)
         rows = [dict(zip(chosen, row, strict=True)) for row in cells]
-        # zip knows no rows where there is no column
+        # without columns, zip gives no rows
         rows = rows if chosen else [{} for _ in ids]
     parts = _parts(ids, by, contiguous)
     X = [[rows[i] for i in part] for part in parts]
@@ -103,7 +105,7 @@ def _column_names(table):
     """Names of the columns of a table of any kind."""
     if isinstance(table, Mapping):
         return list(table)
-    # of NumPy's structured arrays, and of what calls itself a data frame
+    # structured arrays of NumPy have names of fields, data frames `columns`
     fields = getattr(getattr(table, "dtype", None), "names", None)
     if fields is not None:
         return list(fields)
@@ -116,34 +118,39 @@ def _column_names(table):
 
 
 def _read_columns(table, names, wanted):
-    """Some columns as lists of Python objects, all of the same length."""
+    """The columns `wanted` as lists of Python objects, all of the same length."""
     values = {}
     for name in wanted:
         if names.count(name) != 1:
             problem = "has two columns" if name in names else "has no column"
-            raise ValueError(f"table {problem} {name!r:.80}; there are {names!r:.80}")
+            raise ValueError(
+                f"table {problem} {name!r:.80}; its columns are {names!r:.80}"
+            )
         column = table[name]
-        # to_list is what polars calls it
+        # pandas and NumPy have tolist, polars has to_list
         convert = getattr(column, "tolist", getattr(column, "to_list", None))
         values[name] = list(column) if convert is None else convert()
     lengths = {name: len(column) for name, column in values.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"columns differ in length: {lengths}")
+        raise ValueError(f"the columns of table differ in length: {lengths}")
     return values
 
 
 def _ids(column, name, fill):
-    """The ids of a column, the missing ones filled in."""
+    """The ids of a column; with `fill`, a missing id is the one above."""
     ids = []
     for row, value in enumerate(column):
         if is_missing(value):
             if not fill:
                 raise ValueError(
-                    f"row {row} has no {name!r:.80}: pass fill_ids=True if only the "
-                    "first row of a sequence has it"
+                    f"row {row} of table has no {name!r:.80}: pass fill_ids=True if "
+                    "only the first row of a sequence has it"
                 )
             if not ids:
-                raise ValueError(f"the first row has no {name!r:.80} to fill in below")
+                raise ValueError(
+                    f"row 0 of table has no {name!r:.80}: with fill_ids=True, the "
+                    "first row must have it"
+                )
             value = ids[-1]
         ids.append(value)
     return ids
@@ -153,14 +160,14 @@ def _check_no_gaps(column, name):
     for row, value in enumerate(column):
         if is_missing(value):
             raise ValueError(
-                f"row {row} has no {name!r:.80}: fill missing values in first; note "
-                "that pandas.read_csv takes words such as 'NA' and 'null' for missing "
-                "unless keep_default_na=False"
+                f"row {row} of table has no {name!r:.80}: fill missing values in "
+                "first; note that pandas.read_csv takes words such as 'NA' and 'null' "
+                "for missing unless keep_default_na=False"
             )
 
 
 def _parts(ids, by, contiguous):
-    """Numbers of the rows of each sequence."""
+    """Row indices of each sequence."""
     parts, previous = {}, None
     for row, key in enumerate(ids):
         if key not in parts:

@@ -1,9 +1,9 @@
 """Phrases in sentences, by binary search in a sorted list of phrases.
 
 Words are numbers, and phrases are rows of numbers in lexicographic order. The phrases
-that begin with the words read so far are a range of the list, and one more word leaves
-a part of it. A table says where the phrases that begin with a word are: most words of a
-text begin none, and need no search.
+that begin with the words read so far are a range of the list, and each further word
+narrows the range. A table has the range of phrases that begin with a word: most words
+of a text begin no phrase, and need no search.
 """
 
 import numpy as np
@@ -20,7 +20,10 @@ cdef struct Phrases:
 cdef inline int64_t lower_bound(
     const Phrases* phrases, int64_t low, int64_t high, Py_ssize_t depth, int32_t word
 ) noexcept nogil:
-    """First phrase of a range whose word at a depth is not smaller; all have one."""
+    """Return the first phrase of a range with a word at `depth` that is >= `word`.
+
+    All phrases of the range must be longer than `depth`.
+    """
     cdef int64_t middle
     while low < high:
         middle = (low + high) // 2
@@ -35,7 +38,7 @@ cdef int64_t scan(
     const Phrases* phrases, const int32_t[::1] words, const int64_t[::1] offsets,
     int64_t* starts, int64_t* found
 ) noexcept nogil:
-    """Write where phrases start and which they are, unless NULL; return how many."""
+    """Write start and number of every match, unless `starts` is NULL; count them."""
     cdef int64_t count = 0, low, high, t, start
     cdef Py_ssize_t i, depth
     cdef int32_t word
@@ -47,7 +50,7 @@ cdef int64_t scan(
             low, high = phrases.by_word[word], phrases.by_word[word + 1]
             depth, t = 1, start + 1
             while low < high:
-                # those that are at their end come first
+                # phrases that end here are the first of the range
                 while (low < high
                        and phrases.offsets[low + 1] - phrases.offsets[low] == depth):
                     if starts != NULL:
@@ -69,25 +72,25 @@ def find_phrases(
     const int32_t[::1] phrase_words, const int64_t[::1] phrase_offsets,
     const int64_t[::1] by_word
 ):
-    """Return all places of all phrases in sentences.
+    """Return all matches of phrases in sentences.
 
     Parameters
     ----------
     words : ndarray of int32
-        Words of all sentences; negative ones are in no phrase.
+        Words of all sentences; a negative number stands for a word of no phrase.
     offsets : ndarray of int64
-        Where sentences begin and end.
+        Index of the first word of each sentence, and the number of words.
     phrase_words, phrase_offsets : ndarray
-        The same for phrases, which are in lexicographic order and not empty.
+        Words and offsets of the phrases, which are in lexicographic order, not empty.
     by_word : ndarray of int64
-        First phrase that begins with each word or a larger one, and the number of
-        phrases.
+        Index of the first phrase whose first word is at least each word, and at the end
+        the number of phrases.
 
     Returns
     -------
     starts, found : ndarray of int64
-        Where a phrase starts and its number: in the order of starts, and the shorter
-        phrase first.
+        First word and number of the phrase of each match, ordered by the first word and
+        then by length.
     """
     cdef Phrases phrases
     cdef int64_t[::1] starts, found
@@ -109,21 +112,21 @@ def longest(
     const int64_t[::1] starts, const int64_t[::1] stops, const int32_t[::1] kinds,
     Py_ssize_t n_kinds
 ):
-    """Return which places of each kind are the longest, read from left to right.
+    """Select non-overlapping matches of each kind: from left to right, the longest.
 
     Parameters
     ----------
     starts, stops : ndarray of int64
-        Places, as `find_phrases` orders them.
+        Matches, in the order of `find_phrases`.
     kinds : ndarray of int32
-        Their kinds. Places of two kinds may overlap.
+        Kinds of the matches. Matches of two kinds may overlap.
     n_kinds : int
         Number of kinds.
 
     Returns
     -------
     keep : ndarray of bool
-        Whether each place is kept.
+        Whether each match is selected.
     """
     cdef int8_t[::1] keep = np.zeros(starts.shape[0], np.int8)
     cdef int64_t[::1] last = np.full(n_kinds, -1, np.int64)

@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn, which take one matrix, for sequences of rows."""
+"""Wrapper that applies a scikit-learn transformer of one matrix to sequences."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,16 +17,16 @@ from sksstruct.utils.typing import Labelings, Sequences
 class RowTransformer(MetaEstimatorMixin, RowsTransformer):
     """Apply a transformer of scikit-learn to the rows of sequences.
 
-    The transformer is fitted on the rows of all sequences, stacked. It puts a
+    The transformer is fitted on the stacked rows of all sequences. In a pipeline before
+    a `sksstruct.ChainCRF` or a `sksstruct.SegmentCRF`, it may be a
     `sklearn.preprocessing.StandardScaler`, a `sklearn.decomposition.PCA` or a
-    `sklearn.impute.SimpleImputer` into a pipeline before a `sksstruct.ChainCRF` or a
-    `sksstruct.SegmentCRF`.
+    `sklearn.impute.SimpleImputer`.
 
     Parameters
     ----------
     transformer : transformer object
-        What takes a matrix of shape (n_rows, n_features), dense or sparse, and returns
-        one with as many rows. It is cloned.
+        A transformer that takes a matrix of shape (n_rows, n_features), dense or
+        sparse, and returns a matrix with as many rows. `fit` clones it.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class RowTransformer(MetaEstimatorMixin, RowsTransformer):
     n_features_in_ : int
         Number of columns of the input.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if all sequences are data frames with columns of these names.
+        Names of the columns, if all sequences are data frames with these columns.
 
     See Also
     --------
@@ -44,8 +44,8 @@ class RowTransformer(MetaEstimatorMixin, RowsTransformer):
     Notes
     -----
     A transformer that reads labels, such as `sklearn.feature_selection.SelectKBest`,
-    gets those of all rows as a list. A transformer that takes missing values gets them
-    as NaN.
+    gets the labels of all rows as a list. Missing values are NaN, and are allowed if
+    the transformer allows them.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class RowTransformer(MetaEstimatorMixin, RowsTransformer):
 n_features)
             The sequences.
         y : list of array-like of shape (n_positions,), default=None
-            Their labels, for a transformer that needs them.
+            Labels of the sequences, for a transformer that needs labels.
 
         Returns
         -------
@@ -114,7 +114,7 @@ n_features)
         """
         packed = self._rows(X).in_one_form()
         n_rows, values = packed.offsets[-1], packed.values
-        # scikit-learn's transformers take one row at least
+        # transformers of scikit-learn refuse a matrix without rows
         rows = self.transformer_.transform(
             values if n_rows else np.zeros((1, packed.n_features))
         )

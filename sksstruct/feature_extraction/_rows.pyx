@@ -1,6 +1,6 @@
-"""Rows of a CSR array that grows, each with its columns in order and once.
+"""A growing CSR array whose rows have ascending, distinct columns.
 
-Features come in any order, and more than once; values of the same column add up.
+The features of a row come in any order, and may repeat a column: the values are summed.
 """
 
 cimport cython
@@ -17,15 +17,16 @@ from sksstruct.utils._memory cimport reserve, resize
 
 
 cdef enum:
-    # Rows of up to this many features are sorted by counting, for each, those that
-    # come before it: quadratic, but in whole vectors and without unforeseen jumps.
+    # Rows of up to this many features are sorted by counting the smaller columns for
+    # each feature. This takes quadratic time, but vectorizes and has no mispredicted
+    # branches.
     FEW = 48
-    # There is room for so many rows at first, of eight entries.
+    # Initial capacity: this many rows of eight entries.
     ROOM = 64
 
 
 cdef int in_order(const void* a, const void* b) noexcept nogil:
-    """Order of features by column, and of one column as they came."""
+    """Compare features by column, and then by their index, which `hash` holds."""
     cdef const Feature* first = <const Feature*> a
     cdef const Feature* second = <const Feature*> b
     if first.column != second.column:
@@ -43,7 +44,7 @@ cdef class Rows:
         Whether values are float32.
     """
 
-    # Plain arrays, as a list would keep an object for each number.
+    # C arrays: lists would have a Python object for each number
     def __cinit__(self, bint single):
         self._single = single
         reserve(<void**> &self._ends, &self._end_capacity, ROOM, sizeof(int64_t))
@@ -62,7 +63,7 @@ cdef class Rows:
 
         The features are overwritten.
         """
-        cdef Py_ssize_t needed = self._count + count, k, kept = 0
+        cdef Py_ssize_t needed = self._count + count, k, n_known = 0
         reserve(<void**> &self._ends, &self._end_capacity, self._n_rows + 2,
                 sizeof(int64_t))
         reserve(<void**> &self._indices, &self._index_capacity, needed, sizeof(int32_t))
@@ -72,16 +73,16 @@ cdef class Rows:
         else:
             reserve(<void**> &self._values64, &self._value_capacity, needed,
                     sizeof(double))
-        # in place, as the list is not needed again
+        # compact the features with a column in place
         for k in range(count):
             if features[k].column >= 0:
-                features[kept] = features[k]
-                kept += 1
-        if kept <= FEW:
-            self._sort_few(kept, features)
+                features[n_known] = features[k]
+                n_known += 1
+        if n_known <= FEW:
+            self._sort_few(n_known, features)
         else:
-            self._sort_many(kept, features)
-        self._count += self._merge(kept)
+            self._sort_many(n_known, features)
+        self._count += self._merge(n_known)
         # a position without features is a row without entries
         self._n_rows += 1
         self._ends[self._n_rows] = self._count
@@ -90,23 +91,23 @@ cdef class Rows:
     cdef void _write(self, Py_ssize_t place, const Feature* feature) noexcept nogil:
         """Write an entry."""
         self._indices[place] = <int32_t> feature.column
-        # the same test each time, which costs nothing
+        # the branch is always the same, and well predicted
         if self._single:
             self._values32[place] = <float> feature.value
         else:
             self._values64[place] = feature.value
 
     cdef void _sort_few(self, Py_ssize_t count, const Feature* features) noexcept nogil:
-        """Write features in order after the last row."""
+        """Write features after the last row, in ascending order of columns."""
         cdef int32_t[FEW] columns
         cdef int32_t[FEW] places
         cdef Py_ssize_t j, k
         cdef int32_t column, after
-        # side by side, so that vectors hold many
+        # contiguous columns, so that the loops below vectorize
         for k in range(count):
             columns[k] = <int32_t> features[k].column
         memset(places, 0, sizeof(places))
-        # of each pair, the second of the two comes after the first, or otherwise
+        # each pair moves one of its two features one place to the right
         for k in range(count):
             column, after = columns[k], 0
             for j in range(k + 1, count):
@@ -117,9 +118,9 @@ cdef class Rows:
             self._write(self._count + places[k], &features[k])
 
     cdef void _sort_many(self, Py_ssize_t count, Feature* features) noexcept nogil:
-        """Write features in order after the last row, as `_sort_few`."""
+        """Write features in order after the last row, by a general sort."""
         cdef Py_ssize_t k
-        # the hash was needed to find the column: now it is where the feature was
+        # the hash is no longer needed: store the index, so that the sort is stable
         for k in range(count):
             features[k].hash = k
         qsort(features, count, sizeof(Feature), &in_order)
@@ -127,15 +128,15 @@ cdef class Rows:
             self._write(self._count + k, &features[k])
 
     cdef Py_ssize_t _merge(self, Py_ssize_t count) noexcept nogil:
-        """Add up neighbors of the same column after the last row; how many are left."""
+        """Sum neighbors of the same column after the last row; return the new count."""
         cdef int32_t* indices = self._indices + self._count
         cdef Py_ssize_t k, last = 0, repeated = 0
         for k in range(1, count):
             repeated += indices[k] == indices[k - 1]
-        # rarely is there any
+        # fast path: rows rarely repeat a column
         if not repeated:
             return count
-        # `last` is where the entry is that the next one may add to
+        # `last` is the place of the last merged entry
         for k in range(1, count):
             if indices[k] == indices[last]:
                 if self._single:
@@ -154,11 +155,13 @@ cdef class Rows:
         return last + 1
 
     def arrays(self):
-        """Return data, indices and indptr, once: the arrays then own the rows."""
+        """Return data, indices and indptr; the arrays take over the memory.
+
+        The method can be called once.
+        """
         cdef cython_array values, indices, ends
         cdef Py_ssize_t count = self._count
-        # One entry more than needed, so that there is always one; what was reserved
-        # beyond it is given back.
+        # shrink the memory to one entry more than needed: an empty block may be NULL
         resize(<void**> &self._indices, (count + 1) * sizeof(int32_t))
         if self._single:
             resize(<void**> &self._values32, (count + 1) * sizeof(float))
@@ -167,9 +170,9 @@ cdef class Rows:
             resize(<void**> &self._values64, (count + 1) * sizeof(double))
             values = <double[:count + 1]> self._values64
         indices = <int32_t[:count + 1]> self._indices
-        # columns fit in 32 bits, numbers of entries may not
+        # columns fit into 32 bits; the number of entries may not
         ends = <int64_t[:self._n_rows + 1]> self._ends
-        # the arrays belong to NumPy from here on
+        # from here on, the NumPy arrays free the memory
         values.callback_free_data = free
         indices.callback_free_data = free
         ends.callback_free_data = free

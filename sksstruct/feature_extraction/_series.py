@@ -10,8 +10,8 @@ from sksstruct.utils._ragged import check_finite
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.typing import Integers, Sequences, Strings
 
-# For each edge mode, the period after which positions beyond the ends repeat, and what
-# is subtracted on the way back.
+# For each edge mode (c, d, e): positions beyond the ends repeat with the period
+# p = c n - d of a series of n positions, and t and p - e - t are the same position.
 _PERIODS = {"reflect": (2, 0, 1), "mirror": (2, 2, 0)}
 _STATISTICS = "mean", "std", "slope"
 
@@ -21,64 +21,65 @@ class SeriesFeatures(RowsTransformer):
     """Describe each position of a dense series by the positions around it.
 
     The output has the columns of all lags, then of all differences, then of each
-    window, for all columns of the input each.
+    window; each of them for all columns of the input.
 
     Parameters
     ----------
     lags : sequence of int, default=(0,)
-        Lags of which the values become columns: 0 is the position itself, 1 the
-        position before it, and -1 the one after it.
+        Lags whose values become columns: 0 is the position itself, 1 the position
+        before it, and -1 the position after it.
     differences : sequence of int, default=(1,)
-        Lags whose values are subtracted from the position's own.
+        Lags whose values are subtracted from the value of the position.
     windows : sequence of int, default=(11,)
-        Numbers of positions of moving windows.
+        Sizes of moving windows, in positions.
     statistics : sequence of str, default=("mean", "std")
-        What is computed in each window: "mean", "std", the standard deviation as of
-        `numpy.std`, or "slope", that of the least-squares line, per position.
+        Statistics of each window: "mean", "std", the standard deviation as in
+        `numpy.std`, or "slope", the slope per position of the least-squares line.
     causal : bool, default=False
-        Whether windows end at the position. They then contain no later positions, and
-        neither lags nor differences may be negative. If False, the position is in the
-        middle of its windows; those of even size have one position more before it than
-        after it.
+        Whether windows end at the position. Windows then contain no later positions,
+        and neither lags nor differences may be negative. If False, the position is in
+        the middle of its windows; a window of even size has one position more before
+        the position than after it.
     mode : {"nearest", "reflect", "mirror"}, default="nearest"
         Values beyond the ends of a series, as in `scipy.ndimage`. For a series ``a b c
         d``: "nearest" repeats the end, ``a a | a b c d | d d``; "reflect" goes back
-        from the end, ``b a | a b c d | d c``; "mirror" does so without repeating it,
-        ``c b | a b c d | c b``. Causal windows need "nearest", as the others look
-        ahead at the start of a series.
+        from the end, ``b a | a b c d | d c``; "mirror" goes back without repeating the
+        end, ``c b | a b c d | c b``. Causal windows need "nearest", because the other
+        modes look ahead at the start of a series.
     missing : {"error", "indicator"}, default="error"
-        What happens to missing values, which are NaN. "error": an error that says
-        where. "indicator": the last value before takes their place, or the mean of the
-        column in training if there is none; and each column that has missing values in
-        training gets a further column, which is 1 where they are missing.
+        Treatment of missing values, which are NaN. "error": an error that says where.
+        "indicator": a missing value is replaced by the last value before it, or without
+        one by the mean of the column in training; and each column that has missing
+        values in training gets a further column, which is 1 at missing values and 0
+        elsewhere.
 
     Attributes
     ----------
     context_ : tuple of (int, int)
-        How many positions before and after its own the features of a position depend
-        on, for `sksstruct.StreamingTagger`. Missing values may depend on more.
+        Number of positions before and after a position on which its features depend,
+        for `sksstruct.StreamingTagger`. Replaced missing values may depend on more.
     means_ : ndarray of shape (n_features,)
         Means of the columns, without missing values.
     missing_columns_ : ndarray of int
-        Numbers of the columns that have missing values in training.
+        Indices of the columns that have missing values in training.
     n_features_in_ : int
         Number of columns of the input.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if all series are data frames with columns of these names.
+        Names of the columns, if all series are data frames with these columns.
 
     See Also
     --------
-    RowTransformer : Scales, or transforms otherwise, each row on its own.
+    RowTransformer : Scales or otherwise transforms each row by itself.
 
     Notes
     -----
-    Lags and windows count positions, not time. A series whose measurements come at
-    uneven times must be resampled before, or get a column with the time since the last
+    Lags and windows count positions, not time. A series with measurements at uneven
+    times must be resampled first, or get a column with the time since the last
     measurement; lags and windows then still count measurements.
 
-    Statistics of a window are put together from those of its halves, so that time grows
+    Statistics of a window are computed from those of its halves, so that time grows
     with the logarithm of the size of the window. No large sums are subtracted [1]_: the
-    deviations of a series with a mean of 1e8 are as right as its values.
+    deviations of a series with a mean of 1e8 are as precise as its values.
 
     References
     ----------
@@ -147,12 +148,13 @@ class SeriesFeatures(RowsTransformer):
         )
         if self.causal and self.context_[1]:
             raise ValueError(
-                "lags and differences must not be negative with causal=True"
+                "lags and differences must not be negative with causal=True, got "
+                f"lags={self.lags!r:.80} and differences={self.differences!r:.80}"
             )
         if self.causal and self.mode != "nearest":
             raise ValueError(
-                f"mode must be 'nearest' with causal=True, got {self.mode!r}: others "
-                "look ahead at the start of a series"
+                f"mode must be 'nearest' with causal=True, got {self.mode!r}: other "
+                "modes look ahead at the start of a series"
             )
         missing = np.isnan(packed.values)
         self.missing_columns_ = np.flatnonzero(missing.any(axis=0))
@@ -161,18 +163,23 @@ class SeriesFeatures(RowsTransformer):
         return self
 
     def _reaches(self):
-        """How far each feature looks back and ahead; checks what it is made of."""
+        """Check the parameters; return how far each feature looks back and ahead."""
         names = list(self.statistics)
         for name in names:
             if not isinstance(name, str) or name not in _STATISTICS:
-                raise ValueError(f"statistics may be {_STATISTICS}, got {name!r:.80}")
+                raise ValueError(
+                    f"statistics must be among {_STATISTICS}, got {name!r:.80}"
+                )
         if len(set(names)) < len(names):
             raise ValueError(f"statistics has a name twice: {names!r:.80}")
         reaches = []
         for name in ("lags", "differences"):
             reaches += [(lag, -lag) for lag in _integers(name, getattr(self, name))]
         if 0 in _integers("differences", self.differences):
-            raise ValueError("differences must not have 0, whose column is zero")
+            raise ValueError(
+                f"differences must not have 0, whose column is zero, got "
+                f"{self.differences!r:.80}"
+            )
         least = 2 if {"std", "slope"} & set(names) else 1
         for size in _integers("windows", self.windows):
             if size < least:
@@ -185,7 +192,7 @@ class SeriesFeatures(RowsTransformer):
         return reaches
 
     def _reach(self, size):
-        """How far a window looks back and ahead."""
+        """Number of positions of a window before and after the position."""
         before = size - 1 if self.causal else size // 2
         return before, size - 1 - before
 
@@ -218,19 +225,19 @@ class SeriesFeatures(RowsTransformer):
         source, places = self._padded_rows(packed)
         n = self.n_features_in_
         for k in range(n):
-            # all series, with what is beyond their ends, one after the other
+            # all padded series, concatenated
             padded = values[source, k].astype(np.float64, copy=False)
             for j, feature in enumerate(self._features(padded, places)):
                 out[:, j * n + k] = feature
         if len(self.missing_columns_):
             indicators = missing[:, self.missing_columns_]
             out[:, -len(self.missing_columns_) :] = indicators
-        found = PackedSequences(out, packed.offsets, names)
-        check_finite(found, "X_new")
-        return found
+        rows = PackedSequences(out, packed.offsets, names)
+        check_finite(rows, "X_new")
+        return rows
 
     def _check_missing(self, missing, packed):
-        """Raise an error for values that are missing where none was in training."""
+        """Raise an error for a missing value in a column without any in training."""
         missing = missing.copy()
         missing[:, self.missing_columns_] = False
         if not missing.any():
@@ -239,18 +246,18 @@ class SeriesFeatures(RowsTransformer):
         i = int(np.searchsorted(packed.offsets, row, "right")) - 1
         raise ValueError(
             f"X[{i}] has a missing value at position {row - packed.offsets[i]} of "
-            f"column {self._names_in()[column]!r}, which had none in fit"
+            f"column {self._names_in()[column]!r}, which had no missing value in fit"
         )
 
     def _padded_rows(self, packed):
-        """Rows of the series with those that stand for what is beyond their ends.
+        """Indices that pad each series at both ends by `mode`.
 
         Returns
         -------
         source : ndarray of intp
-            Number of the row for each place.
+            Row of X for each row of the padded series.
         places : ndarray of shape (n_rows,), intp
-            Place of each row.
+            Row of the padded series for each row of X.
         """
         before, after = self.context_
         lengths, offsets = packed.lengths, packed.offsets[:-1]
@@ -270,16 +277,16 @@ class SeriesFeatures(RowsTransformer):
         return t + np.repeat(offsets, sizes), places
 
     def _features(self, padded, places):
-        """The features of one column, in their order."""
+        """Yield the features of one padded column: lags, differences, windows."""
         for lag in self.lags:
             yield padded[places - lag]
         for lag in self.differences:
             yield padded[places] - padded[places - lag]
         for size in self.windows:
             before, _ = self._reach(size)
-            found = _window_statistics(padded, size)
+            statistics = _window_statistics(padded, size)
             for name in self.statistics:
-                yield found[name][places - before]
+                yield statistics[name][places - before]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns.
@@ -300,9 +307,9 @@ class SeriesFeatures(RowsTransformer):
         ends = [f"_lag_{lag}" if lag else "" for lag in self.lags]
         ends += [f"_diff_{lag}" for lag in self.differences]
         ends += [f"_{name}_{size}" for size in self.windows for name in self.statistics]
-        found = [name + end for end in ends for name in names]
-        found += [f"{names[k]}_missing" for k in self.missing_columns_]
-        return np.array(found, dtype=object)
+        columns = [name + end for end in ends for name in names]
+        columns += [f"{names[k]}_missing" for k in self.missing_columns_]
+        return np.array(columns, dtype=object)
 
 
 def _dense(packed):
@@ -312,7 +319,7 @@ def _dense(packed):
 
 
 def _integers(name, values):
-    """Whole numbers, each once, as a list."""
+    """Check that a parameter has distinct integers, and return them as a list."""
     numbers = np.asarray(values)
     if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
         raise ValueError(f"{name} must be a list of whole numbers, got {values!r:.80}")
@@ -322,25 +329,27 @@ def _integers(name, values):
 
 
 def _carried_on(packed, missing, means):
-    """Values with the last one before in place of missing ones, or else the mean."""
+    """Replace missing values by the last value before in the series, or the mean."""
     first = np.repeat(packed.offsets[:-1], packed.lengths)[:, None]
     rows = np.where(missing, first, np.arange(len(missing))[:, None])
-    # first rows of series do not decrease: no value is carried over into another one
+    # a missing value has at least the first row of its series, so that the maximum
+    # never carries a value over from another series
     np.maximum.accumulate(rows, axis=0, out=rows)
     values = np.take_along_axis(packed.values, rows, axis=0)
     return np.where(np.isnan(values), means, values)
 
 
 def _window_statistics(x, size):
-    """Statistics of all windows of a vector, by the place where they begin.
+    """Statistics of all windows of a vector, by the first position of the window.
 
-    With the mean m, the sum of squared deviations s, and the sum p of deviations times
-    positions, a window of a values and the b values after it have together
+    Let m be the mean, s the sum of squared deviations, and p the sum of deviations
+    times positions. A window of a values and the b values after it have together
 
         n = a + b,  d = m_b - m_a,  m = m_a + d b / n,
         s = s_a + s_b + d^2 a b / n,  p = p_a + p_b + d (a b / n) (n / 2)
 
-    Windows of any size arise from single values by doubling, and adding one value.
+    (Chan, Golub and LeVeque, 1983, for s). A window of any size is built from single
+    values by doubling the window and adding one value.
     """
 
     def joined(one, a, other, b):
@@ -354,19 +363,19 @@ def _window_statistics(x, size):
         )
 
     single = x, np.zeros_like(x), np.zeros_like(x)
-    found, n = single, 1
+    window, n = single, 1
     with np.errstate(over="ignore", invalid="ignore"):
         for digit in f"{size:b}"[1:]:
-            # the windows that lie within x
-            found = joined([v[:-n] for v in found], n, [v[n:] for v in found], n)
+            # slices keep the windows that lie within x
+            window = joined([v[:-n] for v in window], n, [v[n:] for v in window], n)
             n *= 2
             if digit == "1":
-                found = joined([v[:-1] for v in found], n, [v[n:] for v in single], 1)
+                window = joined([v[:-1] for v in window], n, [v[n:] for v in single], 1)
                 n += 1
-    mean, squares, products = found
+    mean, squares, products = window
     return {
         "mean": mean,
         "std": np.sqrt(squares / size),
-        # of the positions -(n - 1) / 2 to (n - 1) / 2
+        # 12 / (n (n^2 - 1)) is 1 / the sum of squared deviations of the positions
         "slope": products * (12.0 / max(size * (size * size - 1), 1)),
     }

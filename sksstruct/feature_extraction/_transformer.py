@@ -1,4 +1,4 @@
-"""What all transformers of sequences are for scikit-learn."""
+"""Base of all transformers of sequences: no output as data frames."""
 
 from typing import Literal, Self
 
@@ -6,23 +6,23 @@ from sklearn.base import TransformerMixin
 
 
 class SequenceTransformer(TransformerMixin, auto_wrap_output_keys=None):
-    """Transformer whose result has an entry for each sequence, and is no table.
+    """Transformer whose result has an entry for each sequence, and is not a table.
 
-    scikit-learn makes data frames of what other transformers return. A data frame for
-    each sequence, with a column for every feature, is nothing that a tagger would train
-    on as it does on sparse rows.
+    scikit-learn can convert the output of other transformers to data frames. Here it
+    cannot: a data frame per sequence, with a column for every feature, would be far
+    slower for a tagger than sparse rows.
     """
 
     def __init_subclass__(cls, **params):
         super().__init_subclass__(**{**params, "auto_wrap_output_keys": None})
 
     def set_output(self, *, transform: Literal["default"] | None = None) -> Self:
-        """Accept the default output, as a pipeline asks all of its steps to do.
+        """Accept the default output, which pipelines set for all of their steps.
 
         Parameters
         ----------
         transform : "default" or None, default=None
-            Both change nothing.
+            Neither value changes anything.
 
         Returns
         -------
@@ -32,8 +32,8 @@ class SequenceTransformer(TransformerMixin, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            For "pandas" and "polars": the message says how to make a data frame of a
-            sequence.
+            For "pandas" and "polars": the message says how to convert the rows of a
+            sequence to a data frame.
         """
         if transform not in (None, "default"):
             raise ValueError(

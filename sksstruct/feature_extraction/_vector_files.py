@@ -1,4 +1,4 @@
-"""Text files of word vectors."""
+"""Reader of text files of word vectors."""
 
 from itertools import islice
 
@@ -7,18 +7,19 @@ import numpy as np
 from sksstruct.utils._files import cut, lines_of, reading
 from sksstruct.utils.typing import PathLike
 
-# Lines whose numbers are converted together.
+# Number of lines whose numbers are converted in one call.
 _BLOCK = 1000
-# Digits of the numbers of the first line, which fit into 64 bits.
+# Largest number of digits of the numbers in the first line: they must fit 64 bits.
 _MOST_DIGITS = 18
 
 
 def read_word_vectors(path: PathLike) -> tuple[list[str], np.ndarray]:
     """Read word vectors from a text file of word2vec, fastText or GloVe.
 
-    Each line is a word and its numbers, separated by spaces. The first line of word2vec
-    and fastText says how many words there are, and the length of the vectors. A word
-    may contain spaces, as a few of GloVe do. Files in any other format raise an error.
+    Each line is a word and its numbers, separated by spaces. Files of word2vec and
+    fastText have a first line with the number of words and the length of the vectors. A
+    word may contain spaces, as a few words of GloVe do. Files in any other format raise
+    an error.
 
     Parameters
     ----------
@@ -30,15 +31,15 @@ def read_word_vectors(path: PathLike) -> tuple[list[str], np.ndarray]:
     words : list of str
         The words, in the order of the file.
     vectors : ndarray of shape (n_words, n_dimensions), float32
-        Their vectors.
+        The vectors of the words.
 
     Raises
     ------
     ValueError
-        If a line has a different number of numbers, something else than a number, or a
-        word that an earlier line has (the error gives the line number); if the first
-        line states another number of words than there are; if the file has no vectors,
-        is not UTF-8, or is cut short.
+        If a line has too few numbers, a field that is not a number, or a word that an
+        earlier line has (the error gives the line number); if the first line states
+        another number of words than the file has; if the file has no vectors, is not
+        UTF-8, or is cut short.
 
     See Also
     --------
@@ -53,13 +54,13 @@ def read_word_vectors(path: PathLike) -> tuple[list[str], np.ndarray]:
     >>> words, vectors.shape
     (['the', 'cat'], (2, 3))
     """
-    # words have all kinds of white space, and only a line feed ends a line
+    # `lines_of` splits at line feeds only, as words may contain other white space
     with reading(path):
         return _read(lines_of(path), path)
 
 
 def _read(lines, path):
-    """Words and vectors of lines."""
+    """Parse lines; return words and vectors."""
     first = next(lines, "").rstrip("\r\n ").split(" ")
     header = len(first) == 2 and all(field.isdecimal() for field in first)
     if header and max(map(len, first)) > _MOST_DIGITS:
@@ -93,22 +94,23 @@ def _read(lines, path):
         raise ValueError(f"{path} has no vectors")
     if header and int(first[0]) != len(words):
         raise ValueError(
-            f"{path}, line 1: there are {first[0]} words by this line, and "
-            f"{len(words)} in the file"
+            f"{path}, line 1: the line states {first[0]} words, and the file has "
+            f"{len(words)}"
         )
     if len(set(words)) < len(words):
         seen = set()
-        # adds a word unless it is there
+        # set.add returns None: the first word that is in `seen` already ends the search
         k = next(k for k, word in enumerate(words) if word in seen or seen.add(word))
         line = 1 + header + k
         raise ValueError(
-            f"{path}, line {line}: the word {words[k]!r:.80} is there twice"
+            f"{path}, line {line}: an earlier line has the word {words[k]!r:.80}, "
+            "which must have one vector"
         )
     return words, np.concatenate(blocks)
 
 
 def _numbers(texts, path, number):
-    """The numbers of lines, of which the first has this number."""
+    """Convert the numbers of lines; `number` is that of the first line, for errors."""
     try:
         rows = np.loadtxt(texts, np.float32, comments=None, delimiter=" ", ndmin=2)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Sparse feature rows from sequences of dicts and strings."""
+"""Sparse feature rows from sequences of dicts and strings, by a vocabulary."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sized
@@ -22,14 +22,14 @@ from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import FeatureSequences
 
-# Callbacks hear of so many sequences at a time.
+# Number of sequences in each task of the callbacks.
 _BLOCK = 1000
-# Read from a file of CRFsuite, a vectorizer warns if it knows at most this part of the
+# A vectorizer read from a file of CRFsuite warns if it knows at most this share of the
 # features.
 _FEW = 0.05
-# Features from which on it warns, if no other separator would explain it.
+# Smallest number of features for a warning, unless another separator explains it.
 _SURE = 20
-# Entries of rows whose columns are counted at once.
+# Number of entries whose columns are counted in one call.
 _COUNTED = 2**22
 
 
@@ -45,7 +45,7 @@ class SequenceFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimato
         tags.input_tags.dict = True
         return tags
 
-    # whether names are those of a file, and not learned here
+    # whether the names come from a file of CRFsuite, and were not learned by `fit`
     _is_read = False
 
     def _check_parameters(self):
@@ -56,7 +56,7 @@ class SequenceFeatures(Constrained, SequenceTransformer, Versioned, BaseEstimato
     def _packed(self, X, columns, names=None, *, grow=False):
         """The rows of all sequences.
 
-        With grow, features without a column get one; else they are left out.
+        With `grow`, features without a column get one; otherwise they are left out.
         """
         single = self.dtype is not np.float64 and np.dtype(self.dtype) == np.float32
         *rows, offsets, counts = collect(X, columns, grow, self.separator, single)
@@ -78,23 +78,23 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
     - a string ``v`` under the name ``f`` is the feature ``f=v`` with value 1;
     - a list, tuple or set of strings under a name is several such features;
     - a mapping ``{"g": value}`` under the name ``f`` is the feature ``f=g`` of that
-      value, which may be anything of this list;
+      value, which may have any form of this list;
     - a string in an iterable is the feature of that name with value 1.
 
-    Values of a feature that a position has more than once add up.
+    If a position has a feature more than once, the values are summed.
 
     Parameters
     ----------
     min_count : int, default=1
         Minimum number of positions in the training data at which a feature must be
-        nonzero. Other features are dropped. 1 keeps all features. CRFsuite's
-        ``feature.minfreq`` instead applies to the sum of the values for each label
-        separately.
+        nonzero. Other features are dropped. 1 keeps all features, also those that are
+        always zero. ``feature.minfreq`` of CRFsuite instead applies to the sum of the
+        values for each label separately.
     dtype : {numpy.float64, numpy.float32}, default=numpy.float64
         Type of the values.
     separator : str, default="="
-        String between a name and a string or another name below it; CRFsuite's is
-        ":".
+        String between a name and a string, or a nested name, under this name. The
+        separator of CRFsuite is ":".
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
     feature_names_ : list of str
         Names of the columns.
     counts_ : ndarray of shape (n_features,), int64
-        Number of positions where each has a value other than zero.
+        Number of positions at which each feature is nonzero.
 
     See Also
     --------
@@ -177,7 +177,10 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         table = Vocabulary()
         packed = self._packed(self._in_blocks(X, context), table, grow=True)
         if not table.names:
-            raise ValueError("X has no features at all")
+            raise ValueError(
+                "X has no features: its positions must be dicts or lists of strings "
+                "that are not all empty"
+            )
         values = packed.values
         keep = self._learn(table, _counts(values))
         if keep is not None:
@@ -190,7 +193,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
     def merge(self, parts: Iterable["SequenceVectorizer"]) -> Self:
         """Learn from transformers that were fitted to parts of the data.
 
-        The result is the same as that of `fit` on the data of all parts in this order.
+        The result is that of `fit` on the data of all parts in this order.
         You can merge neighboring parts first, and then merge the results.
 
         Parameters
@@ -236,7 +239,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         return self
 
     def _learn(self, table, counts):
-        """Keep the features that are frequent enough; return which, or None for all."""
+        """Keep the frequent features; return their old columns, or None for all."""
         keep, spellings = None, table.spellings
         if self.min_count > 1:
             keep = np.flatnonzero(counts >= self.min_count)
@@ -251,7 +254,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         return keep
 
     def _keep_columns(self, columns):
-        """Drop all features but some; return their names."""
+        """Drop the features of all other columns; return the names of those kept."""
         names = [self.feature_names_[j] for j in columns.tolist()]
         self.counts_ = self.counts_[columns]
         self._keep_names(FeatureNames(names, self._names.spellings), Vocabulary(names))
@@ -263,7 +266,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         self._is_read = not self.counts_.any()
         self.feature_names_ = names.to_list()
         vars(self).pop("vocabulary_", None)
-        # now, and not at the first prediction
+        # compute the digest now, so that the first prediction need not
         names.digest()
 
     @cached_property
@@ -273,10 +276,9 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         return {name: j for j, name in enumerate(self.feature_names_)}
 
     def _in_blocks(self, X, context):
-        """The sequences, blocks of which are tasks of the callbacks.
+        """Yield the sequences, and report blocks of them as tasks to the callbacks.
 
-        That a callback asks to stop has no effect: there would be no rows of the
-        sequences that are left.
+        A callback's request to stop is ignored: the remaining sequences need rows, too.
         """
         task = None
         for number, sequence in enumerate(X):
@@ -302,7 +304,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         X_new : PackedSequences
             One CSR array for each sequence, all stored in one array.
         """
-        # what scikit-learn looks at would take longer than a sentence does
+        # check_is_fitted alone would take longer than a sentence
         if "counts_" not in vars(self):
             check_is_fitted(self, "counts_")
         if type(self.separator) is not str or self.dtype is not np.float64:
@@ -311,9 +313,10 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         return self._packed(X, self._table, self._names)
 
     def _warn_if_unknown(self, X, n_features, n_known):
-        """Warn of items whose names are not those of the file that was read.
+        """Warn if nearly all features of X are unknown to the file that was read.
 
-        `n_features` and `n_known` are pairs, of other features and of joined ones.
+        `n_features` and `n_known` are pairs of numbers: of plain features, and of
+        features joined from a name and a string.
         """
         number, known = sum(n_features), sum(n_known)
         few = number > 0 and known <= _FEW * number
@@ -335,7 +338,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         )
 
     def _other_name(self, X):
-        """A name in X, and that of the file which has another separator."""
+        """A name in X and the file's name with another separator, or None."""
         table = Vocabulary()
         collect(X, table, True, self.separator, False)
         pairs = {(self.separator, ":"), (self.separator, "="), ("=", ":"), (":", "=")}
@@ -364,7 +367,7 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         return np.array(self.feature_names_, dtype=object)
 
     def _state(self):
-        # the names are enough
+        # `_restore` derives these attributes from the names
         left_out = "_table", "_is_read", "feature_names_", "vocabulary_"
         state = super()._state()
         return {name: value for name, value in state.items() if name not in left_out}
@@ -374,23 +377,26 @@ class SequenceVectorizer(CallbackSupportMixin, SequenceFeatures):
         if "counts_" in state:
             (names,) = required(state, ["_names"], type(self).__name__)
             if not isinstance(names, FeatureNames) or len(names) != len(self.counts_):
-                raise ValueError("this vectorizer has no name for each of its counts")
+                raise ValueError(
+                    "the state of a SequenceVectorizer must have a name for each of "
+                    f"its {len(self.counts_)} counts"
+                )
             self._keep_names(names, Vocabulary(names.to_list()))
 
 
 def _counts(values):
     """Number of rows in which each column of a CSR array is not zero."""
     counts = np.zeros(values.shape[1], dtype=np.int64)
-    # in parts, as indices become 64-bit numbers on the way
+    # in parts, because bincount converts indices to 64 bits
     for first in range(0, values.nnz, _COUNTED):
         part = slice(first, first + _COUNTED)
-        given = values.indices[part][values.data[part] != 0]
-        counts += np.bincount(given, minlength=len(counts))
+        nonzero = values.indices[part][values.data[part] != 0]
+        counts += np.bincount(nonzero, minlength=len(counts))
     return counts
 
 
 def check_iterable(X):
-    """Refuse what is a single sequence or a single mapping, and no list of them."""
+    """Raise an error if X is a single string or mapping, or not iterable."""
     if type(X) is list:
         return
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):

@@ -4,19 +4,19 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 
 cdef struct Feature:
-    # `head` (NULL for none) followed by `tail`, which are of type str
+    # the name is `head` (NULL for none) followed by `tail`; both are of type str
     PyObject* head
     PyObject* tail
     uint64_t hash
-    # filled in by the caller, and by `Columns.find`
+    # the caller sets the value, `Columns.find` the column
     double value
     Py_ssize_t column
 
 
 cdef struct Slot:
-    # the upper half of the hash; the lower one says where the slot is
+    # the upper half of the hash; the lower half determines the place of the slot
     uint32_t tag
-    # -1 where the slot is free
+    # -1 if the slot is free
     int32_t column
     # the feature, a str
     PyObject* name

@@ -1,13 +1,13 @@
 """Columns of features: a hash table of strings that are looked up in two parts.
 
-The feature `name=value` of a dict is looked up without joining the name and the value.
-No string is created for a feature that is known, or left out. This requires a hash h
-of strings with
+The feature `name=value` of a dict is looked up without joining the name and the value:
+no string is created for a feature that is known or left out. This requires a hash h of
+strings with
 
     h(a + b) = h(a) + P^|a| h(b)        h(s) = sum_k P^k s_k        (mod 2^64)
 
-over code points s_k, however wide they are stored. P is odd, and different in each
-process if Python's own hashes are: nobody can prepare features that collide.
+over code points s_k, independent of their width in memory. P is odd, and random in each
+process if Python's string hashes are, so that nobody can prepare colliding features.
 """
 
 cimport cython
@@ -22,7 +22,7 @@ from sksstruct.utils._simd cimport sks_prefetch
 
 
 cdef extern from "Python.h":
-    # as macros of borrowed references, which `cpython.unicode` does not take
+    # declared for PyObject*: the versions of `cpython.unicode` take owned objects
     int PyUnicode_KIND(PyObject* text) nogil
     void* PyUnicode_DATA(PyObject* text) nogil
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject* text) nogil
@@ -34,7 +34,7 @@ cdef enum:
     N_POWERS = 64
 cdef uint64_t[N_POWERS + 1] POWERS
 
-# so many features later memory that was asked for is there
+# Distance of prefetching, in features: memory has arrived this many features later.
 cdef enum:
     AHEAD = 16
 
@@ -42,7 +42,7 @@ cdef enum:
 def _fill_powers():
     cdef uint64_t base = <uint64_t> <Py_ssize_t> hash("sksstruct features")
     cdef Py_ssize_t k
-    # 5 mod 8: the order of P is as large as it gets
+    # numbers that are 5 mod 8 have the largest multiplicative order mod 2^64
     base = (base & ~<uint64_t> 7) | 5
     POWERS[0] = 1
     for k in range(N_POWERS):
@@ -53,7 +53,7 @@ _fill_powers()
 
 
 cdef uint64_t shift(uint64_t hash, Py_ssize_t length) noexcept nogil:
-    """P^length h"""
+    """Return P^length h."""
     while length > N_POWERS:
         hash *= POWERS[N_POWERS]
         length -= N_POWERS
@@ -61,10 +61,10 @@ cdef uint64_t shift(uint64_t hash, Py_ssize_t length) noexcept nogil:
 
 
 cdef inline uint64_t hash_narrow(const uint8_t* data, Py_ssize_t length) noexcept nogil:
-    """h of up to N_POWERS characters of a byte each"""
+    """Return h of at most N_POWERS characters of one byte each."""
     cdef uint64_t even = 0, odd = 0
     cdef Py_ssize_t k
-    # two sums, as one would wait for itself
+    # two independent sums, to shorten the chain of dependent additions
     for k in range(0, length - 1, 2):
         even += POWERS[k] * data[k]
         odd += POWERS[k + 1] * data[k + 1]
@@ -74,16 +74,16 @@ cdef inline uint64_t hash_narrow(const uint8_t* data, Py_ssize_t length) noexcep
 
 
 cdef uint64_t hash_text(PyObject* text) noexcept:
-    """h of a str"""
+    """Return h of a str."""
     cdef int kind = PyUnicode_KIND(text)
     cdef const void* data = PyUnicode_DATA(text)
     cdef const uint8_t* narrow = <const uint8_t*> data
     cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), start, k
     cdef uint64_t total, part
-    # nearly all
+    # fast path of nearly all strings
     if kind == 1 and length <= N_POWERS:
         return hash_narrow(narrow, length)
-    # from the last part to the first, each moved to its place by those before it
+    # Horner's scheme over parts of N_POWERS characters, from the last to the first
     start, total = length // N_POWERS * N_POWERS, 0
     while start >= 0:
         part = 0
@@ -98,15 +98,15 @@ cdef uint64_t hash_text(PyObject* text) noexcept:
 
 
 cdef inline uint64_t mixed(uint64_t hash) noexcept nogil:
-    """h with all bits depending on all of its bits; those of h only on lower ones."""
+    """Return h with all bits mixed: a bit of h depends only on lower bits."""
     hash = (hash ^ (hash >> 32)) * <uint64_t> 0x9E3779B97F4A7C15
     return hash ^ (hash >> 29)
 
 
 cdef inline bint same_bytes(const char* a, const char* b, size_t size) noexcept nogil:
-    """Whether two pieces of memory hold the same; most are of some bytes."""
+    """Return whether two blocks of memory, mostly of a few bytes, are equal."""
     cdef uint64_t first, second
-    # a call of memcmp takes longer than all else about a string
+    # inline: the call of memcmp would take longer than the comparison
     while size >= 8:
         memcpy(&first, a, 8)
         memcpy(&second, b, 8)
@@ -122,7 +122,7 @@ cdef inline bint same_bytes(const char* a, const char* b, size_t size) noexcept 
 
 cdef inline bint same_part(PyObject* name, Py_ssize_t first, PyObject* part,
                            Py_ssize_t length) noexcept nogil:
-    """Whether name[first:first + length] is a part of that length."""
+    """Return whether name[first:first + length] is `part`, which has this length."""
     cdef int kind = PyUnicode_KIND(name), other = PyUnicode_KIND(part)
     cdef const void* data = PyUnicode_DATA(name)
     cdef const void* wanted = PyUnicode_DATA(part)
@@ -137,7 +137,7 @@ cdef inline bint same_part(PyObject* name, Py_ssize_t first, PyObject* part,
 
 
 cdef inline bint is_named(const Feature* feature, PyObject* name) noexcept nogil:
-    """Whether a feature has this name."""
+    """Return whether a feature has this name."""
     cdef Py_ssize_t head = 0, tail = PyUnicode_GET_LENGTH(feature.tail)
     if name == feature.tail and feature.head == NULL:
         return True
@@ -186,20 +186,18 @@ cdef class Vocabulary(Columns):
             self._add(&feature)
 
     def __dealloc__(self):
-        # the names are those of the list
+        # `names` owns the strings of the slots
         free(self._slots)
 
     def __len__(self):
         return len(self.names)
 
     cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1:
-        """Set the columns of features, -1 where they are not known.
-
-        With grow, those that are not known get the next columns.
-        """
+        """Set the columns of features: -1, or with `grow` a new one, if unknown."""
         cdef Py_ssize_t k
-        # The table is larger than caches are, and so are the strings in it: what will
-        # be read is asked for some features ahead, first the slot, then its string.
+        # The table and its strings do not fit the caches: prefetch the slot of a
+        # feature 2 * AHEAD features before its look-up, and the slot's string AHEAD
+        # features before.
         for k in range(count + 2 * AHEAD):
             if k < count:
                 features[k].hash = mixed(features[k].hash)
@@ -220,7 +218,7 @@ cdef class Vocabulary(Columns):
         cdef Slot* slot = self._slot(feature.hash)
         cdef Slot* end = self._slots + self._capacity
         feature.column = -1
-        # some slots are free, and end every search
+        # linear probing, which ends at a free slot
         while slot.column >= 0:
             if slot.tag == tag and is_named(feature, slot.name):
                 feature.column = slot.column
@@ -231,15 +229,16 @@ cdef class Vocabulary(Columns):
         return 0
 
     cdef Py_ssize_t _add(self, const Feature* feature) except -1:
-        """Give a feature that is not known the next column, and return it."""
+        """Add a new feature, and return its column."""
         cdef Py_ssize_t column = len(self.names)
         cdef object name = <object> feature.tail
         cdef Slot* slot
         if column >= 0x7FFFFFFF:
-            raise OverflowError("more than 2147483647 features")
+            raise OverflowError(
+                "X has more than 2147483647 features: use a SequenceHasher")
         if feature.head != NULL:
             name = PyUnicode_Concat(<object> feature.head, name)
-        # At most 2/3 of the slots are taken: searches end soon.
+        # at most 2/3 of the slots are filled, so that searches are short
         if 3 * (column + 1) > 2 * self._capacity:
             self._resize(2 * self._capacity)
         self.names.append(name)
@@ -249,7 +248,7 @@ cdef class Vocabulary(Columns):
         return column
 
     cdef Slot* _free_slot(self, uint64_t hash) noexcept:
-        """Return the slot that a feature with this hash shall take."""
+        """Return the first free slot for a hash."""
         cdef Slot* slot = self._slot(hash)
         cdef Slot* end = self._slots + self._capacity
         while slot.column >= 0:
@@ -257,20 +256,20 @@ cdef class Vocabulary(Columns):
         return slot
 
     cdef int _resize(self, Py_ssize_t capacity) except -1:
-        """Move the features to a table with another number of slots, a power of two."""
-        cdef Slot* before = self._slots
+        """Move the features to a new table, whose number of slots is a power of two."""
+        cdef Slot* old = self._slots
         cdef Slot* slot
-        cdef Py_ssize_t k, n_before = self._capacity
+        cdef Py_ssize_t k, old_capacity = self._capacity
         slot = <Slot*> malloc(capacity * sizeof(Slot))
         if slot == NULL:
             raise MemoryError()
         self._slots, self._capacity = slot, capacity
         for k in range(capacity):
             self._slots[k].column, self._slots[k].name = -1, NULL
-        for k in range(n_before):
-            if before[k].column >= 0:
-                # only a half of the hash was kept
-                slot = self._free_slot(mixed(hash_text(before[k].name)))
-                slot[0] = before[k]
-        free(before)
+        for k in range(old_capacity):
+            if old[k].column >= 0:
+                # hash again, as a slot has only half of the hash
+                slot = self._free_slot(mixed(hash_text(old[k].name)))
+                slot[0] = old[k]
+        free(old)
         return 0

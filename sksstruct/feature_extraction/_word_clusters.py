@@ -22,16 +22,16 @@ from sksstruct.utils.typing import Items
 class WordClusters(PathFeatures):
     """Learn clusters of words from sentences, and add them to tokens.
 
-    Words are in one cluster if they have similar neighbors. `fit` needs no labels. To
-    use more text than the labeled sentences, fit it to all of that, and pass its
+    Words with similar neighbors are in one cluster. `fit` needs no labels. To use more
+    text than the labeled sentences, fit a `WordClusters` to all text, and pass its
     `paths_` to `ClusterFeatures`.
 
     The neighbors of a word are counted on the left and on the right, weighted by their
     positive pointwise mutual information [1]_, and reduced to a few dimensions by a
-    truncated SVD. K-means makes the clusters, and Ward's method joins these to a tree,
-    which gives them paths of bits.
+    truncated SVD. K-means clusters the words, and Ward's method joins the clusters to a
+    tree, in which each cluster has a path of bits.
 
-    Use it before a `SequenceVectorizer`.
+    Use the transformer before a `SequenceVectorizer`.
 
     Parameters
     ----------
@@ -41,10 +41,9 @@ class WordClusters(PathFeatures):
     %(normalize_and_word)s
     %(prefixes)s
     n_components : int, default=50
-        Number of dimensions, or the number of words that are clustered if there are
-        fewer.
+        Number of dimensions of the SVD; at most the number of words that are clustered.
     min_count : int, default=2
-        Words that occur less often are in no cluster.
+        Minimum number of occurrences of a word: rarer words are in no cluster.
     random_state : int, RandomState instance or None, default=None
         Seed of the SVD and of k-means.
     %(name)s
@@ -60,10 +59,10 @@ class WordClusters(PathFeatures):
 
     Notes
     -----
-    Words are counted in the form that `normalize` gives them.
+    Words are counted after `normalize`.
 
-    Brown clusters [2]_ use the same counts and merge one pair of clusters after the
-    other, which takes longer: hours for large texts.
+    Brown clusters [2]_ use the same counts, and merge one pair of clusters after the
+    other, which takes hours for large texts.
 
     References
     ----------
@@ -119,12 +118,12 @@ class WordClusters(PathFeatures):
         known = [w for w, n in Counter(words).most_common() if n >= self.min_count]
         if len(known) < self.n_clusters:
             raise ValueError(
-                f"n_clusters={self.n_clusters}, but only {len(known)} words occur "
-                f"min_count={self.min_count} times or more"
+                f"n_clusters={self.n_clusters} must be at most {len(known)}, the "
+                f"number of words that occur min_count={self.min_count} times in X"
             )
         random = check_random_state(self.random_state)
         counts = _neighbors(words, offsets, known)
-        # imported here: they take longer to import than all taggers
+        # imported here: these imports take longer than those of all taggers
         from sklearn.cluster import KMeans
         from sklearn.decomposition import TruncatedSVD
 
@@ -142,14 +141,15 @@ class WordClusters(PathFeatures):
 
 
 def _neighbors(words, offsets, known):
-    """Counts of the words on the left and on the right of each known word.
+    """Counts of the left and the right neighbors of each known word.
 
-    Two more columns of either side are for other words and for the ends of sentences.
+    Each side has a column for every known word, one for all other words, and one for
+    the ends of sentences.
     """
     n = len(known)
     numbers = {word: k for k, word in enumerate(known)}
     codes = np.array([numbers.get(word, n) for word in words], np.intp)
-    # an end before each sentence, and one after the last
+    # insert an end before each sentence, and after the last one
     codes = np.insert(codes, offsets, n + 1)
     sides = []
     for word, other in ((codes[1:], codes[:-1]), (codes[:-1], codes[1:])):
@@ -160,7 +160,7 @@ def _neighbors(words, offsets, known):
 
 
 def _information(counts):
-    """Positive pointwise mutual information of rows and columns."""
+    """Positive pointwise mutual information of words and neighbors."""
     rows, columns = (np.asarray(counts.sum(axis)).ravel() for axis in (1, 0))
     counts = counts.tocoo()
     expected = rows[counts.row] * (columns[counts.col] / rows.sum())
@@ -169,7 +169,7 @@ def _information(counts):
 
 
 def _tree_paths(centers):
-    """Paths of bits of the leaves of a tree that Ward's method makes."""
+    """Paths of bits from the root to the leaves of the tree of Ward's method."""
     from sklearn.cluster import AgglomerativeClustering
 
     tree = AgglomerativeClustering(n_clusters=None, distance_threshold=0).fit(centers)

@@ -1,6 +1,7 @@
 """Word vectors of tokens as dense features."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
@@ -42,23 +43,23 @@ class WordVectors(
         The vectors of words: the name of a text file of word2vec, fastText or GloVe, as
         `read_word_vectors` reads it; a mapping from words to vectors; a tuple of the
         words and an array of shape (n_words, n_dimensions); or gensim's
-        ``KeyedVectors``. It is not copied by `sklearn.base.clone`, and must not change.
+        ``KeyedVectors``. `sklearn.base.clone` does not copy the vectors, which must not
+        change.
     column : int or str, default=0
-        Which column the words are in, if a token has several: its number, or its name
-        if positions are dicts.
+        Column of the words, if tokens have several columns: the index, or the name if
+        positions are dicts.
     normalize : "lower", callable or None, default="lower"
-        What is tried for a word without a vector: the word in lower case, or what a
-        function returns for it. None: nothing.
+        Function from a word without a vector to the form that is looked up next;
+        "lower" is `str.lower`. None: only the word itself is looked up.
     window : sequence of int, default=(0,)
-        Which tokens a row has the vectors of, relative to its own. With ``(-1, 0, 1)``
-        a row has three vectors, one after the other. Beyond the ends of a sentence they
-        are zero.
+        Offsets of the tokens whose vectors a row has. With ``(-1, 0, 1)`` a row is the
+        concatenation of three vectors. Beyond the ends of a sentence vectors are zero.
     unknown : {"zeros", "mean"}, default="zeros"
-        The vector of words that have none: zeros, or the mean of all vectors.
+        Vector of a word that is not in `vectors`: zeros, or the mean of all vectors.
     norm : float or None, default=1.0
-        Norm of the vectors after scaling: all are multiplied by the same factor, so
-        that the mean of the squared norms of the vectors of the training tokens is its
-        square. A vector of norm 1 counts as much in the penalty as one indicator. None:
+        Norm of the vectors after scaling. All vectors are multiplied by the same
+        factor, so that the root mean square of the norms over the training tokens is
+        `norm`. A vector of norm 1 counts as much in the penalty as one indicator. None:
         no scaling.
 
     Attributes
@@ -68,7 +69,7 @@ class WordVectors(
     vectors_ : ndarray of shape (n_words, n_dimensions), float32
         The vectors, before scaling.
     scale_ : float
-        What they are multiplied by.
+        Factor of the vectors.
     coverage_ : float
         Share of the training tokens that have a vector.
 
@@ -79,10 +80,10 @@ class WordVectors(
 
     Notes
     -----
-    `sklearn.pipeline.FeatureUnion` puts these features beside those of a
-    `SequenceVectorizer`. They stay dense there, see `PackedSequences.hstack`. A fitted
-    transformer contains the vectors: to use a saved tagger, neither the file nor gensim
-    is needed. After loading, `vectors` is a tuple, unless it was the name of a file.
+    `sklearn.pipeline.FeatureUnion` joins these features with those of a
+    `SequenceVectorizer`. The vectors stay dense there, see `PackedSequences.hstack`. A
+    fitted transformer contains the vectors: a saved tagger needs neither the file nor
+    gensim. After loading, `vectors` is a tuple, unless it was the name of a file.
 
     References
     ----------
@@ -123,17 +124,18 @@ class WordVectors(
         return tags
 
     def __sklearn_clone__(self):
-        # each fit of a grid has a clone, and a table of vectors may take a gigabyte
+        # not a deep copy: a table of vectors may take a gigabyte, and searches clone
+        # the estimator for each fit
         return type(self)(**self.get_params(deep=False))
 
     def fit(self, X: Sequence[Any], y: object = None) -> Self:
-        """Read the vectors, and find how they are scaled.
+        """Read the vectors, and compute the factor of scaling.
 
         Parameters
         ----------
         X : list of {list of str, list of dict, tuple of list of str}
-            The tokens of each sentence; or its positions, as dicts of the columns; or
-            its columns.
+            The words of each sentence; or its positions, as dicts with the names and
+            values of the columns; or its columns.
         y : object, default=None
             Ignored.
 
@@ -145,8 +147,8 @@ class WordVectors(
         Raises
         ------
         ValueError
-            If no token has a vector; if `vectors` are not finite, differ in length or
-            are not as many as the words; if their file is damaged, see
+            If no token has a vector; if `vectors` are not finite, or differ in length
+            or from the number of words; if the file is damaged, see
             `read_word_vectors`.
         """
         validate_params(self)
@@ -198,9 +200,9 @@ class WordVectors(
         return PackedSequences(rows, offsets, self._names)
 
     def _places(self, tokens):
-        """Rows of the vectors of tokens, -1 where there is none."""
+        """Row in `vectors_` of each token, -1 without a vector."""
         find = self.vocabulary_.get
-        # not the default itself, as skops cannot read methods of str
+        # the parameter is "lower" and not str.lower, which skops cannot load
         normalize = str.lower if self.normalize == "lower" else self.normalize
         places = np.fromiter(map(find, tokens, repeat(-1)), np.intp, len(tokens))
         if normalize is not None:
@@ -227,7 +229,7 @@ class WordVectors(
     def _state(self):
         state = dict(super()._state())
         if "vectors_" in state:
-            # the table once
+            # store the words packed, and the table once: `vectors` refers to both
             state["vocabulary_"] = FeatureNames(self.vocabulary_)
             if not isinstance(self.vectors, str | os.PathLike):
                 state["vectors"] = None
@@ -244,7 +246,7 @@ class WordVectors(
 
 
 def _scale(table, places, norm):
-    """The factor that gives vectors this norm, in the mean square over tokens."""
+    """The factor with which the root mean square norm over tokens is `norm`."""
     used, counts = np.unique(places, return_counts=True)
     squares = np.einsum("ij,ij->i", table[used], table[used], dtype=np.float64)
     mean = np.average(squares, weights=counts)
@@ -252,19 +254,19 @@ def _scale(table, places, norm):
 
 
 def _neighbors(rows, offsets, window):
-    """Rows that consist of those at some offsets, zero beyond the ends of sentences."""
+    """Concatenate the rows at all offsets, zero beyond the ends of sentences."""
     lengths = np.diff(offsets)
     first, stop = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
     out = np.zeros((len(rows), len(window), rows.shape[1]), rows.dtype)
     for k, offset in enumerate(window):
         source = np.arange(len(rows)) + offset
-        there = (first <= source) & (source < stop)
-        out[there, k] = rows[source[there]]
+        is_inside = (first <= source) & (source < stop)
+        out[is_inside, k] = rows[source[is_inside]]
     return out.reshape(len(rows), -1)
 
 
 def _checked_window(window):
-    """Offsets as a list."""
+    """Check that `window` has distinct integers, and return them as a list."""
     offsets = np.asarray(window)
     if offsets.ndim != 1 or not len(offsets) or offsets.dtype.kind not in "iu":
         raise ValueError(f"window must be a list of whole numbers, got {window!r:.80}")
@@ -274,7 +276,7 @@ def _checked_window(window):
 
 
 def _tokens(X, column):
-    """The words of all sentences, and the number of those of each."""
+    """The words of all sentences, and the number of words of each sentence."""
     check_iterable(X)
     tokens, lengths = [], []
     for i, sentence in enumerate(X):
@@ -289,7 +291,8 @@ def _words(sentence, column, name):
     if isinstance(sentence, tuple):
         if isinstance(column, str) or column >= len(sentence):
             raise ValueError(
-                f"{name} has {len(sentence)} columns, and none {column!r:.80}"
+                f"{name} has {len(sentence)} columns, numbered from 0, and column="
+                f"{column!r:.80} is not among them"
             )
         sentence, name = sentence[column], f"{name}[{column}]"
     elif (
@@ -299,7 +302,10 @@ def _words(sentence, column, name):
         if isinstance(first, Mapping):
             if not isinstance(column, str):
                 if column >= len(first):
-                    raise ValueError(f"{name}[0] has {len(first)} columns")
+                    raise ValueError(
+                        f"{name}[0] has {len(first)} columns, numbered from 0, and "
+                        f"column={column!r} is not among them"
+                    )
                 column = list(first)[column]
             for t, row in enumerate(sentence):
                 if not isinstance(row, Mapping) or column not in row:
@@ -313,7 +319,7 @@ def _words(sentence, column, name):
 
 
 def _read_table(vectors):
-    """Words and their vectors, in whatever form they are."""
+    """Read `vectors` of any form; return the words and the array of vectors."""
     if isinstance(vectors, str | os.PathLike):
         return read_word_vectors(vectors)
     if isinstance(vectors, Mapping):
@@ -329,12 +335,13 @@ def _read_table(vectors):
 
 
 def _checked_table(words, rows):
-    """Words, and their vectors as an array in single precision."""
+    """Check words and vectors; return them with the vectors in single precision."""
     for k, word in enumerate(words):
         if not isinstance(word, str):
             raise TypeError(f"vectors: word {k} must be a string, got {word!r:.80}")
     if len(set(words)) < len(words):
-        raise ValueError("vectors has a word twice")
+        ((word, _),) = Counter(words).most_common(1)
+        raise ValueError(f"vectors has the word {word!r:.80} twice")
     if not words:
         raise ValueError("vectors is empty: at least one word is required")
     try:

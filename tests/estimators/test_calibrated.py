@@ -130,7 +130,7 @@ def test_a_frozen_tagger_is_stored_once(kind):
     ):
         np.testing.assert_array_equal(one, other)
     state = again.__getstate__() | {"estimator": None}
-    with pytest.raises(ValueError, match="no tagger"):
+    with pytest.raises(ValueError, match="must have estimator_"):
         again.__setstate__(state)
 
 
@@ -249,7 +249,7 @@ def test_labels_that_a_fold_lacks():
     y[0] = ["once"] * len(y[0])
     found = CalibratedTagger(ChainCRF(random_state=0), cv=4).fit(X, y)
     assert "once" in found.classes_ and plain.temperature_ != found.temperature_
-    with pytest.raises(ValueError, match="no held-out sequence has only labels"):
+    with pytest.raises(ValueError, match="each held-out sequence of y has a label"):
         names = [[name, name] for name in "aabb"]
         rows = [np.eye(2)] * 4
         both = [([0, 1, 2, 3], [0])]

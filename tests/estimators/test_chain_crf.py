@@ -362,7 +362,7 @@ class TestPartialFit:
         with pytest.raises(ValueError, match=r"y\[.*not in classes"):
             ChainCRF().partial_fit(data.X, data.y, classes=[0, 1])
         model = ChainCRF().partial_fit(data.X, data.y, classes=[0, 1, 2])
-        with pytest.raises(ValueError, match="classes differ"):
+        with pytest.raises(ValueError, match="classes must be those of the first"):
             model.partial_fit(data.X, data.y, classes=[0, 1])
         with pytest.raises(ValueError, match="features"):
             model.partial_fit([x[:, :2] for x in data.X], data.y)

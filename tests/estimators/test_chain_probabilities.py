@@ -297,7 +297,7 @@ def test_score_functions_have_nothing_to_explain():
     tagger = ChainCRF(
         loss="log", score_function=ELUScore(2), tol=1.0, random_state=0
     ).fit(X, y)
-    with pytest.raises(ValueError, match="features have no weights"):
+    with pytest.raises(ValueError, match="explain needs weights of features"):
         tagger.explain(X[0], 0)
     rows = [list(row) for row in itertools.product("ab", repeat=4)]
     total = np.exp(tagger.log_proba([X[0]] * 16, rows)).sum()

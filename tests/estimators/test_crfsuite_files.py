@@ -347,7 +347,7 @@ def _scored():
         (_numbers, "labels of CRFsuite are strings, and not 1"),
         (lambda: _named(None), "CRFsuite needs names of the features"),
         (lambda: _named(["a", "a"]), "must have different names"),
-        (lambda: _named(["a", "b\0"]), r"ends strings at a zero: feature 'b\\x00'"),
+        (lambda: _named(["a", "b\0"]), r"the feature 'b\\x00' has a zero"),
         (lambda: _named(["a", "\ud800"]), r"the feature '\\ud800' has no UTF-8"),
         (_scored, "CRFsuite has no score_function"),
         (
@@ -416,12 +416,12 @@ def places(data):
         (lambda d, at: _put(d, at[1] + 2076, 2**31), "longer than their chunk"),
         (lambda d, at: _put(d, at[1] + 2076, 3), "does not end where it should"),
         (lambda d, at: _put(d, at[1] + 2080, 0xFFFFFFFF), "not UTF-8|not end where"),
-        (lambda d, at: _put(d, at[3] + 8, 5), "LFRF is not of 7"),
+        (lambda d, at: _put(d, at[3] + 8, 5), "LFRF must have 7 rows"),
         (lambda d, at: _put(d, at[3] + 12, len(d)), "features of LFRF would be"),
-        (lambda d, at: _put(d, _list(d, at[4]), 2**31), "features of AFRF: 2147"),
-        (lambda d, at: _put(d, _list(d, at[4]), 0), "named twice, or not at all"),
-        (lambda d, at: _put(d, _list(d, at[4]) + 4, 10**6), "number 1000000 of"),
-        (lambda d, at: _name_twice(d), "named twice, or not at all"),
+        (lambda d, at: _put(d, _list(d, at[4]), 2**31), "must be at most 165"),
+        (lambda d, at: _put(d, _list(d, at[4]), 0), "refer to some twice or never"),
+        (lambda d, at: _put(d, _list(d, at[4]) + 4, 10**6), "below 165, got 1000000"),
+        (lambda d, at: _name_twice(d), "refer to some twice or never"),
     ],
 )  # fmt: skip
 def test_damage_is_named(data, edit, message):

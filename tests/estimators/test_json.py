@@ -186,11 +186,11 @@ def test_size(tmp_path):
         ),
         (
             lambda: fitted(y=[[("a",), "O"], ["O", "O"], ["O"]]),
-            r"cannot hold the label \('a',\)",
+            r"classes_ has the label \('a',\)",
         ),
         (lambda: Tagger([("p", PCA()), ("t", ChainCRF())]), "'p' is a PCA"),
         (make_tagger, "not fitted"),
-        (lambda: Tagger([("t", _scored())]), "the score_function of a tagger"),
+        (lambda: Tagger([("t", _scored())]), "the score_function of a ChainCRF"),
     ],
 )  # fmt: skip
 def test_what_cannot_travel(tagger, message, tmp_path):
@@ -265,7 +265,7 @@ F = (*C, "fitted")
         ((*F, "intercept"), [0.0, "1"], "intercept must have numbers only"),
         ((*F, "intercept"), [0.0, True], "intercept must have numbers only"),
         ((*F, "start"), [0, 10**400], r"fitted, start\[1\] is an infinite number"),
-        ((*F, "coef", "counts"), [2, 2, 2, 2, 3], "the counts are not those"),
+        ((*F, "coef", "counts"), [2, 2, 2, 2, 3], "the counts must sum to"),
         ((*F, "coef", "counts"), [-1, 2, 2, 2, 2], "counts has a negative number"),
         ((*F, "coef", "counts"), [10**30, 2, 2, 2, 2], "counts has .* too large"),
         ((*F, "coef", "columns"), [0, 1] * 4 + [1, 0], "columns must ascend"),
@@ -371,8 +371,8 @@ def test_text(text, change, message):
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ([], "a ChainCRF must be the last step"),
-        ([0], "a ChainCRF must be the last step"),
+        ([], "the last step, and no other, must be a ChainCRF"),
+        ([0], "the last step, and no other, must be a ChainCRF"),
         ([0, 0, 1], "the name 'sequencevectorizer' occurs twice"),
         ([1, 0], "features must be list, got 'of the step before'"),
     ],

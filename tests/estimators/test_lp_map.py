@@ -171,7 +171,7 @@ def test_scores():
     assert predictor.score(X, wrong) == pytest.approx(1 - 1 / 30)
     with pytest.raises(ValueError, match=r"y\[1\] has"):
         predictor.score(X, [best[0], best[1] + 9, *best[2:]])
-    with pytest.raises(ValueError, match="y has 2"):
+    with pytest.raises(ValueError, match="graphs of X, got 2"):
         predictor.score(X, best[:2])
 
 

@@ -289,7 +289,7 @@ def test_the_default_grid_is_around_the_alpha_of_the_estimator():
     assert path.alphas[-1] == 1.6
     path = ssvm_path(estimator, X, y)
     assert path.lower[-1] <= 0.1 * 2.0**-7 < path.lower[-2]
-    with pytest.raises(ValueError, match="it must be positive, got 0"):
+    with pytest.raises(ValueError, match="must be positive for the default grid"):
         ssvm_path(logistic()[0].set_params(alpha=0), X, y, method="grid")
 
 
@@ -448,7 +448,10 @@ def test_errors_and_warnings():
         ({"alpha_min": 0.0}, "alpha_min"),
         ({"relative": "yes"}, "relative"),
         ({"epsilon": 1.0}, "epsilon is a share of the objective"),
-        ({"method": "grid", "alphas": [1.0], "alpha_min": 0.1}, "alpha_min is the end"),
+        (
+            {"method": "grid", "alphas": [1.0], "alpha_min": 0.1},
+            "alpha_min ends the default grid",
+        ),
         ({"epsilon": 0.0}, "epsilon"),
         ({"kappa": 1.0}, "kappa"),
         ({"alphas": [1.0]}, "alphas needs method='grid'"),

@@ -380,7 +380,7 @@ class TestPipelines:
         counts = [len(stream.push(X[0][t : t + 1])) for t in range(10)]
         assert counts == [0, 0, 0] + [1] * 7 and stream.n_pending_ == 3
         assert len(stream._buffer) == 6
-        with pytest.raises(ValueError, match="push_scores after push"):
+        with pytest.raises(ValueError, match="push_scores cannot follow push"):
             stream.push_scores(np.zeros((1, 3)))
         again = pickle.loads(pickle.dumps(stream))
         np.testing.assert_array_equal(stream.flush(), again.flush())
@@ -426,7 +426,7 @@ class TestErrors:
             ({"method": "decision_function"}, "method must be one of"),
             ({"context": 3}, "context must be two whole numbers"),
             ({"context": (1, -1)}, "context must be two whole numbers"),
-            ({"context": (1, 0)}, r"context=\(1, 0\) is for pipelines"),
+            ({"context": (1, 0)}, r"context=\(1, 0\) needs a pipeline"),
         ],
     )
     def test_parameters(self, parameters, message):
@@ -463,7 +463,7 @@ class TestErrors:
         found = [stream.push(x[:20])]
         for bad, message in (
             (np.zeros((2, 3)), "3 features"),
-            (x[0], r"x is 1-D: .* one position is \[x\]"),
+            (x[0], r"x must be 2-D.*got 1-D; one position is \[x\]"),
             ([0.0, 1.0], "1-D"),
             ([[0.0, np.nan]], r"x\[0\] contains NaN"),
         ):

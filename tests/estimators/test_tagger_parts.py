@@ -58,9 +58,9 @@ def test_word_vectors_are_read_by_skops(tmp_path):
 def test_what_prune_cannot_do(tmp_path):
     tagger = make_tagger(score_function=ELUScore(), max_iter=3, random_state=0)
     tagger.fit(X, y)
-    with pytest.raises(ValueError, match="features have no weights"):
+    with pytest.raises(ValueError, match="threshold needs weights of features"):
         tagger.prune(0.0)
-    with pytest.raises(ValueError, match="features have no weights"):
+    with pytest.raises(ValueError, match="threshold needs weights of features"):
         tagger[-1].sparsify(1.0)
     tagger = make_tagger(transition_features=[0, 1], random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="name the features"):
@@ -106,7 +106,7 @@ def test_a_tagger_of_segments_says_what_it_has_not(tmp_path):
     assert not hasattr(tagger, "explain")
     with pytest.raises(ValueError, match="no weights of a SegmentCRF"):
         tagger.to_crfsuite(tmp_path / "model")
-    with pytest.raises(ValueError, match="prune is for ChainCRF"):
+    with pytest.raises(ValueError, match="prune needs a ChainCRF"):
         tagger.prune()
 
 

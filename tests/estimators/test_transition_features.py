@@ -485,7 +485,7 @@ def test_no_pair_features_without_the_parameter():
     X, y = problem()
     model = ChainCRF().fit(X, y)
     assert not hasattr(model, "transition_coef_")
-    with pytest.raises(AttributeError, match="no transition_features"):
+    with pytest.raises(AttributeError, match="without transition_features"):
         model.pair_features_  # noqa: B018
 
 
