@@ -1,4 +1,4 @@
-"""Estimators whose work is done by a cluster."""
+"""Mixin of estimators that work on a cluster: the parameter `client`, local copies."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -32,7 +32,7 @@ class OnCluster:
         return self.client
 
     def to_local(self) -> BaseEstimator:
-        """The same estimator without a cluster, fitted if this one is.
+        """A local estimator with the same parameters and fitted attributes.
 
         Returns
         -------
@@ -47,7 +47,7 @@ class OnCluster:
         return local
 
     def __sklearn_clone__(self):
-        # a client cannot be copied, and all copies use the same cluster
+        # a client cannot be copied: clones share it
         params = {
             name: clone(value, safe=False)
             for name, value in self.get_params(deep=False).items()
@@ -56,5 +56,5 @@ class OnCluster:
         return type(self)(**params, client=self.client)
 
     def _state(self):
-        # connections cannot be written: whoever reads this uses the default client
+        # a connection cannot be pickled: the unpickled estimator has the default client
         return {**super()._state(), "client": None}

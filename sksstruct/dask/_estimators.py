@@ -28,10 +28,11 @@ client : distributed.Client or None, default=None
 X : dask bag or array, list of delayed, or Shards
     Inputs in parts: a bag of sequences, an array whose chunks are whole rows, a list of
     delayed tuples ``(X_part, y_part)`` or ``(X_part, y_part, sample_weight_part)``, or
-    a function that reads a part. Each part is a block in training. Results depend on
-    the parts, but not on the cluster.
+    `Shards` with a function that reads a part. Each part is a block in training.
+    Results depend on the parts, but not on the cluster.
 y : dask bag or array, default=None
-    Outputs in the same parts; None with delayed tuples and `Shards`, which have them.
+    Outputs in the same parts; None with delayed tuples and `Shards`, whose parts have
+    outputs.
 sample_weight : dask bag or array, default=None
     Weights in the same parts.
 """,
@@ -49,11 +50,11 @@ class Distributed(OnCluster):
     Class attributes
     ----------------
     _noun : str
-        What messages call the estimator.
+        Kind of estimator in messages.
     """
 
     _noun = "classifier"
-    # of estimators that do not have these parameters
+    # values for estimators without these parameters
     early_stopping = warm_start = False
     l1_ratio = 0.0
 
@@ -78,7 +79,7 @@ class Distributed(OnCluster):
         return train(self, X, y, sample_weight, self._noun)
 
     def predict(self, X: Any) -> Any:
-        """Predict outputs of each part, when they are computed.
+        """Predict outputs of each part, lazily.
 
         Parameters
         ----------
@@ -93,7 +94,7 @@ class Distributed(OnCluster):
         return apply(self.to_local(), X, "predict")
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of each part, when they are computed; with ``loss="log"``.
+        """Probabilities of each part, lazily; only with ``loss="log"``.
 
         Parameters
         ----------
@@ -106,7 +107,7 @@ class Distributed(OnCluster):
         """
         check_is_fitted(self)
         local = self.to_local()
-        # whether there are any is an error now, and not on a worker
+        # raise the error of a missing predict_proba here, and not on a worker
         local.predict_proba  # noqa: B018
         return apply(local, X, "predict_proba")
 
@@ -120,7 +121,7 @@ class Distributed(OnCluster):
         Returns
         -------
         score : float
-            Mean of the scores of the parts, by their weight.
+            Mean of the scores of the parts, weighted by the size of the parts.
         """
         check_is_fitted(self)
         client = self._client()
@@ -134,7 +135,7 @@ def _n_positions(X, y, sample_weight):
 
 
 def _n_rows(X, y, sample_weight):
-    """The same where y may be lists of segments."""
+    """As `_n_positions`; y may be lists of segments, so X gives the lengths."""
     return _n_known(SegmentInputs.read(X).packed.lengths, y, sample_weight)
 
 
@@ -197,10 +198,11 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
 class DaskSSVMClassifier(Distributed, SSVMClassifier):
     """`sksstruct.SSVMClassifier`, trained on data that are spread over a cluster.
 
-    What the model learns from each part of the data, such as its classes, is merged.
-    Models that cannot be merged raise an error: `sksstruct.models.RelaxedGraphModel`,
-    and `sksstruct.models.PartsModel` with more than one type of displacement. If you
-    write your own model, its `prepare` must give the same result for all parts.
+    Each part of the data is read for facts such as its classes, which are merged.
+    Models whose facts cannot be merged raise an error:
+    `sksstruct.models.RelaxedGraphModel`, and `sksstruct.models.PartsModel` with more
+    than one type of displacement. If you write your own model, its `prepare` must give
+    the same result for all parts.
 
     Parameters
     ----------
@@ -243,7 +245,8 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
 class DaskSegmentCRF(Distributed, SegmentCRF):  # type: ignore[misc]
     """`sksstruct.SegmentCRF`, trained on data that are spread over a cluster.
 
-    Labels and their largest lengths are those of all parts.
+    The labels, and the largest length of segments of each label, are those of all
+    parts.
 
     Parameters
     ----------
@@ -275,9 +278,9 @@ class DaskSegmentCRF(Distributed, SegmentCRF):  # type: ignore[misc]
 class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
     """`sksstruct.MultilabelPairwise`, trained on data that are spread over a cluster.
 
-    It supports only ``loss="structured_hinge"`` with few enough labels to enumerate
-    their sets, and needs a number for `interaction_scaling`. Other options need all
-    data in one place. y must be a label indicator.
+    Only ``loss="structured_hinge"`` is supported, with few enough labels to enumerate
+    their sets, and with a number for `interaction_scaling`: other options need all data
+    in one place. y must be a label indicator.
 
     Parameters
     ----------

@@ -1,18 +1,18 @@
-"""Blocks on the workers of a Dask cluster, and what happens if workers are lost.
+"""Executor that keeps blocks on the workers of a Dask cluster, and rebuilds lost ones.
 
-A block is made on a worker and stays there, with a host: an actor of Dask, which lives
-as long as the client asks for it. Blocks are gone with the client, however that ends. A
-call names the blocks it is for and the ticket of the call that changed each last. Where
-a block is not in that state, because its worker was lost, or because the scheduler has
-run a task a second time, the answer is that it is lost, and the driver makes it again
-elsewhere.
+A block is made on a worker and stays there, in a host: an actor of Dask, which lives as
+long as the client holds its future. Blocks are released with the client, however the
+client ends. A call names its blocks, and for each block the ticket of the last call
+that changed it. If a block is not in that state, because its worker was lost or the
+scheduler has run a task twice, the host answers that the block is lost, and the driver
+makes it again on another worker.
 
-Calls are tasks, but for those of rounds: there are many, each may be short, and a task
-costs the client and the worker about 10 ms. These go to the hosts themselves, one
-message for each worker, if the client reaches it.
+Most calls are tasks. A call of a round of the solver is a message that the client sends
+directly to each host, if it reaches the worker: rounds are many and may be short, and a
+task costs the client and the worker about 10 ms.
 
-Nothing of the result depends on where blocks are, or how many workers there are:
-changes are added in the order of a `TreeSum`, of which a worker adds what it can.
+The result depends neither on the placement of blocks nor on the number of workers:
+changes are summed in the order of a `TreeSum`, part of which each worker computes.
 """
 
 import asyncio
@@ -41,19 +41,19 @@ from sksstruct.dask._host import (
 )
 from sksstruct.solvers.partitioned.executors import Executor
 
-# Seconds to wait for a worker where there is none.
+# Seconds to wait for a worker if the cluster has none.
 PATIENCE = 300
-# Seconds between two times that a worker is looked for whose task takes long.
+# Seconds between two checks whether the worker of a long task still exists.
 _LOOK = 1
-# Seconds to wait for the first answer of a worker that may be out of reach.
+# Seconds to wait for the first answer of a worker that may be unreachable.
 _REACH = 5
-# Shorter vectors than this go with the calls, and not ahead of them.
+# Vectors of at least this many bytes are sent once per worker, before the calls.
 _SMALL = 2**16
-# To so many workers the client sends long vectors itself; more fetch them from each
-# other.
+# Largest number of workers to which the client itself sends long vectors; with more
+# workers, the workers fetch the vectors from each other.
 _FEW = 16
 
-# Methods that keep or change states, from which later calls are repeated.
+# Methods that save or change the state of blocks, from which later calls are repeated.
 _STATES = "state", "save", "load"
 
 
@@ -64,10 +64,10 @@ class Builder:
     Parameters
     ----------
     function : callable
-        ``function(shared, *inputs)`` returns a block. `shared` is a dict of the run,
-        the same one for all blocks of a worker.
+        ``function(shared, *inputs)`` returns a block. `shared` is a dict of the run
+        that all blocks of a worker share.
     inputs : tuple
-        Arguments; futures among them stand for their results.
+        Arguments. The function gets the results of futures.
     """
 
     function: Any
@@ -76,16 +76,16 @@ class Builder:
 
 @dataclass
 class Link:
-    """How a host is reached.
+    """Reference of the client to a host.
 
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the host.
     job : distributed.Future
-        The actor, which is there as long as this is.
+        Future of the actor, which keeps the actor alive.
     direct : bool
-        Whether the client reaches its worker, and not only the scheduler.
+        Whether the client can send messages to the worker, without the scheduler.
     """
 
     name: str
@@ -113,7 +113,7 @@ class DaskExecutor(Executor):
         self._hosts = {}
         self._n_snapshots, self._whole = 0, True
 
-    # ---- where blocks are ----
+    # ---- placement of blocks ----
 
     def place(self, builders: Sequence[Callable[[], Any]]) -> None:
         if not all(isinstance(each, Builder) for each in builders):
@@ -123,7 +123,7 @@ class DaskExecutor(Executor):
             )
         self.builders = builders
         self.n_blocks = len(builders)
-        # a worker, and which of its threads
+        # for each block the address of its worker, and the number of the thread
         self._slots = [None] * self.n_blocks
         self._tickets = [None] * self.n_blocks
         self.rebuild(range(self.n_blocks))
@@ -134,20 +134,20 @@ class DaskExecutor(Executor):
             blocks = self._make(blocks)
 
     def _threads(self):
-        """Threads of each worker, by its address; waits until there is one."""
+        """Number of threads by address of the worker; waits until there is a worker."""
         while True:
             self._check_open()
             self.client.wait_for_workers(1, timeout=PATIENCE)
-            # the only one may be gone again
-            if found := self.client.nthreads():
-                return dict(sorted(found.items()))
+            # the worker may have disappeared since
+            if n_threads := self.client.nthreads():
+                return dict(sorted(n_threads.items()))
 
     def _assign(self, blocks):
-        """Choose a thread for each of some blocks.
+        """Choose a thread for each of the given blocks.
 
-        Blocks go where their data are; those whose data are nowhere yet go, one after
-        the other, to the threads that have fewest. Neighbors that share a thread are
-        added there.
+        A block is placed on a worker that has its data, or on any worker if none has.
+        Threads are filled in order, up to the average number of blocks: neighbors in
+        one thread are summed there.
         """
         threads = self._threads()
         load = defaultdict(int)
@@ -155,12 +155,12 @@ class DaskExecutor(Executor):
         for number, slot in enumerate(self._slots):
             if slot is not None and number not in moving:
                 load[slot] += 1
-        every = [(name, k) for name, count in threads.items() for k in range(count)]
+        slots = [(name, k) for name, count in threads.items() for k in range(count)]
         holders = self._holders(blocks)
-        most = -(-self.n_blocks // len(every))
+        most = -(-self.n_blocks // len(slots))
         for number in sorted(blocks):
-            near = [slot for slot in every if slot[0] in holders[number]] or every
-            # in this order, threads are filled with neighbors
+            near = [slot for slot in slots if slot[0] in holders[number]] or slots
+            # take the first free slot, so that a thread is filled with neighbors
             free = [slot for slot in near if load[slot] < most]
             slot = free[0] if free else min(near, key=load.__getitem__)
             self._slots[number] = slot
@@ -172,17 +172,17 @@ class DaskExecutor(Executor):
             number: [each for each in self.builders[number].inputs if _is_task(each)]
             for number in blocks
         }
-        every = [future for some in futures.values() for future in some]
+        every = [future for inputs in futures.values() for future in inputs]
         places = self.client.who_has(every) if every else {}
         return {
-            number: {name for each in some for name in places.get(each.key, ())}
-            for number, some in futures.items()
+            number: {name for each in inputs for name in places.get(each.key, ())}
+            for number, inputs in futures.items()
         }
 
     def _submit(self, name, address, function, *arguments, **options):
-        """A task with a name for the dashboard, for one worker while that is there."""
+        """Submit a task, named for the dashboard, preferably to one worker."""
         self._ticket += 1
-        # weights are long, and no mistake
+        # large weights in a task are intended: no warning
         with dask.config.set(
             {"distributed.admin.large-graph-warning-threshold": "1TB"}
         ):
@@ -191,28 +191,29 @@ class DaskExecutor(Executor):
                 *arguments,
                 key=f"sksstruct-{name}-{self._ticket}-{self._run}",
                 workers=None if address is None else [address],
-                # elsewhere, where nobody has the blocks, they are lost
+                # if the worker is lost, another worker answers that blocks are lost
                 allow_other_workers=address is not None,
                 pure=False,
                 **options,
             )
 
     def _find_hosts(self, blocks):
-        """Make hosts on the workers of some blocks, where there are none yet."""
+        """Make hosts on those workers of the given blocks that have no host yet."""
         missing = {self._slots[number][0] for number in blocks} - self._hosts.keys()
-        made = {}
+        starting = {}
         for address in sorted(missing):
             name = f"{self._run}-{self._ticket}"
             job = self._submit("host", address, Host, name, actor=True)
-            made[address] = name, job, self._start(self._reach(address))
-        for address, (name, job, reached) in made.items():
+            starting[address] = name, job, self._start(self._reach(address))
+        for address, (name, job, reached) in starting.items():
             if self._result(job, address) is not None:
                 self._hosts[address] = Link(name, job, reached.result())
 
     def _make(self, blocks):
-        """Make blocks in the states that were kept; return those that were lost again.
+        """Make blocks in their saved states; return the blocks that were lost again.
 
-        Tasks that end up on another worker than theirs make no block.
+        A task that runs on another worker than intended finds no host there, and makes
+        no block.
         """
         jobs = {}
         self._find_hosts(blocks)
@@ -229,7 +230,7 @@ class DaskExecutor(Executor):
             address = self._slots[number][0]
             if job is None or not self._result(job, address):
                 lost.append(number)
-                # a worker that is back under its old address has no host any more
+                # a restarted worker with the same address has no host
                 self._hosts.pop(address, None)
         return lost
 
@@ -237,7 +238,8 @@ class DaskExecutor(Executor):
 
     def snapshot(self, v: np.ndarray, changed: Any) -> Any:
         self._n_snapshots += 1
-        # who repeats calls since states were kept begins with the first of them
+        # the first snapshot after states were saved is whole: if blocks are rebuilt,
+        # calls are repeated from this snapshot on
         whole, self._whole = self._whole, False
         if whole or changed is None:
             return Snapshot(self._n_snapshots, v.copy())
@@ -258,7 +260,8 @@ class DaskExecutor(Executor):
         links = {address: self._hosts.get(address) for address in calls}
         size = sum(map(_size, common))
         self.sent += size * len(calls)
-        # only rounds add changes
+        # send long vectors directly to few workers, and short arguments directly in
+        # rounds, which have `total`
         direct = len(calls) <= _FEW if size >= _SMALL else total is not None
         sent = common
         if not all(link is None or (direct and link.direct) for link in links.values()):
@@ -275,7 +278,8 @@ class DaskExecutor(Executor):
                     method, address, call_host, link.name, call, sent
                 )
         answers = [self._result(job, address) for address, job in jobs.items()]
-        # now: weights are large, and a time-out leaves cycles that keep its frames
+        # release large weights at once: after a time-out, reference cycles of frames
+        # would keep them
         for job in filter(_is_task, [*jobs.values(), sent]):
             job.release()
         values = {}
@@ -290,7 +294,7 @@ class DaskExecutor(Executor):
         return {number: values[number] for number in numbers if number in values}
 
     def _calls(self, method, numbers, each, total):
-        """What is asked of each worker; the blocks get tickets of this call."""
+        """The `Call` for each worker; the blocks get the ticket of this call."""
         groups = defaultdict(lambda: defaultdict(dict))
         self._ticket += 1
         for number in numbers:
@@ -300,38 +304,40 @@ class DaskExecutor(Executor):
         adds = None if total is None else self.n_blocks
         calls = {}
         for address, threads in groups.items():
-            own = None
+            arguments = None
             if each is not None:
-                own = {b: each[b] for group in threads.values() for b in group}
+                arguments = {b: each[b] for group in threads.values() for b in group}
             threads = list(threads.values())
-            calls[address] = Call(method, self._ticket, threads, own, adds)
+            calls[address] = Call(method, self._ticket, threads, arguments, adds)
         return calls
 
     # ---- messages ----
 
     def _check_open(self):
         if self.client.status == "closed":
-            raise RuntimeError("Client is closed")
+            raise RuntimeError(
+                "the Dask client is closed: create a Client and fit again"
+            )
 
     def _start(self, coroutine):
-        """Let a coroutine run in the thread of the client."""
+        """Run a coroutine in the event loop of the client; return its future."""
         return asyncio.run_coroutine_threadsafe(
             coroutine, self.client.loop.asyncio_loop
         )
 
     async def _reach(self, address):
-        """Whether the client has a way to a worker."""
+        """Whether the client can connect to a worker."""
         try:
             await asyncio.wait_for(self.client.rpc(address).identity(), _REACH)
-        except OSError:  # or a time-out, which is one
+        except OSError:  # includes TimeoutError
             return False
         return True
 
     async def _ask(self, link, address, call, common):
-        """Send a call to a host; None where the worker, or the host, is not there.
+        """Send a call to a host; return None if the worker or the host does not exist.
 
-        This is what methods of `distributed.Actor` do. Their futures wait for ever
-        where a worker is back, but its actor is not.
+        Methods of `distributed.Actor` send the same message, but their futures wait for
+        ever if a worker was restarted without its actor.
         """
         text, *arrays = pack((call, common))
         try:
@@ -342,7 +348,7 @@ class DaskExecutor(Executor):
                 kwargs={},
             )
         except (OSError, KeyError):
-            # if the scheduler still has it, it is asked by tasks from now on
+            # if the scheduler still has the worker, later calls are tasks
             link.direct = False
             return None
         if answer["status"] != "OK":
@@ -350,31 +356,30 @@ class DaskExecutor(Executor):
         return unpack(answer["result"])
 
     def _result(self, job, address):
-        """The result of a task or message; None where it was lost with its worker."""
+        """The result of a task or message, or None if the worker was lost."""
         while True:
             try:
                 if not _is_task(job):
                     return job.result(timeout=_LOOK)
                 wait(job, timeout=_LOOK)
-                # done: a message that takes long is no sign of a lost worker
+                # the task is done: the result may take long without a lost worker
                 return job.result(timeout=PATIENCE)
             except (CancelledError, KilledWorker):
                 return None
             except TimeoutError:
                 if _is_task(job) and job.status == "error":
-                    # of the task itself
+                    # the task itself raised TimeoutError
                     raise
-            # without any worker, Dask waits for the one that is gone, and no other
+            # if all workers are lost, Dask keeps waiting for this one
             if address not in self.client.nthreads():
                 job.cancel()
                 return None
 
     def _send(self, common, size):
-        """Arguments for tasks: long ones go to each worker once.
+        """Arguments of tasks; long ones as a future, which is sent once to each worker.
 
-        They are the result of a task, which the workers fetch from each other, and
-        which is repeated where its worker is lost. Data that are scattered would be
-        gone.
+        The future is that of a task, whose result workers fetch from each other. Dask
+        repeats the task if its worker is lost; scattered data would be lost.
         """
         return self._submit("send", None, hold, common) if size >= _SMALL else common
 
@@ -388,12 +393,12 @@ def _is_task(value):
 
 
 def _size(value):
-    """Bytes of a vector."""
+    """Size of a vector in bytes; 0 for other arguments."""
     return value.nbytes if isinstance(value, np.ndarray | Snapshot) else 0
 
 
 def _writable(change):
-    """A change that may be added to: arrays may come as read-only messages."""
+    """A change that can be added to: arrays from messages may be read-only."""
     if isinstance(change, np.ndarray) and not change.flags.writeable:
         return change.copy()
     return change

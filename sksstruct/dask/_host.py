@@ -1,4 +1,4 @@
-"""What is on the workers: the blocks of a run, and how they answer calls."""
+"""The part of the executor on the workers: hosts hold blocks and answer calls."""
 
 import asyncio
 import pickle
@@ -13,27 +13,27 @@ from distributed.core import error_message
 from sksstruct.solvers.partitioned.changes import Places, TreeSum
 from sksstruct.utils.parallel import one_blas_thread
 
-# Arrays of so many bytes are parts of messages of their own.
+# Arrays of at least this many bytes are separate parts of a message.
 _LONG = 2**16
-# Threads of a worker that may be at work on blocks.
+# Largest number of threads of a worker.
 _THREADS = 1024
 
-# On a worker: its hosts, by their names.
+# Hosts of this worker, by name.
 _HOSTS: WeakValueDictionary = WeakValueDictionary()
 
 
 @dataclass
 class Snapshot:
-    """Weights for the blocks, as what has changed since the last snapshot.
+    """Weights for the blocks, as changes since the previous snapshot.
 
     Parameters
     ----------
     number : int
-        Number of the snapshot; that of a worker must be this one, or the one before.
+        Number of the snapshot. Changes apply to a worker with the previous snapshot.
     values : ndarray
-        All weights, or those that may have changed.
+        All weights, or the weights that may have changed.
     places : Places, default=None
-        Where these are; None: all weights are there.
+        Places of the changed weights; None if `values` has all weights.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Snapshot:
 
 @dataclass
 class Call:
-    """What a worker is asked for, besides the arguments that all workers get.
+    """A call of blocks on a worker, without the arguments that all blocks share.
 
     Parameters
     ----------
@@ -57,11 +57,12 @@ class Call:
     ticket : int
         Number of the call.
     groups : list of dict of int to int
-        For each thread, its blocks and the tickets of the calls that changed them last.
+        For each thread its blocks, and for each block the ticket of the last call that
+        changed it.
     each : dict of int to tuple, default=None
-        Arguments of each block.
+        Further arguments by block.
     adds : int, default=None
-        The number of all blocks, if changes are to be added.
+        Number of blocks on all workers, if the method returns changes to be summed.
     """
 
     method: str
@@ -73,12 +74,12 @@ class Call:
 
 @dataclass
 class Answer:
-    """What comes back from a worker.
+    """The answer of a worker to a call.
 
     Parameters
     ----------
     values : dict of int to object
-        What the method returned, by block. Those that were lost are missing.
+        Return value of the method by block, without the blocks that were lost.
     nodes : dict of (int, int) to change
         Sums of changes, as in `TreeSum`.
     error : tuple of bytes, default=None
@@ -91,7 +92,7 @@ class Answer:
 
 
 def pack(value):
-    """A value as parts of a message: a pickle, and long arrays as they are."""
+    """Convert a value to parts of a message: a pickle, and the long arrays in it."""
     arrays = []
 
     def is_short(array):
@@ -100,36 +101,38 @@ def pack(value):
         arrays.append(array.raw())
         return False
 
-    # Dask packs objects one by one, which takes longer than all else for short ones
+    # pickle once, as Dask would serialize each object, which dominates for short
+    # messages
     return [pickle.dumps(value, protocol=5, buffer_callback=is_short), *arrays]
 
 
 def unpack(message):
-    """The value that was packed."""
+    """Convert the parts of a message back to the value that was packed."""
     return pickle.loads(message[0], buffers=message[1:])
 
 
 class Host:
-    """Has the blocks of a run that are on this worker.
+    """Holder of the blocks of a run on this worker.
 
     Attributes
     ----------
     blocks : dict of int to tuple
-        The ticket of the last call, and the block, by its number.
+        For each number of a block the ticket of the last call, and the block.
     shared : dict
-        What all blocks of the worker use.
+        Objects that all blocks of the worker share.
     """
 
     def __init__(self, name):
         self.blocks, self.shared = {}, {}
         self._lock, self._weights, self._number = Lock(), None, -1
-        # a thread for each thread of the worker but one, and that one
+        # `_first` answers calls and works on the first group of blocks, `_others` on
+        # further groups
         self._others, self._first = ThreadPoolExecutor(_THREADS), ThreadPoolExecutor(1)
         _HOSTS[name] = self
 
     async def call(self, *message):
-        """Answer a call that came without a task."""
-        # the event loop has to go on: the scheduler asks whether the worker lives
+        """Answer a call that the client sent directly, not as a task."""
+        # in a thread: a blocked event loop would look like a dead worker
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._first, self._reply, message)
 
@@ -137,26 +140,27 @@ class Host:
         return pack(self.answer(*unpack(message)))
 
     def answer(self, call, common):
-        """Call a method of some blocks; those not in the state asked for are lost.
+        """Call a method of blocks; a block with another ticket counts as lost.
 
         Parameters
         ----------
         call : Call
-            What is asked for.
+            The method, and the blocks with their tickets.
         common : tuple
             Arguments of all blocks.
 
         Returns
         -------
         answer : Answer
+            Return values, sums of changes, or the error.
         """
         try:
-            # nobody waits any more for one that is still at work: weights are shared
+            # a lock, as a call that the client gave up may still read the weights
             with self._lock, one_blas_thread():
                 return self._answer(call, common)
         except BaseException as error:
             message = error_message(error)
-            # as bytes: an error that cannot be sent would look like a lost worker
+            # as bytes: an error that cannot be unpickled would look like a lost worker
             parts = message["exception"], message["traceback"]
             return Answer(error=tuple(each and each.data for each in parts))
 
@@ -172,22 +176,22 @@ class Host:
         finally:
             wait(jobs)
         for job in jobs:
-            some, sums = job.result()
-            values.update(some)
+            group_values, sums = job.result()
+            values.update(group_values)
             for node, change in sums.nodes.items():
                 total.add(change, node=node)
         return Answer(values, total.nodes)
 
     def _work(self, call, group, common):
-        """What one thread does: values of its blocks, and the sum of their changes."""
+        """Call the blocks of one thread: return values, and the sum of changes."""
         values, total = {}, TreeSum(call.adds or 1)
         for number, expected in group.items():
-            # taken out while it changes: an error leaves no block in an unknown state
-            held, block = self.blocks.pop(number, (None, None))
-            if held != expected:
+            # remove the block while it changes: after an error it counts as lost
+            ticket, block = self.blocks.pop(number, (None, None))
+            if ticket != expected:
                 continue
-            own = () if call.each is None else call.each[number]
-            value = getattr(block, call.method)(*common, *own)
+            arguments = () if call.each is None else call.each[number]
+            value = getattr(block, call.method)(*common, *arguments)
             if call.adds is not None:
                 value, change = value
                 total.add(change, number)
@@ -196,7 +200,7 @@ class Host:
         return values, total
 
     def _read(self, snapshot):
-        """The weights of a snapshot; None where the one before it was missed."""
+        """The weights of a snapshot, or None if the host missed the previous one."""
         if self._number == snapshot.number:
             return self._weights
         if snapshot.places is None:
@@ -210,7 +214,7 @@ class Host:
 
 
 def make_block(name, number, ticket, function, state, *inputs):
-    """Make a block; return whether its host is here."""
+    """Make a block; return False if this worker does not have its host."""
     host = _HOSTS.get(name)
     if host is None:
         return False
@@ -222,11 +226,11 @@ def make_block(name, number, ticket, function, state, *inputs):
 
 
 def call_host(name, call, common):
-    """Answer a call that came as a task; None if there is no host."""
+    """Answer a call that was sent as a task, or return None if the host is lost."""
     host = _HOSTS.get(name)
     return host and host.answer(call, common)
 
 
 def hold(value):
-    """Arguments of later tasks."""
+    """Return the value: a task whose result later tasks have as argument."""
     return value

@@ -1,4 +1,4 @@
-"""Fitted estimators applied to data in parts, lazily."""
+"""Lazy application of fitted estimators to data in parts."""
 
 from typing import Any
 
@@ -17,21 +17,22 @@ def apply(
     *,
     meta: np.ndarray | None = None,
 ) -> Any:
-    """Call a method of a fitted estimator for each partition, when it is computed.
+    """Call a method of a fitted estimator for each partition, lazily.
 
-    Use it with any estimator, for example `sksstruct.LPMAPPredictor` for a bag of
+    The estimator may be any, for example a `sksstruct.LPMAPPredictor` for a bag of
     factor graphs, or a transformer with ``method="transform"``.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted, if the method needs that.
+        A fitted estimator; it need not be fitted if the method does not need that.
     X : dask bag or array, list of delayed, or Shards
         Inputs of the method.
     method : str, default="predict"
         Name of the method.
     meta : ndarray, default=None
-        Empty array of the dtype and number of axes of the results for a dask array.
+        For a dask array, an empty array with the dtype and the number of axes of the
+        results. None: the method is called on a row of zeros.
 
     Returns
     -------
@@ -69,13 +70,14 @@ def _of_array(estimator, X, method, meta):
     import dask.array as da
 
     if X.ndim != 2:
-        raise ValueError(f"X must be 2-D, got {X.ndim}-D")
+        raise ValueError(f"X must be a 2-D dask array, got {X.ndim}-D")
     if X.numblocks[1] != 1:
         raise ValueError(
-            f"X is split into {X.numblocks} chunks: each chunk must contain whole rows"
+            f"X is split into {X.numblocks} chunks: each chunk must contain whole "
+            "rows, use rechunk"
         )
     if meta is None:
-        # of one row of zeros, as the method alone knows
+        # only the method knows the form of its results: call it on a row of zeros
         meta = np.asarray(getattr(estimator, method)(np.zeros((1, X.shape[1]))))
     parts = [
         da.from_delayed(
@@ -92,7 +94,7 @@ def _of_array(estimator, X, method, meta):
 
 
 def inputs_of(part):
-    """X of a part, which may have more."""
+    """X of a part, which may also have y and weights."""
     return part[0] if isinstance(part, tuple) else part
 
 

@@ -1,8 +1,8 @@
-"""Data in parts, in any of the forms that Dask users have them.
+"""Data in parts: Dask collections, lists of delayed parts, functions that read parts.
 
-Whatever the form, a part is a tuple of arguments, futures of what is on the workers
-among them, and a function that makes ``(X, y, sample_weight)`` of these, on a worker.
-Data never pass through the client.
+Every form is converted to tuples of arguments, one for each part, which may be futures
+of data on the workers, and a function that turns the arguments into
+``(X, y, sample_weight)`` on a worker. Data never pass through the client.
 """
 
 from collections.abc import Callable, Sequence, Sized
@@ -23,8 +23,8 @@ class Shards:
     ----------
     load : callable
         ``load(k)`` returns ``(X, y)`` or ``(X, y, sample_weight)`` of part k. For
-        prediction it may return only ``X``. It runs on the workers, possibly more than
-        once, and must return the same data each time.
+        prediction it may return only ``X``. Workers call the function, possibly more
+        than once for a part, and it must return the same data each time.
     n_shards : int
         Number of parts.
 
@@ -51,7 +51,7 @@ class Shards:
 
 @dataclass
 class Parts:
-    """All parts of some data.
+    """All parts of the data.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def as_parts(X, y, sample_weight, client):
     Parameters
     ----------
     X, y, sample_weight : objects
-        As in `sksstruct.dask.DaskChainCRF.fit`.
+        Arguments of `sksstruct.dask.DaskChainCRF.fit`.
     client : distributed.Client
         Client of the cluster.
 
@@ -88,14 +88,17 @@ def as_parts(X, y, sample_weight, client):
         return Parts(inputs, _read_shard)
     if is_dask_collection(X) and not isinstance(X, Delayed):
         if y is None:
-            raise ValueError("y is None: it must have the same partitions as X")
+            raise ValueError(
+                "y must be a dask bag or array with the partitions of X, got None"
+            )
         columns = [_delayed("X", X), _delayed("y", y)]
         if sample_weight is not None:
             columns.append(_delayed("sample_weight", sample_weight))
         for name, column in zip(("y", "sample_weight"), columns[1:], strict=False):
             if len(column) != len(columns[0]):
                 raise ValueError(
-                    f"{name} has {len(column)} partitions, but X has {len(columns[0])}"
+                    f"{name} must have as many partitions as X, {len(columns[0])}, got "
+                    f"{len(column)}: use repartition or rechunk"
                 )
         futures = [client.compute(column) for column in columns]
         return Parts(list(zip(*futures, strict=True)), _read_columns)
@@ -112,7 +115,7 @@ def as_parts(X, y, sample_weight, client):
 def _refuse(y, sample_weight, form):
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise ValueError(f"{name} must be None: {form} have their own")
+            raise ValueError(f"{name} must be None if X is {form}, which has it")
 
 
 def _is_lazy(value):
@@ -123,7 +126,7 @@ def _delayed(name, collection):
     """The partitions of a bag or of an array, as a list."""
     if not hasattr(collection, "to_delayed"):
         raise TypeError(
-            f"{name} is a {type(collection).__name__}: it must be a dask bag or array"
+            f"{name} must be a dask bag or array, got a {type(collection).__name__}"
         )
     if getattr(collection, "ndim", 1) > 1 and any(
         size != 1 for size in collection.numblocks[1:]
@@ -162,5 +165,5 @@ def n_rows(X):
 
 
 def whole(part):
-    """A partition of a bag as something with a length; other partitions as they are."""
+    """A partition with a length: an iterator of a bag becomes a list."""
     return part if isinstance(part, Sized) else list(part)

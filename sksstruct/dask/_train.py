@@ -1,7 +1,8 @@
-"""Training on a cluster: what parts tell of the whole, blocks of them, rounds.
+"""Training on a cluster, where no process has all data.
 
-As in `sksstruct.estimators._train`, but nobody sees all data: first each part is read
-for its `Facts`, which are merged in a tree; then each part becomes a block.
+The steps are those of `sksstruct.estimators._train`: first, workers read the `Facts` of
+each part, such as its labels, and merge them in a tree; then each part becomes a block
+on a worker; then the solver runs its rounds over the blocks.
 """
 
 from contextlib import contextmanager
@@ -31,28 +32,28 @@ from sksstruct.solvers import BCFW, LBFGS, SDCA, Partitioned
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.partitioned.blocks import Lender, make_block
 
-# Parts whose facts are merged by one task.
+# Number of parts whose facts one task merges.
 _MERGED = 8
 
 
 @dataclass
 class Plan:
-    """What a worker needs to know to make a block of a part.
+    """Everything except the data that a worker needs to make a block of a part.
 
     Parameters
     ----------
     spec : ModelSpec
-        The model, which has learned from all parts.
+        The model, which has learned the facts of all parts.
     set_loss : callable
         ``set_loss(spec, model)`` tells the model which loss is minimized.
     read : callable
-        Makes ``(X, y, sample_weight)`` of the inputs of a part.
-    solver : solver object
-        `Partitioned`.
+        Function from the inputs of a part to ``(X, y, sample_weight)``.
+    solver : Partitioned
+        The solver.
     alpha, l1 : float
-        Regularization.
+        Regularization by the squared norm, and l1 penalty.
     outline : Outline, default=None
-        The problem.
+        Sizes and properties of the whole problem.
     """
 
     spec: Any
@@ -67,7 +68,7 @@ class Plan:
         """The model bound to a part."""
         model = self.spec._bind(self.spec._read_part(*self.read(*inputs)))
         self.set_loss(self.spec, model)
-        # one part may have what others do not: labels that were not observed
+        # check each part: only some may have missing labels, which solvers may refuse
         self.solver.check_model(model)
         return model
 
@@ -78,11 +79,11 @@ def train(estimator, X, y, sample_weight, noun):
     Parameters
     ----------
     estimator : estimator
-        Has the parameters of the local one, and `client`.
+        An estimator with `client` and the parameters of the local estimator.
     X, y, sample_weight : objects
         Data in parts.
     noun : str
-        What messages call the estimator.
+        Kind of estimator in messages, such as "tagger".
 
     Returns
     -------
@@ -92,8 +93,9 @@ def train(estimator, X, y, sample_weight, noun):
     try:
         return _train(estimator, X, y, sample_weight, noun)
     except BaseException as error:
-        # The client keeps the error of a task, with all frames that it went through,
-        # while there is a future of it: these frames have one, and those of the data.
+        # The client keeps the error of a task, with the frames of its traceback, while
+        # the task has a future. These frames hold such futures, also those of the data:
+        # clear them.
         while error is not None:
             clear_frames(error.__traceback__)
             error = error.__cause__
@@ -102,7 +104,7 @@ def train(estimator, X, y, sample_weight, noun):
 
 def _train(estimator, X, y, sample_weight, noun):
     spec = checked_model(estimator)
-    # an error now, and not after all parts were read
+    # check the solver before all parts are read
     partitioned(estimator)
     client = estimator._client()
     parts = as_parts(X, y, sample_weight, client)
@@ -177,9 +179,15 @@ def partitioned(estimator, spec=None):
             "BCFW, SDCA, LBFGS or Partitioned"
         )
     if solver.blocks != "auto":
-        raise ValueError("blocks must be 'auto': the parts of the data are the blocks")
+        raise ValueError(
+            "blocks of Partitioned must be 'auto' with data in parts, which are the "
+            f"blocks, got {solver.blocks!r:.80}"
+        )
     if solver.executor is not None:
-        raise ValueError("executor must be None: blocks are on the workers of client")
+        raise ValueError(
+            "executor of Partitioned must be None with data in parts, whose blocks are "
+            f"on the workers of client, got {solver.executor!r:.80}"
+        )
     solver.check()
     return solver
 
@@ -192,7 +200,7 @@ def _on_cluster(solver, client):
 
 
 def learn(client, spec, parts):
-    """Let a model learn from all parts what `fit` learns from all data.
+    """Let a model learn the facts of all parts, as `fit` does for all data.
 
     Parameters
     ----------
@@ -206,7 +214,7 @@ def learn(client, spec, parts):
     Returns
     -------
     facts : Facts
-        The facts of all parts.
+        The merged facts.
     """
     facts = _in_a_tree(client, parts, "facts", _facts, spec, _merge_facts)
     if facts is None or not facts.n_examples:
@@ -218,21 +226,25 @@ def learn(client, spec, parts):
 
 
 def _in_a_tree(client, parts, name, read, spec, merge):
-    """What is read of all parts, merged in a tree that depends on their number alone.
+    """Read a value of each part, and merge the values in a tree.
+
+    The tree depends only on the number of parts, so that the result does not depend on
+    the cluster.
 
     Parameters
     ----------
     client, parts, spec : objects
-        As in `learn`.
+        Arguments of `learn`.
     name : str
-        What the dashboard shows.
+        Name of the tasks in the dashboard.
     read, merge : callable
-        ``read(spec, parts.read, number, *inputs)`` and ``merge(*values)``, for workers.
+        ``read(spec, parts.read, number, *inputs)`` and ``merge(*values)``, which run on
+        workers.
 
     Returns
     -------
     value : object
-        What the last merge returns.
+        Result of the last merge.
     """
     nodes = [
         client.submit(
@@ -256,25 +268,25 @@ def _in_a_tree(client, parts, name, read, spec, merge):
 
 
 def _key(name):
-    # results of other runs, also of other clients of the cluster, must not be taken
+    # a unique key: Dask would reuse the result of another run with an equal key
     return f"sksstruct-{name}-{uuid4().hex}"
 
 
 def _attributes(estimator, spec, facts, weights):
     """All fitted attributes for flat weights."""
-    seen = {}
+    sizes = {}
     if facts.n_features is not None:
-        seen["n_features_in_"] = facts.n_features
+        sizes["n_features_in_"] = facts.n_features
     layout = spec._layout()
     views = None if layout is None else layout.views(weights)
-    return {**seen, **estimator._describe(spec, weights, views)}
+    return {**sizes, **estimator._describe(spec, weights, views)}
 
 
 # ---- on the workers ----
 
 
 def _facts(spec, read, number, *inputs):
-    """The facts of a part; None where it is empty."""
+    """The facts of a part, or None for an empty part."""
     with _naming(number):
         X, y, sample_weight = read(*inputs)
         return spec._facts(X, y, sample_weight, number) if n_rows(X) else None
@@ -289,7 +301,7 @@ def _merge_facts(*facts):
 
 
 def _seen(spec, read, number, *inputs):
-    """What a part has seen, once facts are known."""
+    """Combinations observed in a part, read once the facts of all parts are known."""
     with _naming(number):
         X, y, sample_weight = read(*inputs)
         return spec._facts_seen(X, y, sample_weight) if n_rows(X) else {}
@@ -305,7 +317,7 @@ def _merge_seen(*seen):
 
 @contextmanager
 def _naming(number):
-    """Errors of a part tell which one it is."""
+    """Add the number of the part to errors."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -314,15 +326,15 @@ def _naming(number):
 
 
 def _outline(plan, *inputs):
-    """What the driver must know of the problem, from one part."""
+    """Sizes and properties of the problem that the driver needs, from one part."""
     model = plan.bind(*inputs)
     plan.solver.local(model.surrogate).check_penalty(plan.l1)
     return plan.solver.outline(model, plan.alpha, plan.l1)
 
 
 def _make(plan, block, shared, *inputs):
-    """A block of a part."""
-    # one for all blocks of the worker; which of two threads comes first does not matter
+    """Make the block of a part."""
+    # the blocks of a worker share a lender, whichever thread creates it
     lender = shared.setdefault("lender", Lender(plan.outline))
     local = plan.solver.local(plan.outline.surrogate)
     bind = partial(plan.bind, *inputs)

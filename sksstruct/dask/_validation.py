@@ -1,4 +1,4 @@
-"""Early stopping: parts set aside, and their score after every pass."""
+"""Early stopping on a cluster: held-out parts, scored after every pass."""
 
 from dataclasses import replace
 
@@ -10,12 +10,13 @@ from sksstruct.estimators._validation import EarlyStopping, source_of_splits
 
 
 class PartsValidation(EarlyStopping):
-    """Parts of the training data that are only scored, by the workers that have them.
+    """Early stopping by held-out parts, which the workers that have them score.
 
     Parameters
     ----------
     estimator : estimator
-        Has `validation_fraction`, `n_iter_no_change`, `random_state` and `to_local`.
+        An estimator with `validation_fraction`, `n_iter_no_change`, `random_state` and
+        `to_local`.
     client : distributed.Client
         Client of the cluster.
     parts : Parts
@@ -24,13 +25,15 @@ class PartsValidation(EarlyStopping):
     Attributes
     ----------
     rest : Parts
-        Those to train on.
+        The parts to train on.
     """
 
     def __init__(self, estimator, client, parts):
         n = len(parts)
         if n < 2:
-            raise ValueError("early_stopping holds out parts: X needs two, but has one")
+            raise ValueError(
+                "early_stopping holds out whole parts: X must have at least 2, got 1"
+            )
         n_out = min(max(1, round(n * estimator.validation_fraction)), n - 1)
         chosen = set(source_of_splits(estimator).permutation(n)[:n_out].tolist())
         inputs = parts.inputs
@@ -47,24 +50,25 @@ class PartsValidation(EarlyStopping):
 
 
 def score_parts(client, estimator, size, parts, what="X"):
-    """Mean of the scores of parts, by their weight.
+    """Mean of the scores of parts, weighted by their sizes.
 
     Parameters
     ----------
     client : distributed.Client
         Client of the cluster.
     estimator : estimator
-        A local one, fitted.
+        A fitted local estimator.
     size : callable
         ``size(X, y, sample_weight)`` returns the weight of a part.
     parts : Parts
         The data.
     what : str, default="X"
-        What errors call them.
+        Name of the data in errors.
 
     Returns
     -------
     score : float
+        The mean score.
     """
     local = delayed(estimator)
     pairs = client.gather(

@@ -1,4 +1,4 @@
-"""One vocabulary of a bag."""
+"""A vectorizer of bags: one vocabulary for all partitions."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,7 +12,7 @@ from sksstruct.dask._parts import whole
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils._doc import fill_doc, section
 
-# Parts whose vocabularies are merged by one task.
+# Number of partitions whose vocabularies one task merges.
 _MERGED = 8
 
 
@@ -28,7 +28,7 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
     ----------
     %(parameters)s
     client : distributed.Client or None, default=None
-        Client of the cluster; None: the client that was made last.
+        Client of the cluster. None: the client that was created last.
 
     See Also
     --------
@@ -73,10 +73,13 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
                 delayed(_merge)(part, nodes[k : k + _MERGED])
                 for k in range(0, len(nodes), _MERGED)
             ]
-        found = self._client().compute(nodes[0]).result()
-        if found is None:
-            raise ValueError("X has no features at all")
-        return self.merge([found])
+        merged = self._client().compute(nodes[0]).result()
+        if merged is None:
+            raise ValueError(
+                "X has no features: its positions must be dicts or lists of strings "
+                "that are not all empty"
+            )
+        return self.merge([merged])
 
     def fit_transform(self, X: Any, y: object = None) -> Any:
         """Learn the features that occur and transform X.
@@ -115,7 +118,7 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
 
 
 def _fit(vectorizer, part):
-    """A vectorizer of a part; None where it has no features."""
+    """A vectorizer fitted to a partition, or None if it has no features."""
     part = whole(part)
     if not any(len(features) for sequence in part for features in sequence):
         return None
