@@ -1,4 +1,11 @@
-"""Real data, read from files or fetched, and generators."""
+"""Real data, read from files or fetched, and generators.
+
+Sentences: `_conll.py`, with its reader in `_conll_reader.py`. Factor graphs: `_uai.py`,
+`_ergo.py`, `_wcsp.py` with `_keywords.py`, `_cfn.py` and `_fg.py` read files by
+`_text.py` (bytes), `_tokens.pyx` (numbers) and `_scan.pyx` (scopes and tables), and
+collect factors in `_parts.py`. All other files load or generate one data set each;
+`_fetch.py` finds and downloads files.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Matchings: aligned words of the Hansards, landmarks of the CMU house and hotel."""
+"""Data of matchings: words of the Hansards, landmarks of the CMU house and hotel."""
 
 from typing import Literal
 
@@ -25,14 +25,14 @@ def load_hansards(*, data_home: PathLike | None = None) -> Bunch:
         ``trial`` (37 pairs), ``test`` (447) and ``unaligned`` (2383): each a list of
         Bunch with ``english`` and ``french``, lists of words. Pairs in ``trial`` and
         ``test`` also have ``links``, an array of shape (n_english, n_french): 1 for a
-        sure link, -1 for a possible one, 0 for none.
+        sure link, -1 for a possible link, 0 for no link.
 
     Raises
     ------
     OSError
-        If a file is missing; they cannot be fetched.
+        If a file is missing; the files cannot be fetched.
     ValueError
-        If a line is not in the expected form; the error gives its number.
+        If a line is not in the expected form; the error gives the line number.
 
     References
     ----------
@@ -59,7 +59,10 @@ def load_hansards(*, data_home: PathLike | None = None) -> Bunch:
 def _pair(columns, where, name):
     expected = 2 if name == "unaligned" else 4
     if len(columns) != expected:
-        raise ValueError(f"{where}: {len(columns)} columns instead of {expected}")
+        raise ValueError(
+            f"{where}: expected {expected} columns with tabs between them, got "
+            f"{len(columns)}"
+        )
     pair = Bunch(english=columns[0].split(), french=columns[1].split())
     if name == "unaligned":
         return pair
@@ -68,7 +71,7 @@ def _pair(columns, where, name):
         for link in column.split():
             try:
                 french, english = map(int, link.split("-"))
-                # NumPy would count from the end
+                # NumPy would count negative indices from the end
                 if min(french, english) < 0:
                     raise IndexError
                 pair.links[english, french] = value

@@ -1,8 +1,8 @@
 """Cost function networks in toulbar2's JSON format.
 
-An object with "problem", "variables" and "functions". The format allows more than JSON:
-quotes and commas may be left out, and functions need no names. Files that are JSON are
-read as such; for others there is a parser here.
+A file has an object with "problem", "variables" and "functions". The format allows more
+than JSON: quotes and commas may be left out, and functions need no names. Files in JSON
+are read by `json`, all other files by `_Lenient`; `_Network` builds the graph.
 """
 
 import json
@@ -22,9 +22,9 @@ _LEXEMES = re.compile(
     r'"(?P<text>[^"\n]*)"|(?P<mark>[{}\[\]:])|(?P<word>[^\s,:{}\[\]"]+)'
 )
 _MARKS = {"{": "}", "[": "]"}
-# What sums of scores lose by rounding, for each unit of their size.
-_LOST = 1e-12
-# Entries that may be written out: as many as characters, or a few more.
+# Bound on the relative rounding error of sums of scores.
+_ROUNDING = 1e-12
+# The tables may have as many entries as the file has characters, plus this number.
 _MORE_ENTRIES = 1_000_000
 
 
@@ -43,7 +43,8 @@ def load_cfn(path: PathLike) -> FactorGraph:
         Scores are minus the costs. With "mustbe" as ``"<12.5"``, labelings are
         forbidden if their total cost is not below 12.5: `must_exceed` is -12.5, up to
         rounding. With ``">12.5"`` scores are the costs, which are maximized, and their
-        total must exceed 12.5. Costs that no labeling can make up for score -inf.
+        total must exceed 12.5. A cost scores -inf if with it no labeling can reach the
+        bound.
 
     Raises
     ------
@@ -72,13 +73,13 @@ def load_cfn(path: PathLike) -> FactorGraph:
         try:
             return _Network(whole, len(text)).build()
         except _NoNumber as error:
-            found = re.search(rf"(?<![^\s,\[\]\"]){re.escape(error.word)}", text)
-            line = text.count("\n", 0, found.start() if found else 0) + 1
+            word = re.search(rf"(?<![^\s,\[\]\"]){re.escape(error.word)}", text)
+            line = text.count("\n", 0, word.start() if word else 0) + 1
             raise ValueError(f"{name}, line {line}: {error}") from None
 
 
 class _NoNumber(ValueError):
-    """A word in the place of a number."""
+    """The error for a word in place of a number."""
 
     def __init__(self, message, word):
         super().__init__(message)
@@ -86,11 +87,11 @@ class _NoNumber(ValueError):
 
 
 class _Pairs(list):
-    """Names and values of an object, in the order of the file."""
+    """Pairs of names and values of an object, in the order of the file."""
 
 
 class _Constant(ValueError):
-    """A number that JSON does not have."""
+    """The error for a number that is not JSON, such as Infinity."""
 
 
 def _refuse(text):
@@ -111,31 +112,34 @@ class _Lenient:
         raise ValueError(f"{self._name}, line {line}: {message}")
 
     def _next(self):
-        found = self._ahead
-        if found is None:
+        lexeme = self._ahead
+        if lexeme is None:
             self._fail("the file ends within an object or a list")
         self._ahead = next(self._matches, None)
-        # what lies between has to be blanks and commas
-        between = self._text[self._last : found.start()]
+        # only blanks and commas may be between two lexemes
+        between = self._text[self._last : lexeme.start()]
         if between.strip(" \t\r\n,"):
-            self._fail(f"{between.strip()[:20]!r} was not expected")
-        self._last = found.end()
-        return found.lastgroup, found[found.lastgroup]
+            self._fail(
+                f"expected a name, a number, a text or one of {{ }} [ ] :, got "
+                f"{between.strip()[:20]!r}"
+            )
+        self._last = lexeme.end()
+        return lexeme.lastgroup, lexeme[lexeme.lastgroup]
 
     def parse(self):
-        """The object of the file."""
+        """Parse the object of the file."""
         kind, mark = self._next()
         if (kind, mark) != ("mark", "{"):
             self._fail("the file must begin with {")
         whole = self._container(mark, 0)
         if self._ahead is not None or self._text[self._last :].strip():
-            self._fail("there is more after the last }")
+            self._fail("expected the end of the file after the last }")
         return whole
 
     def _container(self, mark, depth):
-        """An object or a list, after its mark."""
+        """Parse an object or a list, of which the opening mark has been read."""
         if depth > 8:
-            self._fail("objects are nested too deeply")
+            self._fail("objects and lists must not be nested more than 8 deep")
         items = _Pairs() if mark == "{" else []
         while True:
             kind, value = self._next()
@@ -153,13 +157,13 @@ class _Lenient:
     def _value(self, kind, value, depth):
         if kind == "mark":
             if value not in _MARKS:
-                self._fail(f"{value!r:.80} was not expected")
+                self._fail(f"expected a value, got {value!r:.80}")
             return self._container(value, depth + 1)
         return value if kind == "text" else _number_or_word(value)
 
 
 def _number_or_word(word):
-    """A number if it is written as one."""
+    """Convert a word to an int or a float if it is a decimal number."""
     if re.fullmatch(r"-?[0-9]{1,18}", word):
         return int(word)
     if re.fullmatch(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", word):
@@ -168,13 +172,16 @@ def _number_or_word(word):
 
 
 class _Network:
-    """The graph of a file that has been parsed."""
+    """Builder of the graph of a parsed file."""
 
     def __init__(self, whole, length):
         sections = _fields(whole, "the file")
         unknown = sorted(set(sections) - {"problem", "variables", "functions"})
         if unknown:
-            raise ValueError(f"there is a section {unknown[0]!r:.80}")
+            raise ValueError(
+                f"sections must be problem, variables and functions, got "
+                f"{unknown[0]!r:.80}"
+            )
         problem = _fields(sections.get("problem", _Pairs()), "problem")
         self._sign, self._top = _read_mustbe(problem.get("mustbe", "<inf"))
         self._read_variables(sections.get("variables", _Pairs()))
@@ -182,7 +189,10 @@ class _Network:
         self._left = length + _MORE_ENTRIES
         states = sum(self._sizes)
         if states > self._left:
-            raise ValueError(f"the variables have {states} states")
+            raise ValueError(
+                f"the variables have {states} states in all, too many for the file: "
+                f"at most {self._left} are read"
+            )
         self._parts = Parts(self._sizes, share=16)
 
     def _read_variables(self, pairs):
@@ -205,9 +215,11 @@ class _Network:
             self._states.append(index)
 
     def build(self):
-        """The graph of all cost functions."""
+        """Build the graph of all cost functions."""
         if not isinstance(self._functions, list):
-            raise ValueError("functions must be an object")
+            raise ValueError(
+                f"functions must be an object, got {self._functions!r:.80}"
+            )
         functions = []
         for f, item in enumerate(self._functions):
             name, body = item if isinstance(self._functions, _Pairs) else (None, item)
@@ -220,15 +232,17 @@ class _Network:
         return self._parts.build()
 
     def _forbid(self, tables):
-        """Scores that no labeling can make up for become -inf; what is left of the
-        bound is one on the total."""
+        """Replace scores by -inf if even the best others do not reach the bound.
+
+        If the other scores may still miss the bound together, `must_exceed` is set.
+        """
         high = [float(values.max()) for values in tables]
-        # nothing is forbidden, or everything
+        # without a bound nothing is forbidden; with a table of -inf everything is
         if self._top == np.inf or min(high, default=0.0) == -np.inf:
             return
-        # what sums of decimals lose must not decide
-        lost = _LOST * max(1.0, abs(self._top), sum(map(abs, high)))
-        least, lowest = lost - self._top, 0.0
+        # a margin, so that rounding errors of decimals do not forbid labelings
+        margin = _ROUNDING * max(1.0, abs(self._top), sum(map(abs, high)))
+        least, lowest = margin - self._top, 0.0
         for values, top in zip(tables, high, strict=True):
             values[values + (sum(high) - top) <= least] = -np.inf
             lowest += float(values[values > -np.inf].min(initial=top))
@@ -239,17 +253,21 @@ class _Network:
         """Scope and scores of a cost function."""
         if "type" in body:
             raise ValueError(
-                f"{what} is of type {body['type']!r:.80}, which is not read"
+                f"{what} is of type {body['type']!r:.80}, which is not supported: "
+                "list its costs"
             )
         scope = self._read_scope(body.get("scope"), what)
         shape = tuple(self._sizes[v] for v in scope)
         size = math.prod(shape)
         if size > self._left:
-            raise ValueError(f"{what} has {size} entries, too many to write out")
+            raise ValueError(
+                f"{what} has a table of {size} entries, too many for the file: at most "
+                f"{self._left} more are read"
+            )
         self._left -= size
         costs = body.get("costs")
         if not isinstance(costs, list):
-            raise ValueError(f"{what} has no list of costs")
+            raise ValueError(f"{what} must have a list costs, got {costs!r:.80}")
         if "defaultcost" in body:
             values = self._read_tuples(scope, shape, body["defaultcost"], costs, what)
         else:
@@ -258,47 +276,62 @@ class _Network:
                 raise ValueError(f"{what} needs {size} costs, got {len(values)}")
         scores = -self._sign * values
         if not scores.max(initial=-np.inf) < np.inf:
-            raise ValueError(f"{what} has an infinite cost that is not forbidden")
+            raise ValueError(
+                f"{what} has a cost whose score is infinite: costs must be finite, or "
+                "infinite on the side that mustbe forbids"
+            )
         return scope, scores.reshape(shape)
 
     def _read_scope(self, names, what):
         if not isinstance(names, list):
-            raise ValueError(f"{what} has no scope")
+            raise ValueError(f"{what} must have a list scope, got {names!r:.80}")
         scope = []
         for name in names:
-            # by name first: a variable may be called 0
+            # look up the name before the number: a variable may be named 0
             v = self._index.get(str(name), name if _is_integer(name) else -1)
             if not 0 <= v < len(self._sizes):
-                raise ValueError(f"{what}: there is no variable {name!r:.80}")
+                raise ValueError(
+                    f"{what} has the variable {name!r:.80} in its scope, which is not "
+                    "in variables"
+                )
             scope.append(v)
         if len(set(scope)) < len(scope) or len(scope) > 64:
-            raise ValueError(f"{what} names a variable twice, or more than 64")
+            raise ValueError(
+                f"the scope of {what} must be at most 64 different variables, got "
+                f"{names!r:.80}"
+            )
         return scope
 
     def _read_tuples(self, scope, shape, default, items, what):
-        """Costs of tuples of states, each followed by its cost; others cost default."""
+        """Read a list of tuples of states with costs; other tuples cost `default`."""
         width = len(scope) + 1
         if len(items) % width:
-            raise ValueError(f"{what} must list {width - 1} states and a cost in turns")
+            raise ValueError(
+                f"{what} with a defaultcost must list {width - 1} states and a cost, "
+                f"again and again, got {len(items)} numbers"
+            )
         values = np.full(shape, _numbers([default], what)[0])
         costs = _numbers(items[width - 1 :: width], what)
         seen = set()
         for k, cost in enumerate(costs):
-            given = items[k * width : (k + 1) * width - 1]
+            names = items[k * width : (k + 1) * width - 1]
             states = tuple(
-                self._state(v, x, what) for v, x in zip(scope, given, strict=True)
+                self._state(v, x, what) for v, x in zip(scope, names, strict=True)
             )
             if states in seen:
-                raise ValueError(f"{what} has the tuple {given!r:.80} twice")
+                raise ValueError(f"{what} has the tuple {names!r:.80} twice")
             seen.add(states)
             values[states] = cost
         return values.reshape(-1)
 
     def _state(self, v, x, what):
-        """Number of a state that is given by its name or number."""
+        """Index of a state of variable `v`, given by its name or index."""
         state = self._states[v].get(str(x), x if _is_integer(x) else -1)
         if not 0 <= state < self._sizes[v]:
-            raise ValueError(f"{what}: there is no state {x!r:.80} of variable {v}")
+            raise ValueError(
+                f"{what} has the state {x!r:.80} of variable {v}, which has "
+                f"{self._sizes[v]} states"
+            )
         return state
 
 
@@ -307,9 +340,9 @@ def _is_integer(value):
 
 
 def _named(pairs, what):
-    """Pairs of an object, whose names have to be there and to differ."""
+    """Check that all names of an object exist and differ; return its pairs."""
     if not isinstance(pairs, _Pairs):
-        raise ValueError(f"{what} must be an object")
+        raise ValueError(f"{what} must be an object, got {pairs!r:.80}")
     names = [name for name, _ in pairs]
     if None in names or len(set(names)) < len(names):
         raise ValueError(f"{what} must have different names")
@@ -321,9 +354,9 @@ def _fields(pairs, what):
 
 
 def _numbers(values, what):
-    """Costs as an array; the word "inf" is a number here."""
+    """Costs as an array; the words "inf" and "-inf" are numbers in this format."""
     if any(isinstance(x, float) and math.isinf(x) for x in values):
-        raise ValueError(f"{what} has a cost that is too large")
+        raise ValueError(f"{what} has a cost that is too large for float64")
     words = {"inf": np.inf, "-inf": -np.inf}
     values = [words.get(x, x) if isinstance(x, str) else x for x in values]
     for x in values:
@@ -332,16 +365,16 @@ def _numbers(values, what):
     try:
         array = np.array(values, dtype=np.float64)
     except OverflowError:
-        raise ValueError(f"{what} has a cost that is too large") from None
+        raise ValueError(f"{what} has a cost that is too large for float64") from None
     return array
 
 
 def _read_mustbe(text):
-    """Sign of the costs, and the bound that a forbidden total reaches, times it."""
-    found = re.fullmatch(r"([<>])\s*(-?inf|[-+.0-9eE]+)", str(text).strip())
+    """Sign of the costs, 1 to minimize, and the bound on their total times the sign."""
+    bound = re.fullmatch(r"([<>])\s*(-?inf|[-+.0-9eE]+)", str(text).strip())
     try:
-        sign = {"<": 1.0, ">": -1.0}[found[1]]
-        top = sign * float(found[2])
+        sign = {"<": 1.0, ">": -1.0}[bound[1]]
+        top = sign * float(bound[2])
     except (TypeError, ValueError):
         raise ValueError(f"mustbe must be like '<12.5', got {text!r:.80}") from None
     return sign, top

@@ -34,7 +34,7 @@ def make_digit_clutter(
     noise : float, default=0.1
         Standard deviation of the noise; digits are between 0 and 1.
     part : {"all", "train", "test"}, default="all"
-        Which digits are used: all, the first 1200, or the others.
+        Digits that are used: all, the first 1200, or the remaining ones.
     random_state : int, RandomState instance or None, default=None
         Seed or source of random numbers.
 
@@ -55,11 +55,14 @@ def make_digit_clutter(
     if part not in ("all", "train", "test"):
         raise ValueError(f"part must be 'all', 'train' or 'test', got {part!r}")
     if n_images < 1 or size < 16:
-        raise ValueError("n_images must be at least 1 and size at least 16")
+        raise ValueError(
+            f"n_images must be at least 1 and size at least 16, got {n_images!r} and "
+            f"{size!r}"
+        )
     rng = check_random_state(random_state)
     digits = load_digits()
-    some = {"all": slice(None), "train": slice(1200), "test": slice(1200, None)}[part]
-    drawings, names = digits.images[some] / 16.0, digits.target[some]
+    used = {"all": slice(None), "train": slice(1200), "test": slice(1200, None)}[part]
+    drawings, names = digits.images[used] / 16.0, digits.target[used]
     images = np.zeros((n_images, size, size))
     boxes = np.empty((n_images, 4), dtype=np.intp)
     labels = np.empty(n_images, dtype=names.dtype)

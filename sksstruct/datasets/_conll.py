@@ -28,8 +28,8 @@ def read_conll(
 ) -> list[tuple[list[str], ...]]:
     """Read sentences in CoNLL column format.
 
-    There is one token on each line, its columns separated by spaces or tabs. Lines
-    without any column end sentences. A line ends with a line feed, or a carriage return
+    Each line has one token, whose columns are separated by spaces or tabs. A line
+    without columns ends a sentence. A line ends with a line feed, or a carriage return
     and a line feed. Other white space, such as a no-break space, is part of a word.
     Words may contain spaces if a tab separates the columns of every line. Files in any
     other format raise an error.
@@ -39,21 +39,21 @@ def read_conll(
     source : str, path-like or iterable of str
         A file, gzip-compressed if its name ends in ``.gz``, or lines.
     n_columns : int, default=None
-        Number of columns. By default that of the first token; if tabs and spaces
-        separate different numbers of columns there, tabs count if they separate the
-        same number of columns on all lines.
+        Number of columns. None: the number of columns of the first token. If tabs alone
+        give another number than spaces and tabs, tabs separate columns if they give the
+        same number on all lines.
     separator : str, default=None
-        Column separator. By default any number of spaces and tabs, or a tab on lines
-        that have the right number of columns only so.
+        Column separator. None: any number of spaces and tabs, or a single tab on lines
+        that have the right number of columns only with tabs.
     comment : str, default=None
-        Lines that begin with this string are skipped.
+        Lines that begin with this string are skipped. None: no line is skipped.
     empty : str, default=None
-        Text to put in place of an empty column, where columns are separated by a tab or
-        by `separator`. Some corpora of web text have such tokens. By default they are
-        an error.
+        Text that replaces an empty column, if columns are separated by a tab or by
+        `separator`. Some corpora of web text have empty tokens. None: an empty column
+        is an error.
     keep_docstart : bool, default=False
-        Whether to keep lines whose first column is ``-DOCSTART-`` as tokens. By default
-        they end a sentence and are skipped.
+        Whether to keep lines whose first column is ``-DOCSTART-`` as tokens. If False,
+        such a line ends a sentence and is skipped.
     encoding : str, default="utf-8"
         Encoding of a file.
 
@@ -88,8 +88,8 @@ def fetch_conll2000(
 ) -> Bunch:
     """Text chunking data of the CoNLL-2000 shared task.
 
-    There are 8936 training and 2012 test sentences of the Wall Street Journal with
-    part-of-speech tags. The training part has 22 chunk labels, the test part one more.
+    The data are 8936 training and 2012 test sentences of the Wall Street Journal with
+    part-of-speech tags. The training part has 22 chunk labels, the test part 23.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The reader of CoNLL column files, for functions and for the command."""
+"""The reader of CoNLL column files, for `read_conll` and for the command line."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sksstruct.utils._files import lines_of
 
 @dataclass
 class ConllReader:
-    """What `read_conll` does with a file or lines."""
+    """Reader of sentences; the parameters are those of `read_conll`."""
 
     n_columns: int | None = None
     separator: str | None = None
@@ -18,21 +18,21 @@ class ConllReader:
     empty: str | None = None
     keep_docstart: bool = False
     encoding: str = "utf-8"
-    # how errors tell a caller to set one of these
+    # format of a parameter and its value in errors: that of Python, or of the command
     advice: str = "{}={}"
-    # the least number of columns
+    # smallest number of columns
     least: int = 1
-    # the line of the first token
+    # the line of the first token, set while reading
     first: str = ""
 
     def read(self, source):
-        """The sentences of a file, or of lines."""
+        """Read the sentences of a file, or of lines."""
         if not isinstance(source, str | Path) and isinstance(source, Iterable):
             return self._read(list(source), "line")
         return self._read(list(lines_of(source, self.encoding)), f"{source}, line")
 
     def _read(self, lines, place):
-        """The sentences; `place` and a number tell in errors where a line is."""
+        """Read sentences; `place` and the line number begin error messages."""
         if self.n_columns is None and self.separator is None:
             self._look_ahead(lines)
         sentences, rows = [], []
@@ -52,10 +52,10 @@ class ConllReader:
         return self.comment is not None and line.startswith(self.comment)
 
     def _look_ahead(self, lines):
-        """Whether tabs separate the columns, where spaces would do it otherwise.
+        """Set the number of columns if tabs alone separate the columns of all lines.
 
-        Words may have spaces, and then the first token does not tell. Tabs are taken if
-        all lines have the same number of columns so.
+        If words have spaces, the number of columns of the first token is ambiguous.
+        Tabs separate columns if this gives the same number of columns on all lines.
         """
         number = None
         for line in lines:
@@ -79,18 +79,18 @@ class ConllReader:
             return []
         if self.separator is not None:
             return line.split(self.separator)
-        # A tab on either side of nothing, or a space in a word, are only seen where the
-        # number of columns is wrong: several tabs may be one separator.
+        # Several tabs may be one separator: tabs count one by one, with empty columns
+        # and words with spaces, only if spaces and tabs give a wrong number of columns.
         fields = _fields(line)
         if self.n_columns is None:
-            # with a text for empty columns, a tab ends a column from the first line on
+            # with a text for empty columns, each tab ends a column
             by_tabs = self.empty is not None and "\t" in line
             return fields if by_tabs or not fields[0] else words
         fits = len(words) != self.n_columns == len(fields)
         return fields if fits else words
 
     def _checked(self, columns, line, place):
-        """The columns of a token, as many as all tokens have, and none is empty."""
+        """Check the number of columns and empty columns of a token; return columns."""
         if self.n_columns is None:
             if len(columns) < self.least:
                 raise ValueError(
@@ -101,15 +101,15 @@ class ConllReader:
             self.first = line
         if "\r" in line:
             raise ValueError(
-                f"{place}: there is a carriage return inside the line: {line!r:.80}. "
-                "Lines must end with a line feed"
+                f"{place}: lines must end with a line feed, and this one has a "
+                f"carriage return inside: {line!r:.80}"
             )
         if len(columns) != self.n_columns:
             text = (
                 f"{place}: {len(columns)} columns instead of {self.n_columns}, as the "
                 f"first token has: {line!r:.80}"
             )
-            # some formats have comments
+            # the first line, or this one, may be a comment
             if self.comment is None and "#" in (line[0], self.first[:1]):
                 text += (
                     ". If lines that begin with '#' are comments, pass "
@@ -133,7 +133,7 @@ class ConllReader:
 
 def _words(line):
     """The parts of a line between spaces and tabs."""
-    # no method without an argument, which takes any white space of Unicode
+    # not str.split(), which splits at any white space of Unicode
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 

@@ -1,4 +1,4 @@
-"""Handwriting without a download: scikit-learn's digits strung into years."""
+"""Handwritten years without a download: strings of scikit-learn's digits."""
 
 import numpy as np
 from numpy.random import RandomState
@@ -40,7 +40,9 @@ def load_digit_strings(
     ((2, 4, 64), (2, 4))
     """
     if n_train < 1 or n_test < 1:
-        raise ValueError("n_train and n_test must be at least 1")
+        raise ValueError(
+            f"n_train and n_test must be at least 1, got {n_train!r} and {n_test!r}"
+        )
     rng = check_random_state(random_state)
     images, digits = load_digits(return_X_y=True)
     half = len(digits) // 2

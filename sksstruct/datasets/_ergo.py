@@ -1,9 +1,9 @@
 """Bayesian networks in the Ergo format, of the UAI evaluations before 2008.
 
-The number of variables and their numbers of states; the parents of each variable, after
-their number; ``/* Probabilities */``, and for each variable the size of its table and
-the table, whose last index is the variable itself. Other sections, which begin with a
-comment as well, hold names.
+A file has the number of variables and the number of states of each; for each variable
+the number of its parents and the parents; the comment ``/* Probabilities */``; and for
+each variable the size of its table and the table, whose last index is the variable
+itself. Further sections, which also begin with a comment, have names and are skipped.
 """
 
 import os
@@ -26,7 +26,7 @@ def load_ergo(
     ----------
     path : path-like
         A ``.erg`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. Parents
-        are counted from 0, or from 1 if that is the only way to read them.
+        are counted from 0, or from 1 if no reading from 0 is possible.
     evidence : path-like or dict, default=None
         Evidence file, or observed states by variable.
 
@@ -70,11 +70,12 @@ def load_ergo(
         for v, scope in enumerate(scopes):
             if len(set(scope.tolist())) < len(scope):
                 tokens.fail(f"variable {v} names a parent twice, or itself")
-        # checked before memory is taken: in floats, which do not overflow
+        # check the sizes before memory is allocated; float64 does not overflow
         entries = [np.prod(sizes[scope], dtype=np.float64) for scope in scopes]
         if sum(entries) + n > tokens.left:
             tokens.fail(
-                f"the tables have {sum(entries):g} entries, too many for the file"
+                f"the tables have {sum(entries):g} entries, and the file has at most "
+                f"{tokens.left} more numbers"
             )
         parts = Parts(sizes, share=16)
         first = np.cumsum([0, *(len(scope) for scope in scopes)])
@@ -89,9 +90,12 @@ def load_ergo(
 
 
 def _first_number(tokens, parents, n):
-    """What the first variable is called: 0, or 1 if no other reading is possible."""
+    """Number of the first variable: 0, or 1 if no other reading is possible."""
     named = np.concatenate([*parents, np.zeros(0, dtype=np.int64)])
     from_one = (named == n).any() or any(v in p for v, p in enumerate(parents))
     if from_one and (named == 0).any():
-        tokens.fail("parents are counted neither from 0 nor from 1")
+        tokens.fail(
+            "parents must be counted from 0 or from 1: one is 0, and one is the number "
+            "of variables or the variable itself"
+        )
     return int(from_one)

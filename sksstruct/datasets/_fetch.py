@@ -53,7 +53,8 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
             return folder / name
     if not download_if_missing:
         raise OSError(
-            f"{names[-1]} not found in {folder}, and download_if_missing=False"
+            f"{names[-1]} not found in {folder}, and download_if_missing=False: put "
+            "the file there, or name another folder by data_home"
         )
     target = folder / names[-1]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
             f"{names[-1]} not found in {folder}, and fetching it from {url} failed: "
             f"{error}. Put the file there, or name another folder by data_home."
         ) from error
-    # A download that is cut off must not be taken for the file next time.
+    # write a temporary file first: an incomplete file must not have the final name
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
         file.write(content)
     os.replace(file.name, target)
@@ -73,10 +74,10 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
 
 
 def check_content(pieces, expected, path):
-    """Compare the SHA-256 of the data read with the known one.
+    """Raise an error unless the SHA-256 of the data that were read is `expected`.
 
-    The hash is of the data, not of the file, since the same data come in several
-    containers.
+    The hash is of the data, not of the file, because several file formats have the same
+    data.
     """
     digest = sha256()
     for piece in pieces:
@@ -90,7 +91,7 @@ def check_content(pieces, expected, path):
 
 
 def find_file(name, data_home=None):
-    """Path of a file that has no public home to fetch it from.
+    """Path of a file that cannot be fetched.
 
     Raises
     ------

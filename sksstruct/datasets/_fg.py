@@ -22,15 +22,15 @@ def load_fg(
     Parameters
     ----------
     path : path-like
-        A ``.fg`` file with factors XOR, ATMOSTONE, OR, OROUT and PAIR; an error names
-        any others. ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
+        A ``.fg`` file with factors XOR, ATMOSTONE, OR, OROUT and PAIR; other factors
+        are an error. ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
     trailing : {"error", "ignore"}, default="error"
-        What to do with text after the last factor.
+        Treatment of text after the last factor.
 
     Returns
     -------
     graph : FactorGraph
-        State 1 of a variable scores its log-potential, state 0 scores 0.
+        The score of state 1 of a variable is its log-potential, that of state 0 is 0.
 
     Raises
     ------
@@ -74,7 +74,10 @@ def load_fg(
                 (of_pair if len(scope) == 2 else of_factor).append(factors[key])
         if not tokens.done() and trailing == "error":
             token = tokens.next("")
-            tokens.fail(f"there is more after the last factor: {token[:30]!r}")
+            tokens.fail(
+                f"expected the end of the file after the last factor, got "
+                f"{token[:30]!r}: trailing='ignore' skips the rest"
+            )
     return FactorGraph._assemble(
         np.full(n, 2), unaries.reshape(-1), edges + pairs,
         [0] * len(edges) + of_pair, tables,
@@ -84,10 +87,13 @@ def load_fg(
 
 
 def _read_scope(tokens, f, n):
-    """Kind and scope of a factor, and which of its variables are negated."""
+    """Kind and scope of a factor, and a flag for each variable that is negated."""
     kind = tokens.next(f"factor {f + 1}")
     if kind != b"PAIR" and kind not in _KINDS:
-        tokens.fail(f"factors {kind[:30].decode('ascii', 'replace')} are not read")
+        tokens.fail(
+            f"factor {f + 1} must be XOR, ATMOSTONE, OR, OROUT or PAIR, got "
+            f"{kind[:30].decode('ascii', 'replace')}"
+        )
     degree = tokens.integer("the degree", 1, min(n, tokens.left))
     ids = tokens.integers(degree, "a variable", -n, n).tolist()
     scope, negated = [abs(v) - 1 for v in ids], [v < 0 for v in ids]
@@ -125,9 +131,13 @@ def dump_fg(graph: FactorGraph, path: PathLike) -> None:
     """
     check_total(graph)
     if (graph.n_states != 2).any():
-        raise ValueError("all variables must be binary")
+        v = int(np.argmax(graph.n_states != 2))
+        raise ValueError(
+            f"all variables of graph must be binary, and variable {v} has "
+            f"{graph.n_states[v]} states"
+        )
     if graph.offset or (graph.evidence >= 0).any():
-        raise ValueError("an offset and evidence are not part of the format")
+        raise ValueError("graph must have neither offset nor evidence: .fg has none")
     names = {value: key.decode() for key, value in _KINDS.items()}
     lines = []
     for scope, table, weight in graph._listed():
@@ -135,13 +145,22 @@ def dump_fg(graph: FactorGraph, path: PathLike) -> None:
             u, v = scope
             scores = table.dense()
             if np.count_nonzero(scores) != np.count_nonzero(scores[1, 1]):
-                raise ValueError(f"the edge ({u}, {v}) scores more than state (1, 1)")
+                raise ValueError(
+                    f"the edge ({u}, {v}) must have score 0 except for states (1, 1): "
+                    "use FactorGraph tables of this form"
+                )
             if not np.isfinite(weight * scores[1, 1]):
-                raise ValueError(f"the edge ({u}, {v}) has a score that is not finite")
+                raise ValueError(
+                    f"the edge ({u}, {v}) must have a finite score of states (1, 1), "
+                    f"got {weight * scores[1, 1]}"
+                )
             lines.append(f"PAIR 2 {u + 1} {v + 1} {float(weight * scores[1, 1])!r}")
             continue
         if table.condition not in names:
-            raise ValueError(f"a factor over {scope.tolist()} is {table!r}")
+            raise ValueError(
+                f"the factor of {scope.tolist()} must be a Logic of the kinds "
+                f"{sorted(names)}, got {table!r:.80}"
+            )
         ids = [
             -v - 1 if no else v + 1 for v, no in zip(scope, table.negated, strict=True)
         ]
@@ -149,7 +168,10 @@ def dump_fg(graph: FactorGraph, path: PathLike) -> None:
         lines.append(f"{names[table.condition]} {len(ids)} {text}")
     scores = graph.unaries.reshape(-1, 2)
     if np.any(scores[:, 0]) or not np.isfinite(scores).all():
-        raise ValueError("state 0 of every variable must score 0, state 1 be finite")
+        raise ValueError(
+            "unaries of graph must be 0 for state 0 of every variable, and finite for "
+            "state 1"
+        )
     with open_write(path) as file:
         file.write(f"{graph.n_variables}\n{len(lines)}\n")
         file.writelines(f"{float(score)!r}\n" for score in scores[:, 1])

@@ -1,4 +1,4 @@
-"""Synthetic sequences."""
+"""Generators of synthetic sequences."""
 
 import numpy as np
 from numpy.random import RandomState
@@ -29,15 +29,15 @@ def make_chain(
     n_classes : int, default=3
         Number of labels, 0 to ``n_classes - 1``.
     min_length, max_length : int, default=1, 10
-        Lengths are drawn uniformly between these, both included.
+        Smallest and largest length of a sequence; lengths are uniform between them.
     noise : float, default=1.0
         Standard deviation of the features around the mean of their label.
     persistence : float, default=0.7
-        Probability that a label is followed by the next one, cyclically; otherwise any
+        Probability that label k is followed by label k + 1, cyclically; otherwise any
         label follows with equal probability.
     density : float, default=None
-        Share of the features that are kept, in which case the result is CSR. None:
-        dense arrays with all features.
+        Share of the features that are kept, in CSR arrays. None: dense arrays with all
+        features.
     random_state : int, RandomState instance or None, default=None
         Seed or source of random numbers.
 
@@ -55,9 +55,15 @@ def make_chain(
     [(3, 10), (3, 10)]
     """
     if not 1 <= min_length <= max_length:
-        raise ValueError("lengths must satisfy 1 <= min_length <= max_length")
+        raise ValueError(
+            f"lengths must satisfy 1 <= min_length <= max_length, got {min_length!r} "
+            f"and {max_length!r}"
+        )
     if min(n_sequences, n_features, n_classes) < 1:
-        raise ValueError("n_sequences, n_features and n_classes must be at least 1")
+        raise ValueError(
+            "n_sequences, n_features and n_classes must be at least 1, got "
+            f"{n_sequences!r}, {n_features!r} and {n_classes!r}"
+        )
     rng = check_random_state(random_state)
     means = rng.normal(size=(n_classes, n_features))
     X, y = [], []
@@ -90,13 +96,13 @@ def make_segments(
     correlation: float = 0.8,
     random_state: int | RandomState | None = None,
 ) -> Bunch:
-    """Time series of stages with known laws of their durations.
+    """Time series of segments with known distributions of lengths.
 
-    The length of a segment is `min_length` plus a Poisson number, whose mean depends on
-    the label. The label of the next segment is another one, by a random table of
-    probabilities. The features are a mean for each label plus Gaussian noise, which
-    drifts: the noise at a position is similar to that at the position before. A label
-    can therefore seem to change for a few positions.
+    The length of a segment is `min_length` plus a Poisson random number, whose mean
+    depends on the label. The next segment has a different label, by a random table of
+    probabilities. The features are a mean for each label plus Gaussian noise, which is
+    correlated along the sequence: for a few positions, features may look like those of
+    another label.
 
     Parameters
     ----------
@@ -111,9 +117,9 @@ def make_segments(
     min_length : int, default=8
         Smallest length of a segment.
     mean_length : float, default=20.0
-        Mean length of segments, on average over the labels. What it exceeds
-        `min_length` by grows evenly from half of that to one and a half of it, from the
-        first label to the last.
+        Mean length of segments, averaged over the labels. The mean of the Poisson
+        number grows linearly from 0.5 to 1.5 times ``mean_length - min_length``, from
+        the first label to the last.
     noise : float, default=0.8
         Standard deviation of the noise; that of the means is 1.
     correlation : float, default=0.8
@@ -140,11 +146,13 @@ def make_segments(
     if min(n_sequences, n_segments, n_features, min_length) < 1 or n_classes < 2:
         raise ValueError(
             "n_sequences, n_segments, n_features and min_length must be at least 1, "
-            "and n_classes at least 2"
+            f"and n_classes at least 2, got {n_sequences!r}, {n_segments!r}, "
+            f"{n_features!r}, {min_length!r} and {n_classes!r}"
         )
     if mean_length < min_length or not 0 <= correlation < 1:
         raise ValueError(
-            "mean_length must be at least min_length, and 0 <= correlation < 1"
+            f"mean_length must be at least min_length={min_length!r}, and correlation "
+            f"in [0, 1), got {mean_length!r} and {correlation!r}"
         )
     rng = check_random_state(random_state)
     means = rng.normal(size=(n_classes, n_features))

@@ -10,7 +10,7 @@ from sksstruct.utils.typing import PathLike
 def load_weizmann_horses(*, data_home: PathLike | None = None) -> Bunch:
     """Images of horses and their masks, the longer side resized to 64 pixels.
 
-    There are 328 images, without an official split.
+    The data are 328 images, without an official split.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def load_weizmann_horses(*, data_home: PathLike | None = None) -> Bunch:
     -------
     data : `sklearn.utils.Bunch`
         ``images``: list of arrays of shape (height, width, 3), float64 between 0 and 1;
-        ``masks``: list of arrays of shape (height, width), 1 where there is horse.
+        ``masks``: list of arrays of shape (height, width), 1 in the horse, 0 elsewhere.
 
     Raises
     ------

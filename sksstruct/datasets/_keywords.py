@@ -1,8 +1,8 @@
-"""WCSP cost functions that are given by a keyword, as tables.
+"""WCSP cost functions with a keyword, as tables.
 
-These are the keywords of toulbar2's format that stand for tables: comparisons of two
-variables, and conditions on more, which are written out, or taken apart into pairs
-if that is the same. All others are refused by name.
+The supported keywords of toulbar2's format are comparisons of two variables, and
+conditions on more variables. A condition is decomposed into tables of pairs if that is
+exact, and otherwise becomes one table of all variables. Other keywords are an error.
 """
 
 import itertools
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Keywords:
-    """Reads what follows a keyword.
+    """Reader of the parameters of keyword cost functions.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Keywords:
     top : int
         Cost that forbids a tuple.
     reserve : callable
-        ``reserve(shape)`` is called before memory is taken; it may refuse.
+        ``reserve(shape)`` is called before memory is allocated, and may raise an error.
     """
 
     def __init__(self, tokens, sizes, top, reserve):
@@ -42,8 +42,7 @@ class Keywords:
         Yields
         ------
         scope, costs : list of int, ndarray of float64
-            Tables, the costs of which add up to the function. Costs of `top` and more
-            forbid.
+            Tables whose sum is the cost function. Costs of at least `top` forbid.
         """
         name = word.decode("ascii", "replace")
         reader = {
@@ -54,7 +53,7 @@ class Keywords:
             **dict.fromkeys(("knapsack", "knapsackp", "knapsackv"), self._fill),
         }.get(name)  # fmt: skip
         if reader is None:
-            self._tokens.fail(f"cost functions {name[:20]!r} are not read")
+            self._tokens.fail(f"cost functions {name[:20]!r} are not supported")
         yield from reader(name, scope)
 
     def _number(self, low=None):
@@ -68,10 +67,10 @@ class Keywords:
 
     def _pair(self, name, scope):
         if len(scope) != 2:
-            self._tokens.fail(f"{name!r} is for two variables, there are {len(scope)}")
+            self._tokens.fail(f"{name!r} must have 2 variables, got {len(scope)}")
 
     def _compare(self, name, scope):
-        """x >= y + cst, and so on: the excess costs, and forbids beyond delta."""
+        """x >= y + constant, and so on: violation costs its size, up to delta."""
         self._pair(name, scope)
         constant, delta = self._number(), self._number()
         x, y = self._states(scope)
@@ -82,7 +81,7 @@ class Keywords:
         yield scope, np.where(excess <= delta, excess, float(self._top))
 
     def _disjoin(self, name, scope):
-        """x >= y + csty or y >= x + cstx, else a penalty; sdisj has largest values."""
+        """x >= y + csty or y >= x + cstx, or a penalty; sdisj also has a last value."""
         self._pair(name, scope)
         after_x, after_y = self._number(), self._number()
         rest = [self._number() for _ in range(1 if name == "disj" else 4)]
@@ -102,7 +101,7 @@ class Keywords:
         if kind not in (b"var", b"dec", b"decbi"):
             self._tokens.fail(f"{name} must be var, dec or decbi, got {kind[:20]!r}")
         cost = self._number(0)
-        # pair by pair where any repetition is forbidden, too
+        # pairs are exact for dec and decbi, and if var forbids any repetition
         if kind != b"var" or cost >= self._top:
             for pair in itertools.combinations(scope, 2):
                 x, y = self._states(pair)
@@ -117,24 +116,24 @@ class Keywords:
         yield scope, cost * (len(scope) - different.astype(np.float64))
 
     def _all_differ(self, name, scope):
-        """Different values, but for some that may be repeated."""
+        """Different values, except for a list of values that may be repeated."""
         free = [self._number() for _ in range(self._count(name))]
         if self._count(name):
-            self._tokens.fail("alldiff with costs that were moved is not read")
+            self._tokens.fail("alldiff with moved costs is not supported: expected 0")
         for pair in itertools.combinations(scope, 2):
             x, y = self._states(pair)
             same = (x == y) & ~np.isin(x, free)
             yield list(pair), np.where(same, float(self._top), 0.0)
 
     def _count(self, name):
-        """How many parameters follow."""
+        """Read the number of parameters that follow."""
         most = self._tokens.left
         return self._tokens.integer(f"a number of parameters of {name}", 0, most)
 
     def _clique(self, name, scope):
         """At most one variable has a value of its list."""
         if self._number() != 1:
-            self._tokens.fail("a clique must be for at most one variable")
+            self._tokens.fail("clique must allow at most 1 variable: expected 1")
         chosen = []
         for v in scope:
             mask = np.zeros(self._sizes[v], dtype=bool)
@@ -148,19 +147,20 @@ class Keywords:
             yield [u, v], np.where(a[:, None] & b, float(self._top), 0.0)
 
     def _values(self, count, v):
-        """Values of a variable."""
+        """Read `count` values of variable `v`."""
         what, high = f"a value of variable {v}", self._sizes[v] - 1
         return self._tokens.integers(count, what, 0, high).tolist()
 
     def _fill(self, name, scope):
-        """The weights of the values are at least the capacity, all together."""
+        """The sum of the weights of the values is at least the capacity."""
         capacity = self._number()
         weights = [np.zeros(self._sizes[v]) for v in scope]
         if name == "knapsack":
             for v, row in zip(scope, weights, strict=True):
                 if len(row) != 2:
                     self._tokens.fail(
-                        f"knapsack needs two states, variable {v} has not"
+                        f"variables of knapsack must have 2 states, variable {v} has "
+                        f"{len(row)}"
                     )
                 row[1] = self._number()
         elif name == "knapsackp":
@@ -183,7 +183,7 @@ class Keywords:
         yield scope, np.where(total >= capacity, 0.0, float(self._top))
 
     def _follow(self, name, scope):
-        """The cost of the cheapest path of an automaton that reads the values."""
+        """Cost of the cheapest path of an automaton that reads the values in order."""
         n = self._tokens.integer("the number of states of an automaton", 1, 10_000)
         last = n - 1
 
@@ -200,7 +200,7 @@ class Keywords:
         ).reshape(-1, 4)
         if steps.size and steps[:, [0, 2]].max() > last:
             self._tokens.fail(f"an automaton has a step beyond its {n} states")
-        # the costs of all values so far, in each state of the automaton
+        # costs[x_1, ..., x_t, s]: cheapest path that reads x_1 to x_t and ends in s
         self._states(scope, n)
         costs = paths
         for v in scope:

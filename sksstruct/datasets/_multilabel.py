@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from sksstruct.datasets._fetch import find_file
 from sksstruct.utils.typing import PathLike
 
-# Numbers of features and of labels.
+# Number of features and number of labels of each data set.
 _SETS = {
     "bibtex": (1836, 159),
     "corel5k": (499, 374),
@@ -32,8 +32,8 @@ def load_multilabel(
 ) -> Bunch:
     """Load one of seven multilabel data sets, in its published split.
 
-    It is read from ``multilabel/<name>_<subset>.svm.gz`` in the data folder, in
-    svmlight format with labels separated by commas.
+    The file is ``multilabel/<name>_<subset>.svm.gz`` in the data folder, in svmlight
+    format with labels separated by commas.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ def load_multilabel(
 
     Notes
     -----
-    The two parts of rcv1sub1 number labels differently: label k of the test file is
+    The two files of rcv1sub1 number labels differently: label k of the test file is
     label k + 1 of the training file, as label frequencies and the scores of classifiers
-    show. Here both have the numbers of the training file, without its first label,
-    which the test file lacks; this leaves 100 labels.
+    show. Both parts of y have the numbers of the training file, without its first
+    label, which the test file lacks: 100 labels remain.
 
     Examples
     --------
@@ -85,6 +85,6 @@ def load_multilabel(
     if name == "rcv1sub1":
         y = y[:, 1:] if subset == "train" else y[:, :-1]
     X = sparse.csr_array(X)
-    # other packages take 32-bit indices only
+    # some packages only take 32-bit indices
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return Bunch(X=X, y=y)

@@ -21,9 +21,9 @@ def fetch_ocr_letters(
 ) -> Bunch:
     """Handwritten words, each a sequence of binary images of 16 x 8 pixels.
 
-    There are 6877 words without their first letter, 52152 letters, in ten folds. The
-    usual small problem trains on fold 0 and tests on the others; the large problem is
-    the reverse.
+    The data are 6877 words without their first letter, 52152 letters in all, in ten
+    folds. The usual small problem trains on fold 0 and tests on the other folds; the
+    large problem is the reverse.
 
     Parameters
     ----------
@@ -88,13 +88,13 @@ def _read_npz(path):
 
 
 def _read_letter_data(path):
-    """The public file: id, letter, next id, word id, position, fold, 128 pixels."""
+    """Read columns id, letter, next id, word id, position, fold, and 128 pixels."""
     pixels, letters, offsets, fold = [], [], [0], []
     for number, line in enumerate(lines_of(path), start=1):
         columns = line.split()
         if len(columns) != 134:
             raise ValueError(
-                f"{path}, line {number}: {len(columns)} columns instead of 134"
+                f"{path}, line {number}: expected 134 columns, got {len(columns)}"
             )
         try:
             last = int(columns[2]) == -1
@@ -102,11 +102,13 @@ def _read_letter_data(path):
             row = np.array(columns[6:], dtype=np.uint8)
         except ValueError:
             raise ValueError(
-                f"{path}, line {number}: a column is not a whole number"
+                f"{path}, line {number}: all columns but the second must be whole "
+                f"numbers, got {line!r:.80}"
             ) from None
         if len(columns[1]) != 1 or not "a" <= columns[1] <= "z":
             raise ValueError(
-                f"{path}, line {number}: {columns[1]!r:.80} is not a letter"
+                f"{path}, line {number}: column 2 must be a letter from a to z, got "
+                f"{columns[1]!r:.80}"
             )
         pixels.append(row)
         letters.append(ord(columns[1]) - ord("a"))
@@ -114,7 +116,9 @@ def _read_letter_data(path):
             offsets.append(number)
             fold.append(word_fold)
     if len(letters) != offsets[-1]:
-        raise ValueError(f"{path}: the last word has no end")
+        raise ValueError(
+            f"{path}: the last word has no last letter: next id -1 was expected"
+        )
     return (
         np.array(pixels, dtype=np.uint8),
         np.array(letters, dtype=np.uint8),

@@ -1,4 +1,4 @@
-"""Factors of a graph, as readers collect and writers list them."""
+"""Factors in the order of a file: `Parts` for readers, `list_factors` for writers."""
 
 from array import array
 
@@ -8,7 +8,7 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph, Table
 
 
 def list_factors(graph):
-    """Everything that a graph scores: offset, variables, edges, and larger factors.
+    """All factors of a graph: offset, variables, edges, and larger factors.
 
     Parameters
     ----------
@@ -30,27 +30,28 @@ def check_total(graph):
     """Raise an error if a graph forbids labelings by their total scores."""
     if graph.must_exceed > -np.inf:
         raise ValueError(
-            f"must_exceed = {graph.must_exceed} is not part of the format; write a "
-            "graph without it"
+            f"graph must not have must_exceed, got {graph.must_exceed}: the file "
+            "format has no bound on the total score"
         )
 
 
 def write_out(table, weight):
-    """Scores of a factor of `list_factors`, as an array."""
+    """Convert the table and the weight of a factor of `list_factors` to an array."""
     values = table.dense() if isinstance(table, Table) else table
     return values if weight == 1.0 else values * weight
 
 
 class Parts:
-    """Scores by scope, in the order of a file, without an object for each number.
+    """Collector of the factors of a file, with few Python objects.
 
     Parameters
     ----------
     sizes : sequence of int
         Number of states of each variable.
     share : int
-        Tables with more entries than this are looked up, so that equal ones are kept
-        once. For smaller ones the look-up would take more memory than it saves.
+        Tables with more entries than this are looked up, so that equal tables are
+        stored once. For smaller tables the look-up would take more memory than it
+        saves.
     """
 
     def __init__(self, sizes, share):
@@ -64,14 +65,14 @@ class Parts:
         self.offset, self.must_exceed = 0.0, -np.inf
 
     def add(self, scope, values):
-        """Add the scores of a scope; returns whether they are in range.
+        """Add the scores of a scope; return whether sums of scores are finite.
 
         Parameters
         ----------
         scope : sequence of int
             Variables.
         values : ndarray
-            Their scores, in an array that nobody else changes.
+            Scores of the variables, in an array that the caller does not change later.
 
         Returns
         -------
@@ -95,13 +96,13 @@ class Parts:
         Parameters
         ----------
         first : ndarray of shape (n_factors + 1,)
-            Where each scope begins.
+            Offsets of the scopes.
         scopes : ndarray of int
-            Variables.
+            Variables of all scopes, concatenated.
         entries : ndarray of shape (n_factors,)
             Number of scores of each scope.
         values : ndarray of shape (entries.sum(),)
-            The scores in a row; what is kept is copied.
+            Scores of all scopes, concatenated; they are copied.
 
         Returns
         -------
@@ -124,7 +125,7 @@ class Parts:
         return self.offset < np.inf and self._unaries.max(initial=0.0) < np.inf
 
     def _add_singles(self, variables, values):
-        """Add scores of single variables, all of them in a row."""
+        """Add scores of single variables, which are concatenated."""
         sizes = np.diff(self._begin)[variables]
         ends = np.cumsum(sizes)
         shift = np.repeat(self._begin[variables] - ends + sizes, sizes)
@@ -135,7 +136,7 @@ class Parts:
         """Add an edge or a larger factor; the values are copied."""
         t = len(self._tables)
         if values.size > self._share:
-            # the same bytes serve as key and as table
+            # the bytes of the key are also the memory of the table
             key = values.shape, values.tobytes()
             t = self._known.setdefault(key, t)
             if t == len(self._tables):
@@ -152,17 +153,17 @@ class Parts:
             self._scope_tables.append(t)
 
     def build(self, evidence=None):
-        """The graph.
+        """Build the graph of all factors that were added.
 
         Parameters
         ----------
         evidence : dict of int to int, default=None
-            Observed states.
+            Observed states by variable.
 
         Returns
         -------
         graph : FactorGraph
-            A graph of all that was added.
+            The graph.
         """
         self._known = {}
         return FactorGraph._assemble(

@@ -1,4 +1,4 @@
-"""Scopes and tables of factors, as files list them one after the other."""
+"""Readers of the scopes and tables of factors from the tokens of a file."""
 
 from libc.math cimport INFINITY
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
@@ -13,14 +13,15 @@ from sksstruct.utils._pointers cimport (
 
 from numpy import empty, zeros
 
-# Largest number of variables of a factor, as of dimensions of an array.
+# Largest number of variables of a factor: NumPy arrays have at most 64 dimensions.
 cdef Py_ssize_t MAX_ARITY = 64
 
 
 def read_scopes(Tokens tokens, sizes, Py_ssize_t m):
     """Read the scopes of the factors of a UAI file.
 
-    Checks that the file is long enough for the tables before memory is allocated.
+    An error is raised before memory is allocated if the file is too short for the
+    tables.
 
     Parameters
     ----------
@@ -34,16 +35,15 @@ def read_scopes(Tokens tokens, sizes, Py_ssize_t m):
     Returns
     -------
     first : ndarray of shape (m + 1,), intp
-        Where each scope begins.
+        Offsets of the scopes.
     scopes : ndarray of int32
-        All scopes, one after the other.
+        All scopes, concatenated.
     entries : ndarray of shape (m,), int64
         Number of entries of each table.
     used : ndarray of shape (n_variables,), uint8
-        1 if the variable is in a scope, plus 2 for each scope in which it is last, up
-        to 5 in all.
+        1 if the variable is in a scope, plus 2 for each scope in which it is last; at
+        most 5.
     """
-    # no scope is longer than the file
     first, entries = zeros(m + 1, dtype="p"), zeros(m, dtype="i8")
     used = zeros(len(sizes), dtype="u1")
     cdef ScopeReader reader = ScopeReader(tokens, sizes)
@@ -55,7 +55,7 @@ def read_scopes(Tokens tokens, sizes, Py_ssize_t m):
 
 
 cdef class ScopeReader:
-    """Reader of scopes, which grow in memory of its own."""
+    """Reader of scopes into a growing buffer."""
 
     cdef Tokens tokens
     cdef Py_ssize_t n_variables, capacity
@@ -90,7 +90,7 @@ cdef class ScopeReader:
                 self.scopes[size] = <int32_t> variable
                 size += 1
                 used[variable] |= 1
-                # beyond the length of the file it no longer matters by how much
+                # once the product exceeds the length of the file, it may not overflow
                 if total <= tokens._size:
                     total *= self.sizes[variable]
             if arity:
@@ -107,7 +107,7 @@ cdef class ScopeReader:
 
 
 def read_tables(Tokens tokens, entries, Py_ssize_t f, block, bint infinite):
-    """Read as many tables of a UAI file as fit into a block, each after its size.
+    """Read the size and the entries of as many tables of a UAI file as fit a block.
 
     Parameters
     ----------
@@ -125,17 +125,17 @@ def read_tables(Tokens tokens, entries, Py_ssize_t f, block, bint infinite):
     Returns
     -------
     next, size : int
-        The first table that was not read, and the number of entries that were read.
+        Number of the first table that was not read, and number of entries read.
     """
     cdef Py_ssize_t at = 0, m = len(entries), room = len(block)
     cdef const int64_t* size = const_int64s(entries)
     cdef double* values = doubles(block)
-    cdef int64_t given
+    cdef int64_t stated
     while f < m and at + size[f] <= room:
         what = f"the table of factor {f}"
-        tokens.read_integer(-INT64_MAX, INT64_MAX, f"the size of {what}", &given)
-        if given != size[f]:
-            tokens.fail(f"{what} has {size[f]} entries, not {given}")
+        tokens.read_integer(-INT64_MAX, INT64_MAX, f"the size of {what}", &stated)
+        if stated != size[f]:
+            tokens.fail(f"{what} has {size[f]} entries, not {stated}")
         tokens._fill(size[f], values + at, what, infinite)
         at += size[f]
         f += 1
@@ -143,7 +143,7 @@ def read_tables(Tokens tokens, entries, Py_ssize_t f, block, bint infinite):
 
 
 def read_tuples(Tokens tokens, shape, Py_ssize_t count, top, scores, Py_ssize_t f):
-    """Read tuples of states with their costs, as a WCSP file lists them.
+    """Read tuples of states with their costs from a WCSP file.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def read_tuples(Tokens tokens, shape, Py_ssize_t count, top, scores, Py_ssize_t 
     top : int
         Cost that forbids a tuple.
     scores : ndarray of float64
-        The flat table; receives minus the costs.
+        The flattened table, which receives minus the costs.
     f : int
         Number of the cost function, for errors.
     """
@@ -167,8 +167,8 @@ def read_tuples(Tokens tokens, shape, Py_ssize_t count, top, scores, Py_ssize_t 
     cdef int64_t cost = 0
     # costs are compared as integers: beyond 2 ** 53 floats have gaps
     cdef int64_t limit = min(top, INT64_MAX)
-    taken = bytearray(len(scores))
-    cdef uint8_t* seen = <uint8_t*> <char*> taken
+    flags = bytearray(len(scores))
+    cdef uint8_t* seen = <uint8_t*> <char*> flags
     what_state, what_cost = f"a state of cost function {f}", f"a cost of function {f}"
     for _ in range(count):
         at = 0

@@ -1,4 +1,4 @@
-"""Stick figures: synthetic images for pose estimation."""
+"""Generator of stick figures: synthetic images for pose estimation."""
 
 import numpy as np
 from numpy.random import RandomState
@@ -7,8 +7,8 @@ from sklearn.utils import Bunch, check_random_state
 
 # The bones of the arms, from the left elbow to the right hand.
 _ARMS = slice(2, 6)
-# Bones as (parent, child, mean row and column of the child from the parent, in units of
-# the figure's size); joints: head, neck, hip, hands, elbows, knees, feet.
+# A bone is (parent, child, row, column) with the mean displacement of the child from
+# the parent, in units of the size of the figure.
 _JOINTS = (
     "head", "neck", "hip", "left elbow", "right elbow", "left hand", "right hand",
     "left knee", "right knee", "left foot", "right foot",
@@ -33,12 +33,12 @@ def make_stick_figures(
 ) -> Bunch:
     """Drawings of stick figures among stray strokes, with the positions of joints.
 
-    A figure hangs from its neck, which is about the middle of the upper half. Every
-    other joint is at the mean position that its bone gives, moved by Gaussian noise.
-    With `raised` arms hang down or are raised, each by itself: the displacements along
-    their bones have two means then. Bones and a round head are drawn, and stray strokes
-    with random positions, lengths and directions are added; then the image is blurred a
-    little and pixel noise is added.
+    The neck is near the middle of the upper half of the image. Every other joint is at
+    the mean displacement of its bone from its parent, plus Gaussian noise. With
+    `raised`, each arm independently hangs down or is raised: the displacements along
+    the bones of arms then have two means. The bones and a round head are drawn, and
+    stray strokes with random positions, lengths and directions; then the image is
+    slightly blurred, and pixel noise is added.
 
     Parameters
     ----------
@@ -75,7 +75,10 @@ def make_stick_figures(
     """
     height, width = shape
     if n_images < 1 or height < 8 or width < 8 or not size > 0:
-        raise ValueError("n_images, shape and size must be at least 1, 8 x 8 and > 0")
+        raise ValueError(
+            "n_images must be at least 1, shape at least (8, 8) and size above 0, got "
+            f"{n_images!r}, {shape!r} and {size!r}"
+        )
     if not 0 <= raised <= 1:
         raise ValueError(f"raised must be between 0 and 1, got {raised!r}")
     rng = check_random_state(random_state)
@@ -112,10 +115,10 @@ def make_stick_figures(
 
 
 def _posture(raised, rng):
-    """Bones, some of those of the arms upside down."""
+    """The bones; an arm that is raised has bones with negated rows."""
     if not raised:
         return _BONES
-    # left and right, for upper and lower arms
+    # left and right arm, repeated for the upper and the lower bones
     up = np.tile(rng.uniform(size=2) < raised, 2)
     arms = [
         (parent, child, -row if turned else row, column)
@@ -125,7 +128,7 @@ def _posture(raised, rng):
 
 
 def _stroke(image, start, end):
-    """Brightness 1 along a line."""
+    """Draw a line of brightness 1."""
     n = int(np.abs(end - start).max()) + 2
     points = np.rint(start + np.linspace(0, 1, 2 * n)[:, None] * (end - start))
     inside = ((points >= 0) & (points < image.shape)).all(axis=1)

@@ -1,4 +1,4 @@
-"""Text files, compressed or not, as bytes, and as streams to write to."""
+"""Reading and writing of text files, compressed or not."""
 
 import bz2
 import contextlib
@@ -12,9 +12,10 @@ from pathlib import Path
 from sksstruct.datasets._tokens import Tokens
 from sksstruct.utils._files import reading
 
-# A compressed file may grow by this factor, plus `_FLOOR`; else it is refused.
+# A compressed file is refused if its text is larger than the file by more than this
+# factor, plus `_FLOOR`.
 _RATIO = 200
-# Bytes that the text of any compressed file may have.
+# Number of bytes that the text of any compressed file may have.
 _FLOOR = 1 << 20
 _CHUNK = 1 << 16
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -38,13 +39,16 @@ def read_bytes(path):
         while part := file.read(_CHUNK):
             data += part
             if len(data) > limit:
-                raise ValueError(f"it holds more than {limit} bytes when decompressed")
+                raise ValueError(
+                    f"its text has more than {limit} bytes, {_RATIO} times as many as "
+                    "the file: decompress the file first"
+                )
     return bytes(data)
 
 
 @contextlib.contextmanager
 def tokens_of(path, data=None):
-    """Tokens of a file, or of what it has; errors name the file and the line."""
+    """Tokens of a file, or of its text `data`; errors name the file and the line."""
     name = os.fspath(path)
     tokens = Tokens(read_bytes(path) if data is None else data, name)
     with reading(name, lambda: f", line {tokens.line()}"):
@@ -52,7 +56,7 @@ def tokens_of(path, data=None):
 
 
 def blank_comments(data):
-    """The text with blanks in the place of ``/* comments */``, so that lines stay."""
+    """Replace ``/* comments */`` by blanks, which keeps the numbers of lines."""
     return re.sub(
         rb"/\*.*?(?:\*/|\Z)",
         lambda found: re.sub(rb"[^\n]", b" ", found[0]),
@@ -63,7 +67,7 @@ def blank_comments(data):
 
 @contextlib.contextmanager
 def open_write(path):
-    """Text stream that is saved, compressed as named, when the block ends."""
+    """Text stream that is written to the file, compressed by its suffix, at the end."""
     path = Path(os.fspath(path))
     text = io.StringIO()
     yield text

@@ -5,7 +5,7 @@ cdef class Tokens:
     cdef readonly bytes data
     cdef readonly str name
     cdef const char* _text
-    # the text as a whole, the place after the last token that was read, and this token
+    # length of the text, place after the last token that was read, begin of this token
     cdef Py_ssize_t _size, _at, _last
 
     cdef bint _advance(self) noexcept nogil

@@ -1,10 +1,10 @@
-"""Tokens of a text between blanks, as words and as numbers.
+"""Tokens of a text between blanks, read as words or as numbers.
 
 Numbers are parsed in place: only words become objects. The grammar is strict, because
 files may be broken: no ``nan``, no ``1_0``, and only a blank after the last digit.
 Decimals of at most 15 digits with small exponents are exact integers times or divided
 by exact powers of ten, so one operation rounds them correctly (Clinger, How to read
-floating point numbers accurately, 1990). Python reads all others.
+floating point numbers accurately, 1990). Python converts all other decimals.
 """
 
 from libc.math cimport INFINITY
@@ -23,7 +23,7 @@ cdef int64_t EXACT = 1 << 53
 cdef double[23] POWERS
 for _k in range(23):
     POWERS[_k] = 10.0 ** _k
-# Digits that fit into 64 bits, whatever they are.
+# Every integer with at most this number of digits fits into 64 bits.
 cdef Py_ssize_t MOST_DIGITS = 18
 
 
@@ -78,7 +78,7 @@ cdef class Tokens:
     # ---- one token ----
 
     cdef bint _advance(self) noexcept nogil:
-        """Go to the beginning of the next token; False: there is none."""
+        """Advance to the next token; return False at the end of the text."""
         while self._at < self._size and is_blank(self._text[self._at]):
             self._at += 1
         if self._at == self._size:
@@ -94,12 +94,12 @@ cdef class Tokens:
         return self.data[self._last:self._at]
 
     cdef void _skip(self) noexcept nogil:
-        """Go to the end of the present token."""
+        """Advance to the end of the current token."""
         while self._at < self._size and not is_blank(self._text[self._at]):
             self._at += 1
 
     cdef bint _read_small(self, int64_t* value) noexcept nogil:
-        """Read an integer that surely fits into 64 bits; else stay where it begins."""
+        """Read an integer of few digits; return False, and stay, for other tokens."""
         cdef Py_ssize_t at = self._at
         cdef bint negative = self._text[at] == 45
         cdef int64_t total = 0
@@ -163,7 +163,7 @@ cdef class Tokens:
         cdef double value = 0.0
         if not self._advance():
             self.fail(f"the file ends where {what} was expected")
-        # all numbers but 0 are above -inf and below inf
+        # the comparison is False for inf, -inf and nan
         if not self.read_number(&value) or not -INFINITY < value < INFINITY:
             self._skip()
             token = self.data[self._last:self._at]
@@ -173,16 +173,16 @@ cdef class Tokens:
     # ---- decimals ----
 
     cdef int read_number(self, double* value) except -1 nogil:
-        """Read the decimal that begins here; 0: there is none, and nothing is read.
+        """Read a decimal; return 0, and stay, if the token is not a decimal.
 
-        It may be too large for a finite number.
+        The value is infinite if the decimal is too large.
         """
         cdef const char* text = self._text
         cdef Py_ssize_t at = self._at, first, n_digits = 0, exponent = 0, shift = 0
         cdef int64_t mantissa = 0
         cdef bint negative = text[at] == 45, minus
         at += negative or text[at] == 43
-        # digits with at most one point among them, at least one digit
+        # at least one digit, and at most one point
         first = at
         while is_digit(text[at]):
             if mantissa < EXACT:
@@ -216,7 +216,7 @@ cdef class Tokens:
         if at < self._size and not is_blank(text[at]):
             return 0
         exponent -= shift
-        # digits beyond the exact ones were dropped above, so this is seen here
+        # a mantissa of too many digits has stopped growing at EXACT or above
         if mantissa < EXACT and -22 <= exponent <= 22:
             value[0] = (mantissa / POWERS[-exponent] if exponent < 0
                         else mantissa * POWERS[exponent])
@@ -229,13 +229,13 @@ cdef class Tokens:
         return 1
 
     cdef double _read_by_python(self) except? -1.0:
-        """Value of the decimal that begins here, rounded correctly; it may be inf."""
-        # the end of the token, or of the text with its zero byte, ends the number
+        """Return the correctly rounded value of the current decimal, maybe inf."""
+        # a blank, or the zero byte at the end of the text, ends the number
         cdef char* end
         return PyOS_string_to_double(self._text + self._at, &end, NULL)
 
     def numbers(self, Py_ssize_t count, what, bint infinite=False):
-        """Return the next tokens as an array of finite numbers, or -inf where allowed.
+        """Return the next tokens as an array of numbers, finite or maybe -inf.
 
         Parameters
         ----------
@@ -252,7 +252,9 @@ cdef class Tokens:
             The numbers.
         """
         if count > self.left:
-            self.fail(f"{count} numbers of {what} were expected, the file is too short")
+            self.fail(
+                f"expected {count} numbers of {what}, and the file has at most "
+                f"{self.left} more tokens")
         values = empty(count)
         self.fill(values, what, infinite)
         return values
@@ -288,14 +290,14 @@ cdef class Tokens:
             if ended:
                 self.fail(f"the file ends within {what}")
             if large:
-                self.fail(f"{what} has a number that is too large")
+                self.fail(f"{what} has a number that is too large for float64")
             if k < n:
                 values[k] = self._infinite(what, infinite)
                 k += 1
         return 0
 
     cdef double _infinite(self, what, bint infinite) except? -1.0:
-        """Minus infinity, if the present token says so and may; else an error."""
+        """Return -inf if the current token is -inf and allowed, or raise an error."""
         self._skip()
         token = self.data[self._last:self._at]
         if not infinite or token.lower() not in (b"-inf", b"-infinity"):
@@ -322,7 +324,9 @@ cdef class Tokens:
         cdef Py_ssize_t k
         cdef int64_t* out
         if count > self.left:
-            self.fail(f"{count} integers were expected, the file is too short")
+            self.fail(
+                f"expected {count} integers, {what}, and the file has at most "
+                f"{self.left} more tokens")
         values = empty(count, dtype="i8")
         out = int64s(values)
         for k in range(count):

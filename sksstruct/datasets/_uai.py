@@ -17,7 +17,7 @@ from sksstruct.datasets._text import (
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.utils.typing import Integers, PathLike
 
-# Entries of tables that are read at a time, unless one has more.
+# Number of entries that are read in one call, unless a table has more.
 _BLOCK = 1 << 15
 
 
@@ -37,14 +37,14 @@ def load_uai(
         Evidence file, or observed states by variable. None: no evidence, even if a
         file ``*.evid`` is beside the model, which the command ``sksstruct map`` reads.
     log : bool, default=None
-        Whether tables contain natural logarithms instead of potentials. None: they do
-        in files ``*.LG`` and ``*.LG.gz``.
+        Whether tables contain natural logarithms instead of potentials. None: True for
+        files ``*.LG`` and ``*.LG.gz``, False for other files.
 
     Returns
     -------
     graph : FactorGraph
-        Its scores are natural logarithms of the potentials, -inf for zero. Equal tables
-        are shared.
+        The graph, whose scores are natural logarithms of the potentials, -inf for zero.
+        Equal tables are shared.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def load_uai(
         parts = Parts(sizes, share=16)
         read_all_tables(tokens, parts, first, scopes, entries, log)
         tokens.finish("table")
-    # the graph takes about as much memory again
+    # free this memory first: the graph needs about as much again
     del scopes, first
     if evidence is not None and not isinstance(evidence, dict):
         evidence = load_uai_evidence(evidence, sizes)
@@ -82,7 +82,7 @@ def load_uai(
 
 
 def _read_scopes(tokens, sizes, bayes):
-    """Where the scope of each factor begins, all scopes in a row, and table sizes."""
+    """Offsets of the scopes, all scopes concatenated, and sizes of the tables."""
     n = len(sizes)
     m = tokens.integer("the number of factors", 0, tokens.left)
     if bayes and m != n:
@@ -90,11 +90,14 @@ def _read_scopes(tokens, sizes, bayes):
     first, scopes, entries, used = read_scopes(tokens, sizes, m)
     if bayes and not (used // 2 == 1).all():
         tokens.fail("each variable must be the last of the scope of one factor")
-    # States of variables in some scope have entries in the file. The other states could
-    # be so many that the graph does not fit into memory.
+    # The file has entries for the states of variables in scopes. The states of all
+    # other variables are limited here, as the graph takes memory for them.
     free = int(sizes[used == 0].sum())
     if free > len(tokens.data):
-        tokens.fail(f"variables without factors have {free} states")
+        tokens.fail(
+            f"variables without factors have {free} states in all, too many for the "
+            f"file: at most {len(tokens.data)} are read"
+        )
     return first, scopes, entries
 
 
@@ -108,7 +111,7 @@ def read_all_tables(tokens, parts, first, scopes, entries, log):
     parts : Parts
         Receives the factors.
     first, scopes, entries : ndarrays
-        Where the scope of each factor begins, all scopes in a row, and sizes of tables.
+        Offsets of the scopes, all scopes concatenated, and sizes of the tables.
     log : bool
         Whether tables contain logarithms.
     """
@@ -129,7 +132,8 @@ def read_all_tables(tokens, parts, first, scopes, entries, log):
                 np.log(values, out=values)
         if not parts.add_all(first[f : last + 1], scopes, entries[f:last], values):
             tokens.fail(
-                f"factors up to {last - 1} have scores that are too large to be added"
+                f"factors up to {last - 1} have scores whose sum is too large for "
+                "float64"
             )
         f = last
 
@@ -140,8 +144,8 @@ def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
     Parameters
     ----------
     path : path-like
-        An evidence file: ``k v1 x1 .. vk xk``, which may follow a number of samples
-        that has to be 0 or 1. ``/* Comments */`` are skipped.
+        An evidence file: ``k v1 x1 .. vk xk``, optionally after the number of samples,
+        0 or 1. ``/* Comments */`` are skipped.
     n_states : sequence of int
         Number of states of each variable.
 
@@ -167,10 +171,10 @@ def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
         values = array("q")
         while not tokens.done():
             values.append(tokens.integer("evidence", 0, 2**62))
-        # an odd number of tokens has no number of samples
+        # the number of samples is there if the number of tokens is even
         at = 1 if values and len(values) % 2 == 0 else 0
         if at and values[0] > 1:
-            tokens.fail(f"there are {values[0]} samples, one was expected")
+            tokens.fail(f"the number of samples must be 0 or 1, got {values[0]}")
         if len(values) <= at or (len(values) == at + 1 and values[at] == 0):
             return {}
         if (at and values[0] == 0) or len(values) - at != 1 + 2 * values[at]:
@@ -183,7 +187,10 @@ def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
         for k in range(at + 1, len(values), 2):
             v, x = values[k], values[k + 1]
             if v >= len(n_states) or x >= n_states[v]:
-                tokens.fail(f"there is no state {x} of a variable {v}")
+                tokens.fail(
+                    f"variable {v} is observed in state {x}, and n_states has no such "
+                    "variable or state"
+                )
             if v in evidence:
                 tokens.fail(f"variable {v} is observed twice")
             evidence[v] = x
@@ -218,15 +225,15 @@ def dump_uai(graph: FactorGraph, path: PathLike, *, log: bool = False) -> None:
         file.write(" ".join(str(k) for k in graph.n_states) + f"\n{len(factors)}\n")
         for scope, _, _ in factors:
             file.write(" ".join(str(int(v)) for v in (len(scope), *scope)) + "\n")
-        # written out one at a time: all of them may be much larger than the graph
+        # one table at a time: all dense tables may be much larger than the graph
         for _, table, weight in factors:
             values = write_out(table, weight).reshape(-1)
             if not log:
                 finite = values[values > -np.inf]
                 if finite.size and (finite.max() > 709.0 or finite.min() < -700.0):
                     raise ValueError(
-                        "a score is too large or too small for a potential: use "
-                        "log=True"
+                        f"the factor of {tuple(map(int, scope))} has a score that is "
+                        "too large or too small for a potential: use log=True"
                     )
                 values = np.exp(values)
             file.write(f"\n{len(values)}\n")
@@ -256,7 +263,7 @@ def dump_uai_evidence(evidence: dict[int, int], path: PathLike) -> None:
 
 
 def load_uai_solution(path: PathLike, n_states: Integers) -> np.ndarray:
-    """Read a labeling from a result file: the last solution in it.
+    """Read a labeling, the last solution of a result file.
 
     Parameters
     ----------
@@ -299,7 +306,10 @@ def load_uai_solution(path: PathLike, n_states: Integers) -> np.ndarray:
         if solution[:1] == [1] and len(solution) == n + 2:
             solution = solution[1:]
         if len(solution) != n + 1 or solution[0] != n:
-            tokens.fail(f"one solution of {n} states was expected")
+            tokens.fail(
+                f"expected a solution of {n} states, as n_states has, got "
+                f"{len(solution) - 1}"
+            )
         for v, x in enumerate(solution[1:]):
             if x >= n_states[v]:
                 tokens.fail(f"variable {v} has {n_states[v]} states, got state {x}")

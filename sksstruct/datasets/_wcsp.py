@@ -4,8 +4,8 @@ A file consists of blank-separated tokens: a name, the number of variables, the 
 the largest domain, the number of cost functions, and the top cost; then the number of
 states of each variable; then each cost function as the size of its scope, the scope, a
 default cost, the number of tuples with another cost, and these tuples, each followed by
-its cost. A negative scope size marks a function that later ones can share: they have
-minus its number in place of the number of tuples.
+its cost. A negative scope size marks a table that later functions can share: such a
+function has minus the number of the table in place of the number of tuples.
 """
 
 import math
@@ -28,17 +28,17 @@ def load_wcsp(path: PathLike) -> FactorGraph:
     path : path-like
         A ``.wcsp`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. These
         keyword cost functions become tables: comparisons, ``disj``, ``sdisj``,
-        ``alldiff``, ``salldiff``, ``clique``, the knapsacks and ``wregular``. Others,
-        functions that are too large to be written out, and interval domains raise an
-        error.
+        ``alldiff``, ``salldiff``, ``clique``, the knapsacks and ``wregular``. Other
+        keywords, functions whose tables would be too large, and interval domains raise
+        an error.
 
     Returns
     -------
     graph : FactorGraph
         Scores are minus the costs, and -inf for costs that reach the top cost given on
-        the first line. A labeling whose total cost reaches the top cost is forbidden
-        as well: if there may be one, `must_exceed` is half a unit above minus the top
-        cost.
+        the first line. A labeling whose total cost reaches the top cost is forbidden,
+        too: if such a labeling may exist, `must_exceed` is half a unit above minus the
+        top cost.
 
     Raises
     ------
@@ -64,9 +64,9 @@ def load_wcsp(path: PathLike) -> FactorGraph:
         for f in range(m):
             reader.read_function(f)
         tokens.finish("cost function")
-        # beyond 2 ** 52, what rounds to the top cost is allowed
+        # from 2 ** 52 on, 0.5 is lost in rounding: allow totals that round to the top
         must_exceed = 0.5 - top if top < 2**52 else math.nextafter(-top, -math.inf)
-        # the top cost may be out of reach
+        # no bound is needed if no labeling can reach the top cost
         if reader.lowest <= must_exceed:
             reader.parts.must_exceed = must_exceed
         return reader.parts.build()
@@ -83,25 +83,27 @@ def _read_sizes(tokens, n, largest):
             )
         if size > largest:
             tokens.fail(
-                f"variable {v} has {size} states, the largest domain is {largest}"
+                f"variable {v} must have at most {largest} states, the largest domain "
+                f"by the first line, got {size}"
             )
         sizes.append(size)
-    # states cost memory whether or not a cost function lists them
+    # limit the states, as the graph takes memory even for states without costs
     if sum(sizes) > max(len(tokens.data), 1000):
         tokens.fail(
-            f"the variables have {sum(sizes)} states, more than the file tells of"
+            f"the variables have {sum(sizes)} states in all, too many for the file: at "
+            f"most {max(len(tokens.data), 1000)} are read"
         )
     return sizes
 
 
 class _Reader:
-    """Reads cost functions, one after the other, into `parts`."""
+    """Reader of cost functions into `parts`."""
 
     def __init__(self, tokens, sizes, top):
         self.parts, self.lowest = Parts(sizes, share=0), 0.0
         self._tokens, self._sizes, self._top = tokens, sizes, top
         self._shared = []
-        # entries that may be written out: as many as bytes, or a few more
+        # limit of the entries of all tables: the bytes of the file, and a million more
         self._entries_left = len(tokens.data) + 1_000_000
         self._keywords = Keywords(tokens, sizes, top, self._reserve)
 
@@ -143,22 +145,30 @@ class _Reader:
         return scope
 
     def _find_shared(self, scope, number):
-        """The table of a function that was read before, counted from 1, and its lowest
-        score."""
+        """A shared table, counted from 1, and its lowest score."""
         if number > len(self._shared):
-            self._tokens.fail(f"there is no shared cost function {number} yet")
+            self._tokens.fail(
+                f"shared cost function {number} is not among the {len(self._shared)} "
+                "that were read so far"
+            )
         table, low = self._shared[number - 1]
         if table.shape != tuple(self._sizes[v] for v in scope):
-            self._tokens.fail(f"shared cost function {number} has shape {table.shape}")
-        # tables of single variables are added up, not shared: this takes time
+            self._tokens.fail(
+                f"the scope {scope} does not fit shared cost function {number}, which "
+                f"has shape {table.shape}"
+            )
+        # limit the time: tables of single variables are added to the unaries
         if len(scope) == 1:
             self._entries_left -= table.size
             if self._entries_left < 0:
-                self._tokens.fail("too many costs of single variables")
+                self._tokens.fail(
+                    "shared cost functions of single variables have too many entries "
+                    "for the file"
+                )
         return table, low
 
     def _read_keyword(self, f, scope):
-        """A function that is given by a keyword; it may be taken apart."""
+        """Read a function with a keyword; it may be decomposed into several tables."""
         if not scope:
             self._tokens.fail(f"cost function {f} has a keyword, but no variables")
         word = self._tokens.next("a keyword")
@@ -167,22 +177,23 @@ class _Reader:
             self._add(part, scores, _lowest(scores))
 
     def _reserve(self, shape):
-        """Count entries that are written out, or refuse."""
+        """Count the entries of a table, or raise an error beyond the limit."""
         size = math.prod(shape)
         if size > self._entries_left:
             self._tokens.fail(
-                f"a cost function has {size} entries, too many to write out"
+                f"a cost function has a table of {size} entries, too many for the "
+                f"file: at most {self._entries_left} more are read"
             )
         self._entries_left -= size
 
     def _add_constant(self, default, count):
         if count:
-            self._tokens.fail("a constant cost has no tuples")
+            self._tokens.fail(f"a constant cost must have 0 tuples, got {count}")
         self.parts.offset -= math.inf if default >= self._top else float(default)
         self.lowest -= float(default) if default < self._top else 0.0
 
     def _read_table(self, f, scope, default, count):
-        """Scores of a function that is listed."""
+        """Read the scores of a function that lists tuples."""
         tokens, top = self._tokens, self._top
         shape = tuple(self._sizes[v] for v in scope)
         self._reserve(shape)
@@ -190,14 +201,14 @@ class _Reader:
             tokens.fail(
                 f"the {count} tuples of cost function {f} do not fit into the file"
             )
-        # compared as integers: beyond 2 ** 53 floats cannot represent all of them
+        # costs are compared with `top` as integers: beyond 2 ** 53 floats have gaps
         scores = np.full(shape, -np.inf if default >= top else -float(default))
         read_tuples(tokens, np.array(shape), count, top, scores.reshape(-1), f)
         return scores
 
 
 def _lowest(scores):
-    """The lowest score that is allowed; 0 where none is."""
+    """The lowest score except for -inf; 0 if all are -inf."""
     low = float(scores.min())
     if low == -math.inf:
         low = float(scores[scores > -math.inf].min(initial=0.0))
@@ -207,7 +218,7 @@ def _lowest(scores):
 def dump_wcsp(
     graph: FactorGraph, path: PathLike, *, name: str = "graph", top: int | None = None
 ) -> None:
-    """Write a graph whose scores are integers that are not positive.
+    """Write a graph whose scores are integers of at most zero.
 
     Parameters
     ----------
@@ -218,8 +229,8 @@ def dump_wcsp(
     name : str, default="graph"
         Name of the problem, without blanks.
     top : int, default=None
-        Cost that stands for -inf. None: one more than all finite costs together, or
-        what `must_exceed` of the graph says.
+        Cost that stands for -inf. None: one more than the sum of the largest finite
+        costs, or the bound of `must_exceed` of the graph.
 
     Examples
     --------
@@ -235,7 +246,7 @@ def dump_wcsp(
         for scope, table, weight in list_factors(graph)
     ]
     total = sum(_largest_cost(scope, values) for scope, values in factors)
-    # the least whole number that is not below what costs have to be below
+    # the smallest integer of at least -must_exceed: costs must be below it
     bound = None if graph.must_exceed == -math.inf else math.ceil(-graph.must_exceed)
     if top is None:
         top = total + 1 if bound is None else bound
@@ -251,7 +262,10 @@ def dump_wcsp(
     if name.split() != [name]:
         raise ValueError(f"name must be one word, got {name!r}")
     if (graph.evidence >= 0).any():
-        raise ValueError("evidence is not part of the format: use unary scores")
+        raise ValueError(
+            "graph must not have evidence, which .wcsp files lack: give the observed "
+            "states unary scores"
+        )
     with open_write(path) as file:
         sizes = [str(k) for k in graph.n_states]
         largest = int(graph.n_states.max(initial=0))
@@ -262,18 +276,18 @@ def dump_wcsp(
 
 
 def _largest_cost(scope, values):
-    """The largest finite cost of a function, whose costs have to be integers."""
+    """The largest finite cost of a function, or an error if costs are not integers."""
     finite = values[values > -np.inf]
     if (finite > 0).any() or (finite != np.round(finite)).any():
         raise ValueError(
-            f"the scores of {tuple(int(v) for v in scope)} are not integers of at "
-            "most zero, as minus costs have to be"
+            f"the factor of {tuple(int(v) for v in scope)} must have integer scores of "
+            "at most zero, because costs are nonnegative integers"
         )
     return int(-finite.min()) if finite.size else 0
 
 
 def _function_lines(scope, values, top):
-    """A cost function as lines, which list the tuples that do not cost 0."""
+    """Yield the lines of a cost function, which list the tuples of nonzero cost."""
     head = " ".join(str(int(v)) for v in (len(scope), *scope))
     if not scope:
         yield f"{head} {int(-values)} 0\n"

@@ -201,7 +201,7 @@ BAD = {
         [[("a", "X", None)]],
         None,
     ),
-    "X has 1 sentences, and y has 2": ([[("a", "DT")]], [[0], [0]]),
+    "the 1 sentences of X, got 2": ([[("a", "DT")]], [[0], [0]]),
     r"y\[0\] must be integers of shape \(1,\)": ([[("a", "DT")]], [[0, 1]]),
     r"y\[0\] must be integers .* got float64": ([[("a", "DT")]], [[0.0]]),
     r"y\[0\] must be integers .* convert what was read": ([[("a", "DT")]], [["0"]]),

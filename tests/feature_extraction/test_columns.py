@@ -89,6 +89,6 @@ def test_templates_of_wapiti():
 
 @pytest.mark.parametrize("macro", ['%m[0,0,"a"]', '%T[0,0,"a"]', "%x[@0,0]"])
 def test_templates_that_have_to_be_rewritten(macro):
-    match = r"line 2: .* not supported: put what they make in a column"
+    match = r"line 2: .* not supported: put their values into a column"
     with pytest.raises(ValueError, match=match):
         ColumnFeatures(f"u:%x[0,0]\nu:{macro}").fit([["a"]])

@@ -66,7 +66,9 @@ def test_ids_that_stand_in_the_first_row_only():
     table = pandas.read_csv(
         StringIO(text), keep_default_na=False, na_values={"Sentence #": [""]}
     )
-    with pytest.raises(ValueError, match="row 1 has no 'Sentence #': pass fill_ids"):
+    with pytest.raises(
+        ValueError, match="row 1 of table has no 'Sentence #': pass fill_ids"
+    ):
         sequences_from_table(table, "Sentence #", target="Tag")
     words, tags = sequences_from_table(
         table, "Sentence #", columns="Word", target="Tag", fill_ids=True
@@ -75,9 +77,11 @@ def test_ids_that_stand_in_the_first_row_only():
     assert tags == [["B-geo", "O"], ["B-org", "O"]]
     # what read_csv makes of the words by default
     table = pandas.read_csv(StringIO(text))
-    with pytest.raises(ValueError, match=r"row 1 has no 'Word'.*keep_default_na=False"):
+    with pytest.raises(
+        ValueError, match=r"row 1 of table has no 'Word'.*keep_default_na=False"
+    ):
         sequences_from_table(table, "Sentence #", fill_ids=True)
-    with pytest.raises(ValueError, match="first row has no 'Sentence #'"):
+    with pytest.raises(ValueError, match="row 0 of table has no 'Sentence #'"):
         sequences_from_table(table[1:], "Sentence #", fill_ids=True)
 
 
@@ -103,7 +107,9 @@ def test_missing_values():
         table = {"s": [1, missing], "w": ["a", "b"], "y": ["A", missing]}
         _, y = sequences_from_table(table, "s", target="y", fill_ids=True)
         assert y == [["A", None]]
-        with pytest.raises(ValueError, match="row 1 has no 'y': fill missing values"):
+        with pytest.raises(
+            ValueError, match="row 1 of table has no 'y': fill missing values"
+        ):
             sequences_from_table(table, "w", columns="y")
 
 
@@ -121,7 +127,12 @@ def test_edges():
         ([{"s": 1}], {"by": "s"}, TypeError, "table is a list"),
         (np.zeros(3), {"by": "s"}, TypeError, "table is a ndarray"),
         ({"s": [1]}, {"by": []}, ValueError, "by is empty"),
-        ({"s": [1]}, {"by": "q"}, ValueError, r"no column 'q'; there are \['s'\]"),
+        (
+            {"s": [1]},
+            {"by": "q"},
+            ValueError,
+            r"no column 'q'; its columns are \['s'\]",
+        ),
         ({"s": [1]}, {"by": "s", "target": "y"}, ValueError, "no column 'y'"),
         ({"s": [1]}, {"by": "s", "columns": ["w"]}, ValueError, "no column 'w'"),
         ({"s": [1], "w": []}, {"by": "s"}, ValueError, "differ in length"),

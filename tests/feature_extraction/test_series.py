@@ -184,7 +184,7 @@ def test_missing_values_are_carried_on_within_a_series():
         ({"differences": (0,)}, "differences must not have 0"),
         ({"windows": (1,)}, "windows must be at least 2, got 1"),
         ({"windows": (0,), "statistics": ("mean",)}, "at least 1, got 0"),
-        ({"statistics": ("median",)}, "statistics may be .* got 'median'"),
+        ({"statistics": ("median",)}, "statistics must be among .* got 'median'"),
         ({"statistics": ("std", "std")}, "statistics has a name twice"),
         ({"lags": (-1,), "causal": True}, "must not be negative with causal=True"),
         ({"mode": "mirror", "causal": True}, "mode must be 'nearest' with causal"),

@@ -120,7 +120,7 @@ def test_transformer_contract():
         ([[{1: 1.0}]], TypeError, r"X\[0\] has a feature name that is not a string"),
         ([[{1: "v"}]], TypeError, r"X\[0\] has a feature name that is not a string"),
         ([[[1]]], TypeError, r"X\[0\] has a feature that is not a string"),
-        ([[[]]], ValueError, "no features at all"),
+        ([[[]]], ValueError, "X has no features"),
         (None, TypeError, "X is a single NoneType"),
         ([None], TypeError, r"X\[0\] is a single NoneType"),
         ([[3]], TypeError, r"X\[0\] has a single int at position 0"),
@@ -165,9 +165,9 @@ def test_window_features_skip_what_leaves_the_sequence():
     )
     assert features == [["w[0]|t[1]=a|Y"], ["w[-1]=a", "w[0]|t[1]=b|Z"], ["w[-1]=b"]]
     assert window_features({"w": []}, [[("w", 0)]]) == []
-    with pytest.raises(ValueError, match="no column 'x'"):
+    with pytest.raises(ValueError, match="has the column 'x'"):
         window_features({"w": ["a"]}, [[("x", 0)]])
-    with pytest.raises(ValueError, match="differ in length"):
+    with pytest.raises(ValueError, match="must have the same length"):
         window_features({"w": ["a"], "t": []}, [[("w", 0)]])
 
 
