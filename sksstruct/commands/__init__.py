@@ -1,4 +1,9 @@
-"""Command line: ``sksstruct train``, ``tag``, ``export`` and ``map``."""
+"""Command line: ``sksstruct train``, ``tag``, ``export`` and ``map``.
+
+Each command has a module, which adds its parser and runs it. `_reading.py` reads files
+of columns, `_models.py` reads and evaluates models, and `_column_tagger.py` labels by a
+model of CRFsuite without importing scikit-learn, so that ``tag`` starts at once.
+"""
 
 import argparse
 import os
@@ -19,7 +24,7 @@ def main(arguments=None):
     Parameters
     ----------
     arguments : list of str, default=None
-        Arguments; None: those of the process.
+        Arguments of the command line. None: ``sys.argv[1:]``.
 
     Returns
     -------

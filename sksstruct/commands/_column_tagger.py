@@ -15,7 +15,7 @@ class ColumnTagger:
     Parameters
     ----------
     name : str
-        The file.
+        Model file of CRFsuite.
     template : str or None
         Template of the training; None: the attributes of `ColumnFeatures()`.
     """
@@ -57,7 +57,8 @@ class ColumnTagger:
         for _, column, _ in (part for parts in self._rules for part in parts[1::2]):
             if column >= len(columns):
                 raise ValueError(
-                    f"the template names column {column}, there are {len(columns)}"
+                    f"the template names column {column}, and the file has "
+                    f"{len(columns)} columns, numbered from 0"
                 )
         rows = expand(self._rules, columns)
         if rows:

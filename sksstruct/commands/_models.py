@@ -16,12 +16,12 @@ from sksstruct.utils._spans import SpanLabels
 
 
 def load_model(name):
-    """An object from a file of joblib, or a tagger from JSON.
+    """Read an object from a file of joblib, or a tagger from JSON.
 
     Parameters
     ----------
     name : str
-        File; that of JSON ends with ".json" or ".json.gz".
+        Name of the file, which ends with ".json" or ".json.gz" for JSON.
 
     Returns
     -------
@@ -41,11 +41,13 @@ def load_model(name):
                     f"{name} is a model of CRFsuite: use 'sksstruct tag', or "
                     "Tagger.from_crfsuite"
                 ) from None
-        raise ValueError(f"{name} is not a model: {error!r:.80}") from None
+        raise ValueError(
+            f"{name} is not a model file of joblib: {error!r:.80}"
+        ) from None
 
 
 def load(name):
-    """A tagger of columns from a file."""
+    """Read a tagger of columns from a file of ``sksstruct train``."""
     tagger = load_model(name)
     if not isinstance(tagger, Tagger) or not isinstance(tagger[0], ColumnFeatures):
         raise ValueError(f"{name} is not a model that 'sksstruct train' wrote")
@@ -54,7 +56,7 @@ def load(name):
 
 
 def report(tagger, X, y):
-    """Print how well sentences are labeled."""
+    """Print the token accuracy, and scores of chunks or of labels, of sentences."""
     predicted = tagger.predict(X)
     print(f"token accuracy {token_accuracy_score(y, predicted):.4f}")
     try:
@@ -68,5 +70,5 @@ def report(tagger, X, y):
 
 
 def labeled(sentences):
-    """Columns and labels of sentences whose last column has labels."""
+    """Split sentences into their columns and the last column, the labels."""
     return [s[:-1] for s in sentences], [s[-1] for s in sentences]

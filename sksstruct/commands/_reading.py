@@ -1,4 +1,4 @@
-"""Files of columns: options of commands, and sentences."""
+"""Options of commands that read files of columns, and the reading of sentences."""
 
 import codecs
 import os
@@ -8,7 +8,7 @@ from sksstruct.utils._files import lines_of
 
 
 def add_reading(parser, which):
-    """Add the options that tell how files of columns are read."""
+    """Add the options for reading files of columns."""
     parser.add_argument(
         "--columns", type=_numbers,
         help=f"numbers of the columns to use, such as 1,4: {which} (default: all)",
@@ -26,7 +26,7 @@ def add_reading(parser, which):
 
 
 def _numbers(text):
-    """Indices of columns, of a list of numbers that begin with 1."""
+    """Convert a list of numbers of columns, counted from 1, to indices."""
     numbers = [int(part) - 1 for part in text.split(",")]
     if min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise ValueError
@@ -41,7 +41,7 @@ def _encoding(name):
 
 
 def read(options, source, least=1, **parameters):
-    """Sentences of a file, with all of their columns and with those to use."""
+    """Read a file; return sentences with all columns, and with those of --columns."""
     reader = ConllReader(
         separator=options.separator, comment=options.comment, empty=options.empty,
         encoding=options.encoding, advice="--{} {}", least=least, **parameters,
@@ -49,14 +49,16 @@ def read(options, source, least=1, **parameters):
     sentences = reader.read(source)
     if not sentences:
         if least > 1:
-            raise ValueError(f"{source}: no tokens")
+            raise ValueError(
+                f"{source} has no tokens: expected lines of a word and a label"
+            )
         return [], []
     if options.columns is None:
         return sentences, sentences
     if max(options.columns) >= reader.n_columns:
         raise ValueError(
-            f"--columns names column {max(options.columns) + 1}; "
-            f"the file has {reader.n_columns}"
+            f"--columns names column {max(options.columns) + 1}, and {source} has "
+            f"{reader.n_columns} columns"
         )
     return sentences, [tuple(s[k] for k in options.columns) for s in sentences]
 
@@ -77,7 +79,7 @@ def check_folder(name):
 
 
 def template_of(name):
-    """The text of a template, or None."""
+    """Read the text of a template, or return None without one."""
     if name is None:
         return None
     return "".join(lines_of(name))

@@ -1,4 +1,4 @@
-"""``sksstruct export``: a saved tagger in a form that other programs read."""
+"""``sksstruct export``: write a saved tagger as JSON or as a model of CRFsuite."""
 
 import os
 
@@ -15,7 +15,7 @@ def add_parsers(commands):
     Parameters
     ----------
     commands : object
-        What ``add_subparsers`` returned.
+        Result of ``add_subparsers``.
     """
     export = commands.add_parser(
         "export",
@@ -57,7 +57,8 @@ def run(options):
         tagger = Tagger(tagger.steps)
     if not isinstance(tagger, Tagger | ChainCRF):
         raise ValueError(
-            f"{options.model} holds a {type(tagger).__name__}, and no tagger"
+            f"{options.model} has a {type(tagger).__name__}; expected a Tagger, a "
+            "pipeline, a ChainCRF or a CalibratedTagger"
         )
     if options.to == "json":
         tagger.to_json(output)

@@ -1,4 +1,4 @@
-"""``sksstruct tag``: labels for a file of CoNLL columns."""
+"""``sksstruct tag``: predict labels for a file of CoNLL columns."""
 
 import sys
 
@@ -15,7 +15,7 @@ def add_parsers(commands):
     Parameters
     ----------
     commands : object
-        What ``add_subparsers`` returned.
+        Result of ``add_subparsers``.
     """
     tag = commands.add_parser(
         "tag",
@@ -68,24 +68,25 @@ def run_tag(options):
         least=1 + options.test,
         keep_docstart=not options.test,
     )
-    # a file without tokens has no labels to add
-    found = len(sentences[0]) if sentences else n_columns
+    # a file without tokens is written as it is
+    n_found = len(sentences[0]) if sentences else n_columns
     if n_columns is None:
-        n_columns = found - options.test
+        n_columns = n_found - options.test
     if options.test:
-        if found != n_columns + 1:
+        if n_found != n_columns + 1:
             raise ValueError(
-                f"{found} columns; expected {n_columns} and a label{_CHOICE}"
+                f"{options.file} has {n_found} columns; expected {n_columns} and a "
+                f"label{_CHOICE}"
             )
         # `_models` imports scikit-learn
         from sksstruct.commands._models import labeled, report
 
         report(tagger, *labeled(sentences))
         return 0
-    if found not in (n_columns, n_columns + 1):
+    if n_found not in (n_columns, n_columns + 1):
         raise ValueError(
-            f"{found} columns; the model was trained on {n_columns}, and a label"
-            f"{_CHOICE}"
+            f"{options.file} has {n_found} columns; the model was trained on "
+            f"{n_columns}, and a label{_CHOICE}"
         )
     labels = tagger.predict([s[:n_columns] for s in sentences]) if sentences else []
     if options.output is None:
@@ -97,7 +98,7 @@ def run_tag(options):
 
 
 def _load(options):
-    """A tagger of columns, and their number if it is known."""
+    """Load a tagger of columns; return it and its number of columns, if known."""
     with open(options.model, "rb") as file:
         is_crfsuite = file.read(4) == b"lCRF"
     if is_crfsuite:
@@ -131,7 +132,7 @@ def _standard_input(encoding):
 
 
 def _write(file, sentences, labels):
-    """Columns, and labels as one more, separated by tabs."""
+    """Write the columns and, as the last column, the labels, separated by tabs."""
     for columns, row in zip(sentences, labels, strict=True):
         for token in zip(*columns, row, strict=True):
             file.write("\t".join(token) + "\n")

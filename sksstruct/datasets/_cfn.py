@@ -345,7 +345,10 @@ def _named(pairs, what):
         raise ValueError(f"{what} must be an object, got {pairs!r:.80}")
     names = [name for name, _ in pairs]
     if None in names or len(set(names)) < len(names):
-        raise ValueError(f"{what} must have different names")
+        raise ValueError(
+            f"{what} must have a name for each entry, and all names must differ, got "
+            f"{names!r:.80}"
+        )
     return pairs
 
 

@@ -368,7 +368,9 @@ class _Reader:
         """The strings of a database."""
         magic, size, _, order, n_links, links = self.structure(_CQDB, start, what)
         if magic != b"CQDB" or order != _BYTE_ORDER or n_links != n:
-            raise ValueError(f"byte {start} is not the head of {n} {what}")
+            raise ValueError(
+                f"byte {start} must be the head of a database of {n} {what}, and is not"
+            )
         self.check(start, size, what)
         places = start + self.array("<u4", start + links, n, what).astype(np.int64)
         numbers = self.numbers_at(places, what)

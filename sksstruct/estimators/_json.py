@@ -292,7 +292,9 @@ def _check_finite(value, where):
             return
         items = [(f"{where}[{k}]", each) for k, each in enumerate(value)]
     elif value in (math.inf, -math.inf):
-        raise ValueError(f"{where.removeprefix(', ')} is an infinite number")
+        raise ValueError(
+            f"{where.removeprefix(', ')} must be a finite number, got {value}"
+        )
     else:
         return
     for place, each in items:

@@ -1,4 +1,4 @@
-"""Building a factor graph piece by piece."""
+"""Builder of a factor graph, one variable or factor at a time."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ class FactorGraphBuilder:
     >>> builder.build().score([1, 1])
     2.0
 
-    States may have names, which labelings then have, too:
+    States may have names, which may then stand for states in labelings:
 
     >>> builder = FactorGraphBuilder()
     >>> sky = builder.add_variable({"gray": 0.0, "blue": 1.0})
@@ -46,13 +46,13 @@ class FactorGraphBuilder:
         Parameters
         ----------
         scores : array-like of shape (n_states,), or dict of str to float
-            Scores of its states; as a dict, by their names. Their order is that of the
-            dimensions of tables.
+            Scores of the states, in the order of the entries of tables. A dict has the
+            scores by the names of the states.
 
         Returns
         -------
         variable : int
-            Number of the variable, to be used in scopes.
+            Number of the variable, for scopes.
         """
         names = None
         if isinstance(scores, Mapping):
@@ -69,24 +69,27 @@ class FactorGraphBuilder:
         Parameters
         ----------
         scope : sequence of int
-            Different variables; none at all for a constant.
+            Different variables; an empty scope for a constant.
         table : array-like or Table
             Scores, with a dimension for each variable. An array is copied, so that you
-            may use it again for other scores; equal arrays are stored once. Factors
-            that share a large table take less time to add if you pass a `DenseTable`.
+            may change it afterwards; equal arrays are stored once. Factors that share a
+            large table take less time to add if you pass a `DenseTable`.
         weight : float, default=1.0
-            Number that multiplies the scores of a factor of two variables; for other
-            factors it has to be 1.
+            Factor of the scores of a factor of two variables; for other factors it must
+            be 1.
         """
         scope = list(scope)
         if len(scope) != 2 and weight != 1.0:
-            raise ValueError("weight is for factors of two variables")
+            raise ValueError(
+                f"weight must be 1 for a factor of {len(scope)} variables, got "
+                f"{weight!r}: only factors of two variables have weights"
+            )
         if not scope:
             self._offset += float(table)
             return
         table = self._store(table)
         if len(scope) == 2:
-            # the list of tables keeps the table, and so its id
+            # `_tables` keeps the table alive, so that its id stays unique
             t = self._index.setdefault(id(table), len(self._tables))
             if t == len(self._tables):
                 self._tables.append(table)
@@ -103,17 +106,17 @@ class FactorGraphBuilder:
         variable : int
             The variable.
         state : int or str
-            Its state, by number or by name.
+            Number or name of the observed state.
         """
         self._evidence[variable] = state
 
     def build(self) -> FactorGraph:
-        """Build the graph of all that has been added so far.
+        """Build the graph of all variables and factors that were added so far.
 
         Returns
         -------
         graph : FactorGraph
-            Checked and immutable.
+            The graph, checked and immutable.
         """
         edges = np.array(self._edges).reshape(-1, 3) if self._edges else None
         return FactorGraph(

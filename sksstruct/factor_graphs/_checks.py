@@ -1,21 +1,23 @@
-"""What is given to a factor graph: checked, and as arrays."""
+"""Checks of the arguments of a factor graph, and their conversion to arrays."""
 
 import numpy as np
 
 from sksstruct.factor_graphs._tables import Table, TableStore, as_table
 
-# Sequences whose entries are all there, and stay as they are while a graph is made.
+# Sequences whose entries all exist at once; an iterator may reuse one array for all.
 _AT_ONCE = (list, tuple, np.ndarray)
 
 
 def checked_unaries(unaries):
-    """Numbers of states, where the scores of each variable begin, and all scores."""
+    """Numbers of states, offsets of the variables, and all scores, concatenated."""
     try:
-        # an iterator may use an array again
+        # copy the arrays of an iterator, which may yield one array repeatedly
         take = np.asarray if isinstance(unaries, _AT_ONCE) else np.array
         rows = [take(row, dtype=np.float64) for row in unaries]
     except (TypeError, ValueError):
-        raise ValueError("unaries must be arrays of numbers") from None
+        raise ValueError(
+            "unaries must be a sequence of arrays of numbers, one for each variable"
+        ) from None
     for v, row in enumerate(rows):
         if row.ndim != 1 or row.size == 0:
             raise ValueError(
@@ -29,20 +31,25 @@ def checked_unaries(unaries):
     wrong = ~(flat < np.inf)
     if wrong.any():
         v = int(np.searchsorted(first, np.argmax(wrong), side="right")) - 1
-        raise ValueError(f"unaries[{v}] has an entry that is NaN or +inf")
+        raise ValueError(
+            f"unaries[{v}] must be finite or -inf, and has an entry that is NaN or +inf"
+        )
     return sizes, first, flat
 
 
 def checked_edges(edges, n):
-    """Checked pairs of n variables."""
+    """Check edges: pairs of different ones of n variables; return an array."""
     try:
         edges = np.zeros((0, 2), dtype=np.int32) if edges is None else np.asarray(edges)
     except ValueError:
-        raise ValueError("edges must be pairs of integers") from None
+        raise ValueError("edges must be pairs of integers, rows of two") from None
     if edges.size == 0:
         edges = np.zeros((0, 2), dtype=np.int32)
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-        raise ValueError("edges must be pairs of integers")
+        raise ValueError(
+            "edges must be pairs of integers, of shape (n_edges, 2), got shape "
+            f"{edges.shape} and dtype {edges.dtype}"
+        )
     wrong = ((edges < 0) | (edges >= n)).any(axis=1) | (edges[:, 0] == edges[:, 1])
     if wrong.any():
         e = int(np.argmax(wrong))
@@ -50,7 +57,7 @@ def checked_edges(edges, n):
             f"edges[{e}] is {tuple(edges[e].tolist())}: it must name two different of "
             f"{n} variables"
         )
-    # a copy, so that the caller may change the array given
+    # copy, so that the caller may change the array afterwards
     return np.array(edges, dtype=np.int32, order="C")
 
 
@@ -58,7 +65,7 @@ def checked_edge_tables(tables, edge_tables, m):
     """Distinct tables, and the index of the table of each of m edges."""
     if tables is None:
         if m or edge_tables is not None:
-            raise ValueError("edges need tables")
+            raise ValueError("tables must be given with edges or edge_tables, got None")
         return [], np.zeros(0, dtype=np.int32)
     if not isinstance(tables, (Table, *_AT_ONCE)):
         if hasattr(tables, "__array__"):
@@ -67,56 +74,64 @@ def checked_edge_tables(tables, edge_tables, m):
             tables = list(map(TableStore(), iterator_of(tables, "tables")))
     if _is_single(tables):
         if edge_tables is not None:
-            raise ValueError("edge_tables is for a sequence of tables")
+            raise ValueError(
+                "edge_tables must be None if tables is a single table, which all edges "
+                "share"
+            )
         return [as_table(tables)], np.zeros(m, dtype=np.int32)
     unique, of_table = _distinct(tables)
     if edge_tables is None:
         if len(of_table) != m:
             raise ValueError(
-                f"{len(of_table)} tables for {m} edges: edge_tables must say which"
+                f"tables must be one for each of the {m} edges, got {len(of_table)}: "
+                "give edge_tables, the index of the table of each edge"
             )
         return unique, of_table
     edge_tables = np.asarray(edge_tables)
     if edge_tables.shape != (m,) or (m and edge_tables.dtype.kind not in "iu"):
-        raise ValueError(f"edge_tables must be {m} integers")
+        raise ValueError(
+            f"edge_tables must be {m} integers, one for each edge, got shape "
+            f"{edge_tables.shape} and dtype {edge_tables.dtype}"
+        )
     wrong = (edge_tables < 0) | (edge_tables >= len(of_table))
     if wrong.any():
         e = int(np.argmax(wrong))
         raise ValueError(
-            f"edge_tables[{e}] is {edge_tables[e]}, there are {len(of_table)} tables"
+            f"edge_tables[{e}] must be in [0, {len(of_table)}), an index into tables, "
+            f"got {edge_tables[e]}"
         )
     return unique, of_table[edge_tables.astype(np.intp)]
 
 
 def _is_single(tables):
-    """Whether this is one table, shared by all edges."""
+    """Whether `tables` is a single table, shared by all edges."""
     if isinstance(tables, Table):
         return True
     if isinstance(tables, np.ndarray):
         return tables.ndim == 2
-    # rows of numbers are one table, lists of tables are not
+    # a list of rows of numbers is a single table, a list of 2-D arrays is not
     return bool(tables) and not isinstance(tables[0], Table) and np.ndim(tables[0]) == 1
 
 
 def _distinct(tables):
-    """Tables without repetition, and the index there of each table given."""
-    # tables cut from an array are new objects each
+    """The distinct tables, and the index among them of each entry of `tables`."""
+    # slices of an array are new objects: identity cannot find equal tables
     if isinstance(tables, np.ndarray):
         unique = [as_table(table) for table in tables]
         return unique, np.arange(len(unique), dtype=np.int32)
-    # the same object is the same table
+    # an object that occurs several times becomes one table
     make = table_maker(tables)
-    made = [make(table) for table in tables]
-    unique = list({id(table): table for table in made}.values())
+    converted = [make(table) for table in tables]
+    unique = list({id(table): table for table in converted}.values())
     index = {id(table): t for t, table in enumerate(unique)}
-    return unique, np.array([index[id(table)] for table in made], dtype=np.int32)
+    return unique, np.array([index[id(table)] for table in converted], dtype=np.int32)
 
 
 def table_maker(values):
-    """Return a function that makes tables of entries, and one table of the same entry.
+    """Return a function from entries to tables that maps equal entries to one table.
 
-    An entry is known by its identity if all entries are there at once, else by its
-    numbers: an iterator may change an array and yield it again.
+    Entries are compared by identity if all of them exist at once, otherwise by their
+    numbers, because an iterator may change an array and yield it again.
     """
     if not isinstance(values, _AT_ONCE):
         return TableStore()
@@ -138,28 +153,34 @@ def iterator_of(values, name):
 
 
 def checked_weights(weights, m):
-    """Checked weights of m edges, or None."""
+    """Check the weights of m edges; return an array, or None."""
     if weights is None:
         return None
     try:
         weights = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("edge_weights must be numbers") from None
+        raise ValueError("edge_weights must be numbers, one for each edge") from None
     if weights.shape != (m,) or not np.isfinite(weights).all():
-        raise ValueError(f"edge_weights must be {m} finite numbers")
+        raise ValueError(
+            f"edge_weights must be {m} finite numbers, one for each edge, got shape "
+            f"{weights.shape}"
+        )
     return weights
 
 
 def checked_factor(factor, f, n, make):
-    """Checked scope and table of a factor; `make` makes the table of an array."""
+    """Check a factor; return its scope and its table, which `make` converts."""
     if not isinstance(factor, (tuple, list)) or len(factor) != 2:
-        raise ValueError(f"factors[{f}] must be (scope, table)")
+        raise ValueError(f"factors[{f}] must be (scope, table), got {factor!r:.80}")
     try:
         scope = np.asarray(factor[0])
     except ValueError:
         scope = np.zeros(0)
     if scope.ndim != 1 or not scope.size or scope.dtype.kind not in "iu":
-        raise ValueError(f"factors[{f}]: the scope must be a sequence of variables")
+        raise ValueError(
+            f"factors[{f}]: the scope must be a sequence of variables, integers, got "
+            f"{factor[0]!r:.80}"
+        )
     if scope.min() < 0 or scope.max() >= n or len(np.unique(scope)) != len(scope):
         raise ValueError(
             f"factors[{f}]: the scope {scope.tolist()} must name different of {n} "
@@ -174,19 +195,20 @@ def checked_factor(factor, f, n, make):
 def check_shape(table, sizes, name):
     if table.shape != tuple(sizes):
         raise ValueError(
-            f"{name}: the table has shape {table.shape}, its variables have "
-            f"{tuple(int(k) for k in sizes)} states"
+            f"{name}: the table must have shape {tuple(int(k) for k in sizes)}, the "
+            f"numbers of states of its variables, got {table.shape}"
         )
 
 
 def checked_state_names(names, n_states):
-    """Names of the states of each variable, as tuples; None where there are none."""
+    """Check names of states; return a tuple, or None, for each variable."""
     if names is None:
         return None
     rows = list(iterator_of(names, "state_names"))
     if len(rows) != len(n_states):
         raise ValueError(
-            f"state_names has {len(rows)} entries, there are {len(n_states)} variables"
+            f"state_names must have an entry for each of the {len(n_states)} "
+            f"variables, got {len(rows)}"
         )
     for v, row in enumerate(rows):
         if row is None:
@@ -204,7 +226,7 @@ def checked_state_names(names, n_states):
 
 
 def number_of_state(state, v, names, name):
-    """Number of a state that may be given by its name."""
+    """Number of a state that is given by its number or name."""
     if not isinstance(state, str):
         return state
     known = None if names is None else names[v]
@@ -221,7 +243,7 @@ def number_of_state(state, v, names, name):
 
 
 def checked_evidence(evidence, n_states, names=None):
-    """Observed states as an array, -1 for variables that were not observed."""
+    """Check observed states; return an array with -1 for unobserved variables."""
     states = np.full(len(n_states), -1, dtype=np.int32)
     if evidence is None:
         return states
@@ -238,7 +260,8 @@ def checked_evidence(evidence, n_states, names=None):
                 raise ValueError(f"evidence must map int to int, got {v!r}: {x!r}")
         if not 0 <= v < len(n_states):
             raise ValueError(
-                f"evidence names variable {v}, there are {len(n_states)} variables"
+                f"evidence must be of variables in [0, {len(n_states)}), got variable "
+                f"{v}"
             )
         if not 0 <= x < n_states[v]:
             raise ValueError(

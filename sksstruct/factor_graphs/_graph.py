@@ -24,7 +24,7 @@ from sksstruct.utils._layout import object_array
 from sksstruct.utils.entries import taken
 from sksstruct.utils.state import Versioned, required
 
-# What a pickle holds; the rest follows.
+# Attributes in a pickle, from which all other attributes are computed.
 _STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights",
           "factor_scopes", "factor_tables", "offset", "evidence",
           "must_exceed")  # fmt: skip
@@ -38,41 +38,43 @@ class FactorGraph(Versioned):
         offset + sum_i unary_i[x_i] + sum_(u,v) weight_uv table_uv[x_u, x_v]
                + sum_f table_f[x_f]
 
-    Tables are shared: many edges may use the same table. Arrays are copied, so that you
-    may change them afterwards; a `DenseTable` that you pass to several graphs is copied
-    once. An edge ``(v, u)`` uses the transpose of the table that ``(u, v)`` would use.
-    Graphs are immutable and can be pickled. `FactorGraphBuilder` builds a graph step by
-    step, and `sksstruct.datasets` has functions that read graphs from files.
+    Many edges may share a table. Arrays are copied, so that you may change them
+    afterwards; a `DenseTable` that you pass to several graphs is copied once. An edge
+    ``(v, u)`` has the same scores as ``(u, v)`` with the transposed table. Graphs are
+    immutable and can be pickled. `FactorGraphBuilder` builds a graph step by step, and
+    `sksstruct.datasets` has functions that read graphs from files.
 
     Parameters
     ----------
     unaries : sequence of array-likes, or array-like of shape (n_variables, n_states)
-        Scores of the states of each variable; their number is the number of states.
-        -inf forbids a state.
+        Scores of the states of each variable, as many as it has states. -inf forbids a
+        state.
     edges : array-like of shape (n_edges, 2), default=None
         Pairs of different variables. A pair may occur several times.
     tables : table or sequence of tables, default=None
-        A table is an array of two dimensions or a `Table`, such as `Potts`. A single
-        table is shared by all edges; a sequence has one for each edge, unless
-        `edge_tables` assigns them.
+        A table is an array of two dimensions or a `Table`, such as `Potts`. All edges
+        share a single table. A sequence has a table for each edge, unless `edge_tables`
+        is given.
     edge_tables : array-like of shape (n_edges,), default=None
-        Index into `tables` for each edge.
+        Index into `tables` for each edge. None: edge e has ``tables[e]``.
     edge_weights : array-like of shape (n_edges,), default=None
-        Factors that multiply the tables of the edges. None: all are 1.
+        Weights that multiply the tables of the edges. None: all are 1.
     factors : sequence of (scope, table), default=None
         Scores of any number of variables. Each factor is a sequence of different
-        variables, and a table with a dimension for each of them. Factors of two
+        variables, and a table with a dimension for each variable. Factors of two
         variables become edges.
     evidence : dict, default=None
-        Observed states, numbers or names, by variable; labelings agree with them.
+        Observed states, numbers or names, by variable. A labeling that does not agree
+        with the evidence is forbidden.
     offset : float, default=0.0
-        Score of every labeling; -inf forbids all of them.
+        Constant that is added to the score of every labeling; -inf forbids all
+        labelings.
     must_exceed : float, default=-inf
-        A labeling whose total score is not above this number is forbidden. Solvers take
-        it into account, marginals do not.
+        A labeling whose total score is not above this number is forbidden. MAP solvers
+        take this bound into account; marginals do not.
     state_names : sequence of sequences of str, default=None
         Names of the states of each variable, or None for a variable whose states have
-        none. Labelings and evidence may then have names in place of numbers, and
+        no names. Labelings and evidence may then have names in place of numbers, and
         `sksstruct.LPMAPPredictor` predicts names.
 
     Attributes
@@ -82,21 +84,22 @@ class FactorGraph(Versioned):
     n_states : ndarray of shape (n_variables,)
         Number of states of each variable.
     unaries, first_state : ndarrays of shape (n_states.sum(),) and (n_variables + 1,)
-        All unary scores in a row, and where the scores of each variable begin.
+        The scores of all variables, concatenated, and the offsets of the variables.
     edges, edge_tables, edge_weights : ndarrays
-        As given; `edge_weights` is None if all are 1.
+        The edges, including factors of two variables, the index of the table of each
+        edge, and the weights; `edge_weights` is None if all are 1.
     factor_scopes : tuple of ndarrays
         Scopes of the factors of three or more variables.
     factor_tables : ndarray of shape (n_factors,)
-        Their tables, as indices into `tables`.
+        Index into `tables` for each factor of three or more variables.
     tables : tuple of Table
         All tables.
     evidence : ndarray of shape (n_variables,)
-        Observed states, -1 where there is none.
+        Observed states, -1 for a variable that is not observed.
     offset, must_exceed : float
-        As given.
+        The parameters.
     state_names : tuple of tuple of str, or None
-        As given; None if no state has a name.
+        The names; None if no state has a name.
 
     Examples
     --------
@@ -164,10 +167,10 @@ class FactorGraph(Versioned):
         self._complete(evidence)
 
     def _add_factors(self, factors, tables):
-        """Sort factors by the size of their scopes; new tables are appended.
+        """Set the factors of three or more variables; append new tables to `tables`.
 
-        Factors of one variable are added to its scores, factors of three or more are
-        kept, and factors of two are returned, as (variable, variable, table).
+        Factors of one variable are added to its scores. Factors of two variables are
+        returned, as (variable, variable, table).
         """
         scopes, of_factor, pairs = [], [], []
         index = {id(table): t for t, table in enumerate(tables)}
@@ -196,7 +199,7 @@ class FactorGraph(Versioned):
     def _assemble(cls, n_states, unaries, edges, edge_tables, tables, scopes,
                   factor_tables, offset, evidence, edge_weights=None,
                   must_exceed=-np.inf):  # fmt: skip
-        """A graph of checked parts, without lists of arrays in between."""
+        """Build a graph of valid parts without checks and intermediate lists."""
         graph = object.__new__(cls)
         graph.n_states = np.array(n_states, dtype=np.int32)
         graph.first_state = np.zeros(len(n_states) + 1, dtype=np.intp)
@@ -216,12 +219,16 @@ class FactorGraph(Versioned):
         self.n_edges, self.n_factors = len(self.edges), len(self.factor_scopes)
         largest = self.unaries.max(initial=0.0)
         if not largest < np.inf:
-            raise ValueError("the unary scores of a variable are too large to be added")
+            v = int(np.searchsorted(self.first_state, self.unaries.argmax(), "right"))
+            raise ValueError(
+                f"the unary scores of variable {v - 1} have a sum that is too large "
+                "for float64"
+            )
         self.evidence = checked_evidence(evidence, self.n_states, self.state_names)
         self._freeze()
 
     def _check_edges(self):
-        """Shapes of tables, all edges of the same table at once."""
+        """Check the shapes of tables, and the signs of weights of tables with -inf."""
         for t, edges in self.edges_by_table():
             table, sizes = self.tables[t], self.n_states[self.edges[edges]]
             wrong = (sizes != table.shape).any(axis=1) if len(table.shape) == 2 else [1]
@@ -244,7 +251,7 @@ class FactorGraph(Versioned):
         table : int
             Index into `tables`.
         edges : ndarray of int
-            The edges that use it.
+            The edges with this table.
         """
         yield from _by_table(self.edge_tables)
 
@@ -256,9 +263,9 @@ class FactorGraph(Versioned):
         table : int
             Index into `tables`.
         factors : ndarray of int
-            The factors that use it.
+            The factors with this table.
         scopes : ndarray of shape (n_factors_of_table, n_variables_of_table)
-            Their scopes.
+            Scopes of these factors.
         """
         scopes = self.factor_scopes
         for t, factors in _by_table(self.factor_tables):
@@ -289,12 +296,12 @@ class FactorGraph(Versioned):
 
     def _state(self):
         state = taken(self, _STATE)
-        # graphs without names are as they were before there were any
+        # without names, the state is that of older versions, which had no state_names
         names = {} if self.state_names is None else {"state_names": self.state_names}
         return {**state, **names}
 
     def _restore(self, state):
-        """Build the graph again: kernels go where its parts point."""
+        """Restore by the constructor, as kernels trust that all indices are valid."""
         if "_frozen" in self.__dict__:
             raise AttributeError("factor graphs are immutable")
         parts = required(state, _STATE, "FactorGraph")
@@ -303,10 +310,16 @@ class FactorGraph(Versioned):
         edges, tables, edge_tables, edge_weights = parts
         ends = np.cumsum(n_states)
         if np.ndim(n_states) != 1 or np.shape(unaries) != (ends[-1:].sum(),):
-            raise ValueError("the state's unaries do not have n_states scores")
+            raise ValueError(
+                "the state of a FactorGraph must have sum(n_states) unaries, got shape "
+                f"{np.shape(unaries)}"
+            )
         evidence = np.asarray(evidence)
         if len(scopes) != len(of_factor) or evidence.shape != n_states.shape:
-            raise ValueError("the state's factors or evidence have the wrong number")
+            raise ValueError(
+                "the state of a FactorGraph must have as many factor_tables as "
+                "factor_scopes, and evidence of each variable"
+            )
         self.__init__(
             np.split(unaries, ends[:-1]) if len(ends) else [],
             edges,
@@ -340,17 +353,17 @@ class FactorGraph(Versioned):
         Returns
         -------
         scores : ndarray of shape (n_states[variable],)
-            A view.
+            A read-only view of the scores.
         """
         return self.unaries[self.first_state[variable] : self.first_state[variable + 1]]
 
     def check_labeling(self, labeling: ArrayLike, name: str = "labeling") -> np.ndarray:
-        """A labeling as an array, or an error that names the variable at fault.
+        """Convert a labeling to an array, or raise an error that names the variable.
 
         Parameters
         ----------
         labeling : array-like of int or str of shape (n_variables,)
-            State of each variable; a name if it has one.
+            State of each variable, by number or by name.
         name : str, default="labeling"
             Name of the argument in errors.
 
@@ -362,16 +375,19 @@ class FactorGraph(Versioned):
         try:
             x = np.asarray(labeling)
         except ValueError:
-            raise ValueError(f"{name} must be integers") from None
+            raise ValueError(
+                f"{name} must be {self.n_variables} integers, one state for each "
+                "variable"
+            ) from None
         if x.shape != (self.n_variables,):
             raise ValueError(
                 f"{name} must have shape ({self.n_variables},), got {x.shape}"
             )
         if self.state_names is not None and x.dtype.kind in "UO":
-            # a list, as an array makes strings of numbers that are beside names
-            given = labeling.tolist() if isinstance(labeling, np.ndarray) else labeling
+            # not `x`: NumPy converts numbers beside names to strings
+            states = labeling.tolist() if isinstance(labeling, np.ndarray) else labeling
             names = self.state_names
-            numbers = [number_of_state(s, v, names, name) for v, s in enumerate(given)]
+            numbers = [number_of_state(s, v, names, name) for v, s in enumerate(states)]
             x = np.array(numbers)
         if x.size and x.dtype.kind not in "iu":
             raise ValueError(f"{name} must be integers, got {x.dtype}")
@@ -395,8 +411,8 @@ class FactorGraph(Versioned):
         Returns
         -------
         labeling : ndarray of shape (n_variables,)
-            The names, of dtype object, and the numbers of states that have no name; an
-            array of numbers if no state has one.
+            Array of dtype object with the names of states, and numbers of states
+            without a name; an array of numbers if no state has a name.
         """
         x = self.check_labeling(labeling)
         if self.state_names is None:
@@ -410,13 +426,13 @@ class FactorGraph(Versioned):
         Parameters
         ----------
         labeling : array-like of int or str of shape (n_variables,)
-            State of each variable; a name if it has one.
+            State of each variable, by number or by name.
 
         Returns
         -------
         score : float
-            Its score; -inf where it is forbidden, does not agree with the evidence, or
-            is not above `must_exceed`.
+            The score. -inf if the labeling is forbidden, does not agree with the
+            evidence, or has a total score that is not above `must_exceed`.
 
         Raises
         ------
@@ -430,15 +446,16 @@ class FactorGraph(Versioned):
         with np.errstate(over="ignore", invalid="ignore"):
             for part in self._scores_of(x):
                 total += part
-        # entries are -inf or finite
+        # entries are finite or -inf: NaN and +inf are overflows
         if np.isnan(total) or total == np.inf:
             raise ValueError(
-                "the scores add up to more than floating-point numbers hold"
+                "the scores of labeling have a sum that is too large for float64: "
+                "scale the scores of the graph"
             )
         return float(total) if total > self.must_exceed else -np.inf
 
     def _scores_of(self, x):
-        """Yield the scores of the parts of a labeling, as sums."""
+        """Yield partial sums of the score: of variables, and of each table."""
         yield self.unaries[self.first_state[:-1] + x].sum()
         if self.n_edges:
             u, v = x[self.edges.T]
@@ -451,7 +468,7 @@ class FactorGraph(Versioned):
             yield self.tables[t].scores(*x[scopes.T]).sum()
 
     def with_evidence(self, evidence: dict[int, int | str] | None) -> "FactorGraph":
-        """The same graph with other observed states; tables are shared.
+        """The same graph with other observed states, which shares the tables.
 
         Parameters
         ----------
@@ -472,7 +489,7 @@ class FactorGraph(Versioned):
 
 
 def _by_table(tables):
-    """Each table that is used, and the places where it is."""
+    """Yield each index in `tables`, and the positions at which it occurs."""
     if not len(tables):
         return
     order = np.argsort(tables, kind="stable")

@@ -1,7 +1,7 @@
-"""Tables of scores: written out, or given by a few numbers.
+"""Tables of scores: dense arrays, or functions of a few parameters.
 
-A table is immutable, and factors share it. The kernels know a table by its `kind` and
-`parameters`; this file defines what these mean.
+A table is immutable, and several factors may share it. Kernels read the `kind` and the
+`parameters` of a table; this file defines their meaning.
 """
 
 import hashlib
@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-# The kinds the kernels know (see inference/map/core/_tables.pxd).
+# The kinds of tables in kernels (see inference/map/core/_tables.pxd).
 DENSE, POTTS, LINEAR, QUADRATIC, LOGIC = range(5)
-# Largest number of entries up to which a parametric table is written out.
+# Largest number of entries of a parametric table that is converted to a dense array.
 _MAX_DENSE = 1 << 26
 
 
@@ -37,10 +37,10 @@ class Table:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    # a graph may have very many tables: no dict for each
+    # slots save memory: a graph may have millions of tables
     __slots__ = ()
     kind: ClassVar[int | None] = None
-    # what a condition is, and the number that a budget allows; of `Logic` only
+    # the condition and the budget of a `Logic`, None for other tables
     condition: Any = None
     limit: Any = None
     shape: tuple[int, ...]
@@ -61,12 +61,12 @@ class Table:
         Returns
         -------
         scores : ndarray of float64
-            Their scores.
+            Scores of the joint states.
         """
         raise NotImplementedError
 
     def dense(self) -> np.ndarray:
-        """The table written out.
+        """Convert the table to an array.
 
         Returns
         -------
@@ -75,18 +75,21 @@ class Table:
         """
         size = int(np.prod(self.shape, dtype=object))
         if size > _MAX_DENSE:
-            raise ValueError(f"{self!r} has {size} entries, too many to write out")
+            raise ValueError(
+                f"{self!r} has {size} entries, too many for a dense array: at most "
+                f"{_MAX_DENSE} are allowed"
+            )
         return np.ascontiguousarray(self.scores(*np.indices(self.shape, sparse=True)))
 
 
 class DenseTable(Table):
-    """A table that is written out; arrays are converted to this kind.
+    """A table that stores all scores; arrays are converted to this kind.
 
     Parameters
     ----------
     values : array-like of numbers
-        Scores, which are copied; -inf forbids a joint state. Factors and graphs share
-        the table without a copy.
+        Scores, which are copied once; -inf forbids a joint state. Factors and graphs
+        share the table without further copies.
 
     Examples
     --------
@@ -108,13 +111,15 @@ class DenseTable(Table):
         if values.ndim == 0 or values.size == 0:
             raise ValueError(f"a table must have entries, got shape {values.shape}")
         if not values.max() < np.inf:
-            raise ValueError("a table has an entry that is NaN or +inf")
+            raise ValueError(
+                "a table must be finite or -inf, and has an entry that is NaN or +inf"
+            )
         values.flags.writeable = False
         self.values = values
 
     @classmethod
     def _own(cls, values):
-        """A table of a new array that nobody else uses, without checks or a copy."""
+        """Make a table that takes over an array, without checks or a copy."""
         table = object.__new__(cls)
         values.flags.writeable = False
         object.__setattr__(table, "values", values)
@@ -128,8 +133,8 @@ class DenseTable(Table):
         return f"DenseTable(shape={self.shape})"
 
     def __reduce__(self):
-        # by the constructor: unpickled arrays would be writeable, and skops calls no
-        # other function
+        # unpickle by the constructor, which makes the array read-only; skops supports
+        # no other function
         return DenseTable, (self.values,)
 
     def scores(self, *states: ArrayLike) -> np.ndarray:
@@ -156,7 +161,7 @@ def _count(value, name, low=1):
 
 
 class _Square(Table):
-    """Two variables with the same number of states."""
+    """Base of tables of two variables with the same number of states."""
 
     __slots__ = ("parameters", "shape")
 
@@ -169,7 +174,7 @@ class _Square(Table):
 
 
 class Potts(_Square):
-    """Two variables score `agree` if their states are equal, else `differ`.
+    """Two variables score `agree` if their states are equal, and `differ` otherwise.
 
     Parameters
     ----------
@@ -232,7 +237,7 @@ class TruncatedLinear(_Distance):
     scale : float, default=1.0
         Cost of each step between the states; it must not be negative.
     limit : float, default=inf
-        Largest cost.
+        Largest cost, at which the cost is truncated.
 
     Examples
     --------
@@ -261,7 +266,7 @@ class TruncatedQuadratic(_Distance):
     scale : float, default=1.0
         Cost of a squared distance of 1; it must not be negative.
     limit : float, default=inf
-        Largest cost.
+        Largest cost, at which the cost is truncated.
 
     Examples
     --------
@@ -281,15 +286,16 @@ class TruncatedQuadratic(_Distance):
 
 
 class Logic(Table):
-    """A condition on binary variables: 0 where it holds, -inf elsewhere.
+    """A condition on binary variables: score 0 if the condition holds, otherwise -inf.
 
     Parameters
     ----------
     condition : {"xor", "atmostone", "or", "orout", "xorout", "budget"}
-        "xor": exactly one variable is 1; "atmostone": none or one; "or": at least one;
-        "orout": the last is 1 if and only if at least one of the others is; "xorout":
-        the last is 1 if exactly one of the others is, and 0 if none is; "budget": at
-        most `limit` variables are 1.
+        "xor": exactly one variable is 1; "atmostone": at most one variable is 1; "or":
+        at least one variable is 1; "orout": the last variable is 1 if and only if at
+        least one other variable is 1; "xorout": the last variable is 1 if exactly one
+        other variable is 1, and 0 if no other variable is 1; "budget": at most `limit`
+        variables are 1.
     n_variables : int
         Number of variables; at least one, or two for "orout" and "xorout".
     negated : sequence of bool, default=None
@@ -325,13 +331,18 @@ class Logic(Table):
         low = 2 if condition.endswith("out") else 1
         n = _count(n_variables, "n_variables", low)
         if (condition == "budget") != (limit is not None):
-            raise ValueError("limit is for condition='budget', which needs it")
+            raise ValueError(
+                "limit must be an integer with condition='budget', and None otherwise, "
+                f"got limit={limit!r} and condition={condition!r}"
+            )
         self.condition = condition
         self.limit = None if limit is None else min(_count(limit, "limit", 0), n)
         self.shape = (2,) * n
         negated = np.zeros(n, dtype=bool) if negated is None else np.array(negated)
         if negated.shape != (n,) or negated.dtype != bool:
-            raise ValueError(f"negated must be {n} truth values")
+            raise ValueError(
+                f"negated must be {n} bools, one for each variable, got {negated!r:.80}"
+            )
         negated.flags.writeable = False
         self.negated = negated
 
@@ -358,24 +369,25 @@ class Logic(Table):
 
 
 def as_table(table):
-    """A `Table` as it is, or an array made one; small conditions are written out."""
+    """Convert an array, or a `Logic` of one or two variables, to a `DenseTable`."""
     if isinstance(table, Logic) and len(table.shape) <= 2:
         return DenseTable._own(table.dense())
     return table if isinstance(table, Table) else DenseTable(table)
 
 
 class TableStore:
-    """Make tables of arrays, and one table of equal arrays.
+    """Converter of arrays to tables that maps equal arrays to one table.
 
-    The caller may change an array afterwards, and pass the same object again.
+    Arrays are compared by their numbers, because the caller may change an array and
+    pass the same object again.
     """
 
     def __init__(self):
         self._known = {}
 
     def __call__(self, table):
-        made = as_table(table)
-        if made is table:
-            return made
-        key = made.shape, hashlib.blake2b(made.values).digest()
-        return self._known.setdefault(key, made)
+        converted = as_table(table)
+        if converted is table:
+            return converted
+        key = converted.shape, hashlib.blake2b(converted.values).digest()
+        return self._known.setdefault(key, converted)

@@ -106,8 +106,8 @@ class ColumnFeatures(SequenceTransformer, Versioned, BaseEstimator):
             for _, column, _ in parts[1::2]:
                 if column >= n_columns:
                     raise ValueError(
-                        f"template, line {number}, names column {column}, and X has "
-                        f"{n_columns} columns, numbered from 0: {line!r:.80}"
+                        f"template, line {number}: the line names column {column}, and "
+                        f"X has {n_columns}, numbered from 0: {line!r:.80}"
                     )
         self.n_columns_, self.column_names_ = n_columns, names
         self.has_pairs_ = any(parts[0][0] == "B" for _, _, parts in rules)

@@ -1,7 +1,12 @@
 """Scores of predicted structures, and scorers for model selection.
 
-The scorers are for the ``scoring`` argument of scikit-learn, whose own names, such as
+The scorers are for the ``scoring`` argument of scikit-learn, whose own scorers, such as
 "accuracy", refuse lists of label sequences.
+
+Sequences: `_sequence.py` scores positions, `_chunk_scores.py` and `_chunk_matches.py`
+chunks that `_chunks.py` reads, and `_offsets.py` converts labels and spans of
+characters. The other files have measures of one kind of output: `_boxes.py`,
+`_masks.py`, `_parts.py`, `_alignment.py`, and classes with costs, `_costs.py`.
 """
 
 from sklearn.metrics import make_scorer

@@ -1,4 +1,4 @@
-"""Localization: overlap of boxes, and how many of them are right."""
+"""Localization of objects: overlap, accuracy and average precision of boxes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,19 +13,19 @@ from sksstruct.utils.validation import check_position_weight, check_sequence_wei
 
 
 def box_overlaps(boxes: ArrayLike, others: ArrayLike) -> np.ndarray:
-    """Intersection over union of every box with every other.
+    """Intersection over union of every pair of a box and another box.
 
     Parameters
     ----------
     boxes : array-like of shape (n_boxes, 4)
-        Top, left, bottom and right, of which the last two are exclusive.
+        Top, left, bottom and right; bottom and right are exclusive.
     others : array-like of shape (n_others, 4)
-        Boxes, too.
+        The other boxes.
 
     Returns
     -------
     overlaps : ndarray of shape (n_boxes, n_others)
-        Between 0 and 1.
+        Intersections over unions, between 0 and 1.
 
     Examples
     --------
@@ -48,8 +48,8 @@ def box_overlap_score(
     Parameters
     ----------
     y_true, y_pred : list of boxes, or of tuples (box, label)
-        A box for each image: top, left, bottom and right, of which the last two are
-        exclusive, as of `sksstruct.models.CandidatesModel`. Labels do not matter here.
+        A box for each image: top, left, bottom and right, where bottom and right are
+        exclusive, as in `sksstruct.models.CandidatesModel`. Labels are ignored.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each image.
 
@@ -80,11 +80,11 @@ def box_accuracy_score(
     Parameters
     ----------
     y_true, y_pred : list of boxes, or of tuples (box, label)
-        As for `box_overlap_score`. If both have labels, these have to be right, too: an
-        image is left out if its true label is None, not known, and a set is met by any
-        of its labels.
+        Boxes as for `box_overlap_score`. If both have labels, a prediction is right
+        only with the right label. An image whose true label is None, not known, is left
+        out; if the true label is a set, any label of the set is right.
     threshold : float, default=0.5
-        A box is right if its overlap is larger.
+        A box is right if its overlap with the true box exceeds this number.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each image.
 
@@ -116,21 +116,22 @@ def box_average_precision_score(
 ) -> float:
     """Average precision (AP) of detections at a threshold of overlap.
 
-    Detections of all images are taken by falling score. One is right if the true box
-    that it overlaps most has not been found before, and overlaps by more than the
-    threshold. The score is the area under the precision at each recall, the precision
-    being the largest at this or any larger recall (PASCAL VOC, from 2010 on).
+    Detections of all images are considered by descending score. A detection is right if
+    the true box that it overlaps most was not found by an earlier detection, and if
+    this overlap exceeds the threshold. The score is the area under the curve of
+    precision over recall, where the precision at a recall is the largest at this or any
+    larger recall (PASCAL VOC, from 2010 on).
 
     Parameters
     ----------
     y_true : list of array-like of shape (n_objects, 4)
-        The true boxes of each image, of which there may be none.
+        The true boxes of each image, possibly none.
     y_pred : list of array-like of shape (n_detections, 4)
-        The boxes that were found in each image.
+        The detected boxes of each image, possibly none.
     y_score : list of array-like of shape (n_detections,)
-        Their scores.
+        Scores of the detected boxes.
     threshold : float, default=0.5
-        A box is right if its overlap is larger.
+        Number that the overlap of a right detection exceeds.
 
     Returns
     -------
@@ -153,34 +154,40 @@ def box_average_precision_score(
     """
     check_lists(y_true, y_pred)
     if len(y_score) != len(y_pred):
-        raise ValueError(f"y_score has {len(y_score)} images, y_pred has {len(y_pred)}")
+        raise ValueError(
+            f"y_score must have scores for each of the {len(y_pred)} images of y_pred, "
+            f"got {len(y_score)}"
+        )
     true = [_checked(boxes, f"y_true[{i}]") for i, boxes in enumerate(y_true)]
     found = [_checked(boxes, f"y_pred[{i}]") for i, boxes in enumerate(y_pred)]
     scores = [np.asarray(scores, dtype=np.float64).ravel() for scores in y_score]
     for i, (boxes, score) in enumerate(zip(found, scores, strict=True)):
         if len(score) != len(boxes):
             raise ValueError(
-                f"y_score[{i}] has {len(score)} scores, y_pred[{i}] has {len(boxes)} "
-                "boxes"
+                f"y_score[{i}] must have a score for each of the {len(boxes)} boxes of "
+                f"y_pred[{i}], got {len(score)}"
             )
         if np.isnan(score).any():
-            raise ValueError(f"y_score[{i}] has a score that is NaN")
+            raise ValueError(
+                f"y_score[{i}] must not have NaN, and does at box "
+                f"{int(np.argmax(np.isnan(score)))}"
+            )
     n_true = sum(map(len, true))
     if not n_true:
         return float("nan")
     image = np.repeat(np.arange(len(found)), list(map(len, found)))
-    # stable: ties in the order of the images
+    # a stable sort leaves ties in the order of the images
     order = np.argsort(-np.concatenate(scores), kind="stable")
     boxes, image = np.concatenate(found)[order], image[order]
     right = np.zeros(len(order), dtype=bool)
-    taken = [np.zeros(len(each), dtype=bool) for each in true]
+    matched = [np.zeros(len(each), dtype=bool) for each in true]
     for k, (box, i) in enumerate(zip(boxes, image, strict=True)):
         if not len(true[i]):
             continue
         overlaps = _overlaps(box, true[i])
         best = int(overlaps.argmax())
-        right[k] = overlaps[best] > threshold and not taken[i][best]
-        taken[i][best] |= right[k]
+        right[k] = overlaps[best] > threshold and not matched[i][best]
+        matched[i][best] |= right[k]
     hits = np.cumsum(right)
     precision = hits / np.arange(1, len(hits) + 1)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
@@ -205,7 +212,7 @@ def _checked(boxes, name):
 
 
 def _overlaps(boxes, others):
-    """Intersection over union; 0 where the union is empty."""
+    """Intersection over union, 0 for an empty union."""
     top, bottom = boxes[..., :2], boxes[..., 2:]
     other_top, other_bottom = others[..., :2], others[..., 2:]
     sides = np.minimum(bottom, other_bottom) - np.maximum(top, other_top)
@@ -216,7 +223,7 @@ def _overlaps(boxes, others):
 
 
 def _compare(y_true, y_pred, sample_weight):
-    """Overlaps, labels or None, and weights."""
+    """Overlaps, pairs of true and predicted labels or None, and weights."""
     check_lists(y_true, y_pred)
     weight = check_sequence_weight(sample_weight, len(y_true))
     (true, labels), (found, others) = (
@@ -226,7 +233,7 @@ def _compare(y_true, y_pred, sample_weight):
 
 
 def _split(y, name):
-    """Boxes, and labels or None."""
+    """Split outputs into an array of boxes, and labels or None."""
     labels = None
     if all(isinstance(each, tuple) and len(each) == 2 for each in y):
         y, labels = zip(*y, strict=True)

@@ -10,7 +10,7 @@ from sksstruct.metrics._chunks import TEXTS
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import Scheme
 
-# What the schemes of matches compare.
+# Ways of comparing a predicted chunk with a true chunk.
 _MATCHES = ("strict", "exact", "partial", "type")
 _OUTCOMES = ("correct", "incorrect", "partial", "missed", "spurious")
 
@@ -26,9 +26,10 @@ def chunk_match_scores(
 ) -> dict[str, Any]:
     """Scores of chunks that overlap, counted as in the MUC evaluations.
 
-    A predicted chunk that overlaps a true one is not simply wrong: there are four ways
-    to compare them. Predicted chunks are paired with true ones from left to right, each
-    with one that it overlaps and that has no pair yet. A pair is counted as follows:
+    A predicted chunk may overlap a true chunk without being equal: the scores compare
+    the two chunks in four ways. From left to right, each predicted chunk is paired with
+    a true chunk that it overlaps and that has no pair yet. A pair is counted as
+    follows:
 
     ===========  =================  ==================  ================
     ..           same ends and      same ends, another  ends that differ
@@ -41,10 +42,11 @@ def chunk_match_scores(
                                                         type is right
     ===========  =================  ==================  ================
 
-    A true chunk without a pair is missed, and a predicted one is spurious. With "type",
-    a predicted chunk is paired with the true chunk of its type whose ends are the
-    nearest, if it overlaps one; otherwise, and with the other three, with the first
-    that it overlaps. A pair with a partial match counts half::
+    A true chunk without a pair is missed, and a predicted chunk without a pair is
+    spurious. With "type", a predicted chunk is paired with the overlapping true chunk
+    of its type whose ends are the nearest. If there is none, and with "strict",
+    "exact" and "partial", it is paired with the first overlapping true chunk. A partial
+    match counts half::
 
         precision = (correct + partial / 2) / (number of predicted chunks)
         recall = (correct + partial / 2) / (number of true chunks)
@@ -55,15 +57,15 @@ def chunk_match_scores(
     %(reading)s
         The result has an entry "strict" in both cases.
     by_type : bool, default=False
-        Whether to compare chunks of each type alone. Then there are no pairs of chunks
-        of different types.
+        Whether to score the chunks of each type separately. Chunks of different types
+        are then never paired.
 
     Returns
     -------
     scores : dict of str to dict
         For "strict", "exact", "partial" and "type" a dict with the numbers ``correct``,
         ``incorrect``, ``partial``, ``missed`` and ``spurious``, and with ``precision``,
-        ``recall`` and ``f1-score``, which are 0 if their denominator is zero. With
+        ``recall`` and ``f1-score``, which are 0 if the denominator is zero. With
         `by_type`, a dict of such dicts for each type of chunk that occurs.
 
     See Also
@@ -98,16 +100,16 @@ def chunk_match_scores(
 
 
 def _scores(true, found):
-    """Scores of chunks, which are columns of kinds, first positions and ends."""
+    """Scores of chunks; a chunk is a column of its kind, first position, and end."""
     overlaps = _overlapping(true, found)
     true, found = true.T.tolist(), found.T.tolist()
     return {match: _row(_compared(true, found, overlaps, match)) for match in _MATCHES}
 
 
 def _overlapping(true, found):
-    """For each predicted chunk, the range of the true ones that it overlaps.
+    """Range of the true chunks that overlap each predicted chunk.
 
-    Chunks of a labeling are in order and do not overlap.
+    The chunks of a labeling are in order and do not overlap each other.
     """
     first = np.searchsorted(true[2], found[1], side="right")
     last = np.searchsorted(true[1], found[2], side="left")
@@ -115,7 +117,7 @@ def _overlapping(true, found):
 
 
 def _compared(true, found, overlaps, match):
-    """Numbers of the outcomes, in their order."""
+    """Pair chunks; return the number of pairs, or single chunks, of each outcome."""
     counts, paired = dict.fromkeys(_OUTCOMES, 0), set()
     for chunk, (first, last) in zip(found, overlaps, strict=True):
         free = [k for k in range(first, last) if k not in paired]
@@ -130,7 +132,7 @@ def _compared(true, found, overlaps, match):
 
 
 def _nearest(chunk, true, free):
-    """The chunk of the same type whose ends are the nearest, or the first one."""
+    """The free true chunk of the same type with the nearest ends, or the first."""
     same = [k for k in free if true[k][0] == chunk[0]]
 
     def distance(k):
@@ -148,7 +150,7 @@ def _outcome(chunk, other, match):
 
 
 def _row(counts):
-    """The counts, with the scores that follow from them."""
+    """The counts, with precision, recall and F1."""
     pairs = counts["correct"] + counts["incorrect"] + counts["partial"]
     right = counts["correct"] + counts["partial"] / 2
     found, true = pairs + counts["spurious"], pairs + counts["missed"]

@@ -1,4 +1,4 @@
-"""Scores and reports of chunks, whose type and both ends must be right."""
+"""Scores and reports of chunks; a right chunk has the right type and both ends."""
 
 import warnings
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ _COLUMNS = ("precision", "recall", "f1-score")
 TEXTS = _OF_CHUNKS | {
     "average": """
 average : {"micro", "macro", "weighted"} or None, default="micro"
-    "micro": of the chunks of all types together, as the CoNLL evaluation does. "macro":
-    the mean over the types of chunks that y_true or y_pred has. "weighted": their mean
-    weighted by the numbers of true chunks. None: an array with the score of each of
-    these types, in alphabetical order.
+    "micro": one score of the chunks of all types together, as in the CoNLL evaluation.
+    "macro": the mean over the types of chunks in y_true or y_pred. "weighted": the mean
+    over these types, weighted by the number of true chunks. None: an array with the
+    score of each of these types, in alphabetical order.
 """,
 }
 
 
 def chunk_pairs(y_true, y_pred, scheme, strict):
-    """Types of chunks, and true and predicted chunks.
+    """Names of types, and arrays of the true and of the predicted chunks.
 
-    Chunks are the columns of an array: numbers of types, first positions, and the
-    positions after the last, where positions of all sequences are in a row.
+    A chunk is a column of an array: the index of its type, the first position, and the
+    position after the last, where the positions of all sequences are concatenated.
     """
     flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
     labels, known = observed(flat_true, flat_pred)
@@ -43,13 +43,13 @@ def chunk_pairs(y_true, y_pred, scheme, strict):
 
 
 def _counts(y_true, y_pred, scheme, strict):
-    """Types of chunks, and numbers of true, predicted and right ones of each type."""
+    """Names of types, and numbers of true, predicted and right chunks of each type."""
     names, true, found = chunk_pairs(y_true, y_pred, scheme, strict)
-    # type and end of the true chunk that begins at a position
+    # type and end of the true chunk that begins at each position
     size = max([0, *true[2, -1:], *found[2, -1:]])
-    begun = np.full((2, size), -1)
-    begun[:, true[1]] = true[[0, 2]]
-    right = (begun[:, found[1]] == found[[0, 2]]).all(axis=0)
+    beginning = np.full((2, size), -1)
+    beginning[:, true[1]] = true[[0, 2]]
+    right = (beginning[:, found[1]] == found[[0, 2]]).all(axis=0)
     counts = [
         np.bincount(each, minlength=len(names))
         for each in (true[0], found[0], found[0, right])
@@ -58,9 +58,10 @@ def _counts(y_true, y_pred, scheme, strict):
 
 
 def _averaged(y_true, y_pred, scheme, strict, average, columns):
-    """Some of precision, recall and F1, averaged over the types of chunks.
+    """Precision, recall or F1, averaged over the types of chunks.
 
-    `columns` numbers them. Warnings name those of them that have a denominator of zero.
+    `columns` has the indices of the scores to return. Warnings name scores with a
+    denominator of zero.
     """
     if average not in AVERAGES:
         *first, last = map(repr, AVERAGES)
@@ -222,8 +223,9 @@ def chunk_f1_score(
     """F1 of chunks; see `chunk_precision_recall_fscore`.
 
     `sksstruct.metrics.chunk_f1_scorer` is the scorer with the defaults, and
-    `sksstruct.metrics.chunk_f1_macro_scorer` the one with ``average="macro"``. Others
-    are made by scikit-learn, for instance ``make_scorer(chunk_f1_score, strict=True)``.
+    `sksstruct.metrics.chunk_f1_macro_scorer` the scorer with ``average="macro"``. Make
+    other scorers by scikit-learn, for instance ``make_scorer(chunk_f1_score,
+    strict=True)``.
 
     Parameters
     ----------
@@ -258,26 +260,27 @@ def chunk_classification_report(
     digits: int = 2,
     output_dict: bool = False,
 ) -> str | Any:
-    """Precision, recall and F1 of each kind of chunk, and of all together.
+    """Precision, recall and F1 of each type of chunk, and of all types together.
 
-    The counterpart of `sklearn.metrics.classification_report` for chunks. A chunk is
-    correct if its type and both of its ends are correct.
+    The report is the counterpart of `sklearn.metrics.classification_report` for chunks.
+    A chunk is correct if its type and both of its ends are correct.
 
     Parameters
     ----------
     %(chunk_labels)s
     %(reading)s
     digits : int, default=2
-        Digits after the point.
+        Number of digits after the decimal point.
     output_dict : bool, default=False
         Whether to return a dict instead of a table.
 
     Returns
     -------
     report : str or dict
-        A row for each type, and one named "all", or "(all)" beside a type "all". As a
-        dict of dicts with the entries ``precision``, ``recall``, ``f1-score`` and
-        ``support``, the number of true chunks. A ratio whose denominator is zero is 0.
+        A table with a row for each type, and a row "all", or "(all)" if a type has the
+        name "all". With `output_dict`, a dict with a dict for each row, with the
+        entries ``precision``, ``recall``, ``f1-score`` and ``support``, the number of
+        true chunks. A ratio whose denominator is zero is 0.
 
     Examples
     --------

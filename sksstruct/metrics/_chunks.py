@@ -21,56 +21,57 @@ from sksstruct.utils._spans import (
 )
 from sksstruct.utils.typing import Scheme
 
-# What the docstrings of scores say of their parameters.
+# Descriptions of the parameters of scores.
 TEXTS = {
     "chunk_labels": """
 y_true : list of sequences of str
     Labels ``O``, and ``B-x``, ``I-x`` and so on for chunks of type x; see
     `iter_chunks`. None stands for a label that is not known. A chunk of `y_true` or
-    `y_pred` is left out if it has such a position, or is next to one and the labels
-    of either do not tell whether it begins or ends there, as a label ``B-x`` at its
-    beginning does. Scores do not depend on what is predicted at such positions. A set
-    stands for one of its labels: it counts as the predicted one, if it has it, and
-    as the first of them in order otherwise.
+    `y_pred` is left out if it contains such a position. It is also left out if it is
+    next to such a position, and its own labels do not determine that it begins or ends
+    there, as a label ``B-x`` at its beginning does. Scores do not depend on the
+    predictions at such positions. A set stands for one of its labels: it counts as the
+    predicted label if this is in the set, and otherwise as its first label in order.
 y_pred : list of sequences of str
     Predicted labels.
 """,
     "reading": """
 scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
-    Scheme of the labels. "auto": the one to which all labels belong. With `strict`
-    it is that of y_true.
+    Scheme of the labels. "auto": the scheme to which all labels belong, or with
+    `strict` the scheme of the labels in y_true.
 strict : bool, default=False
-    Whether labels count only where they are well-formed. False: ill-formed ones are
-    read as the CoNLL evaluation reads them; see `iter_chunks`.
+    Whether only well-formed chunks count. If False, ill-formed labels are read as in
+    the CoNLL evaluation; see `iter_chunks`.
 """,
 }
 
 
 class Chunked:
-    """Chunks of labelings of the same sequences.
+    """Chunks of one or more labelings of the same sequences.
 
     Parameters
     ----------
     flats : dict of str to list
-        Labels of all positions in a row, by the name that errors use.
+        Labels of all positions, concatenated, by the name of the labeling in errors.
     lengths : ndarray of shape (n_sequences,), int, or None
-        Numbers of positions; None: the labelings are single sequences.
+        Numbers of positions; None if a labeling is a single sequence.
     scheme : str
         Scheme of the labels, or "auto".
     strict : bool, default=False
         Whether chunks must be well-formed.
     known : ndarray of shape (n_positions,), bool, or None
-        Where the labels are known; None: everywhere. Other chunks are left out that
-        depend on a label that is not.
+        True at positions whose label is known; None if all are known. Chunks that
+        depend on an unknown label are left out.
 
     Attributes
     ----------
     labels : SpanLabels
         The distinct labels.
     codes : list of ndarray of shape (n_positions,), intp
-        Their numbers, for each labeling.
+        For each labeling the indices of its labels in `labels`.
     chunks : list of tuple of ndarray
-        Kinds, first positions, and the positions after the last, for each labeling.
+        For each labeling the kinds, the first positions, and the positions after the
+        last, of its chunks.
     """
 
     def __init__(self, flats, lengths, scheme, strict=False, known=None):
@@ -98,12 +99,12 @@ class Chunked:
         settled = all_settled(sequences, known, read_as)
         for sequence in sequences:
             starts, ends = sequence.read(read_as)
-            kept = settled(starts, ends)
-            starts, ends = starts[kept], ends[kept]
+            is_settled = settled(starts, ends)
+            starts, ends = starts[is_settled], ends[is_settled]
             self.chunks.append((sequence.kinds[starts], starts, ends))
 
     def _where(self, label):
-        """Where a label occurs first."""
+        """Place of the first occurrence of a label, for errors."""
         for name, flat in self._flats.items():
             if label in flat:
                 return self._place(name, flat.index(label))[0]
@@ -117,9 +118,9 @@ class Chunked:
         return f"{name}[{i}] has the label", int(position - start)
 
     def _of_the_first(self, scheme, sequence, known):
-        """The scheme of the first labeling, or an error if it is not clear.
+        """The scheme of the first labeling, or an error if it is ambiguous.
 
-        To read labels as another scheme's would drop chunks without a word.
+        With `strict`, reading labels in a wrong scheme would silently drop chunks.
         """
         labels, name = self.labels, next(iter(self._flats))
         letters = {labels.letters[k] for k in np.unique(self.codes[0][known])} - {"O"}
@@ -135,7 +136,7 @@ class Chunked:
                 f"of {name} is whole in that scheme: pass scheme={scheme!r}, or labels "
                 "of one scheme, or strict=False"
             )
-        # what is beside a label that is not known may be well-formed
+        # a label after an unknown label may be well-formed: do not judge it
         sure = known & (sequence.first | np.append(True, known[:-1]))
         places = [np.flatnonzero(bad & sure)[:1] for bad in sequence.misplaced()]
         for scheme, place in zip(("BIO", "IOB1"), places, strict=True):
@@ -156,29 +157,31 @@ def iter_chunks(
 ) -> Iterator[tuple[str, int, int]]:
     """Chunks of one sequence of labels.
 
-    The label ``O`` is outside of all chunks. The other labels are a letter, a dash and
-    the type x of a chunk; a letter alone is of the type "_". The schemes differ in the
+    The label ``O`` is outside of all chunks. All other labels are a letter, a dash and
+    the type x of a chunk; a letter alone has the type "_". The schemes differ in the
     letters:
 
     * BIO, also named IOB2: ``B-x`` begins a chunk, and ``I-x`` continues it.
-    * IOB1: ``I-x`` begins and continues a chunk. ``B-x`` begins one directly after
+    * IOB1: ``I-x`` begins and continues a chunk. ``B-x`` begins a chunk directly after
       another chunk of the same type.
     * IOBES: ``B-x`` begins a chunk of several positions, ``I-x`` continues it, and
       ``E-x`` is its last position. ``S-x`` is a chunk of one position.
-    * BILOU: as IOBES, with ``L-x`` for the last position and ``U-x`` for a single one.
+    * BILOU: as IOBES, with ``L-x`` for the last position, and ``U-x`` for a chunk of
+      one position.
 
     Parameters
     ----------
     tags : iterable of str
         Labels of one scheme.
     scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
-        Scheme of the labels. "auto": the one to which all labels belong.
+        Scheme of the labels. "auto": the scheme to which all labels belong.
     strict : bool, default=False
-        How ill-formed labels are read. False: as the CoNLL-2000 evaluation does, and
+        Treatment of ill-formed labels. False: as in the CoNLL-2000 evaluation, and in
         seqeval by default. A chunk also begins where the type changes, or where an
-        inside or last label follows ``O`` or a finished chunk; it also ends before
-        the next chunk and before ``O``. This does not depend on the scheme. True: as
-        seqeval with ``mode="strict"``. What is not a chunk of the scheme is ignored.
+        inside or last label follows ``O`` or a finished chunk; a chunk also ends before
+        the next chunk and before ``O``. These rules do not depend on the scheme. True:
+        as in seqeval with ``mode="strict"``. Labels that are not part of a well-formed
+        chunk of the scheme are ignored.
 
     Returns
     -------
@@ -189,7 +192,7 @@ def iter_chunks(
     ------
     ValueError
         If a label is not of the scheme or of no scheme, if labels are of several
-        schemes, or if `strict` depends on a scheme that is not clear.
+        schemes, or if `strict` is True and the scheme is ambiguous.
 
     Examples
     --------
@@ -216,9 +219,8 @@ def convert_labels(
     """Labels of the same chunks in another scheme.
 
     Every position that is not ``O`` stays in a chunk of its type. Ill-formed labels are
-    read as the CoNLL evaluation reads them, and the result is well-formed. A conversion
-    to the scheme of the labels repairs them: the BIO labels ``O``, ``I-x`` become
-    ``O``, ``B-x``.
+    read as in the CoNLL evaluation, and the result is well-formed. A conversion to the
+    same scheme repairs labels: the BIO labels ``O``, ``I-x`` become ``O``, ``B-x``.
 
     Parameters
     ----------
@@ -227,8 +229,8 @@ def convert_labels(
     to : {"BIO", "IOB1", "IOBES", "BILOU"}
         Scheme of the result.
     from_scheme : {"auto", "BIO", "IOB1", "IOBES", "BILOU"}, default="auto"
-        Scheme of y; a label of another scheme is an error. "auto": the one to which all
-        labels belong.
+        Scheme of y; a label of another scheme is an error. "auto": the scheme to which
+        all labels belong.
 
     Returns
     -------
@@ -238,7 +240,8 @@ def convert_labels(
     Raises
     ------
     ValueError
-        If a label is not of the scheme or of no scheme, or if labels are of several.
+        If a label is not of the scheme or of no scheme, or if labels are of several
+        schemes.
 
     Examples
     --------
@@ -257,13 +260,13 @@ def convert_labels(
     if to == "IOB1":
         begins[:1] = False
         begins[1:] = (starts[1:] == ends[:-1]) & (kinds[1:] == kinds[:-1])
-        # not from one sequence to the next
+        # the first chunk of a sequence follows no chunk
         begins &= ~np.isin(starts, np.cumsum(lengths))
     parts[starts[begins]] = BEGIN
     if to in ("IOBES", "BILOU"):
         parts[ends - 1] = END
         parts[starts[ends == starts + 1]] = SINGLE
-    # each combination of a label and a part is written once
+    # format each combination of a label and a part once
     pairs, numbers = np.unique(codes * 5 + parts, return_inverse=True)
     written = [
         SCHEMES[to][pair % 5 - 1] + labels.labels[pair // 5][1:] if pair % 5 else "O"

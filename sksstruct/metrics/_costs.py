@@ -1,4 +1,4 @@
-"""Costs of confusing one class with another."""
+"""Mean cost of predicted classes, by a matrix of costs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,15 +28,15 @@ def mean_cost(
     ----------
     y_true : array-like of shape (n_samples,)
         True classes. None stands for a class that is not known: the sample is left out.
-        A set stands for one of its classes: the one that costs least.
+        A set stands for the class in it with the least cost of the prediction.
     y_pred : array-like of shape (n_samples,)
         Predicted classes.
     costs : array-like of shape (n_classes, n_classes)
         Entry (i, j) is the cost of predicting class j where class i is true, as in
         `sksstruct.models.MulticlassModel`.
     labels : array-like of shape (n_classes,), default=None
-        The classes, in the order of `costs`. None: all that occur, in order, which must
-        be as many as there are costs.
+        The classes, in the order of `costs`. None: all classes that occur, in ascending
+        order, which must be as many as `costs` has rows.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample.
 
@@ -47,7 +47,7 @@ def mean_cost(
 
     See Also
     --------
-    make_cost_scorer : The same as a scorer.
+    make_cost_scorer : Makes a scorer of this metric.
 
     Examples
     --------
@@ -76,13 +76,16 @@ def mean_cost(
         )
     unknown = classes.difference(index)
     if unknown:
-        raise ValueError(f"{first_of(unknown)!r:.80} is not one of labels")
+        raise ValueError(
+            f"y_true or y_pred has the class {first_of(unknown)!r:.80}, which is not "
+            f"one of labels, {labels!r:.80}"
+        )
 
-    def cost(label, found):
-        return costs[index[label], index[found]]
+    def cost(label, predicted):
+        return costs[index[label], index[predicted]]
 
-    def cheapest(several, found):
-        return min(several, key=lambda label: cost(label, found))
+    def cheapest(candidates, predicted):
+        return min(candidates, key=lambda label: cost(label, predicted))
 
     true, predicted, known = known_pairs(true, predicted, "y_true", cheapest)
     weight = check_position_weight(sample_weight, known.astype(int))
@@ -92,14 +95,15 @@ def mean_cost(
 def make_cost_scorer(
     costs: ArrayLike, *, labels: ArrayLike | None = None
 ) -> Callable[..., Any]:
-    """Make a scorer of the mean cost, for the ``scoring`` of model selection.
+    """Make a scorer of the mean cost, for the parameter ``scoring`` of searches.
 
     Parameters
     ----------
     costs : array-like of shape (n_classes, n_classes)
         Entry (i, j) is the cost of predicting class j where class i is true.
     labels : array-like of shape (n_classes,), default=None
-        The classes, in the order of `costs`. They are needed if a fold may lack one.
+        The classes, in the order of `costs`. They are required if a fold may lack a
+        class.
 
     Returns
     -------

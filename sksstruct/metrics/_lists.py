@@ -1,4 +1,4 @@
-"""Checks that metrics of lists of arrays share."""
+"""Checks of lists of outputs, which several metrics share."""
 
 from collections.abc import Sized
 
@@ -8,28 +8,29 @@ from sksstruct.utils.labels import check_labels
 
 
 def check_lists(y_true, y_pred):
-    """Raise an error unless both have the same number of outputs, one at least."""
+    """Raise an error unless both lists have as many outputs, and at least one."""
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         if not isinstance(y, Sized) or isinstance(y, str):
-            raise TypeError(f"{name} must be a list of outputs")
+            raise TypeError(f"{name} must be a list of outputs, got {y!r:.80}")
     if len(y_true) == 0:
         raise ValueError("y_true is empty: at least one output is required")
     if len(y_pred) != len(y_true):
         raise ValueError(
-            f"y_pred has {len(y_pred)} outputs, but y_true has {len(y_true)}"
+            f"y_pred must have as many outputs as y_true, {len(y_true)}, got "
+            f"{len(y_pred)}"
         )
 
 
 def check_shapes(true, predicted, i):
-    """Raise an error unless the outputs number i have one shape."""
+    """Raise an error unless the true and the predicted output i have one shape."""
     if np.shape(true) != np.shape(predicted):
         raise ValueError(
-            f"y_pred[{i}] has shape {np.shape(predicted)}, but y_true[{i}] has "
-            f"{np.shape(true)}"
+            f"y_pred[{i}] must have the shape of y_true[{i}], {np.shape(true)}, got "
+            f"{np.shape(predicted)}"
         )
 
 
 def check_each(labels, name, partly=False):
-    """Checked labels of samples that have one each; partly None or sets."""
+    """Check labels of samples, one each; with `partly`, they may be None or sets."""
     rows, ones = [[label] for label in labels], np.ones(len(labels), dtype=np.intp)
     return check_labels(rows, ones, name=name, unknown=partly, sets=partly)

@@ -1,4 +1,4 @@
-"""Overlap of masks, or of any arrays of labels."""
+"""Intersection over union of masks, or of any arrays of labels."""
 
 from typing import Any, Literal
 
@@ -29,8 +29,8 @@ def mask_iou_score(
 ) -> float | Any:
     """Intersection over union (IoU) of masks.
 
-    For each class, the number of places with this class in both masks, divided by the
-    number of places with this class in at least one of them.
+    The IoU of a class is the number of places with this class in both masks, divided by
+    the number of places with this class in at least one mask.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ def mask_iou_score(
     y_pred : list of array-like
         Predicted labels, in arrays of the same shapes.
     labels : array-like of shape (n_classes,), default=None
-        The classes; None: all that occur, in order. Masks of one class have ``[1]``, or
-        ``[True]``.
+        The classes. None: all classes that occur, in ascending order. For the
+        foreground of binary masks, pass ``[1]`` or ``[True]``.
     average : {"macro"} or None, default="macro"
         "macro": the mean over the classes. None: one number for each class.
     per : {"class", "image"}, default="class"
-        "class" adds up the places of all images first. "image" is the mean of the
-        images' own numbers, in which small objects count as much as large ones.
+        "class": numbers of places are summed over all images first. "image": the mean
+        of the IoU of each image, in which small objects count as much as large objects.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each image.
 
@@ -94,7 +94,7 @@ def mask_iou_score(
 
 
 def _known(pairs):
-    """True and predicted labels of each image where the true ones are known."""
+    """True and predicted labels of each image at places with a known true label."""
     if not any(true.dtype == object or (true != true).any() for true, _ in pairs):
         return pairs
     each_true, each_found = zip(*pairs, strict=True)
@@ -105,19 +105,19 @@ def _known(pairs):
     check_any_known(known, "y_true")
     labels, ends = object_array(labels), np.cumsum(lengths)
     return [
-        (labels[end - len(each) : end][kept], each[kept])
+        (labels[end - len(each) : end][mask], each[mask])
         for each, end in zip(each_found, ends, strict=True)
-        for kept in [known[end - len(each) : end]]
+        for mask in [known[end - len(each) : end]]
     ]
 
 
 def _ratio(part, whole):
-    """Part of whole, NaN where there is none."""
+    """Ratio of `part` and `whole`, NaN if `whole` is 0."""
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
 
 
 def _mean(values, weight=None):
-    """Weighted mean over the first axis of what is not NaN; NaN without any."""
+    """Weighted mean over the first axis, without NaN; NaN if all values are NaN."""
     known = ~np.isnan(values)
     weights = known * (1.0 if weight is None else weight[:, None])
     return _ratio((weights * np.where(known, values, 0.0)).sum(0), weights.sum(0))

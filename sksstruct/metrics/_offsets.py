@@ -26,26 +26,27 @@ def spans_to_labels(
     scheme: Literal["BIO", "IOB1", "IOBES", "BILOU"] = "BIO",
     cut: Literal["error", "expand", "contract", "unknown"] = "error",
 ) -> list[list[Any]]:
-    """Labels of tokens from spans of characters, as annotated texts have them.
+    """Labels of tokens from spans of characters, such as those of annotated texts.
 
-    Any tokenizer will do that says where its tokens are in the text.
+    Any tokenizer that returns the offsets of its tokens in the text is suitable.
 
     Parameters
     ----------
     spans : list of list of tuple
-        For each text its spans (start, stop, kind): first character, the character
-        after the last, and the kind, perhaps followed by a probability. The order does
-        not matter.
+        For each text its spans (start, stop, kind): the first character, the character
+        after the last, and the kind, optionally followed by a probability. The order of
+        spans does not matter.
     %(offsets)s
     scheme : {"BIO", "IOB1", "IOBES", "BILOU"}, default="BIO"
         Scheme of the labels; see `iter_chunks`.
     cut : {"error", "expand", "contract", "unknown"}, default="error"
-        What to do with a span that begins or ends within a token, or has none. "error":
-        raise an error. "expand": label all tokens of which the span has a character.
-        "contract": label the tokens that are whole in the span. With these two, a span
-        without such tokens is left out. "unknown": the labels of all tokens of which
-        the span has a character are None, which `sksstruct.ChainCRF` and the scores of
-        this module take for a label that is not known.
+        Treatment of a span that begins or ends within a token, or has no token.
+        "error": raise an error. "expand": label all tokens that share a character with
+        the span. "contract": label the tokens that are entirely in the span. With
+        "expand" and "contract", a span without such tokens is left out. "unknown": the
+        tokens that share a character with the span get the label None, which
+        `sksstruct.ChainCRF` and the scores of this module take for a label that is not
+        known.
 
     Returns
     -------
@@ -55,12 +56,13 @@ def spans_to_labels(
     Raises
     ------
     ValueError
-        If spans of a text overlap, or are to label the same token; if a span cuts a
-        token, unless `cut` says what then; or if spans or offsets are not of this form.
+        If spans of a text overlap, or would label the same token; with ``cut="error"``,
+        if a span cuts a token or has no token; or if spans or offsets have another
+        form.
 
     See Also
     --------
-    labels_to_spans : The way back.
+    labels_to_spans : The inverse function.
 
     Examples
     --------
@@ -75,11 +77,15 @@ def spans_to_labels(
         *first, last = map(repr, _CUTS)
         raise ValueError(f"cut must be {', '.join(first)} or {last}, got {cut!r:.80}")
     if not isinstance(spans, Sized) or not all(isinstance(row, Sized) for row in spans):
-        raise TypeError("spans must be a list with a list of spans for each text")
+        raise TypeError(
+            "spans must be a list with a list of spans for each text, got "
+            f"{spans!r:.80}"
+        )
     tokens = TokenOffsets(offsets).tokens
     if len(spans) != len(tokens):
         raise ValueError(
-            f"offsets has {len(tokens)} texts, but spans has {len(spans)} lists"
+            f"spans must have a list for each of the {len(tokens)} texts of offsets, "
+            f"got {len(spans)}"
         )
     return [
         _Text(row, each, i).labels(scheme, cut)
@@ -88,16 +94,16 @@ def spans_to_labels(
 
 
 class _Text:
-    """Spans of a text, in order, and its tokens that have characters.
+    """A text: its sorted spans, and its tokens that have characters.
 
     Parameters
     ----------
     spans : sequence of tuple
         Spans of characters.
     tokens : list of list of int
-        Pairs of all tokens.
+        Start and stop of every token.
     i : int
-        Number of the text.
+        Index of the text, for errors.
     """
 
     def __init__(self, spans, tokens, i):
@@ -116,7 +122,7 @@ class _Text:
         self._stops = [tokens[t][1] for t in self._places]
 
     def labels(self, scheme, cut):
-        """Labels of all tokens."""
+        """Labels of all tokens, by the scheme and the parameter `cut`."""
         labels, owner = ["O"] * self._n, {}
         for span in self._spans:
             first, end, is_cut = self._range(span, cut)
@@ -143,7 +149,7 @@ class _Text:
         return labels
 
     def _range(self, span, cut):
-        """Tokens of a span, among those with characters, and whether it cuts some."""
+        """Range of the tokens of a span in `_places`, and whether it cuts any."""
         start, stop, _ = span
         first, end = bisect_right(self._stops, start), bisect_left(self._starts, stop)
         outer = range(first, end)
@@ -169,7 +175,10 @@ class _Text:
 
 
 def _letters(n, scheme, follows):
-    """Letters of the labels of a span of n tokens; it may follow one of its kind."""
+    """Letters of the labels of a span of n tokens.
+
+    `follows` is whether the token before the span is in a span of the same kind.
+    """
     letters = SCHEMES[scheme]
     if scheme == "IOB1":
         return ("B" if follows else "I") + "I" * (n - 1)
@@ -199,13 +208,14 @@ def labels_to_spans(
     Returns
     -------
     spans : list of list of tuple of (int, int, str)
-        For each text its spans: first character, the character after the last, and the
-        kind. A chunk whose tokens are all without characters is left out.
+        For each text its spans: the first character, the character after the last, and
+        the kind. A chunk whose tokens all have no characters is left out.
 
     Raises
     ------
     ValueError
-        If a label is of no scheme, or if texts have other numbers of tokens.
+        If a label is of no scheme, or if a text has another number of tokens than
+        labels.
 
     See Also
     --------
@@ -229,7 +239,7 @@ def labels_to_spans(
     spans: list[list[tuple[int, int, str]]] = [[] for _ in lengths]
     columns = owners, starts - bounds[owners], ends - bounds[owners], kinds
     for i, first, end, kind in zip(*(each.tolist() for each in columns), strict=True):
-        found = texts.characters(i, first, end)
-        if found is not None:
-            spans[i].append((*found, chunked.labels.names[kind]))
+        characters = texts.characters(i, first, end)
+        if characters is not None:
+            spans[i].append((*characters, chunked.labels.names[kind]))
     return spans

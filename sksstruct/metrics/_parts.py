@@ -1,4 +1,4 @@
-"""Correct joints and limbs of poses."""
+"""Fractions of correct joints (PCK) and correct limbs (PCP) of poses."""
 
 from typing import Any, Literal
 
@@ -18,19 +18,19 @@ def pck_score(
     average: Literal["micro"] | None = "micro",
     sample_weight: ArrayLike | None = None,
 ) -> float | Any:
-    """Correct key points (PCK): the fraction of parts that are near their places.
+    """Correct key points (PCK): the fraction of parts near their true places.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples, n_parts, 2)
-        True and predicted places, as of `sksstruct.models.PartsModel`.
+        True and predicted places, as in `sksstruct.models.PartsModel`.
     threshold : float
-        Largest distance of a part that is right, times the size of the sample.
+        Largest distance of a right part from its true place, in units of `sizes`.
     sizes : array-like of shape (n_samples,), default=None
-        Size of each sample, such as that of a torso or a head. None: 1, the threshold
-        being in pixels.
+        Size of each sample, such as that of a torso or a head. None: 1, so that
+        `threshold` is in pixels.
     average : {"micro"} or None, default="micro"
-        "micro": one number for all parts. None: one for each part.
+        "micro": one number for all parts. None: a number for each part.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample.
 
@@ -69,21 +69,21 @@ def pcp_score(
     average: Literal["micro"] | None = "micro",
     sample_weight: ArrayLike | None = None,
 ) -> float | Any:
-    """Correct parts (PCP): the fraction of limbs both of whose ends are near.
+    """Correct parts (PCP): the fraction of limbs with both ends near their places.
 
-    An end is near if its distance is at most `threshold` times the true length of the
-    limb: the strict form of the measure.
+    An end is near if its distance from its true place is at most `threshold` times the
+    true length of the limb. This is the strict form of the measure.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples, n_parts, 2)
-        True and predicted places, as of `sksstruct.models.PartsModel`.
+        True and predicted places, as in `sksstruct.models.PartsModel`.
     limbs : array-like of shape (n_limbs, 2)
-        The two ends of each limb, as numbers of parts.
+        The two ends of each limb, as indices of parts.
     threshold : float, default=0.5
-        Largest distance of an end that is right, times the length of the limb.
+        Largest distance of a right end, in units of the true length of the limb.
     average : {"micro"} or None, default="micro"
-        "micro": one number for all limbs. None: one for each limb.
+        "micro": one number for all limbs. None: a number for each limb.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each sample.
 
@@ -118,7 +118,8 @@ def pcp_score(
         )
     if len(limbs) == 0 or limbs.min() < 0 or limbs.max() >= n_parts:
         raise ValueError(
-            f"limbs must have one limb at least, of parts from 0 to {n_parts - 1}"
+            f"limbs must have at least one limb, of parts from 0 to {n_parts - 1}, got "
+            f"{limbs.tolist()!r:.80}"
         )
     length = np.linalg.norm(true[:, limbs[:, 0]] - true[:, limbs[:, 1]], axis=2)
     near = np.linalg.norm(true - found, axis=2)[:, limbs] <= (
@@ -133,8 +134,8 @@ def _places(y_true, y_pred):
         check_shapes(true, found, i)
         if np.shape(true) != np.shape(y_true[0]):
             raise ValueError(
-                f"y_true[{i}] has shape {np.shape(true)}, but y_true[0] has "
-                f"{np.shape(y_true[0])}"
+                f"y_true[{i}] must have the shape of y_true[0], {np.shape(y_true[0])}, "
+                f"got {np.shape(true)}"
             )
     places = [
         np.asarray([np.asarray(x) for x in y], dtype=np.float64)
@@ -147,7 +148,8 @@ def _places(y_true, y_pred):
         )
     for name, each in zip(("y_true", "y_pred"), places, strict=True):
         if not np.isfinite(each).all():
-            raise ValueError(f"{name} has places that are NaN or infinite")
+            i = int(np.argmin(np.isfinite(each).all(axis=(1, 2))))
+            raise ValueError(f"{name}[{i}] must be finite, and has NaN or infinity")
     return places
 
 

@@ -1,4 +1,4 @@
-"""Scores of label sequences, flat and per sequence."""
+"""Scores of label sequences: of all positions together, and of whole sequences."""
 
 import warnings
 from collections.abc import Sized
@@ -33,7 +33,7 @@ from sksstruct.utils.validation import (
     check_sequence_weight,
 )
 
-# What the docstrings of scores say of their parameters.
+# Descriptions of the parameters of scores.
 TEXTS = PARTLY | {
     "flat": f"""
 y_true : list of array-like of shape (n_positions,)
@@ -51,15 +51,15 @@ y_pred : list of array-like of shape (n_positions,)
 
 
 def check_sequences(y, name, partly=False):
-    """Checked labels of all positions in a row, and the lengths of the sequences."""
+    """Check labels; return them concatenated, and the lengths of the sequences."""
     if not isinstance(y, Sized) or not all(isinstance(row, Sized) for row in y):
-        raise TypeError(f"{name} must be a list of label sequences")
+        raise TypeError(f"{name} must be a list of label sequences, got {y!r:.80}")
     lengths = np.array([len(row) for row in y], dtype=np.intp)
     return check_labels(y, lengths, name=name, unknown=partly, sets=partly), lengths
 
 
 def check_pairs(y_true, y_pred):
-    """Checked labels of all positions in a row, and the lengths of the sequences.
+    """Check two labelings; return both concatenated, and the lengths of the sequences.
 
     True labels may be None or frozensets.
     """
@@ -67,16 +67,20 @@ def check_pairs(y_true, y_pred):
     if not len(lengths):
         raise ValueError("y_true is empty: at least one sequence is required")
     if not flat_true:
-        raise ValueError("y_true has no labels at all")
+        raise ValueError(
+            "y_true has empty sequences only: at least one label is needed"
+        )
     flat_pred, others = check_sequences(y_pred, "y_pred")
     if len(others) != len(lengths):
         raise ValueError(
-            f"y_pred has {len(others)} sequences, but y_true has {len(lengths)}"
+            f"y_pred must have as many sequences as y_true, {len(lengths)}, got "
+            f"{len(others)}"
         )
     if (others != lengths).any():
         i = int(np.flatnonzero(others != lengths)[0])
         raise ValueError(
-            f"y_pred[{i}] has {others[i]} labels, but y_true[{i}] has {lengths[i]}"
+            f"y_pred[{i}] must have as many labels as y_true[{i}], {lengths[i]}, got "
+            f"{others[i]}"
         )
     return flat_true, flat_pred, lengths
 
@@ -91,7 +95,7 @@ def token_accuracy_score(
     ----------
     %(flat)s
     sample_weight : array-like of shape (n_sequences,), default=None
-        Weight of each sequence's positions.
+        Weight of the positions of each sequence.
 
     Returns
     -------
@@ -114,7 +118,7 @@ def sequence_accuracy_score(
 ) -> float:
     """Fraction of sequences with all positions labeled correctly.
 
-    Sequences with positions, but no known label, are left out.
+    A sequence that has positions, but no known label, is left out.
 
     Parameters
     ----------
@@ -125,13 +129,12 @@ def sequence_accuracy_score(
     Returns
     -------
     score : float
-        Between 0 and 1. Of no sequences at all it is 0, with an
-        ``UndefinedMetricWarning``.
+        Between 0 and 1. Without any sequence 0, with an ``UndefinedMetricWarning``.
 
     Raises
     ------
     ValueError
-        If there are sequences, but no label at all.
+        If there are sequences, but none has a label.
 
     Examples
     --------
@@ -141,7 +144,7 @@ def sequence_accuracy_score(
     """
     if isinstance(y_true, Sized) and not len(y_true) and not len(y_pred):
         warnings.warn(
-            "the accuracy of no sequences is not defined, and set to 0",
+            "y_true has no sequences: their accuracy is not defined, and set to 0",
             UndefinedMetricWarning,
             stacklevel=2,
         )
@@ -153,17 +156,17 @@ def sequence_accuracy_score(
     weight = np.ones(len(lengths)) if weight is None else weight
     weight = weight * ((count_known(known, lengths) > 0) | (lengths == 0))
     if not weight.any():
-        raise ValueError("no sequence of positive weight has a known label")
-    # what is not known counts as predicted
+        raise ValueError("no sequence of positive weight has a known label in y_true")
+    # `observed` has put the prediction in place of labels that are not known
     wrong = [a != b for a, b in zip(labels, flat_pred, strict=True)]
     whole = count_known(wrong, lengths) == 0
     return float(np.average(whole, weights=weight))
 
 
 def _flat(y_true, y_pred, kwargs):
-    """Known labels, predictions, and arguments of scikit-learn with their weights."""
+    """Known labels, their predictions, and arguments with weights of positions."""
     flat_true, flat_pred, lengths = check_pairs(y_true, y_pred)
-    labels, found, known = known_pairs(flat_true, flat_pred, "y_true")
+    labels, predicted, known = known_pairs(flat_true, flat_pred, "y_true")
     weight = kwargs.get("sample_weight")
     if weight is not None:
         if np.shape(weight) == known.shape:
@@ -171,7 +174,7 @@ def _flat(y_true, y_pred, kwargs):
         else:
             weight = check_position_weight(weight, count_known(known, lengths))
         kwargs = {**kwargs, "sample_weight": weight}
-    return labels, found, kwargs
+    return labels, predicted, kwargs
 
 
 @fill_doc(TEXTS)
@@ -190,7 +193,8 @@ def flat_accuracy_score(
     Returns
     -------
     score : float
-        Between 0 and 1, as of `token_accuracy_score`; or a number of positions.
+        Fraction between 0 and 1, as of `token_accuracy_score`; with
+        ``normalize=False``, the number of positions labeled correctly.
 
     Examples
     --------

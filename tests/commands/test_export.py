@@ -55,7 +55,7 @@ def test_other_taggers(kind, tmp_path):
 def test_wrong_input(tmp_path, capsys):
     joblib.dump([1], tmp_path / "m")
     assert main(["export", str(tmp_path / "m"), "--to", "json"]) == 2
-    assert "holds a list, and no tagger" in capsys.readouterr().err
+    assert "has a list; expected a Tagger" in capsys.readouterr().err
     assert main(["export", str(tmp_path / "none"), "--to", "json"]) == 2
     (tmp_path / "x.json").write_text("{}")
     assert main(["export", str(tmp_path / "x.json"), "--to", "crfsuite"]) == 2

@@ -129,7 +129,7 @@ def test_template_and_parameters_of_crfsuite(files, tmp_path, capsys):
     [
         ("X00:%x[0,0]", "line 1: expected U, B or *"),
         ("U00:%x[0,0]\nU01:%x[0]", "line 2: expected U, B or *"),
-        ("U00:%x[0,7]", "line 1: no column 7, there are 2"),
+        ("U00:%x[0,7]", "line 1: the line names column 7, and X has 2"),
         ("# nothing\nB", "no line that makes an attribute"),
     ],
 )
@@ -153,7 +153,7 @@ def test_bad_files(files, tmp_path, capsys):
     (tmp_path / "empty").write_text("\n")
     for file, message in (
         (late, "late, line 4: expected"),
-        (empty, "empty: no tokens"),
+        (empty, "empty has no tokens"),
     ):
         assert main(["train", data, file, "-m", model]) == 2
         assert message in capsys.readouterr().err
@@ -174,7 +174,7 @@ def test_bad_files(files, tmp_path, capsys):
     assert main(["tag", str(tmp_path / "one"), "-m", model, "--test"]) == 2
     assert "one, line 1: expected 2 columns at least" in capsys.readouterr().err
     assert main(["tag", empty, "-m", model, "--test"]) == 2
-    assert "empty: no tokens" in capsys.readouterr().err
+    assert "empty has no tokens" in capsys.readouterr().err
     for columns in ([], ["--columns", "1,2"]):
         assert main(["tag", empty, "-m", model, *columns]) == 0
         assert capsys.readouterr().out == ""
@@ -241,7 +241,7 @@ def test_columns_that_identify_tokens(tmp_path, capsys):
     assert main(["tag", data, "-m", model, "--columns", "1,6", "--test"]) == 0
     assert "token accuracy 1.0000" in capsys.readouterr().out
     assert main(["tag", data, "-m", model, "--columns", "7"]) == 2
-    assert "names column 7; the file has 6" in capsys.readouterr().err
+    assert "train.txt has 6 columns" in capsys.readouterr().err
     assert main([*train, "--columns", "1"]) == 2
     assert "must name two columns" in capsys.readouterr().err
 
@@ -302,8 +302,8 @@ def test_column_features():
     for bad, message in (
         ([], "X is empty"),
         (["He"], r"X\[0\] must be a tuple"),
-        ([X[0], (["a"],)], r"X\[1\] has 1 columns, expected 2"),
-        ([(["a"], ["b", "c"])], r"X\[0\]\[1\] has 2 tokens"),
+        ([X[0], (["a"],)], r"X\[1\] must have 2 columns, got 1"),
+        ([(["a"], ["b", "c"])], r"X\[0\]\[1\] must have 1 tokens"),
         ([(["a"], [np.nan])], r"X\[0\]\[1\]\[0\] must be a string"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
@@ -415,7 +415,7 @@ def test_mistakes_with_models_of_crfsuite(files, tmp_path, capsys):
     assert main(["train", data, "-m", name, *template]) == 0
     (tmp_path / "words").write_text("xyz\n")
     assert main(["tag", str(tmp_path / "words"), "-m", name, *template]) == 2
-    assert "the template names column 1, there are 1" in capsys.readouterr().err
+    assert "the template names column 1, and the file has 1" in capsys.readouterr().err
     assert main(["train", data, "-m", model]) == 0
     assert main(["tag", data, "-m", model, *template]) == 2
     assert "--template is for models of CRFsuite" in capsys.readouterr().err

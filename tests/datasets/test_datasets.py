@@ -154,7 +154,7 @@ class TestFetch:
     def test_carriage_returns(self, tmp_path):
         path = tmp_path / "file.txt"
         path.write_bytes(b"a O\rb O\r\rc O\r")
-        with pytest.raises(ValueError, match=r"line 1: there is a carriage return"):
+        with pytest.raises(ValueError, match=r"line 1: .*carriage return"):
             datasets.read_conll(path)
         path.write_bytes(b"a O\r\nb O\r\n\r\nc O\r\n")
         assert len(datasets.read_conll(path)) == 2
@@ -204,11 +204,11 @@ class TestFetch:
         assert len(data.X) == 6877
         first = lines[: offsets[1]]
         path.write_bytes(gzip.compress("\n".join(first[:-1]).encode(), 1))
-        with pytest.raises(ValueError, match="last word has no end"):
+        with pytest.raises(ValueError, match="last word has no last letter"):
             datasets.fetch_ocr_letters(data_home=tmp_path)
         first[3] = first[3].replace("\t", " ", 1) + "\t0"
         path.write_bytes(gzip.compress("\n".join(first).encode(), 1))
-        with pytest.raises(ValueError, match="line 4: 135 columns"):
+        with pytest.raises(ValueError, match="line 4: expected 134 columns, got 135"):
             datasets.fetch_ocr_letters(data_home=tmp_path)
 
     def test_other_content_is_refused(self, tmp_path):

@@ -143,9 +143,7 @@ def test_wcsp_total_below_top(tmp_path):
     again = load_wcsp(tmp_path / "b.wcsp")
     assert allowed == {x: again.score(x) for x in allowed}
     for dump in (dump_uai, dump_fg):
-        with pytest.raises(
-            ValueError, match="must_exceed = -8.5 is not part".replace(".", r"\.")
-        ):
+        with pytest.raises(ValueError, match=r"must not have must_exceed, got -8\.5"):
             dump(graph, tmp_path / "c")
     with pytest.raises(ValueError, match="top = 20 must be positive, and 9"):
         dump_wcsp(graph, tmp_path / "c", top=20)
@@ -215,7 +213,11 @@ def test_fg(tmp_path):
         (load_uai, "BAYES 1 2 2 1 0 1 0 2 1 1 2 1 1", "one factor for each"),
         (load_uai, "BAYES 2 2 2 2 1 0 1 0 2 1 1 2 1 1", "must be the last"),
         (load_wcsp, WCSP.replace("20\n2 3 2", "20\n2 -3 2"), "interval domains"),
-        (load_wcsp, WCSP.replace("20\n2 3 2", "20\n2 4 2"), "largest domain is 3"),
+        (
+            load_wcsp,
+            WCSP.replace("20\n2 3 2", "20\n2 4 2"),
+            "must have at most 3 states",
+        ),
         (load_wcsp, WCSP.replace("0 2 0", "0 -2 0"), "default cost of function 3"),
         (
             load_wcsp,
@@ -224,19 +226,27 @@ def test_fg(tmp_path):
         ),
         (load_wcsp, WCSP.replace("1 2 20", "0 0 20"), "line 5: .* a tuple twice"),
         (load_wcsp, WCSP.replace("0 2 0\n", "2 0 1 -1 sgcc var 3\n"), "'sgcc' are not"),
-        (load_wcsp, "s 2 2 1 9\n2 2\n2 0 1 0 -1\n", "no shared cost function 1"),
+        (
+            load_wcsp,
+            "s 2 2 1 9\n2 2\n2 0 1 0 -1\n",
+            "shared cost function 1 is not among",
+        ),
         (
             load_wcsp,
             "s 9 9 1 9\n9 9 9 9 9 9 9 9 9\n9 0 1 2 3 4 5 6 7 8 0 0",
             "too many",
         ),
-        (load_fg, FG.replace("XOR", "ARBORESCENCE"), "line 7: factors ARBORESCENCE"),
-        (load_fg, FG.replace("-3\n", "-3 1\n"), "line 7: factors 1 are not read"),
+        (
+            load_fg,
+            FG.replace("XOR", "ARBORESCENCE"),
+            "line 7: factor 1 must be .* got ARBORESCENCE",
+        ),
+        (load_fg, FG.replace("-3\n", "-3 1\n"), "line 7: factor 2 must be .* got 1"),
         (load_fg, FG.replace("1 3 -0.75", "1 -3 -0.75"), "line 11: PAIR needs two"),
         (load_fg, FG.replace("1 2 -3", "1 0 -3"), "line 7: factor 1 must name"),
         (load_fg, FG.replace("1 2 -3", "1 9 -3"), r"line 7: .*\[-4, 4\]"),
         (load_fg, FG.replace(".25", "x"), "line 6: .* must be numbers"),
-        (load_fg, FG + "CAR\n", "line 12: there is more"),
+        (load_fg, FG + "CAR\n", "line 12: expected the end"),
     ],
 )
 def test_errors_name_the_line(tmp_path, load, text, message):
@@ -249,10 +259,10 @@ def test_errors_name_the_line(tmp_path, load, text, message):
     [
         ("0 0 1", "observed variables is 0, and so 0 numbers .* there are 2"),
         ("2 0 1", "number of observed variables is 2, and so 4 numbers"),
-        ("1 0 5", "no state 5"),
+        ("1 0 5", "observed in state 5"),
         ("1 7 0", "variable 7"),
         ("2 0 1 0 1", "observed twice"),
-        ("2 1 0 1 1 0 1 1", "2 samples"),
+        ("2 1 0 1 1 0 1 1", "samples must be 0 or 1, got 2"),
         ("1 0 x", "must be an integer"),
     ],
 )
@@ -265,7 +275,7 @@ def test_evidence_errors(tmp_path, text, message):
     "text, message",
     [
         ("MAR\n2 0 0", "MPE or MAP"),
-        ("MPE\n3 0 0 0", "one solution of 2"),
+        ("MPE\n3 0 0 0", "expected a solution of 2 states"),
         ("MPE\n2 0 7", "2 states, got state 7"),
         ("MPE\n2 0 -1", "must be a number"),
     ],
@@ -284,7 +294,7 @@ def test_compressed_files(tmp_path):
     bomb = gzip.compress(b"0" * 50_000_000)
     path = write(tmp_path, "c.uai.gz", bomb)
     tracemalloc.start()
-    with pytest.raises(ValueError, match="when decompressed"):
+    with pytest.raises(ValueError, match="200 times as many as the file"):
         load_uai(path)
     assert tracemalloc.get_traced_memory()[1] < 4 * (200 * len(bomb) + 2**20)
     tracemalloc.stop()
@@ -365,7 +375,7 @@ def test_real_files(data_home):
     folder = data_home / "uai" / "ad3_fg"
     assert load_fg(folder / "srl_fract_001.fg.gz").n_variables == 321
     assert load_fg(folder / "coref.fg.gz").n_factors == 367
-    with pytest.raises(ValueError, match="line 774: there is more"):
+    with pytest.raises(ValueError, match="line 774: expected the end"):
         load_fg(folder / "srl_fract_003.fg.gz")
     assert load_fg(folder / "srl_fract_003.fg.gz", trailing="ignore").n_variables == 712
 
@@ -426,5 +436,5 @@ def test_large_costs_keep_their_meaning(tmp_path):
     with pytest.raises(ValueError, match="use log=True"):
         dump_uai(FactorGraph([[-800.0, 0.0]]), tmp_path / "b.uai")
     assert not (tmp_path / "b.uai").exists()
-    with pytest.raises(ValueError, match="offset and evidence"):
+    with pytest.raises(ValueError, match="offset nor evidence"):
         dump_fg(FactorGraph([[0.0, 1.0]], offset=1.0), tmp_path / "b.fg")

@@ -136,7 +136,7 @@ def test_compressed(tmp_path):
         with pytest.raises(ValueError, match="truncated or damaged"):
             load_uai(cut)
         bomb = module.compress(b"0" * 20_000_000)
-        with pytest.raises(ValueError, match="when decompressed"):
+        with pytest.raises(ValueError, match="200 times as many as the file"):
             load_uai(write(tmp_path, f"d.uai{suffix}", bomb))
 
 
@@ -189,14 +189,14 @@ def test_ergo(tmp_path):
         (ERGO.replace("Prob", "prob"), "has no section"),
         (ERGO.replace("2 2 3", "2 2 x"), "line 2: .*'x'"),
         (ERGO.replace("\n1 1\n", "\n1 7\n"), r"line 5: a parent of variable 2"),
-        (ERGO.replace("\n1 1\n", "\n1 2\n"), "counted neither"),
+        (ERGO.replace("\n1 1\n", "\n1 2\n"), "counted from 0 or from 1"),
         (ERGO.replace("\n1 0\n", "\n2 0 0\n"), "a parent twice"),
         (ERGO.replace("\n4\n", "\n5\n"), "line 10: .* has 4 entries, not 5"),
         (ERGO.replace("0.920", "-0.9"), "negative"),
         (ERGO.replace("0.000 0.189", ""), "the file ends|too many"),
         (ERGO.replace("0.189", "0.189 1"), "line 15: there is more"),
         ("9 9 9 9 9 9 9 9 9 9 0 0 0 0 0 0 0 0 8 0 1 2 3 4 5 6 7 /* Probabilities */ 1",
-         "too many for the file"),
+         "at most 11 more numbers"),
     ],
 )  # fmt: skip
 def test_ergo_errors(tmp_path, text, message):
@@ -228,7 +228,7 @@ def test_cfn_without_quotes_and_commas(tmp_path):
     # maximized: scores are the costs, and what does not exceed the bound is forbidden
     text = "{problem:{mustbe:>-3.5} variables:{x:2 y:2} "
     text += "functions:{{scope:[x y] costs:[1 2 -3.5 inf]}}}"
-    with pytest.raises(ValueError, match="infinite cost that is not forbidden"):
+    with pytest.raises(ValueError, match="cost whose score is infinite"):
         load_cfn(write(tmp_path, "c.cfn", text))
     graph = load_cfn(write(tmp_path, "c.cfn", text.replace("inf", "-2")))
     assert [graph.score(x) for x in ([0, 0], [0, 1], [1, 0], [1, 1])] == [
@@ -281,20 +281,20 @@ def test_cfn_bound_is_one_of_decimals(tmp_path):
         (CFN.replace("0.75]", "true]"), "'fA' has the cost True"),
         (CFN.replace("0.75]", "x]"), "line 6: cost .* 'fA' has the cost 'x'"),
         (CFN.replace("0.75]", "29-1]"), "line 6: .* 'fA' has the cost '29-1', which"),
-        (CFN.replace('"B", 2]', '"B", 7]'), "'fBC': there is no variable 7"),
-        (CFN.replace('"B", 2]', '"B", 1]'), "'fBC' names a variable twice"),
-        (CFN.replace('"b", 2, 0', '"c", 2, 0'), "'fAB': there is no state 'c'"),
+        (CFN.replace('"B", 2]', '"B", 7]'), "'fBC' has the variable 7"),
+        (CFN.replace('"B", 2]', '"B", 1]'), "'fBC' must be at most 64 different"),
+        (CFN.replace('"b", 2, 0', '"c", 2, 0'), "'fAB' has the state 'c'"),
         (CFN.replace('"b", 2, 0', '"b", 1, 0'), r"'fAB' has the tuple .* twice"),
-        (CFN.replace('"b", 2, 0', '"b", 0'), "'fAB' must list 2 states and a cost"),
+        (CFN.replace('"b", 2, 0', '"b", 0'), "'fAB' .* must list 2 states and a cost"),
         (CFN.replace('"B": 3', '"B": -3'), "variable 'B' must have"),
-        (CFN.replace('"B": 3', '"A": 3'), "variables must have different names"),
+        (CFN.replace('"B": 3', '"A": 3'), "all names must differ, got"),
         (CFN.replace('"k": {', '"k": {"type": "salldiff", '), "of type 'salldiff'"),
         (CFN.replace('"B": 3', '"B": 999999999'), "999999999|too many|states"),
         (CFN[:-20], "line [0-9]+: the file ends"),
-        (CFN + "}", "there is more"),
+        (CFN + "}", "expected the end of the file"),
         ("[1]", "the file must be an object"),
-        ('{"a": 1}', "a section 'a'"),
-        ("{" * 20, "nested too deeply"),
+        ('{"a": 1}', "functions, got 'a'"),
+        ("{" * 20, "more than 8 deep"),
     ],
 )
 def test_cfn_errors(tmp_path, text, message):
@@ -418,18 +418,18 @@ def test_keywords(tmp_path, line, sizes, cost):
 @pytest.mark.parametrize(
     "line, message",
     [
-        ("3 0 1 2 -1 >= 1 2", "line 3: '>=' is for two variables, there are 3"),
+        ("3 0 1 2 -1 >= 1 2", "line 3: '>=' must have 2 variables, got 3"),
         ("2 0 1 -1 salldiff all 2", "must be var, dec or decbi"),
-        ("2 0 1 -1 knapsack 3 1 1", "two states, variable 1 has not"),
+        ("2 0 1 -1 knapsack 3 1 1", "2 states, variable 1 has 3"),
         ("2 0 1 -1 knapsackv 3 1 2 0 1", "variable 2 is not in the scope"),
-        ("2 0 1 -1 clique 2 0 0", "at most one"),
+        ("2 0 1 -1 clique 2 0 0", "at most 1 variable"),
         ("2 0 1 -1 wregular 2 1 0 0 1 0 0 1 5 0 0 0", "beyond its 2 states"),
-        ("2 0 1 -1 wregular 2 1 0 0 1 0 0 9999 5", "too short"),
-        ("2 0 1 -1 wregular 9999 0 0 0\n" * 30 + "0 1 0", "too many to write out"),
+        ("2 0 1 -1 wregular 2 1 0 0 1 0 0 9999 5", "at most 2 more tokens"),
+        ("2 0 1 -1 wregular 9999 0 0 0\n" * 30 + "0 1 0", "too many for the file"),
         ("0 -1 salldiff var 1", "no variables"),
-        ("2 0 1 -1 alldiff 0 1 0 0 7", "line 3: alldiff with costs that were moved"),
+        ("2 0 1 -1 alldiff 0 1 0 0 7", "line 3: alldiff with moved costs"),
         ("3 0 1 2-1 alldiff 0 0", "line 3: .* must be an integer, got '2-1'"),
-        ("2 0 1 -1 wsum hard 1000 == 2", "'wsum' are not read"),
+        ("2 0 1 -1 wsum hard 1000 == 2", "'wsum' are not supported"),
     ],
 )  # fmt: skip
 def test_keyword_errors(tmp_path, line, message):

@@ -50,11 +50,11 @@ def test_hansards_are_read_strictly(tmp_path):
     folder.mkdir()
     good = "a b\tc d\t0-0\t1-1\n"
     for name, text, message in (
-        ("trial", good + "a\tb\t0-0\n", "line 2: 3 columns instead of 4"),
+        ("trial", good + "a\tb\t0-0\n", "line 2: expected 4 columns"),
         ("trial", good + "a\tb\t0-1\t\n", "line 2: '0-1' is not a link of 1 and 1"),
         ("trial", "a\tb\t0:0\t\n", "line 1: '0:0' is not a link"),
         ("trial", "a\tb\t-1-0\t\n", "line 1"),
-        ("unaligned", good, "line 1: 4 columns instead of 2"),
+        ("unaligned", good, "line 1: expected 2 columns"),
     ):
         for other, content in (
             ("trial", good),

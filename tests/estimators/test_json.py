@@ -264,7 +264,7 @@ F = (*C, "fitted")
         ((*F, "intercept"), [0.0], "intercept must have 2 numbers"),
         ((*F, "intercept"), [0.0, "1"], "intercept must have numbers only"),
         ((*F, "intercept"), [0.0, True], "intercept must have numbers only"),
-        ((*F, "start"), [0, 10**400], r"fitted, start\[1\] is an infinite number"),
+        ((*F, "start"), [0, 10**400], r"fitted, start\[1\] must be a finite number"),
         ((*F, "coef", "counts"), [2, 2, 2, 2, 3], "the counts must sum to"),
         ((*F, "coef", "counts"), [-1, 2, 2, 2, 2], "counts has a negative number"),
         ((*F, "coef", "counts"), [10**30, 2, 2, 2, 2], "counts has .* too large"),
@@ -338,7 +338,7 @@ def test_no_number_is_infinite(text, number):
             f"[{key}]" if isinstance(key, int) else f", {key}" for key in (*keys, last)
         )
         changed = json.dumps(document).replace('"number"', number)
-        message = f"{where.removeprefix(', ')} is an infinite number"
+        message = f"{where.removeprefix(', ')} must be a finite number"
         refused(text[1], changed, re.escape(message))
         place[last] = before
 
@@ -361,7 +361,10 @@ def test_numbers_are_finite_in_single_precision(text):
         (lambda t: "[" * 10**5, "nested too deeply"),
         (lambda t: t.replace('"name"', '"name":"x","name"', 1), "a key occurs twice"),
         (lambda t: re.sub(r'"alpha":"auto"', '"alpha":NaN', t), "NaN is not JSON"),
-        (lambda t: re.sub(r'"start":\[[^,]*', '"start":[1e999', t), "infinite number"),
+        (
+            lambda t: re.sub(r'"start":\[[^,]*', '"start":[1e999', t),
+            "must be a finite number",
+        ),
     ],
 )
 def test_text(text, change, message):

@@ -145,7 +145,7 @@ def test_parametric_tables():
     assert TruncatedQuadratic(4, 0.5, 3.0).dense()[1].tolist() == [-0.5, 0, -0.5, -2]
     with pytest.raises(ValueError, match=r"scale must be in \[0"):
         TruncatedLinear(3, -1.0)
-    with pytest.raises(ValueError, match="limit is for"):
+    with pytest.raises(ValueError, match="limit must be an integer"):
         Logic("xor", 3, limit=2)
 
 
@@ -205,7 +205,7 @@ def test_builder_makes_the_same_graph():
     expected += 2 * table[1, 2] + table[1, 2] + cube[1, 2, 1]
     assert graph.score(x) == pytest.approx(expected)
     assert graph.score([1, 2, 0]) == -np.inf
-    with pytest.raises(ValueError, match="weight is for"):
+    with pytest.raises(ValueError, match="weight must be 1 for a factor of 1"):
         builder.add_factor([0], [1.0, 2.0], 2.0)
 
 
@@ -213,26 +213,26 @@ def test_builder_makes_the_same_graph():
     "call, message",
     [
         (lambda: FactorGraph([[0, 1], []]), r"unaries\[1\] must have one dimension"),
-        (lambda: FactorGraph([[0, np.nan]]), r"unaries\[0\] has an entry that is NaN"),
-        (lambda: FactorGraph([["a"]]), "unaries must be arrays"),
+        (lambda: FactorGraph([[0, np.nan]]), r"unaries\[0\] must be finite or -inf"),
+        (lambda: FactorGraph([["a"]]), "unaries must be a sequence of arrays"),
         (
             lambda: FactorGraph([[0], [0]], [(0, 2)], np.eye(1)),
             r"edges\[0\] is \(0, 2\)",
         ),
         (lambda: FactorGraph([[0], [0]], [(1, 1)], np.eye(1)), "two different"),
-        (lambda: FactorGraph([[0], [0]], [(0, 1)]), "edges need tables"),
+        (lambda: FactorGraph([[0], [0]], [(0, 1)]), "tables must be given with edges"),
         (lambda: FactorGraph([[0], [0]], [(0.0, 1.5)], np.eye(1)), "pairs of integers"),
         (
             lambda: FactorGraph([[0, 1], [0, 1]], [(0, 1)], np.eye(3)),
-            r"edges\[0\]: the table has shape \(3, 3\), its variables have \(2, 2\)",
+            r"edges\[0\]: the table must have shape \(2, 2\), .* got \(3, 3\)",
         ),
         (
             lambda: FactorGraph([[0], [0]], [(0, 1)] * 2, [np.eye(1)]),
-            "1 tables for 2 edges",
+            "one for each of the 2 edges, got 1",
         ),
         (
             lambda: FactorGraph([[0], [0]], [(0, 1)], [np.eye(1)], edge_tables=[1]),
-            r"edge_tables\[0\] is 1",
+            r"edge_tables\[0\] must be in \[0, 1\).* got 1",
         ),
         (
             lambda: FactorGraph([[0], [0]], [(0, 1)], np.eye(1), edge_weights=[np.inf]),
@@ -254,9 +254,12 @@ def test_builder_makes_the_same_graph():
         ),
         (
             lambda: FactorGraph([[0]] * 3, factors=[((0, 1, 2), np.zeros((1, 1, 2)))]),
-            r"factors\[0\]: the table has shape",
+            r"factors\[0\]: the table must have shape",
         ),
-        (lambda: FactorGraph([[0]], evidence={1: 0}), "evidence names variable 1"),
+        (
+            lambda: FactorGraph([[0]], evidence={1: 0}),
+            "evidence must be of variables .* got variable 1",
+        ),
         (lambda: FactorGraph([[0]], evidence={0: 1}), "evidence has state 1"),
         (lambda: FactorGraph([[0]], offset=np.inf), "offset must be a finite"),
         (lambda: DenseTable([[np.inf]]), "NaN or \\+inf"),
@@ -271,7 +274,7 @@ def test_bad_input(call, message):
 
 
 def test_huge_conditions_are_not_written_out():
-    with pytest.raises(ValueError, match="too many to write out"):
+    with pytest.raises(ValueError, match="too many for a dense array"):
         Logic("xor", 60).dense()
     graph = FactorGraph(np.zeros((60, 2)), factors=[(range(60), Logic("xor", 60))])
     assert graph.score([1] + [0] * 59) == 0.0
@@ -367,9 +370,9 @@ def test_skops_round_trip():
 def test_scores_that_cannot_be_added():
     graph = FactorGraph([[1e308, 0.0]] * 2)
     assert graph.score([0, 1]) == 1e308
-    with pytest.raises(ValueError, match="more than floating-point numbers hold"):
+    with pytest.raises(ValueError, match="a sum that is too large for float64"):
         graph.score([0, 0])
-    with pytest.raises(ValueError, match="too large to be added"):
+    with pytest.raises(ValueError, match="a sum that is too large for float64"):
         FactorGraph([[1e308, 0.0]], factors=[((0,), [1e308, 0.0])])
     with pytest.raises(ValueError, match="evidence must be a dict"):
         FactorGraph([[0.0, 1.0]], evidence=[0])
@@ -421,7 +424,10 @@ class TestNamesOfStates:
     @pytest.mark.parametrize(
         ("names", "message"),
         [
-            ([["a", "b"]], "state_names has 1 entries, there are 2 variables"),
+            (
+                [["a", "b"]],
+                "state_names must have an entry for each of the 2 variables, got 1",
+            ),
             ([["a", "b"], ["a"]], r"state_names\[1\] must be 3 different names"),
             ([["a", "a"], None], r"state_names\[0\] must be 2 different names"),
             ([["a", 1], None], r"state_names\[0\] must be strings"),

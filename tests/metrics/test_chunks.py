@@ -182,7 +182,10 @@ def test_report_as_a_table():
     lines = metrics.chunk_classification_report(TRUE, PRED, digits=3).splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["NP", "VP", "all"]
     assert lines[-1].split()[1:] == ["0.667", "0.667", "0.667", "3"]
-    with pytest.raises(ValueError, match=r"y_pred\[0\] has 3 labels"):
+    with pytest.raises(
+        ValueError,
+        match=r"y_pred\[0\] must have as many labels as y_true\[0\], 4, got 3",
+    ):
         metrics.chunk_classification_report(TRUE, [row[:-1] for row in TRUE])
 
 

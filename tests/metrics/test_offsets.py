@@ -133,7 +133,10 @@ def test_errors_of_offsets(offsets, message):
 
 
 def test_errors_of_sizes():
-    with pytest.raises(ValueError, match="offsets has 1 texts, but spans has 2 lists"):
+    with pytest.raises(
+        ValueError,
+        match="spans must have a list for each of the 1 texts of offsets, got 2",
+    ):
         spans_to_labels([[], []], [OFFSETS])
     with pytest.raises(ValueError, match=r"offsets\[0\] has 6 tokens, .* are 2 labels"):
         labels_to_spans([["O", "O"]], [OFFSETS])

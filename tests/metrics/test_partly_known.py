@@ -300,7 +300,7 @@ def test_costs():
         assert mean_cost(sets, ["a", "a", "b"], COSTS) == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="y_true has no known label"):
         mean_cost([None], ["a"], COSTS, labels=LABELS)
-    with pytest.raises(ValueError, match="'z' is not one of labels"):
+    with pytest.raises(ValueError, match="the class 'z', which is not one of labels"):
         mean_cost([{"a", "z"}], ["a"], COSTS, labels=LABELS)
     with pytest.raises(ValueError, match=r"y_true\[1\] has the set set"):
         mean_cost(["a", set()], ["a", "a"], COSTS, labels=LABELS)

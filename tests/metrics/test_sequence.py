@@ -53,14 +53,14 @@ def test_flat_scores_are_those_of_scikit_learn():
         np.testing.assert_array_equal(
             score(known, pred, **given), peer(*(part[1:] for part in flat), **given)
         )
-        with pytest.raises(ValueError, match="y_pred has 3 sequences"):
+        with pytest.raises(ValueError, match="as many sequences as y_true, 4, got 3"):
             score(true, pred[1:], **given)
 
 
 def test_flat_lists_are_refused():
     with pytest.raises(TypeError, match="y_true must be a list of label sequences"):
         metrics.token_accuracy_score([1, 2], [1, 2])
-    with pytest.raises(ValueError, match="no labels"):
+    with pytest.raises(ValueError, match="empty sequences only"):
         metrics.token_accuracy_score([[]], [[]])
 
 
@@ -80,8 +80,8 @@ def test_no_sequences():
     ("y_true", "y_pred", "message"),
     [
         ([], [], "y_true is empty"),
-        ([["a"]], [["a"], ["b"]], "y_pred has 2 sequences"),
-        ([["a"], ["a", "b"]], [["a"], ["b"]], r"y_pred\[1\] has 1 labels"),
+        ([["a"]], [["a"], ["b"]], "as many sequences as y_true, 1, got 2"),
+        ([["a"], ["a", "b"]], [["a"], ["b"]], r"y_pred\[1\] must have as many labels"),
     ],
 )
 def test_errors(y_true, y_pred, message):

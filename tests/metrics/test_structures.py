@@ -72,13 +72,13 @@ def test_alignment_error_rate_by_hand():
     ("y_true", "y_pred", "match"),
     [
         ([], [], "empty"),
-        ([[[1]]], [], "y_pred has 0 outputs"),
+        ([[[1]]], [], "as many outputs as y_true, 1, got 0"),
         ([[[2]]], [[0]], r"y_true\[0\] must be an array"),
         ([[1, 0]], [[0]], r"y_true\[0\] must be an array"),
-        ([[[1, 0]]], [[2]], r"y_pred\[0\] must have columns below 2"),
-        ([[[1, 0]]], [[-2]], "columns below 2"),
-        ([[[1, 0]]], [[0.5]], "columns below 2"),
-        ([[[1, 0]]], [[0, 1]], r"y_pred\[0\] has shape"),
+        ([[[1, 0]]], [[2]], r"y_pred\[0\] must be columns, integers from 0 to 1"),
+        ([[[1, 0]]], [[-2]], "integers from 0 to 1, or -1"),
+        ([[[1, 0]]], [[0.5]], "integers from 0 to 1, or -1"),
+        ([[[1, 0]]], [[0, 1]], r"y_pred\[0\] must have the shape"),
     ],
 )
 def test_alignment_errors(y_true, y_pred, match):
@@ -141,7 +141,7 @@ def test_masks_of_classes_that_do_not_occur():
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"y_pred": [[0, 1, 1]]}, r"y_pred\[0\] has shape"),
+        ({"y_pred": [[0, 1, 1]]}, r"y_pred\[0\] must have the shape"),
         ({"y_pred": []}, "outputs"),
         ({"average": "micro"}, "average"),
         ({"per": "pixel"}, "per must"),
@@ -260,12 +260,20 @@ def test_average_precision_of_what_is_right_or_missing():
         (box_overlaps, ([(2, 0, 1, 1)], []), "ends before it begins"),
         (box_overlap_score, ([(0, 0, 1, 1)], [3]), r"y_pred\[0\] must be a box"),
         (box_overlap_score, ([(0, 0, 1, 1)], []), "outputs"),
-        (box_average_precision_score, ([[]], [[]], []), "y_score has 0"),
-        (box_average_precision_score, ([[]], [[]], [[1.0]]), r"y_score\[0\] has 1"),
+        (
+            box_average_precision_score,
+            ([[]], [[]], []),
+            "y_score must have scores for each of the 1",
+        ),
+        (
+            box_average_precision_score,
+            ([[]], [[]], [[1.0]]),
+            r"y_score\[0\] must have a score for each of the 0",
+        ),
         (
             box_average_precision_score,
             ([[]], [[(0, 0, 1, 1)]], [[np.nan]]),
-            r"y_score\[0\] has a score that is NaN",
+            r"y_score\[0\] must not have NaN, and does at box 0",
         ),
     ],
 )
@@ -303,10 +311,10 @@ def test_poses_part_by_part(seed):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (([[(0, 0)]], [[(0, 0), (1, 1)]]), r"y_pred\[0\] has shape"),
+        (([[(0, 0)]], [[(0, 0), (1, 1)]]), r"y_pred\[0\] must have the shape"),
         (([[(0, 0)], [(0, 0), (1, 1)]], [[(0, 0)], [(0, 0), (1, 1)]]), r"y_true\[1\]"),
         (([[(0, 0, 0)]], [[(0, 0, 0)]]), "shape"),
-        (([[(0, np.nan)]], [[(0, 0)]]), "y_true has places that are NaN"),
+        (([[(0, np.nan)]], [[(0, 0)]]), r"y_true\[0\] must be finite"),
         (([[(0, 0)]], [[(0, 0)]], [2.0, 1.0]), "sizes must be 1 positive"),
         (([[(0, 0)]], [[(0, 0)]], [0.0]), "sizes"),
     ],
@@ -355,7 +363,7 @@ def test_mean_cost_sample_by_sample(seed, order):
         (([0, 1], [0, 1], COSTS), "costs are of 3 classes"),
         (([0, 1], [0], COSTS), "inconsistent"),
         (([0, 1], [0, 1], COSTS[:2]), "square"),
-        (([0, 1], [0, 3], COSTS, [0, 1, 2]), "3 is not one of labels"),
+        (([0, 1], [0, 3], COSTS, [0, 1, 2]), "the class 3, which is not one of labels"),
         (([0, 1], [0, 1], COSTS, [0, 1, 1]), "each class once"),
         (([], [], COSTS, [0, 1, 2]), "sample|minimum|empty"),
     ],
