@@ -315,9 +315,7 @@ class DaskExecutor(Executor):
 
     def _check_open(self):
         if self.client.status == "closed":
-            raise RuntimeError(
-                "the Dask client is closed: create a Client and fit again"
-            )
+            raise RuntimeError("Client is closed")
 
     def _start(self, coroutine):
         """Run a coroutine in the event loop of the client; return its future."""

@@ -233,8 +233,8 @@ class GazetteerFeatures(LexicalFeatures):
         stops = starts + np.diff(self._phrase_offsets)[found]
         kinds = self._lists[found]
         if self.lists is None and y is not None:
-            keep = ~self._is_own(y, offsets, starts, stops, kinds, found)
-            starts, stops, kinds = starts[keep], stops[keep], kinds[keep]
+            is_own = self._is_own(y, offsets, starts, stops, kinds, found)
+            starts, stops, kinds = starts[~is_own], stops[~is_own], kinds[~is_own]
         return starts, stops, kinds
 
     def _is_own(self, y, offsets, starts, stops, kinds, found):

@@ -252,9 +252,11 @@ def test_forms_that_are_none(client, data):
         tagger.fit(*data)
     with pytest.raises(ValueError, match="y is None"):
         tagger.fit(db.from_sequence(data[0]))
-    with pytest.raises(ValueError, match="y must be None: Shards have"):
+    with pytest.raises(ValueError, match="y must be None if X is Shards"):
         tagger.fit(Shards(print, 2), data[1])
-    with pytest.raises(ValueError, match="y has 2 partitions, but X has 3"):
+    with pytest.raises(
+        ValueError, match="y must have as many partitions as X, 3, got 2"
+    ):
         tagger.fit(
             db.from_sequence(data[0], npartitions=3),
             db.from_sequence(data[1], npartitions=2),
@@ -266,7 +268,7 @@ def test_forms_that_are_none(client, data):
     for method in (tagger.predict, tagger.score):
         with pytest.raises(NotFittedError, match="This DaskChainCRF"):
             method(in_parts(data))
-    with pytest.raises(ValueError, match="X must be 2-D, got 1-D"):
+    with pytest.raises(ValueError, match="X must be a 2-D dask array, got 1-D"):
         apply(SSVMClassifier(), da.zeros(3))
     with pytest.raises(TypeError, match="data in parts on the workers"):
         local(data, solver=Partitioned(executor=DaskExecutor(client)))

@@ -401,7 +401,7 @@ def places(data):
         (lambda d, at: d + b"\0", "it should have"),
         (lambda d, at: _put(d, 20, 0), "it has no labels"),
         (lambda d, at: _put(d, 16, 7), "the header has 7 features"),
-        (lambda d, at: _put(d, 24, 2**31), "head of a database of 2147483648 attributes"),
+        (lambda d, at: _put(d, 24, 2**31), "database of 2147483648 attributes"),
         (lambda d, at: _put(d, 28, len(d)), "FEAT would be at bytes"),
         (lambda d, at: _put(d, 28, 4), "byte 4 has"),
         (lambda d, at: _put(d, at[0] + 8, 2**32 - 1), "features would be at bytes"),
