@@ -43,8 +43,8 @@ def load_cfn(path: PathLike) -> FactorGraph:
         Scores are minus the costs. With "mustbe" as ``"<12.5"``, labelings are
         forbidden if their total cost is not below 12.5: `must_exceed` is -12.5, up to
         rounding. With ``">12.5"`` scores are the costs, which are maximized, and their
-        total must exceed 12.5. A cost scores -inf if with it no labeling can reach the
-        bound.
+        total must exceed 12.5. A cost with which no labeling can satisfy "mustbe"
+        scores -inf.
 
     Raises
     ------

@@ -42,8 +42,8 @@ def make_digit_clutter(
     -------
     data : `sklearn.utils.Bunch`
         ``images``: array of shape (n_images, size, size); ``boxes``: integer array of
-        shape (n_images, 4), the top, left, bottom and right of each digit, of which the
-        last two are exclusive; ``labels``: the digits.
+        shape (n_images, 4), the top, left, bottom and right of each digit, where bottom
+        and right are exclusive; ``labels``: the digits.
 
     Examples
     --------

@@ -101,7 +101,7 @@ class Keywords:
         if kind not in (b"var", b"dec", b"decbi"):
             self._tokens.fail(f"{name} must be var, dec or decbi, got {kind[:20]!r}")
         cost = self._number(0)
-        # pairs are exact for dec and decbi, and if var forbids any repetition
+        # dec and decbi are sums over pairs; so is var if any repetition is forbidden
         if kind != b"var" or cost >= self._top:
             for pair in itertools.combinations(scope, 2):
                 x, y = self._states(pair)

@@ -177,7 +177,7 @@ def _check_mark(i, sequence, name, place):
 
 
 def weights_of(model, n_bytes, first=None, last=None):
-    """Fitted attributes of a tagger for a CRFsuite model from a file of so many bytes.
+    """Fitted attributes of a tagger for a CRFsuite model; `n_bytes` is its file's size.
 
     Labels stay in the order of the file, which decides between equal scores. The
     attributes `first` and `last` become weights of the first and of the last label.

@@ -53,12 +53,12 @@ class Exported:
         value 1; `crfsuite_items` adds these attributes. A forbidden pair of labels has
         the weight -1e30.
 
-        The attributes have the names that python-crfsuite gives the features of the
-        same items, whatever the separator of the vectorizer: ``w:a`` for ``{"w":
-        "a"}``, and ``w=a`` for the string "w=a" in a list. A feature that items of the
-        training data may have in several of these forms has several attributes with
-        the same weights. Features of names alone, which no vectorizer learned, keep
-        their names.
+        The attributes have the names that python-crfsuite gives to the features of the
+        same items: ``w:a`` for ``{"w": "a"}``, and ``w=a`` for the string "w=a" in a
+        list, with any separator of the vectorizer. If a feature may have several of
+        these forms in the training data, it has several attributes with the same
+        weights. If a tagger was trained without a vectorizer, attributes have the names
+        of its features.
 
         Parameters
         ----------

@@ -146,7 +146,7 @@ class TrainedMultilabel(Trained):
     # Fields of the `Target` that chooses labels; with None, `predict` returns the set
     # with the highest score.
     _target: Any = None
-    # The two values of a 1-D y; whether training labels were sparse, or sets.
+    # Form of y in training: the two values of a 1-D y, a sparse indicator, or sets.
     _values: np.ndarray | None = None
     _sparse_output: bool = False
     _in_sets: bool = False

@@ -332,7 +332,7 @@ class Trials:
         earlier, state = self.states[number]
         if state is None or "weights" not in state:
             return state
-        # dual variables of labels are valid whatever their pairs are
+        # dual variables of labels do not depend on the scaling of pairs
         weights = np.zeros(model.n_weights)
         known = state["weights"][: model.n_weights]
         weights[: len(known)] = known

@@ -33,9 +33,9 @@ class RankedLabels(TrainedMultilabel):
     def predict_topk(self, X: MatrixLike, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k most likely labels of each sample, and their scores.
 
-        Labels are ranked by their log-odds, whatever the parameter `target` is.
-        Thresholds do not matter: there are k labels even for a sample whose predicted
-        set is empty. Of labels with equal scores, the first in `classes_` is first.
+        Labels are ranked by their log-odds for every `target`. Thresholds do not
+        matter: even a sample whose predicted set is empty has k labels. Of labels with
+        equal scores, the first in `classes_` is first.
 
         Parameters
         ----------

@@ -34,8 +34,8 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         raise ValueError(
             "classes must be those of the first partial_fit, classes_, or None"
         )
-    # features are not scaled or centered: the first mini-batch may be too small to
-    # estimate a scale for the whole stream
+    # do not scale or center features: the scale and the centers of each mini-batch
+    # would differ, and with them the meaning of the weights
     spec.follows_scale, spec.centers_ = False, None
     spec._warn_of_cuts(y, 4)  # past partial_fit
     labelings = spec._outputs(X, y)

@@ -134,7 +134,7 @@ def prepare(estimator, X, y, sample_weight=None):
     )
     if solver.in_parts:
         model.binder = partial(spec._bind_part, examples)
-    # l1 is the penalty itself: with alpha=0 there is none, whatever l1_ratio is
+    # check the penalty and not l1_ratio: with alpha=0 there is no l1 penalty
     solver.check_penalty(l1)
     describe = partial(estimator._describe, spec)
     attributes = partial(

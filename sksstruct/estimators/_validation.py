@@ -1,4 +1,4 @@
-"""Early stopping: sequences set aside, and their score after every pass."""
+"""Early stopping by the score of held-out sequences after every pass."""
 
 import copy
 
@@ -57,7 +57,8 @@ def source_of_splits(estimator):
     rng = check_random_state(estimator.random_state)
     if isinstance(estimator.random_state, np.random.RandomState):
         return rng
-    # with another seed than the solver's, which starts from the same random_state
+    # the solver uses the same seed: draw another one, so that the order in which the
+    # solver visits examples does not depend on early stopping
     return np.random.RandomState(rng.randint(2**31 - 1))
 
 
@@ -115,7 +116,7 @@ class Validation(EarlyStopping):
 
 
 def _chosen(estimator, lengths, rows, weight):
-    """Indices of the sequences to set aside."""
+    """Indices of the held-out sequences."""
     eligible = lengths > 0
     if weight is not None:
         eligible &= weight > 0

@@ -132,8 +132,8 @@ class CalibratedTagger(
         -----
         UserWarning
             If held-out labelings are predicted nearly without error: the likelihood
-            then grows without limit as the temperature falls to 0. The temperature is
-            chosen so that the mean log-probability of the n held-out labelings is
+            then favors a temperature near 0, with probabilities near 1. The temperature
+            is chosen so that the mean log-probability of the n held-out labelings is
             ``-1 / n``, because n labelings without an error support a probability of
             about ``n / (n + 1)`` at most.
         """

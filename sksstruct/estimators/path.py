@@ -416,8 +416,8 @@ def start(estimator, X, y, sample_weight, method):
             "early_stopping=True: SSVMPathCV holds out data at every alpha"
         )
     problem = prepare(template, X, y, sample_weight)
-    # alpha on the path is a number, not "auto": fix the scaling of constant features at
-    # the value that follows the features
+    # With alpha="auto", the scaling of constant features follows the scale of X. The
+    # path sets alpha to numbers, so this scaling is set to a number, too.
     if template.intercept_scaling == "auto":
         template.intercept_scaling = problem.spec.intercept_scaling_
     elif problem.spec.follows_scale:

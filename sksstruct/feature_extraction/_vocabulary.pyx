@@ -34,7 +34,7 @@ cdef enum:
     N_POWERS = 64
 cdef uint64_t[N_POWERS + 1] POWERS
 
-# Distance of prefetching, in features: memory has arrived this many features later.
+# Number of features between the prefetch of a cache line and its use.
 cdef enum:
     AHEAD = 16
 
@@ -98,7 +98,7 @@ cdef uint64_t hash_text(PyObject* text) noexcept:
 
 
 cdef inline uint64_t mixed(uint64_t hash) noexcept nogil:
-    """Return h with all bits mixed: a bit of h depends only on lower bits."""
+    """Return h with mixed bits; bit k of h depends only on bits up to k of its terms."""
     hash = (hash ^ (hash >> 32)) * <uint64_t> 0x9E3779B97F4A7C15
     return hash ^ (hash >> 29)
 
