@@ -315,9 +315,9 @@ def ssvm_path(
     kappa : float, default=None
         Training at a breakpoint stops at a gap of ``kappa * epsilon``. Small values
         give long segments and long training. None: 0.3 with "exact", and 0.7 with
-        "heuristic". The paper uses 0.9 [1]_. With "exact", the certificate in the
-        Notes makes long segments worthwhile. Larger values are faster for a small
-        `epsilon`.
+        "heuristic". The paper uses 0.9 [1]_. With "exact", the certificate in the Notes
+        makes segments longer, so that smaller values are faster; for a small `epsilon`,
+        larger values are faster.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of the loss of each sample.
     verbose : int, default=0

@@ -98,7 +98,7 @@ cdef uint64_t hash_text(PyObject* text) noexcept:
 
 
 cdef inline uint64_t mixed(uint64_t hash) noexcept nogil:
-    """Return h with mixed bits; bit k of h depends only on bits up to k of its terms."""
+    """Return h with mixed bits: bit k of h depends only on lower bits of its terms."""
     hash = (hash ^ (hash >> 32)) * <uint64_t> 0x9E3779B97F4A7C15
     return hash ^ (hash >> 29)
 
