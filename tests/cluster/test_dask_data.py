@@ -208,8 +208,16 @@ def test_searches_on_the_cluster(client, data):
     "parameters, change, message",
     [
         ({"solver": "lbfgs"}, None, "LBFGS needs a gradient"),
-        ({"solver": Partitioned(blocks=3)}, None, "the parts of the data are the bl"),
-        ({"solver": Partitioned(executor=Serial())}, None, "executor must be None"),
+        (
+            {"solver": Partitioned(blocks=3)},
+            None,
+            "blocks of Partitioned must be 'auto'",
+        ),
+        (
+            {"solver": Partitioned(executor=Serial())},
+            None,
+            "executor of Partitioned must be None",
+        ),
         ({"solver": BCFW(sampling="x")}, None, "sampling"),
         ({"warm_start": True}, None, "warm_start=True needs all dual"),
         ({"alpha": -1.0}, None, "alpha"),
@@ -250,7 +258,7 @@ def test_forms_that_are_none(client, data):
     tagger = DaskChainCRF(client=client)
     with pytest.raises(TypeError, match=r"X is a list: pass a dask bag"):
         tagger.fit(*data)
-    with pytest.raises(ValueError, match="y is None"):
+    with pytest.raises(ValueError, match="y must be a dask bag or array"):
         tagger.fit(db.from_sequence(data[0]))
     with pytest.raises(ValueError, match="y must be None if X is Shards"):
         tagger.fit(Shards(print, 2), data[1])

@@ -85,7 +85,7 @@ def test_stopping_by_parts_set_aside(client):
     # the score of the one part that was not trained on
     scores = [with_score.to_local().score(X[a:b], y[a:b]) for a, b in CUTS]
     assert last in [pytest.approx(score) for score in scores]
-    with pytest.raises(ValueError, match="X needs two, but has one"):
+    with pytest.raises(ValueError, match="X must have at least 2, got 1"):
         tagger.fit(in_parts(X, y)[:1])
     # the empty part is trained on, or set aside
     parts, found = [in_parts(X, y)[0], dask.delayed(([], []), traverse=False)], set()
