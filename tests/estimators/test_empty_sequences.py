@@ -181,5 +181,5 @@ def test_metrics():
     assert chunk_f1_score(y_true, y_pred) == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="no sequence of positive weight"):
         token_accuracy_score(y_true, y_pred, sample_weight=[1, 0, 1])
-    with pytest.raises(ValueError, match="y_true has no labels"):
+    with pytest.raises(ValueError, match="y_true has empty sequences only"):
         token_accuracy_score([[]], [[]])
