@@ -113,7 +113,7 @@ def test_other_versions_warn(make):
     [
         ({"edges": np.array([[0, 9]])}, r"edges\[0\] is \(0, 9\)"),
         ({"edge_tables": np.array([3])}, "there are 2 tables"),
-        ({"unaries": np.zeros(3)}, "do not have n_states scores"),
+        ({"unaries": np.zeros(3)}, "must have sum.n_states. unaries"),
         ({"unaries": np.full(7, np.nan)}, "NaN"),
         ({"factor_scopes": ()}, "wrong number"),
         ({"evidence": np.array([0, 0, 7])}, "evidence"),
