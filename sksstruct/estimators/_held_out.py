@@ -22,6 +22,7 @@ from sksstruct.losses import LABEL_LOSSES, LabelSquaredHinge
 from sksstruct.models.multilabel._pairs import FEW_LABELS
 from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.models.multilabel.targets import LEARNED, Target, fill, label_scores
+from sksstruct.models.multilabel.unknown import first_without_loss
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils.progress import Status
 
@@ -110,6 +111,9 @@ def _scalings(estimator, spec, examples):
         return [spec.interaction_scaling / spec.intercept_scaling_]
     # pairs of many labels never gained enough for their time: try them only on request
     asked = Y.shape[1] <= FEW_LABELS or not _is_auto(estimator.pairs)
+    # with pairs, no loss may be left where some labels are not known
+    if spec.partly_known and first_without_loss(Y, spec.label_pairs_) is not None:
+        return [0.0]
     if not len(spec.label_pairs_) or len(Y) < 2 * N_FOLDS or not asked:
         return [0.0]
     squares = X.multiply(X) if sparse.issparse(X) else X * X
@@ -166,8 +170,15 @@ class Trials:
         self.observed, self.shares = (
             np.concatenate([held_out[k] for _, held_out in self.parts]) for k in (1, 2)
         )
+        # None: all labels are known
+        self.known = None
         _, Y, weights = examples
-        self.frequencies = (len(Y) * (weights @ Y) + 1.0) / (len(Y) + 2.0)
+        shares, total = weights @ Y, 1.0
+        if spec.partly_known:
+            self.known = self.observed >= 0
+            self.observed = np.maximum(self.observed, 0)
+            shares, total = weights @ (Y == 1), weights @ (Y >= 0)
+        self.frequencies = (len(Y) * shares + 1.0) / (len(Y) * total + 2.0)
         self.solver, self.started = _quick_solver(estimator), time.perf_counter()
         self.states, self.unfinished = [None] * len(self.parts), []
 
@@ -219,7 +230,8 @@ class Trials:
         """Train and measure one trial: a factor of alpha, and a scaling of pairs."""
         self.spec.factor = factor
         labels, target = self.labels(scaling)
-        measured = measures(self.observed, labels, self.shares)
+        labels = self._where_known(labels)
+        measured = measures(self.observed, labels, self.shares, self.known)
         if self.estimator.verbose:
             _print(self.alpha(), scaling, measured.mean(axis=0))
         if self.spec.asked_target == "auto" and self.spec.target == "micro":
@@ -235,10 +247,14 @@ class Trials:
 
     def _worth(self, labels):
         """The F1 that thresholds maximize: that of the target, or the mean of all."""
-        values = f1_values(self.observed, labels, self.shares)
+        values = f1_values(self.observed, self._where_known(labels), self.shares)
         if self.spec.asked_target == "auto":
             return values.mean()
         return values[COLUMNS.index(self.spec.target)]
+
+    def _where_known(self, labels):
+        """Predicted labels with zeros, as those observed have, where none is known."""
+        return labels if self.known is None else labels * self.known
 
     def alpha(self):
         """The regularization of the current trial."""
@@ -322,6 +338,7 @@ class Trials:
             spec.fills,
             self.frequencies,
             self._worth,
+            self.known,
         )
         return target.choose(sets, self.estimator.n_jobs).astype(np.int8), target
 
@@ -449,7 +466,7 @@ def _quick_solver(estimator):
     return solver
 
 
-def measures(Y, predicted, weight=None):
+def measures(Y, predicted, weight=None, known=None):
     """Micro, macro and sample F1, and the share of right labels, for each sample.
 
     The F1 of many samples is a ratio of sums. The contribution of a sample is the term
@@ -462,6 +479,8 @@ def measures(Y, predicted, weight=None):
         Label indicators.
     weight : ndarray of shape (n_samples,), default=None
         Weights of the samples; with None, all are equal.
+    known : ndarray of shape (n_samples, n_labels), bool, default=None
+        Which labels are known; with None, all. Others are 0 in both indicators.
 
     Returns
     -------
@@ -479,6 +498,8 @@ def measures(Y, predicted, weight=None):
     total, size = both.sum(axis=1), sizes.sum(axis=1)
     each = np.where(size > 0.0, total / np.maximum(size, 1.0), 1.0)
     right, one = (Y == predicted).mean(axis=1), np.ones(len(Y))
+    if known is not None:
+        right, one = ((Y == predicted) & known).mean(axis=1), known.mean(axis=1)
     micro, each, right = (
         _ratio(above[:, None], below[:, None], weight)[:, 0]
         for above, below in ((total, size), (each, one), (right, one))

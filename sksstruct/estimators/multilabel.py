@@ -31,6 +31,7 @@ from sksstruct.models.multilabel.forms import (
 )
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.models.multilabel.targets import Target, fill, label_scores
+from sksstruct.models.multilabel.unknown import split_unknown
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
@@ -47,6 +48,7 @@ from sksstruct.utils.callbacks import CallbackSupportMixin, with_callbacks
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
 from sksstruct.utils.typing import LabelSets, MatrixLike
+from sksstruct.utils.validation import check_weight
 
 # Up to so many labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12
@@ -58,6 +60,17 @@ def _is_likelihood(estimator):
     if not LABEL_LOSSES.resolve(loss).is_likelihood:
         raise AttributeError(f"predict_proba needs loss='log', got loss={loss!r}")
     return True
+
+
+def _known_accuracy(labels, predicted, unknown, sample_weight):
+    """Share of the samples with a known label of which all known ones are predicted."""
+    check_consistent_length(predicted, labels)
+    weight = check_weight(sample_weight, len(labels))
+    weight = np.where(unknown.all(axis=1), 0.0, weight)
+    if not weight.any():
+        raise ValueError("y has no known label in samples of positive weight")
+    right = (unknown | (labels == predicted)).all(axis=1)
+    return float(accuracy_score(np.ones_like(right), right, sample_weight=weight))
 
 
 @fill_doc(
@@ -98,6 +111,14 @@ class MultilabelPairwise(
 
     By default, pairs are evaluated on held-out samples, and are used only if they
     improve the predictions: see `interaction_scaling`.
+
+    In an indicator of two or more columns, -1 and nan are entries that are not known,
+    as are None and ``pandas.NA`` in arrays of objects and in DataFrames. The loss of a
+    label is left out where the label is not known, or where a label that it interacts
+    with is not known, whose value the score needs. The problem stays convex, and
+    `dual_gap_` bounds it as ever. Thresholds and the measures of held-out samples use
+    the known entries. Samples without any known entry are ignored, and a label without
+    any is an error. ``loss="structured_hinge"`` needs all labels.
 
     Parameters
     ----------
@@ -319,7 +340,8 @@ class MultilabelPairwise(
             or tuples. Labels are strings, numbers or other objects that can be sorted,
             and a sample without labels has an empty set. Equally long lists of numbers
             are an indicator; sets never are. A 1-D array with two values is a single
-            label.
+            label. In an indicator of two or more columns, -1, nan, None and
+            ``pandas.NA`` are entries that are not known.
         %(loss_weight)s
 
         Returns
@@ -526,7 +548,8 @@ class MultilabelPairwise(
         %(matrix)s
         y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
             Label indicator, or the labels of each sample, as in `fit`. A sample with a
-            label that training did not have counts as wrong, with a warning.
+            label that training did not have counts as wrong, with a warning. A sample
+            counts as right if all of its known labels are; one without any is left out.
         %(score_weight)s
 
         Returns
@@ -544,7 +567,10 @@ class MultilabelPairwise(
         predicted = self._chosen(self._unaries(X))
         if not in_sets:
             check_columns(names, self.classes_)
+            y, unknown = split_unknown(y)
             labels = indicator_of(y, predicted.shape[1])
+            if unknown is not None:
+                return _known_accuracy(labels, predicted, unknown, sample_weight)
             return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
         if self._values is not None:
             raise ValueError("y has sets of labels, but in training y was 1-D")

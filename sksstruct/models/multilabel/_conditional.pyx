@@ -8,6 +8,8 @@ and the objective, with s_ij = 1 where the label is on, else -1, and costs c_ij,
 
     P(w, v) = alpha/2 (|w|^2 + |v|^2) + sum_i p_i sum_j c_ij l(s_ij f_ij)
 
+where c_ij is zero if y_ij, or the value of one of its neighbors, is not known.
+
 With one dual variable b_ij for each label of each example, a_ij being the features that
 f_ij is linear in,
 
@@ -125,14 +127,17 @@ cdef class ConditionalKernel:
     cdef FeatureRows rows
     # keeps what the pointers lead to
     cdef object _owned
-    # rows of labels: Y, and the costs of those that are off and of those that are on
-    cdef const int8_t* Y
+    # rows of labels: their states, and the costs of each state
+    cdef const int8_t* states
     cdef const double* costs
     cdef const double* example_weights
     cdef const double* squares
     # labels that are on, example by example
     cdef const Py_ssize_t* on_starts
     cdef const int32_t* on
+    # labels that are on, and those without a loss, example by example
+    cdef const Py_ssize_t* hidden_starts
+    cdef const int32_t* hidden
     # neighbors label by label, and the numbers of their pairs
     cdef const Py_ssize_t* next_starts
     cdef const int32_t* next_labels
@@ -141,24 +146,27 @@ cdef class ConditionalKernel:
     def __init__(self, arrays, FeatureRows rows, str loss, double scaling):
         self._owned, self.rows, self.scaling = arrays, rows, scaling
         self.kind = LOSSES[loss]
-        self.n_examples, self.n_labels = arrays.Y.shape
+        self.n_examples, self.n_labels = arrays.states.shape
         self.n_features, self.n_pairs = rows.n_features, arrays.n_pairs
         self.ld = arrays.ld
-        self.Y, self.costs = const_int8s(arrays.Y), const_doubles(arrays.costs)
+        self.states = const_int8s(arrays.states)
+        self.costs = const_doubles(arrays.costs)
         self.example_weights = const_doubles(arrays.example_weights)
         self.squares = const_doubles(arrays.squares)
         self.on_starts, self.on = const_intps(arrays.on_starts), const_int32s(arrays.on)
+        self.hidden_starts = const_intps(arrays.hidden_starts)
+        self.hidden = const_int32s(arrays.hidden)
         self.next_starts = const_intps(arrays.next_starts)
         self.next_labels = const_int32s(arrays.next_labels)
         self.next_pairs = const_int32s(arrays.next_pairs)
 
-    cdef inline bint _has(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-        """Whether example i has label j."""
-        return self.Y[i * self.n_labels + j]
+    cdef inline Py_ssize_t _state(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        """Return the state of label j of example i, whose lowest bit is y_ij."""
+        return self.states[i * self.n_labels + j]
 
-    cdef inline double _cost(self, bint on, Py_ssize_t j) noexcept nogil:
-        """Return c_ij of examples that have label j, or have not."""
-        return self.costs[on * self.n_labels + j]
+    cdef inline double _cost(self, Py_ssize_t state, Py_ssize_t j) noexcept nogil:
+        """Return c_ij of the examples whose label j has a state."""
+        return self.costs[state * self.n_labels + j]
 
     # ---- one example ----
 
@@ -239,7 +247,7 @@ cdef class ConditionalKernel:
         else:
             for j in range(self.n_labels):
                 change[j] = 0.0
-                if not self._has(i, j):
+                if not self._state(i, j) & 1:
                     n_changed += self._coordinate(
                         i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
         # those that are on read the weights of pairs of each other
@@ -257,17 +265,18 @@ cdef class ConditionalKernel:
         """Find the best duals of the labels that are off, of which most are.
 
         A loop without branches, which compilers make vector code of. Labels that are on
-        take part with a dual of zero and a score that leaves it at zero.
+        or have no loss take part with a dual of zero and a score that leaves it at
+        zero.
         """
         cdef Py_ssize_t j, place
-        cdef double* scores_of_on = change + self.ld
-        cdef double* duals_of_on = scores_of_on + self.ld
+        cdef double* hidden_scores = change + self.ld
+        cdef double* hidden_duals = hidden_scores + self.ld
         cdef const double* costs = self.costs
         cdef double weight = self.example_weights[i] / alpha
         cdef double square = self.squares[i], rate, curvature, best, n_changed = 0.0
-        for place in range(self.on_starts[i], self.on_starts[i + 1]):
-            j = self.on[place]
-            scores_of_on[j], duals_of_on[j] = scores[j], duals[j]
+        for place in range(self.hidden_starts[i], self.hidden_starts[i + 1]):
+            j = self.hidden[place]
+            hidden_scores[j], hidden_duals[j] = scores[j], duals[j]
             scores[j], duals[j] = -2.0, 0.0
         for j in range(self.n_labels):
             rate = weight * costs[j]
@@ -277,19 +286,19 @@ cdef class ConditionalKernel:
             change[j] = rate * (duals[j] - best)
             duals[j] = best
             n_changed += 1.0 if change[j] != 0.0 else 0.0
-        for place in range(self.on_starts[i], self.on_starts[i + 1]):
-            j = self.on[place]
-            scores[j], duals[j] = scores_of_on[j], duals_of_on[j]
+        for place in range(self.hidden_starts[i], self.hidden_starts[i + 1]):
+            j = self.hidden[place]
+            scores[j], duals[j] = hidden_scores[j], hidden_duals[j]
         return <Py_ssize_t>n_changed
 
     cdef inline bint _coordinate(self, Py_ssize_t i, Py_ssize_t j, double alpha,
                                  double score, double pairs_norm, double* dual,
                                  double* change) noexcept nogil:
         """Find the best b_ij; returns whether it has changed."""
-        cdef bint on = self._has(i, j)
-        cdef double sign = 1.0 if on else -1.0
+        cdef Py_ssize_t state = self._state(i, j)
+        cdef double sign = 1.0 if state & 1 else -1.0
         # p_i c_ij / alpha, by which the weights go with the dual variable
-        cdef double rate = self.example_weights[i] * self._cost(on, j) / alpha
+        cdef double rate = self.example_weights[i] * self._cost(state, j) / alpha
         cdef double best
         # a label without costs has no part in the objective
         if rate == 0.0:
@@ -318,8 +327,8 @@ cdef class ConditionalKernel:
         cdef const Py_ssize_t* numbers = const_intps(order)
         cdef double* variables = doubles(duals)
         cdef double* weights = doubles(w)
-        # the last two rows are for labels that are on; the padding of the changes takes
-        # part in products, and must stay zero
+        # the last two rows are for hidden labels; the padding of the changes takes part
+        # in products, and must stay zero
         cdef bytearray scratch = bytearray(5 * self.ld * sizeof(double))
         cdef double* scores = <double*> <char*> scratch
         cdef double* norms = scores + self.ld
@@ -345,21 +354,20 @@ cdef class ConditionalKernel:
 
     def sums(self, duals, out):
         """Add sum_i p_i c_ij b_ij of examples without label j, and with it."""
-        cdef Py_ssize_t i, j
-        cdef bint on
+        cdef Py_ssize_t i, j, state
         cdef const double* b = const_doubles(duals)
         cdef double* total = doubles(out)
         with nogil:
             for i in range(self.n_examples):
                 for j in range(self.n_labels):
-                    on = self._has(i, j)
-                    total[on * self.n_labels + j] += (
-                        self.example_weights[i] * self._cost(on, j)
+                    state = self._state(i, j)
+                    total[(state & 1) * self.n_labels + j] += (
+                        self.example_weights[i] * self._cost(state, j)
                         * b[i * self.n_labels + j])
 
     def restore(self, double alpha, factors, duals, w):
-        """Add the weights of dual variables times `factors`, ordered like `costs`."""
-        cdef Py_ssize_t i, j
+        """Add the weights of dual variables times `factors`, by y_ij of 0 and 1."""
+        cdef Py_ssize_t i, j, state
         cdef bint on
         cdef double rate
         cdef bytearray scratch = bytearray(self.ld * sizeof(double))
@@ -371,16 +379,16 @@ cdef class ConditionalKernel:
             for i in range(self.n_examples):
                 # the change from b = 0, for which w is zero
                 for j in range(self.n_labels):
-                    on = self._has(i, j)
-                    rate = self.example_weights[i] * self._cost(on, j) / alpha
+                    state = self._state(i, j)
+                    on = state & 1
+                    rate = self.example_weights[i] * self._cost(state, j) / alpha
                     rate = (rate if on else -rate) * factor[on * self.n_labels + j]
                     change[j] = rate * b[i * self.n_labels + j]
                 self._add(i, change, self.n_labels, weights)
 
     def losses(self, Py_ssize_t start, Py_ssize_t stop, w, out):
         """Write sum_j c_ij l(s_ij f_ij) of examples start <= i < stop."""
-        cdef Py_ssize_t i, j
-        cdef bint on
+        cdef Py_ssize_t i, j, state
         cdef double total
         cdef bytearray scratch = bytearray(self.ld * sizeof(double))
         cdef double* scores = <double*> <char*> scratch
@@ -394,19 +402,19 @@ cdef class ConditionalKernel:
                     continue
                 total = 0.0
                 for j in range(self.n_labels):
-                    on = self._has(i, j)
-                    total += self._cost(on, j) * loss_of(
-                        self.kind, scores[j] if on else -scores[j])
+                    state = self._state(i, j)
+                    total += self._cost(state, j) * loss_of(
+                        self.kind, scores[j] if state & 1 else -scores[j])
                 values[i] = total
 
     cdef double _squared_hinge_loss(self, Py_ssize_t i, double* scores) noexcept nogil:
-        """Return sum_j c_ij l(s_ij f_ij); scores of labels that are on are changed."""
+        """Return sum_j c_ij l(s_ij f_ij); scores of hidden labels are changed."""
         cdef Py_ssize_t j, place
         cdef double slack, total = 0.0
         cdef const double* costs = self.costs
-        for place in range(self.on_starts[i], self.on_starts[i + 1]):
-            j = self.on[place]
-            total += self._cost(1, j) * loss_of(self.kind, scores[j])
+        for place in range(self.hidden_starts[i], self.hidden_starts[i + 1]):
+            j = self.hidden[place]
+            total += self._cost(self._state(i, j), j) * loss_of(self.kind, scores[j])
             # no loss as a label that is off
             scores[j] = -2.0
         # the same for all labels, without branches
@@ -422,8 +430,7 @@ cdef class ConditionalKernel:
 
         `memory` has two rows.
         """
-        cdef Py_ssize_t j
-        cdef bint on
+        cdef Py_ssize_t j, state
         cdef double sign, cost, slack, total = 0.0
         cdef double weight = self.example_weights[i]
         cdef double* sizes = memory
@@ -431,9 +438,9 @@ cdef class ConditionalKernel:
         if self.kind == LOGISTIC:
             return self._logistic_slopes(i, scores, sizes, small)
         for j in range(self.n_labels):
-            on = self._has(i, j)
-            sign = 1.0 if on else -1.0
-            cost = self._cost(on, j)
+            state = self._state(i, j)
+            sign = 1.0 if state & 1 else -1.0
+            cost = self._cost(state, j)
             slack = max(1.0 - sign * scores[j], 0.0)
             total += cost * slack * slack
             scores[j] = -2.0 * weight * cost * sign * slack
@@ -442,8 +449,7 @@ cdef class ConditionalKernel:
     cdef double _logistic_slopes(self, Py_ssize_t i, double* scores, double* sizes,
                                  double* small) noexcept nogil:
         """The same for the logistic loss, with exponentials eight at a time."""
-        cdef Py_ssize_t j
-        cdef bint on
+        cdef Py_ssize_t j, state
         cdef double sign, cost, e, share, low, largest, product = 1.0, total = 0.0
         cdef double weight = self.example_weights[i]
         # e^-|f|, whatever the sign of f
@@ -451,9 +457,9 @@ cdef class ConditionalKernel:
             sizes[j] = -fabs(scores[j])
         largest = exp(sks_exp_row(self.n_labels, self.ld, sizes, small, &low))
         for j in range(self.n_labels):
-            on = self._has(i, j)
-            sign = 1.0 if on else -1.0
-            cost = self._cost(on, j)
+            state = self._state(i, j)
+            sign = 1.0 if state & 1 else -1.0
+            cost = self._cost(state, j)
             e = largest * small[j]
             # of the logarithms of 1 + e, one is taken for many labels
             if cost == 1.0:
@@ -521,7 +527,7 @@ cdef class ConditionalKernel:
             for i in range(self.n_examples):
                 self._scores(i, weights, scores)
                 for j in range(self.n_labels):
-                    margin = scores[j] if self._has(i, j) else -scores[j]
+                    margin = scores[j] if self._state(i, j) & 1 else -scores[j]
                     if self.kind == LOGISTIC:
                         b[i * self.n_labels + j] = 1.0 / (1.0 + exp(margin))
                     else:
@@ -529,9 +535,8 @@ cdef class ConditionalKernel:
 
     def dual_losses(self, factors, duals, out):
         """Write sum_j c_ij phi(b_ij), where b is the duals times `factors`."""
-        cdef Py_ssize_t i, j
-        cdef bint on
-        cdef double total
+        cdef Py_ssize_t i, j, state
+        cdef double b_ij, total
         cdef const double* factor = const_doubles(factors)
         cdef const double* b = const_doubles(duals)
         cdef double* values = doubles(out)
@@ -539,8 +544,8 @@ cdef class ConditionalKernel:
             for i in range(self.n_examples):
                 total = 0.0
                 for j in range(self.n_labels):
-                    on = self._has(i, j)
-                    total += self._cost(on, j) * dual_of(
-                        self.kind,
-                        factor[on * self.n_labels + j] * b[i * self.n_labels + j])
+                    state = self._state(i, j)
+                    b_ij = (factor[(state & 1) * self.n_labels + j]
+                            * b[i * self.n_labels + j])
+                    total += self._cost(state, j) * dual_of(self.kind, b_ij)
                 values[i] = total

@@ -28,6 +28,27 @@ def joint_counts(Y):
     return sparse.csr_array(Y.T @ Y), Y.shape[0]
 
 
+def known_counts(Y, known):
+    """Counts of the samples in which the values of both of two labels are known.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_samples, n_labels)
+        Label indicator.
+    known : ndarray of shape (n_samples, n_labels), bool
+        Which of its entries are known.
+
+    Returns
+    -------
+    together : csr_array of shape (n_labels, n_labels)
+        How many of these samples have both labels.
+    n_samples, first : ndarray of shape (n_labels, n_labels)
+        How many there are, and how many of them have the label of the row.
+    """
+    on, known = ((Y == 1) & known).astype(np.float64), known.astype(np.float64)
+    return joint_counts(on)[0], known.T @ known, on.T @ known
+
+
 def check_pairs(pairs, n_labels, count):
     """Pairs of labels that interact, each once, the smaller number first.
 
@@ -38,7 +59,7 @@ def check_pairs(pairs, n_labels, count):
     n_labels : int
         Number of labels.
     count : callable
-        ``count()`` returns `joint_counts`, if they are needed.
+        ``count()`` returns `joint_counts` or `known_counts`, if they are needed.
 
     Returns
     -------
@@ -73,19 +94,22 @@ def check_pairs(pairs, n_labels, count):
     return pairs
 
 
-def significant_pairs(together, n_samples):
+def significant_pairs(together, n_samples, present=None):
     """Pairs of labels that come together, or exclude each other, not by chance.
 
     These are the pairs whose counts have the largest G statistic, the likelihood-ratio
     test of independence (Dunning, 1993): of a probability below one in a thousand, and
-    at most so many for each label. Arguments are `joint_counts`.
+    at most so many for each label. Arguments are `joint_counts` or `known_counts`.
     """
     n_labels, counts = together.shape[0], together.diagonal()
     found, values = [], []
     for first in range(0, n_labels, BLOCK):
         last = min(first + BLOCK, n_labels)
         both = together[first:last].toarray()
-        G = independence(both, counts[first:last, None], counts[None, :], n_samples)
+        n, ends = n_samples, (counts[first:last, None], counts[None, :])
+        if present is not None:
+            n, ends = n[first:last], (present[first:last], present.T[first:last])
+        G = independence(both, *ends, n)
         # each pair once
         numbers = np.arange(first, last)
         G[np.arange(n_labels)[None, :] <= numbers[:, None]] = 0.0
@@ -107,7 +131,7 @@ def independence(both, first, second, n):
     ----------
     both, first, second : ndarray of float
         How many samples have both labels, the first, and the second.
-    n : int
+    n : int or ndarray
         Number of samples.
 
     Returns

@@ -37,7 +37,7 @@ class ConditionalRows(ConditionalKernel):
     ----------
     X : ndarray or CSR of shape (n_examples, n_features), float64
         Features, a column of ones for the bias included.
-    Y : ndarray of shape (n_examples, n_labels), int8
+    Y : ndarray of shape (n_examples, n_labels)
         Observed labels, 0 or 1.
     pairs : ndarray of shape (n_pairs, 2)
         Pairs of labels.
@@ -49,25 +49,35 @@ class ConditionalRows(ConditionalKernel):
         Factor of the pairs' feature.
     loss : {"hinge", "squared_hinge", "log"}
         The loss l.
+    counted : ndarray of shape (n_examples, n_labels), bool, default=None
+        Which labels have a loss; None: all.
     """
 
-    def __init__(self, X, Y, pairs, costs, example_weights, scaling, loss):
+    def __init__(self, X, Y, pairs, costs, example_weights, scaling, loss, counted):
         n_examples, n_labels = Y.shape
         # examples are sequences of one position, whose features are one row
         rows = PackedSequences.from_lengths(X, np.ones(n_examples, dtype=np.intp))
         square = X.multiply(X) if sparse.issparse(X) else X * X
-        examples, on = np.nonzero(Y)
+        examples, on = owners, hidden = np.nonzero(Y)
+        states = Y
+        if counted is not None:
+            # labels without a loss have a state of their own, whose cost is zero
+            owners, hidden = np.nonzero((Y == 1) | ~counted)
+            states = Y + 2 * ~counted
+            costs = np.vstack([costs, np.zeros_like(costs)])
         # neighbors of each label
         numbers, (left, right) = np.arange(len(pairs)), np.asarray(pairs).T
         ends = np.concatenate([left, right])
         order = np.argsort(ends, kind="stable")
         arrays = SimpleNamespace(
-            Y=np.ascontiguousarray(Y, dtype=np.int8),
+            states=np.ascontiguousarray(states, dtype=np.int8),
             costs=np.ascontiguousarray(costs, dtype=np.float64),
             example_weights=example_weights,
             squares=np.asarray(square.sum(axis=1), dtype=np.float64).ravel(),
             on_starts=starts_of(np.bincount(examples, minlength=n_examples)),
             on=on.astype(np.int32),
+            hidden_starts=starts_of(np.bincount(owners, minlength=n_examples)),
+            hidden=hidden.astype(np.int32),
             next_starts=starts_of(np.bincount(ends, minlength=n_labels)),
             next_labels=np.concatenate([right, left])[order].astype(np.int32),
             next_pairs=np.concatenate([numbers, numbers])[order].astype(np.int32),
@@ -86,7 +96,7 @@ class ConditionalModel(Trainable):
 
     Parameters
     ----------
-    X, Y, pairs, costs, example_weights, scaling, loss : objects
+    X, Y, pairs, costs, example_weights, scaling, loss, counted : objects
         As `ConditionalRows` takes them.
 
     Attributes
@@ -106,15 +116,25 @@ class ConditionalModel(Trainable):
     views_need_data = True
 
     def __init__(
-        self, X, Y, pairs, costs, example_weights, scaling, loss, *, free_bias=False
+        self,
+        X,
+        Y,
+        pairs,
+        costs,
+        example_weights,
+        scaling,
+        loss,
+        *,
+        counted=None,
+        free_bias=False,
     ):
         self.label_loss = loss = LABEL_LOSSES.resolve(loss)
         self.rows = ConditionalRows(
-            X, Y, pairs, costs, example_weights, scaling, loss.name
+            X, Y, pairs, costs, example_weights, scaling, loss.name, counted
         )
         self.example_weights = example_weights
         self.features = X
-        self.labels, self.costs = Y, np.asarray(costs)
+        self.labels, self.costs, self.counted = Y, np.asarray(costs), counted
         self.pairs, self.scaling = pairs, scaling
         # the hinge has no slopes
         smooth = ("curvature", "slopes") if loss.is_smooth else ()
@@ -122,7 +142,8 @@ class ConditionalModel(Trainable):
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
         # what labels cost that are off, and that are on
-        shares = example_weights @ (1 - Y), example_weights @ Y
+        off, on = (1 - Y, Y) if counted is None else (counted & (Y == 0), counted & Y)
+        shares = example_weights @ off, example_weights @ on
         self.masses = costs * np.vstack(shares)
         # sums of their own: a difference from the whole may vanish by rounding
         both = (self.masses > 0.0).all(axis=0)

@@ -119,6 +119,8 @@ class LabelGroup:
         self.signs = np.where(on, 1.0, -1.0)
         costs = model.costs[:, labels]
         self.masses = model.example_weights[:, None] * np.where(on, costs[1], costs[0])
+        if model.counted is not None:
+            self.masses *= model.counted[:, labels]
         self.weights = weights
         self.scores = self._map(weights)
         self._look()

@@ -71,6 +71,8 @@ def _is_numeric(rows):
         return False
     if any(len(row) != len(rows[0]) for row in rows):
         return False
+    # None stands for an entry that is not known
+    rows = [[0 if each is None else each for each in row] for row in rows]
     return np.asarray(rows).dtype.kind in "biufc"
 
 

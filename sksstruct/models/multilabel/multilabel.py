@@ -16,17 +16,26 @@ from sksstruct.models.multilabel._pairs import (
     check_pairs,
     counts_pairs,
     joint_counts,
+    known_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.multilabel.factors import MultilabelFactors
 from sksstruct.models.multilabel.forms import columns_of, read_labels
 from sksstruct.models.multilabel.targets import LEARNED
+from sksstruct.models.multilabel.unknown import (
+    UNKNOWN,
+    first_without_loss,
+    losses_left,
+    refuse_signs,
+    split_unknown,
+)
 from sksstruct.models.rows import ROWS, RowsModel
 from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.spec import FACTOR_OF_SQUARE, ROW_ALPHA, ROW_LOG_ALPHA
 from sksstruct.models.tables._table import BoundTable, block_ld
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between
+from sksstruct.utils.validation import check_weight
 
 # Largest number of labels left open by the relaxation that are enumerated.
 MOST_OPEN = 16
@@ -58,8 +67,11 @@ class MultilabelModel(RowsModel):
         alpha, times the number of samples over the mean squared norm of their rows.
     fills : bool
         Whether there are several labels, of which every sample has one.
+    partly_known : bool
+        Whether y has unknown entries, which are -1 in the examples.
     """
 
+    partly_known = False
     _options = {**ROWS, "multi_output": True}
     _losses = LABEL_LOSSES
 
@@ -98,7 +110,27 @@ class MultilabelModel(RowsModel):
         y, self._names, self._in_sets = read_labels(y)
         if self._in_sets and not len(self._names):
             raise ValueError("y has no label: all of its sets are empty")
-        return super()._read(X, y, sample_weight, seen)
+        self._unknown = None
+        if not self._in_sets:
+            y, self._unknown = split_unknown(y)
+        self.partly_known = self._unknown is not None
+        if self.partly_known:
+            sample_weight = self._without_blank_rows(y, sample_weight)
+        examples = super()._read(X, y, sample_weight, seen)
+        self._unknown = None
+        return examples
+
+    def _without_blank_rows(self, y, sample_weight):
+        """Weights of the samples, zero where no label is known."""
+        if self.in_sets:
+            i, j = np.argwhere(self._unknown)[0]
+            raise ValueError(
+                f"y[{i}, {j}] is not known: loss='structured_hinge' needs all labels; "
+                "use 'hinge', which is the same without pairs, or another loss"
+            )
+        refuse_signs(y, self._unknown)
+        weight = check_weight(sample_weight, len(self._unknown))
+        return np.where(self._unknown.all(axis=1), 0.0, weight)
 
     @property
     def auto_alpha(self):
@@ -111,7 +143,11 @@ class MultilabelModel(RowsModel):
         self.classes_ = np.arange(n_labels) if self._names is None else self._names
         if self._values is not None:
             self.classes_ = self._values
-        self.label_pairs_ = check_pairs(self.pairs, n_labels, partial(joint_counts, Y))
+        count = partial(joint_counts, Y)
+        if self.partly_known:
+            count = partial(known_counts, Y, ~self._unknown)
+            Y[self._unknown] = UNKNOWN
+        self.label_pairs_ = check_pairs(self.pairs, n_labels, count)
         self._exact = self.enumerates(n_labels)
         self.target = self.asked_target
         if self.target == "auto":
@@ -121,7 +157,9 @@ class MultilabelModel(RowsModel):
         return Y
 
     def _weigh(self, Y, weight):
-        self.fills = Y.shape[1] > 1 and bool(Y.any(axis=1).all())
+        has_labels = ((Y == 1) if self.partly_known else Y).any(axis=1)
+        self.fills = Y.shape[1] > 1 and bool(has_labels.all())
+        self._check_losses(Y, self.label_pairs_[:0])
         if self._values is not None and len(np.unique(Y)) < 2:
             raise ValueError(
                 "y has 1 class where sample_weight is positive: training needs 2"
@@ -132,6 +170,22 @@ class MultilabelModel(RowsModel):
             weight,
             self._values,
             self.classes_.tolist() if self._values is None else [0],
+        )
+
+    def _check_losses(self, Y, pairs):
+        """Raise an error if a label has no loss where some entries are not known."""
+        j = first_without_loss(Y, pairs) if self.partly_known else None
+        if j is None:
+            return
+        name = f"label {self.classes_.tolist()[j]!r:.80}"
+        if not len(pairs):
+            raise ValueError(
+                f"y has no known entry of {name} in samples of positive weight: leave "
+                "the column out"
+            )
+        raise ValueError(
+            f"no sample has known values of {name} and of all labels that it interacts "
+            "with: give fewer pairs, or interaction_scaling=0"
         )
 
     def _checked_part(self, X, y, sample_weight):
@@ -210,6 +264,7 @@ class MultilabelModel(RowsModel):
         self.scaling, self._target, self._start = self.choose(self, examples)
         if self.scaling == 0.0:
             self.label_pairs_ = self.label_pairs_[:0]
+        self._check_losses(examples[1], self.label_pairs_)
         return self.bind_scaled(examples, self.scaling)
 
     def _first_state(self, model, solver):
@@ -239,6 +294,9 @@ class MultilabelModel(RowsModel):
             model.feature_scale = 1.0 / self.intercept_scaling_
             return model
         X = with_ones(X) if self.fit_intercept else X
+        counted = None
+        if self.partly_known:
+            counted, Y = losses_left(Y, pairs), np.maximum(Y, 0)
         return ConditionalModel(
             X,
             Y,
@@ -247,6 +305,7 @@ class MultilabelModel(RowsModel):
             weight,
             scaling,
             self.label_loss,
+            counted=counted,
             # as in LogisticRegression; LinearSVC penalizes its intercept
             free_bias=self.fit_intercept and self.is_likelihood,
         )
@@ -372,7 +431,7 @@ def label_costs(class_weight, Y, weight, values, labels):
     class_weight : {None, "balanced"}, dict or list of dict
         Parameter of the estimator.
     Y : ndarray of shape (n_samples, n_labels)
-        Label indicator.
+        Label indicator; -1 where a label is not known.
     weight : ndarray of shape (n_samples,)
         Weights of the samples.
     values : ndarray of shape (2,) or None
@@ -390,10 +449,13 @@ def label_costs(class_weight, Y, weight, values, labels):
     if class_weight is None:
         return costs
     if isinstance(class_weight, str):
-        shares = np.vstack([weight @ (1 - Y), weight @ Y])
+        shares = np.vstack([weight @ (Y == 0), weight @ (Y == 1)])
         # a label without both has nothing to balance
         some = (shares > 0.0).all(axis=0)
-        costs[:, some] = weight.sum() / (2.0 * shares[:, some])
+        total = weight.sum()
+        if Y.min(initial=0) == UNKNOWN:
+            total = shares.sum(axis=0)[some]
+        costs[:, some] = total / (2.0 * shares[:, some])
         return costs
     if isinstance(class_weight, dict):
         class_weight = [class_weight] * n_labels

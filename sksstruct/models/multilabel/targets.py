@@ -127,7 +127,7 @@ class Target:
         return cls(name, fills=fills and name == "f1")
 
     @classmethod
-    def learned(cls, name, scores, Y, weight, fills, shares, value):
+    def learned(cls, name, scores, Y, weight, fills, shares, value, known=None):
         """What is best on samples that were held out.
 
         Parameters
@@ -146,16 +146,22 @@ class Target:
             Shares of the training samples that have the labels, positive.
         value : callable
             ``value(labels)`` is what labels of the samples are worth.
+        known : ndarray of shape (n_samples, n_labels), bool, default=None
+            Which labels of the samples are known; None: all. Others are 0 in Y.
         """
-        if name == "hamming" or not 0 < Y.sum() < Y.size:
+        n_known = Y.size if known is None else np.count_nonzero(known)
+        if name == "hamming" or not 0 < Y.sum() < n_known:
             return cls("hamming")
-        slope, offset = _calibrate(scores, Y, weight)
+        slope, offset = _calibrate(*_entries(scores, Y, weight, known))
         # where scores are no log-odds, thresholds may find better sets
         options = [cls(name, slope, offset, fills=fills)] if name == "f1" else []
-        own = _own_thresholds(scores, Y, weight) if name == "macro" else None
+        own = None
+        if name == "macro":
+            own = _own_thresholds(scores, Y, weight, known)
         for lenience in LENIENCES if slope > 0.0 else (0.0,):
             relative = lenience / slope * np.log(shares) if lenience else 0.0
-            thresholds = relative + _common_threshold(scores - relative, Y, weight)
+            rest = scores - relative
+            thresholds = relative + _common_threshold(rest, Y, weight, known)
             if own is not None:
                 counts = weight @ Y / weight.mean()
                 thresholds = (counts * own + OTHERS * thresholds) / (counts + OTHERS)
@@ -193,16 +199,23 @@ def fill(labels, scores):
     return labels
 
 
-def _calibrate(scores, Y, weight):
-    """Slope and offset of the log-odds of labels by their scores (Platt, 1999)."""
+def _entries(scores, Y, weight, known):
+    """Scores, values and weights of the labels of all samples that are known."""
     weights = np.repeat(weight, Y.shape[1])
-    base = np.average(Y.ravel(), weights=weights)
+    if known is None:
+        return scores.ravel(), Y.ravel(), weights
+    return scores[known], Y[known], weights[known.ravel()]
+
+
+def _calibrate(scores, y, weights):
+    """Slope and offset of the log-odds of labels by their scores (Platt, 1999)."""
+    base = np.average(y, weights=weights)
     # in units that the optimizer is made for
     spread = scores.std()
     if spread > 0.0 and np.isfinite(spread):
         fit = LogisticRegression(C=np.inf, solver="newton-cholesky")
         scaled = (scores / spread).reshape(-1, 1)
-        fit.fit(scaled, Y.ravel(), sample_weight=weights / weights.mean())
+        fit.fit(scaled, y, sample_weight=weights / weights.mean())
         slope = float(fit.coef_[0, 0]) / spread
         if slope > 0.0:
             return slope, float(fit.intercept_[0])
@@ -210,18 +223,19 @@ def _calibrate(scores, Y, weight):
     return 0.0, float(logit(base))
 
 
-def _common_threshold(scores, Y, weight):
+def _common_threshold(scores, Y, weight, known):
     """The threshold of all labels with the largest micro F1."""
     some = slice(ENOUGH) if Y[:ENOUGH].any() else slice(None)
-    weights = np.repeat(weight[some], Y.shape[1])
-    return best_threshold(scores[some].ravel(), Y[some].ravel(), weights)
+    known = None if known is None else known[some]
+    return best_threshold(*_entries(scores[some], Y[some], weight[some], known))
 
 
-def _own_thresholds(scores, Y, weight):
+def _own_thresholds(scores, Y, weight, known):
     """By label, the threshold with the largest F1; zero without samples of it."""
     found = np.zeros(Y.shape[1])
     for j in np.flatnonzero(weight @ Y):
-        found[j] = best_threshold(scores[:, j], Y[:, j], weight)
+        some = slice(None) if known is None else known[:, j]
+        found[j] = best_threshold(scores[some, j], Y[some, j], weight[some])
     return found
 
 
