@@ -34,16 +34,18 @@ from sksstruct.models.graph.partial import (
     scored,
 )
 from sksstruct.models.graph.structure import Graphs, edge_columns
+from sksstruct.models.graph.symmetry import TEXT, SymmetricEdges
 from sksstruct.models.normalization import TEXTS, divisor, size_alpha
 from sksstruct.models.tables._table import BoundTable
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._param_validation import Array
 from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
-@fill_doc(TEXTS)
+@fill_doc({**TEXTS, "edge_symmetry": TEXT})
 @dataclass(eq=False, repr=False)
-class GraphModel(TakesGraphs, CompiledModel):
+class GraphModel(SymmetricEdges, TakesGraphs, CompiledModel):
     """Labels for the nodes of a graph, whose edges score pairs of labels.
 
     An input is a tuple ``(node_features, edges)`` or ``(node_features, edges,
@@ -85,6 +87,7 @@ class GraphModel(TakesGraphs, CompiledModel):
         the nodes, as losses are, so that one `alpha` suits graphs of any size. Without
         it, features of large graphs are large, and the same `alpha` takes far more
         passes. "auto": if `inference_` is "cut".
+    %(edge_symmetry)s
 
     Attributes
     ----------
@@ -131,6 +134,7 @@ class GraphModel(TakesGraphs, CompiledModel):
     loss_normalization: Literal["mean", "example"] | None = "example"
     fit_intercept: bool = True
     normalize: bool | Literal["auto"] = "auto"
+    edge_symmetry: Literal["symmetric"] | Array | None = None
 
     _loss_parameters = ("class_weight",)
     _task_losses = (PositionLoss,)
@@ -159,6 +163,9 @@ class GraphModel(TakesGraphs, CompiledModel):
     def _has_marginals(self):
         # sums over the labelings of a graph with cycles are #P-hard
         return (self.inference_ or self.inference) != "cut"
+
+    def _edge_weights(self, weights):
+        return self._empty().views(weights)["edge_coef"]
 
     # ---- inputs and outputs ----
 

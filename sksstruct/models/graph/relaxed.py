@@ -33,18 +33,19 @@ from sksstruct.models.graph.partial import (
     scored,
 )
 from sksstruct.models.graph.relaxed_completion import RelaxedCompletion
+from sksstruct.models.graph.symmetry import TEXT, SymmetricEdges
 from sksstruct.models.normalization import TEXTS, divisor, size_alpha
 from sksstruct.models.scale import ColumnMoments
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables.completion import known_of
 from sksstruct.utils._doc import fill_doc
-from sksstruct.utils._param_validation import Constrained
+from sksstruct.utils._param_validation import Array, Constrained
 from sksstruct.utils.progress import Status
 
 
-@fill_doc(TEXTS)
+@fill_doc({**TEXTS, "edge_symmetry": TEXT})
 @dataclass(eq=False, repr=False)
-class RelaxedGraphModel(TakesGraphs, Constrained, StructuredModel):
+class RelaxedGraphModel(SymmetricEdges, TakesGraphs, Constrained, StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
     Inputs and outputs are those of `GraphModel`. Training maximizes over the local
@@ -77,6 +78,7 @@ class RelaxedGraphModel(TakesGraphs, Constrained, StructuredModel):
     normalize : bool, default=False
         Whether all features, that of the bias included, are divided by the number of
         nodes of their graph, as in `GraphModel`.
+    %(edge_symmetry)s
 
     Attributes
     ----------
@@ -114,6 +116,7 @@ class RelaxedGraphModel(TakesGraphs, Constrained, StructuredModel):
     loss_normalization: Literal["mean", "example"] | None = "example"
     fit_intercept: bool = True
     normalize: bool = False
+    edge_symmetry: Literal["symmetric"] | Array | None = None
 
     _oracle_note = (
         "sums over the labelings of a graph with cycles are #P-hard; use loss='hinge', "
@@ -218,7 +221,7 @@ class RelaxedGraphModel(TakesGraphs, Constrained, StructuredModel):
         return size_alpha(self, self.mean_nodes_, self.normalize, is_sum)
 
     def _own_units(self, weights):
-        weights = weights.copy()
+        weights = super()._own_units(weights)
         coef, bias, _ = self._blocks(weights)
         coef /= self.intercept_scaling_
         if bias is not None:
@@ -247,6 +250,9 @@ class RelaxedGraphModel(TakesGraphs, Constrained, StructuredModel):
             bias,
             edges if self.pairwise == "potts" else edges.reshape(self.n_edges_, K, K),
         )
+
+    def _edge_weights(self, weights):
+        return self._blocks(weights)[2]
 
     def _attributes(self, weights, views=None):
         coef, bias, edge_coef = self._blocks(weights)
