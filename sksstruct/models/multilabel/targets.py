@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit, logsumexp
-from sklearn.linear_model import LogisticRegression
 
 from sksstruct.models.multilabel._expected_f1 import best_f1_sets
 from sksstruct.utils.parallel import run_in_chunks
@@ -23,6 +22,12 @@ LENIENCES = 0.0, 0.25, 0.5, 0.75
 MEAN_FIELD_STEPS = 100
 # Change of the scores, as log-odds, below which the steps end.
 SETTLED = 1e-6
+# Newton steps of the calibration at most, the gradient at which they end, the share of
+# the decrease that the slope promises, and the shortest step.
+NEWTON_STEPS = 100
+NEWTON_TOL = 1e-4
+ARMIJO = 2.0**-11
+SHORTEST = 1e-6
 # Numbers of scores of sets that are in memory at a time.
 SETS = 2**20
 
@@ -213,14 +218,42 @@ def _calibrate(scores, y, weights):
     # in units that the optimizer is made for
     spread = scores.std()
     if spread > 0.0 and np.isfinite(spread):
-        fit = LogisticRegression(C=np.inf, solver="newton-cholesky")
-        scaled = (scores / spread).reshape(-1, 1)
-        fit.fit(scaled, y, sample_weight=weights / weights.mean())
-        slope = float(fit.coef_[0, 0]) / spread
+        slope, offset = _logistic_line(scores / spread, y, weights / weights.sum())
         if slope > 0.0:
-            return slope, float(fit.intercept_[0])
+            return slope / spread, offset
     # scores that say nothing, or the contrary, must not turn labels around
     return 0.0, float(logit(base))
+
+
+def _logistic_line(x, y, weights):
+    """The logistic regression ``slope x + offset`` of 0 and 1, by Newton's method.
+
+    `LogisticRegression` has the same steps. Tools such as MLflow, which record the fits
+    of scikit-learn's classes, would take it for a model of the user.
+    """
+    rows, coef = np.column_stack([x, np.ones(len(x))]), np.zeros(2)
+
+    def look(coef):
+        margins = rows @ coef
+        loss = weights @ (np.logaddexp(0.0, margins) - y * margins)
+        shares = expit(margins)
+        return loss, rows.T @ (weights * (shares - y)), weights * shares * (1 - shares)
+
+    loss, gradient, curvature = look(coef)
+    for _ in range(NEWTON_STEPS):
+        hessian = (rows.T * curvature) @ rows
+        step = np.linalg.lstsq(hessian, -gradient, rcond=None)[0]
+        slope, length = gradient @ step, 1.0
+        while True:
+            found = look(coef + length * step)
+            # at rounding no step is better
+            if found[0] <= loss + ARMIJO * length * slope or length < SHORTEST:
+                break
+            length *= 0.5
+        coef, (loss, gradient, curvature) = coef + length * step, found
+        if max(np.abs(gradient).max(), -0.5 * slope) <= NEWTON_TOL:
+            break
+    return float(coef[0]), float(coef[1])
 
 
 def _common_threshold(scores, Y, weight, known):
