@@ -126,7 +126,7 @@ class TaggerMethods:
         ----------
         %(items)s
         **params : dict
-            Constraints, as for `SegmentCRF.predict_segments`.
+            Constraints and `offsets`, as for `SegmentCRF.predict_segments`.
 
         Returns
         -------

@@ -1,5 +1,6 @@
 """Tagging of segments with a semi-Markov chain: parameters, `fit`, predictions."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -19,6 +20,7 @@ from sksstruct.solvers import SOLVERS
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing, section
 from sksstruct.utils._layout import in_form_of, object_array
+from sksstruct.utils._offsets import TokenOffsets
 from sksstruct.utils._param_validation import (
     Count,
     NonNegative,
@@ -341,7 +343,11 @@ class SegmentCRF(
         return in_form_of(X, found)
 
     def predict_segments(
-        self, X: Examples, *, known: Items | None = None
+        self,
+        X: Examples,
+        *,
+        known: Items | None = None,
+        offsets: Sequence[ArrayLike] | None = None,
     ) -> list[list[tuple[int, int, Any, float]]]:
         """Best segments of each sequence, with their probabilities.
 
@@ -350,6 +356,11 @@ class SegmentCRF(
         %(sequences)s
         known : list, default=None
             As in `predict`. Probabilities are conditional on it.
+        offsets : list of array-like of shape (n_positions, 2), default=None
+            First character of each token of a text, and the character after its last,
+            as of `sksstruct.metrics.labels_to_spans`. Then segments start and stop at
+            characters, and not at positions. Segments of tokens without characters are
+            left out.
 
         Returns
         -------
@@ -359,8 +370,19 @@ class SegmentCRF(
             meaningful with ``loss="log"``; the other losses do not train scores to be
             logarithms of probabilities.
         """
-        X = self._checked(X)
-        return self.model_.predict_segments(X, self.weights_, known)
+        X, texts = self._checked(X), None
+        if offsets is not None:
+            texts = TokenOffsets(offsets, X.packed.lengths.tolist(), "positions")
+        found = self.model_.predict_segments(X, self.weights_, known)
+        if texts is None:
+            return found
+        out: list[list] = [[] for _ in found]
+        for i, segments in enumerate(found):
+            for start, stop, *rest in segments:
+                place = texts.characters(i, start, stop)
+                if place is not None:
+                    out[i].append((*place, *rest))
+        return out
 
     @available_if(has_probabilities(flat=False, name="predict_proba"))
     def predict_proba(self, X: Examples) -> list[np.ndarray]:

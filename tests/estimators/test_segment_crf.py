@@ -583,3 +583,26 @@ def test_no_memory_for_lengths_that_do_not_fit():
     # ranges of lengths that no sequence has weigh nothing
     assert shapes == [(5, 3), (26, 3)] and not long.length_coef_[5:].any()
     assert short.predict(X).tolist() == long.predict(X).tolist()
+
+
+def test_segments_at_characters():
+    words = [["New", "York", "is", "big"], ["in", "New", "York"], []]
+    X = [[[float(w == "New"), float(w == "York"), 1.0] for w in row] for row in words]
+    X[2] = np.empty((0, 3))
+    y = [[(0, 2, "place")], [(1, 3, "place")], []]
+    fitted = SegmentCRF(1e-3, loss="log", random_state=0).fit(X, y)
+    offsets = [[(0, 3), (4, 8), (9, 11), (12, 15)], [(0, 2), (3, 6), (7, 11)], []]
+    plain = fitted.predict_segments(X)
+    assert [[each[:3] for each in row] for row in plain] == y
+    found = fitted.predict_segments(X, offsets=offsets)
+    assert [[each[:3] for each in row] for row in found] == [
+        [(0, 8, "place")],
+        [(3, 11, "place")],
+        [],
+    ]
+    assert [row[0][3] for row in found[:2]] == [row[0][3] for row in plain[:2]]
+    # tokens that are no part of the text
+    offsets[1] = [(0, 2), (2, 2), (2, 2)]
+    assert fitted.predict_segments(X, offsets=offsets)[1] == []
+    with pytest.raises(ValueError, match=r"offsets\[1\] has 2 tokens, but there are 3"):
+        fitted.predict_segments(X, offsets=[offsets[0], offsets[1][:2], []])
