@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sksstruct.estimators._advice import columns
 from sksstruct.losses import LABEL_LOSSES, LabelSquaredHinge
 from sksstruct.models.multilabel._pairs import FEW_LABELS
-from sksstruct.models.multilabel.multilabel import decode
+from sksstruct.models.multilabel.decoding import decode
 from sksstruct.models.multilabel.targets import LEARNED, Target, fill, label_scores
 from sksstruct.models.multilabel.unknown import first_without_loss
 from sksstruct.solvers import SOLVERS

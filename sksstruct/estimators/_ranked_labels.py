@@ -9,8 +9,8 @@ from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.inference._checks import check_k
 from sksstruct.models.multilabel.best_sets import best_sets
+from sksstruct.models.multilabel.decoding import MOST_OPEN
 from sksstruct.models.multilabel.forms import as_sets
-from sksstruct.models.multilabel.multilabel import MOST_OPEN
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils.typing import MatrixLike
 

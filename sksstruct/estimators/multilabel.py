@@ -22,6 +22,7 @@ from sksstruct.estimators._parameters import TEXTS, AnySolver
 from sksstruct.estimators._ranked_labels import RankedLabels
 from sksstruct.estimators._train import named_solver, train
 from sksstruct.losses import LABEL_LOSSES, Hinge, LabelLoss, LabelLossName
+from sksstruct.models.multilabel.decoding import decode
 from sksstruct.models.multilabel.forms import (
     as_sets,
     check_columns,
@@ -29,7 +30,7 @@ from sksstruct.models.multilabel.forms import (
     indicator_of,
     read_labels,
 )
-from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
+from sksstruct.models.multilabel.multilabel import MultilabelModel
 from sksstruct.models.multilabel.targets import Target, fill, label_scores
 from sksstruct.models.multilabel.unknown import split_unknown
 from sksstruct.solvers import SOLVERS

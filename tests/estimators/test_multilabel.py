@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.datasets import load_multilabel
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
-from sksstruct.models.multilabel.multilabel import decode
+from sksstruct.models.multilabel.decoding import decode
 from sksstruct.solvers import BCA, DCD, GDMM
 from sksstruct.utils.estimator_checks import check_ragged_estimator
 

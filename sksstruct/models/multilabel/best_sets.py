@@ -26,7 +26,7 @@ from itertools import count
 import numpy as np
 
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
-from sksstruct.models.multilabel.multilabel import decide_open
+from sksstruct.models.multilabel.decoding import decide_open
 from sksstruct.utils.parallel import run_in_chunks
 
 
