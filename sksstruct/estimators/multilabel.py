@@ -452,7 +452,7 @@ class MultilabelPairwise(
         return self._target is None or self._target[0] == "subset"
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Scores by which labels are ranked, positive where they are predicted.
+        """Scores that rank the labels, positive for labels that are predicted.
 
         The score of a label with the probability p is ``-log(1 - p)`` if `predict`
         takes it, and ``log(p)`` if not. The labels of each kind are in the order of
@@ -529,7 +529,7 @@ class MultilabelPairwise(
             raise ValueError(
                 f"threshold must be finite and not negative, got {threshold!r}"
             )
-        # prediction multiplies with the transpose, which takes rows in CSR
+        # prediction multiplies by the transpose, which is then CSR
         coef = sparse.csc_array(self.coef_)
         coef.data[np.abs(coef.data) <= threshold] = 0.0
         coef.eliminate_zeros()
@@ -578,7 +578,7 @@ class MultilabelPairwise(
         labels, others = in_columns(y, names, self.classes_)
         check_consistent_length(predicted, labels)
         right = ~others & (labels == predicted).all(axis=1)
-        # as an accuracy, which checks the weights
+        # accuracy_score checks the weights
         return float(
             accuracy_score(np.ones_like(right), right, sample_weight=sample_weight)
         )

@@ -1,4 +1,4 @@
-"""Label sets, each label given the others: dual coordinate ascent, compiled.
+"""Dual coordinate ascent on the pseudo-likelihood, or margins, of label sets.
 
 The score of label j of example i, with the observed values y_ik of the other labels, is
 
@@ -17,10 +17,11 @@ f_ij is linear in,
     w(b) = sum_i p_i / alpha sum_j c_ij b_ij s_ij a_ij
 
 where phi(b) = -l*(-b) is b on [0, 1] for the hinge, b - b^2 / 4 for its square, b >= 0,
-and the entropy of b for the logistic loss. A visit of example i finds the best b_ij for
-one label after the other, the others staying as they are (Hsieh et al., 2008; Yu et
-al., 2011): labels that are off read nothing that another label's step changes, so that
-their scores are formed at once, eight in a vector.
+and the entropy of b for the logistic loss. A visit of example i maximizes D over b_ij
+for one label j after the other, with all other variables fixed (Hsieh et al., 2008; Yu
+et al., 2011). The score of a label that is off reads no weight that the step of another
+label of the example changes, so that these scores are formed at once, eight in a
+vector.
 """
 
 from libc.math cimport exp, fabs, log, log1p
@@ -35,16 +36,16 @@ from sksstruct.utils._simd cimport sks_exp_row
 
 cdef enum:
     HINGE, SQUARED_HINGE, LOGISTIC
-    # Changes of fewer labels than one in so many go to their weights one by one.
+    # If fewer labels than one in FEW change, their weights are updated one by one.
     FEW = 8
-    # Newton steps for one dual variable, which converge in three or four.
+    # Largest number of Newton steps for one dual variable; three or four suffice.
     MOST_STEPS = 50
 
 LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "log": LOGISTIC}
 
-# Products of numbers up to two are taken so far, and then their logarithm.
+# A product of factors between 1 and 2 grows up to this before its logarithm is taken.
 cdef double LARGE = 1e300
-# A step of the logistic loss ends where the logit moves by less than this.
+# Newton's method for the logistic loss ends if the logit changes by less than this.
 cdef double PRECISION = 1e-12
 
 
@@ -79,11 +80,11 @@ cdef inline double best_dual(int kind, double margin, double curvature,
     cdef double slack = 1.0 - margin, best
     if kind == LOGISTIC:
         return best_logistic_dual(margin, curvature, b)
-    # both are the root of a linear slope, if that is in the range of b
+    # the derivative by b' is linear, and has a root, clipped to the range of b'
     if kind == SQUARED_HINGE:
         best = (slack + curvature * b) / (curvature + 0.5)
         return best if best > 0.0 else 0.0
-    # no features at all: the margin stays as it is
+    # without features, the dual variable does not change the margin
     if curvature <= 0.0:
         return 1.0 if slack > 0.0 else 0.0
     best = b + slack / curvature
@@ -92,9 +93,9 @@ cdef inline double best_dual(int kind, double margin, double curvature,
 
 cdef double best_logistic_dual(double margin, double curvature,
                                double b) noexcept nogil:
-    """Return the same for the entropy, by Newton's method on the logit of b'."""
-    # b' between 0 and 1 bounds the root of  t + margin + curvature (sigmoid(t) - b),
-    # which rises with t
+    """Return the best b' of the logistic loss, by Newton's method on its logit t."""
+    # t is the root of  t + margin + curvature (sigmoid(t) - b),  which increases in t;
+    # the sigmoid is between 0 and 1, which gives bounds of the root
     cdef double low = -margin - curvature * (1.0 - b)
     cdef double high = -margin + curvature * b
     cdef double t = 0.5 * (low + high), share, value, step, last = high - low
@@ -102,13 +103,13 @@ cdef double best_logistic_dual(double margin, double curvature,
     for _ in range(MOST_STEPS):
         share = 1.0 / (1.0 + exp(-t))
         value = t + margin + curvature * (share - b)
-        # the root stays between the two
+        # low and high enclose the root
         if value > 0.0:
             high = t
         else:
             low = t
         step = value / (1.0 + curvature * share * (1.0 - share))
-        # far from the root Newton's steps may go to and fro: halve the interval then
+        # far from the root Newton's steps may oscillate: bisect the interval instead
         if not (low < t - step < high and fabs(step) < 0.5 * last):
             step = t - 0.5 * (low + high)
         t -= step
@@ -125,7 +126,7 @@ cdef class ConditionalKernel:
     cdef int kind
     cdef double scaling
     cdef FeatureRows rows
-    # keeps what the pointers lead to
+    # owns the memory that the pointers refer to
     cdef object _owned
     # rows of labels: their states, and the costs of each state
     cdef const int8_t* states
@@ -138,7 +139,7 @@ cdef class ConditionalKernel:
     # labels that are on, and those without a loss, example by example
     cdef const Py_ssize_t* hidden_starts
     cdef const int32_t* hidden
-    # neighbors label by label, and the numbers of their pairs
+    # for each label, the labels that interact with it, and the numbers of the pairs
     cdef const Py_ssize_t* next_starts
     cdef const int32_t* next_labels
     cdef const int32_t* next_pairs
@@ -172,7 +173,7 @@ cdef class ConditionalKernel:
 
     cdef void _scores(self, Py_ssize_t i, const double* w,
                       double* out) noexcept nogil:
-        """Write f_ij of all labels; entries up to the padding are used."""
+        """Write f_ij of all labels; `out` has room for the padding."""
         cdef Py_ssize_t j
         for j in range(self.ld):
             out[j] = 0.0
@@ -181,12 +182,12 @@ cdef class ConditionalKernel:
 
     cdef void _add_pair_scores(self, Py_ssize_t i, const double* w,
                                double* out) noexcept nogil:
-        """Add what pairs contribute to f_ij."""
+        """Add the scores of pairs to f_ij."""
         cdef Py_ssize_t k, place, entry
         cdef const double* pair_weights = w + self.n_features * self.ld
         if not self.n_pairs:
             return
-        # only pairs with a label that is on count: a sample has few of them
+        # a pair adds to f_ij if its other label is on, and few labels are on
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             k = self.on[place]
             for entry in range(self.next_starts[k], self.next_starts[k + 1]):
@@ -194,7 +195,7 @@ cdef class ConditionalKernel:
                     self.scaling * pair_weights[self.next_pairs[entry]])
 
     cdef void _count_pairs(self, Py_ssize_t i, double* out) noexcept nogil:
-        """Write, for each label, what pairs add to the squared norm of a_ij."""
+        """Write, for each label, the squared norm of the entries of pairs in a_ij."""
         cdef Py_ssize_t j, place, entry
         for j in range(self.n_labels):
             out[j] = 0.0
@@ -202,15 +203,15 @@ cdef class ConditionalKernel:
             return
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
-            # each is one more entry of a_ij, of the value `scaling`
+            # each neighbor that is on is an entry of a_ij, of the value `scaling`
             for entry in range(self.next_starts[j], self.next_starts[j + 1]):
                 out[self.next_labels[entry]] += self.scaling * self.scaling
 
     cdef void _add(self, Py_ssize_t i, const double* change, Py_ssize_t n_changed,
                    double* w) noexcept nogil:
-        """w += sum_j change_j a_ij, of which so many are not zero."""
+        """w += sum_j change_j a_ij, where `n_changed` changes are not zero."""
         cdef Py_ssize_t j
-        # in late passes most labels are where they should be
+        # in late passes few dual variables change
         if n_changed * FEW < self.n_labels:
             for j in range(self.n_labels):
                 if change[j] != 0.0:
@@ -228,7 +229,7 @@ cdef class ConditionalKernel:
             return
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
-            # the weight of a pair of two labels that are on changes for both
+            # if both labels of a pair are on, both of their changes add to its weight
             for entry in range(self.next_starts[j], self.next_starts[j + 1]):
                 pair_weights[self.next_pairs[entry]] += (
                     self.scaling * change[self.next_labels[entry]])
@@ -236,9 +237,10 @@ cdef class ConditionalKernel:
     cdef Py_ssize_t _step(self, Py_ssize_t i, double alpha, double* scores,
                           const double* norms, double* duals,
                           double* change) noexcept nogil:
-        """Find the best duals of an example; returns how many have changed.
+        """Maximize D over the duals of an example; return how many of them changed.
 
-        `change` becomes what the weights of each label change by, per feature.
+        The factor of a_ij that the weights change by is written to `change` for each
+        label j.
         """
         cdef Py_ssize_t j, place, n_changed = 0
         # labels that are off read no weight that another label of the example changes
@@ -250,19 +252,19 @@ cdef class ConditionalKernel:
                 if not self._state(i, j) & 1:
                     n_changed += self._coordinate(
                         i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
-        # those that are on read the weights of pairs of each other
+        # labels that are on read weights of pairs that steps of such labels change
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
             if self._coordinate(
                     i, j, alpha, scores[j], norms[j], &duals[j], &change[j]):
                 n_changed += 1
-                self._tell(j, change[j], scores)
+                self._update_neighbors(j, change[j], scores)
         return n_changed
 
     cdef Py_ssize_t _squared_hinge_off(self, Py_ssize_t i, double alpha, double* scores,
                                        const double* norms, double* duals,
                                        double* change) noexcept nogil:
-        """Find the best duals of the labels that are off, of which most are.
+        """Maximize D over the duals of the labels that are off, as most labels are.
 
         A loop without branches, which compilers make vector code of. Labels that are on
         or have no loss take part with a dual of zero and a score that leaves it at
@@ -294,13 +296,13 @@ cdef class ConditionalKernel:
     cdef inline bint _coordinate(self, Py_ssize_t i, Py_ssize_t j, double alpha,
                                  double score, double pairs_norm, double* dual,
                                  double* change) noexcept nogil:
-        """Find the best b_ij; returns whether it has changed."""
+        """Maximize D over b_ij; return whether b_ij changed."""
         cdef Py_ssize_t state = self._state(i, j)
         cdef double sign = 1.0 if state & 1 else -1.0
-        # p_i c_ij / alpha, by which the weights go with the dual variable
+        # p_i c_ij / alpha: a change of b_ij changes w by this rate times s_ij a_ij
         cdef double rate = self.example_weights[i] * self._cost(state, j) / alpha
         cdef double best
-        # a label without costs has no part in the objective
+        # a loss without a cost does not enter the objective
         if rate == 0.0:
             return False
         best = best_dual(self.kind, sign * score,
@@ -309,11 +311,12 @@ cdef class ConditionalKernel:
         dual[0] = best
         return change[0] != 0.0
 
-    cdef void _tell(self, Py_ssize_t j, double change, double* scores) noexcept nogil:
-        """Update the scores that read the weights of label j's pairs.
+    cdef void _update_neighbors(self, Py_ssize_t j, double change,
+                                double* scores) noexcept nogil:
+        """Add the change of the weights of label j's pairs to the neighbors' scores.
 
-        Only labels that are on change through a label that is on; the scores of the
-        others have been used already.
+        Only the scores of labels that are on are read after this: those of labels that
+        are off were used before.
         """
         cdef Py_ssize_t entry
         for entry in range(self.next_starts[j], self.next_starts[j + 1]):
@@ -327,8 +330,8 @@ cdef class ConditionalKernel:
         cdef const Py_ssize_t* numbers = const_intps(order)
         cdef double* variables = doubles(duals)
         cdef double* weights = doubles(w)
-        # the last two rows are for hidden labels; the padding of the changes takes part
-        # in products, and must stay zero
+        # the last two rows save scores and duals of hidden labels; products read the
+        # padding of the changes, which must stay zero
         cdef bytearray scratch = bytearray(5 * self.ld * sizeof(double))
         cdef double* scores = <double*> <char*> scratch
         cdef double* norms = scores + self.ld
@@ -339,7 +342,7 @@ cdef class ConditionalKernel:
                 if clock.late():
                     break
                 i = numbers[k]
-                # examples come in random order: the next row would be waited for
+                # the order is random, so that the processor does not prefetch the row
                 if k + 1 < n:
                     self.rows.prefetch(numbers[k + 1], numbers[k + 1] + 1)
                 self._scores(i, weights, scores)
@@ -377,7 +380,7 @@ cdef class ConditionalKernel:
         cdef double* weights = doubles(w)
         with nogil:
             for i in range(self.n_examples):
-                # the change from b = 0, for which w is zero
+                # the weights w(b) are the change from b = 0, where w = 0
                 for j in range(self.n_labels):
                     state = self._state(i, j)
                     on = state & 1
@@ -415,9 +418,9 @@ cdef class ConditionalKernel:
         for place in range(self.hidden_starts[i], self.hidden_starts[i + 1]):
             j = self.hidden[place]
             total += self._cost(self._state(i, j), j) * loss_of(self.kind, scores[j])
-            # no loss as a label that is off
+            # a label that is off has no loss at the score -2
             scores[j] = -2.0
-        # the same for all labels, without branches
+        # the losses of all labels as if they were off, without branches
         for j in range(self.n_labels):
             slack = 1.0 + scores[j]
             slack = slack if slack > 0.0 else 0.0
@@ -448,11 +451,11 @@ cdef class ConditionalKernel:
 
     cdef double _logistic_slopes(self, Py_ssize_t i, double* scores, double* sizes,
                                  double* small) noexcept nogil:
-        """The same for the logistic loss, with exponentials eight at a time."""
+        """Form the slopes of the logistic loss, with eight exponentials at a time."""
         cdef Py_ssize_t j, state
         cdef double sign, cost, e, share, low, largest, product = 1.0, total = 0.0
         cdef double weight = self.example_weights[i]
-        # e^-|f|, whatever the sign of f
+        # e^-|f|, which does not overflow
         for j in range(self.n_labels):
             sizes[j] = -fabs(scores[j])
         largest = exp(sks_exp_row(self.n_labels, self.ld, sizes, small, &low))
@@ -461,7 +464,7 @@ cdef class ConditionalKernel:
             sign = 1.0 if state & 1 else -1.0
             cost = self._cost(state, j)
             e = largest * small[j]
-            # of the logarithms of 1 + e, one is taken for many labels
+            # the logarithm of a product replaces the logarithms of the factors 1 + e
             if cost == 1.0:
                 product *= 1.0 + e
                 if product > LARGE:

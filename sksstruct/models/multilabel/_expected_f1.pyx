@@ -17,7 +17,7 @@ import numpy as np
 
 from libc.string cimport memcpy
 
-# Probabilities that are left out: no sum of doubles changes by them.
+# Probabilities below this are dropped: they are below the rounding of a sum.
 cdef double ROUNDING = 1e-18
 
 
@@ -64,7 +64,7 @@ cdef inline double* _row(Py_ssize_t k, double* prefixes) noexcept nogil:
 
 cdef Py_ssize_t _best_size(Py_ssize_t n, const double* p, double* prefixes,
                            double* others, double* inverse) noexcept nogil:
-    """Return how many of the labels to take, whose probabilities fall."""
+    """Return the size of the best set of labels, whose probabilities decrease."""
     cdef Py_ssize_t k, i, r, last = 0, most, best = 0
     cdef double value, empty = 1.0 - p[0], rest = 0.0, largest
     for k in range(1, n):
@@ -85,11 +85,11 @@ cdef Py_ssize_t _best_size(Py_ssize_t n, const double* p, double* prefixes,
     for k in range(most):
         memcpy(_row(k + 1, prefixes), _row(k, prefixes), (k + 1) * sizeof(double))
         _convolve(p[k], k, _row(k + 1, prefixes))
-    # from the largest set on: the last label of each joins R for the next
+    # from k = most down to 1: after each step, label k moves from S to R
     largest = empty
     for k in range(most, 0, -1):
         value = _of_first(k, _row(k, prefixes), inverse)
-        # of equal sets the smallest, if rounding does not hide it
+        # of sets with equal values the smallest is taken
         if value >= largest:
             largest, best = value, k
         for i in range(1, 2 * k - 1):
@@ -115,7 +115,7 @@ def best_f1_sets(probabilities, Py_ssize_t start, Py_ssize_t stop,
     falling = np.take_along_axis(probabilities[start:stop], order, axis=1)
     cdef const double[:, ::1] p = np.ascontiguousarray(falling)
     cdef const Py_ssize_t[:, ::1] label = order.astype(np.intp)
-    # as much of it is written as the largest set that is looked at needs
+    # the loops use the rows up to `most`, the size of the largest set that they try
     cdef double[::1] prefixes = np.empty((n_labels + 1) * (n_labels + 2) // 2)
     cdef double[::1] others = np.empty(n_labels + 1), inverse = np.empty(
         2 * n_labels + 1)

@@ -1,9 +1,9 @@
 """Label sets as factors: the data and weights of block-greedy coordinate descent.
 
 The score is that of `_multilabel.pyx`: label j of example i scores <w_j, x_i>, and a
-pair of labels that are both on scores `scaling` times a weight of its own. Flat weights
-are those of `_multilabel.pyx` too. In between they are kept label by label where
-features are dense, so that a step for one label runs along its weights.
+pair of labels that are both on scores `scaling` times the weight of the pair. Flat
+weights have the layout of `_multilabel.pyx`. During training, the weights are stored
+label by label if features are dense, so that a step for one label reads one row.
 """
 
 from libc.stdint cimport int32_t
@@ -20,10 +20,10 @@ cdef class LabelKernel(BinaryFactorModel):
 
     cdef readonly Py_ssize_t ld
     cdef FeatureRows _rows
-    # keep what the pointers lead to
+    # own the memory that the pointers refer to
     cdef object _squares, _weights
     cdef const double* _norms
-    # the weights, and the steps from feature to feature and from label to label
+    # the first weight, and the distances to the next feature and to the next label
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step
 
@@ -37,7 +37,7 @@ cdef class LabelKernel(BinaryFactorModel):
         self._weights, self._pair_weights = weights, pair_weights
         self._feature_step, self._label_step = (
             weights.strides[0] // 8, weights.strides[1] // 8)
-        # not contiguous where labels have padded rows
+        # an address, because padded rows of labels are not contiguous
         self._first_weight = <double*> <size_t> weights.ctypes.data
         self.visited = 0
 
@@ -45,12 +45,12 @@ cdef class LabelKernel(BinaryFactorModel):
                           double* scores) except -1 nogil:
         cdef Py_ssize_t j, size = (high - low + 7) // 8 * 8
         self.visited += high - low
-        # label by label where their weights lie in a row, else all at once
+        # labels one by one if the weights of a label are contiguous
         if self._feature_step == 1:
             for j in range(low, high):
                 scores[j - low] = self.label_score(i, j)
             return 0
-        # whole vectors, up to the padding, which weights have and callers leave
+        # else all labels at once, in whole vectors within the padding of the weights
         size = size if low + size < self.ld else self.ld - low
         for j in range(size):
             scores[j] = 0.0
@@ -81,7 +81,7 @@ cdef class PairKernel(FactorModel):
     def set_labels(self, LabelKernel labels):
         """Set the labels, after the factors."""
         self.labels = labels
-        # the feature of a pair is not one, but the scaling
+        # the feature of a pair has the value `scaling`
         self.pair_norm = labels.scaling ** 2
 
     def start(self):
@@ -95,7 +95,7 @@ cdef class PairKernel(FactorModel):
         double floor, int32_t* label, double* value
     ) except -1 nogil:
         cdef double score
-        # of the two labels one is always active, and the other may be asked for
+        # one of the two labels is always active: only the other one can be found
         cdef int32_t other = 1 - labels[0]
         if n == 2:
             return 0
@@ -109,7 +109,7 @@ cdef class PairKernel(FactorModel):
         return 1
 
     cdef double _score(self, Py_ssize_t variable) noexcept nogil:
-        """Score of a label that is on; one that is off scores zero."""
+        """Score of a label that is on; the score of a label that is off is zero."""
         return self.labels.label_score(
             variable // self.labels.n_labels, variable % self.labels.n_labels)
 
@@ -124,7 +124,7 @@ cdef class PairKernel(FactorModel):
     cdef int add_labels(self, Py_ssize_t variable, Py_ssize_t n,
                         const int32_t* labels, const double* changes) except -1 nogil:
         cdef Py_ssize_t k
-        # of the two changes, which sum to zero, the one of the label that is on counts
+        # the changes of a label off and on sum to zero; only a label on has weights
         for k in range(n):
             if labels[k] and changes[k] != 0.0:
                 self.labels.add_label(
@@ -138,28 +138,28 @@ cdef class PairKernel(FactorModel):
     # ---- bigram factors ----
 
     cdef double _entry_score(self, Py_ssize_t entry) noexcept nogil:
-        # (1, 1) is the last of the four
+        # only (1, 1), the last of four outcomes, has a score
         if entry % 4 < 3:
             return 0.0
         return pair_score(self.labels, (entry // 4) % self.labels.n_pairs)
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
-        # messages by label, off and on, of the two ends
-        cdef double told[2][2]
+        # messages of both ends: of the label off, and on
+        cdef double incoming[2][2]
         cdef double score
         cdef Py_ssize_t k, code
         cdef int side, found = 0
-        # labels that are not active have none
+        # the message of a label that is not active is zero
         for side in range(2):
-            told[side][0] = told[side][1] = 0.0
+            incoming[side][0] = incoming[side][1] = 0.0
             for k in range(messages[side].size):
-                told[side][messages[side].labels[k]] = messages[side].values[k]
-        # four outcomes are looked at one by one, whatever the oracle
+                incoming[side][messages[side].labels[k]] = messages[side].values[k]
+        # all four outcomes are compared, with any oracle
         outcome.value = floor
         self.visited += 4
         for code in range(4):
-            score = (told[0][code // 2] + told[1][code % 2]
+            score = (incoming[0][code // 2] + incoming[1][code % 2]
                      + self._entry_score(4 * pair + code))
             if score > outcome.value:
                 outcome.value, found = score, 1
@@ -177,7 +177,7 @@ cdef class PairKernel(FactorModel):
         self.visited += n
         for k in range(n):
             scores[k] = self._entry_score(entries[k])
-            # the other outcomes have no features
+            # outcomes other than (1, 1) have no features
             norms[k] = self.pair_norm if entries[k] % 4 == 3 else 0.0
         return 0
 
@@ -185,7 +185,7 @@ cdef class PairKernel(FactorModel):
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):
-            # the weight of a pair is that of all examples
+            # all examples share the weight of a pair
             if entries[k] % 4 == 3:
                 self.labels._pair_weights[(entries[k] // 4) % self.labels.n_pairs] += (
                     self.labels.scaling * changes[k])

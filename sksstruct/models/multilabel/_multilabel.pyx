@@ -38,12 +38,12 @@ def count_words(n_pairs, exact):
 
 
 cdef class SearchMemory(OracleMemory):
-    """What the oracle of one thread keeps."""
+    """Workspace of the oracle, one for each thread."""
 
-    # for enumeration, or with scores of the last example for the one that relaxes
+    # pairs for enumeration, or with the scores of the last example for the roof dual
     cdef LabelPairs pairs
     cdef ReducedRoofDual relaxed
-    # scores of labels and then of pairs, and what enumeration keeps up to date
+    # scores of the labels and then of the pairs; room for enumeration
     cdef double* scores
     cdef double* fields
     cdef bytearray _room
@@ -57,7 +57,7 @@ cdef class SearchMemory(OracleMemory):
         self.fields = self.scores + sets.n_labels + sets.n_pairs
 
 
-# final: nobody derives from it, and every pair of a labeling is a call
+# final, so that `_halves`, which runs for every pair, is not a virtual call
 @cython.final
 cdef class LabelSets(Structure):
     """Sets of labels, and pairs of labels that are both on.
@@ -82,7 +82,7 @@ cdef class LabelSets(Structure):
     """
 
     oracles = ("max", "factors", "label_sets")
-    # pairs of labels have no place of their own without the data
+    # the layout of the weights of pairs is known only with the data
     views_need_data = True
     cdef readonly Py_ssize_t n_labels, n_pairs, n_words
     cdef readonly object pairs
@@ -95,7 +95,7 @@ cdef class LabelSets(Structure):
         self.n_labels, self.n_pairs, self.exact = n_labels, len(self.pairs), exact
         self.n_words = count_words(self.n_pairs, exact)
         self._pair_start = pair_start
-        # the same bits stand for other pairs elsewhere
+        # bits of a labeling have a meaning only with this list of pairs
         self.meaning += [self.pairs, exact]
 
     @property
@@ -111,7 +111,7 @@ cdef class LabelSets(Structure):
                       double scale) except -1 nogil:
         cdef Py_ssize_t j, first = self._starts[i]
         for j in range(self.n_labels):
-            # each of two halves costs a half, or saves it where the label was observed
+            # half a label costs 1/2 if it was observed as off, else it saves 1/2
             if self._y_true[first + j]:
                 at.theta[j] -= 0.5 * scale
                 at.constant += scale
@@ -121,7 +121,7 @@ cdef class LabelSets(Structure):
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         cdef Py_ssize_t j, first = self._starts[i]
-        # in halves, as integers: losses are exact
+        # in halves the loss is an integer, so that it is exact
         cdef int32_t wrong = 0
         for j in range(self.n_labels):
             wrong += 2 - y[j] if self._y_true[first + j] else y[j]
@@ -136,11 +136,11 @@ cdef class LabelSets(Structure):
 
     cdef int _find(self, Potentials* at, SearchMemory memory,
                    int32_t* y) except -1 nogil:
-        """Write the best labeling."""
+        """Write the labeling with the highest score."""
         cdef Py_ssize_t j, pair
         cdef double* label_scores = memory.scores
         cdef double* pair_scores = label_scores + self.n_labels
-        # the table has what a half scores, the oracles want the whole
+        # the table has scores of halves, the oracles need those of whole labels
         for j in range(self.n_labels):
             label_scores[j] = 2.0 * at.theta[j]
         for pair in range(self.n_pairs):
@@ -156,14 +156,14 @@ cdef class LabelSets(Structure):
         return 0
 
     cdef void _set_bits(self, const double* pair_scores, int32_t* y) noexcept nogil:
-        """Put two halves on together where that scores more than apart."""
+        """Set the bits of the pairs of half labels whose halves are on together."""
         cdef Py_ssize_t pair
         cdef int32_t* bits = y + self.n_labels
         memset(bits, 0, self.n_words * sizeof(int32_t))
         for pair in range(self.n_pairs):
             if (pair_scores[pair] > 0.0 and y[self._pairs[2 * pair]] == 1
                     and y[self._pairs[2 * pair + 1]] == 1):
-                # unsigned: the last bit of a word is the sign
+                # unsigned, because bit 31 of a signed word is the sign
                 bits[pair // WORD] |= <int32_t> (<uint32_t> 1 << (pair % WORD))
 
     cdef inline int32_t _halves(self, const int32_t* y, Py_ssize_t pair) noexcept nogil:
@@ -172,14 +172,14 @@ cdef class LabelSets(Structure):
         cdef int32_t second = y[self._pairs[2 * pair + 1]]
         if not first or not second:
             return 0
-        # the labels decide unless both are halves
+        # unless both labels are half on, they determine the pair
         if first + second > 2 or not self.n_words:
             return first + second - 2
         return (y[self.n_labels + pair // WORD] >> (pair % WORD)) & 1
 
     cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
         cdef Py_ssize_t j
-        # bits of pairs may be any
+        # all values of the bits of pairs are valid
         if not in_range(self.n_labels, y, 0, 3):
             return 0
         if self.exact:

@@ -1,4 +1,4 @@
-"""Which pairs of labels interact."""
+"""The choice of the pairs of labels that interact."""
 
 import numpy as np
 from scipy import sparse
@@ -9,9 +9,9 @@ FEW_LABELS = 100
 # Counts of independent labels exceed this G statistic once in a thousand pairs: the
 # quantile of the chi-squared distribution with one degree of freedom.
 SIGNIFICANT = 10.83
-# Most pairs of pairs="significant", for each label.
+# Largest number of pairs for each label with pairs="significant".
 PAIRS_PER_LABEL = 20
-# Tables of counts are formed for so many labels at a time.
+# Number of labels whose counts with all labels are formed at a time.
 BLOCK = 256
 
 
@@ -95,11 +95,12 @@ def check_pairs(pairs, n_labels, count):
 
 
 def significant_pairs(together, n_samples, present=None):
-    """Pairs of labels that come together, or exclude each other, not by chance.
+    """Pairs of labels that occur together more, or less, often than by chance.
 
-    These are the pairs whose counts have the largest G statistic, the likelihood-ratio
-    test of independence (Dunning, 1993): of a probability below one in a thousand, and
-    at most so many for each label. Arguments are `joint_counts` or `known_counts`.
+    Their counts have a G statistic, that of the likelihood-ratio test of independence
+    (Dunning, 1993), above `SIGNIFICANT`. Of more than `PAIRS_PER_LABEL` pairs for each
+    label, those with the largest statistics are chosen. Arguments are `joint_counts` or
+    `known_counts`.
     """
     n_labels, counts = together.shape[0], together.diagonal()
     found, values = [], []
@@ -119,7 +120,7 @@ def significant_pairs(together, n_samples, present=None):
     found, values = np.concatenate(found), np.concatenate(values)
     most = PAIRS_PER_LABEL * n_labels
     if len(found) > most:
-        # ties by their order, so that the choice is the same everywhere
+        # a stable sort, so that ties are broken in the same way everywhere
         found = found[np.sort(np.argsort(-values, kind="stable")[:most])]
     return found
 

@@ -1,11 +1,12 @@
 """The k best sets of labels of a sample (Lawler, 1972).
 
-Sets are divided into parts: some labels have a fixed value in each, and its best set is
-known. The best of all parts is taken out. The rest of its part is divided by the first
-label, in some order, whose value differs from that set: the labels before it are fixed
-as they are, and it is fixed flipped.
+All sets are divided into parts. In a part some labels are fixed, and its best set is
+known. The best of these sets is the next result, and its part is divided: each new part
+has the sets in which a certain label, in some order, is the first one that differs from
+the result. This label is fixed at the other value, the labels before it as in the
+result.
 
-Few of these parts are solved, as all have an upper bound. Let z be the best set of a
+Few parts are solved, because each has an upper bound. Let z be the best set of a
 part, with score s. Let label j lose b_j by flipping alone, and let the pair of labels j
 and k add v_jk if both flip. Where j flips and labels before it do not, no set scores
 more than
@@ -90,7 +91,7 @@ class _Part:
     fixed: np.ndarray
 
     def flipped(self, order, place):
-        """Labels and what is fixed where one label flips, and none that precede it."""
+        """Labels of the part in which a label flips first, and which are fixed."""
         labels, fixed = self.labels.copy(), self.fixed.copy()
         labels[order[place]] ^= 1
         fixed[order[: place + 1]] = True
@@ -98,7 +99,7 @@ class _Part:
 
 
 class _Search:
-    """The search for the best sets, and what does not depend on the sample."""
+    """The search for the best sets, with the arrays that all samples share."""
 
     def __init__(self, pairs, interactions, most_open):
         scores = interactions[pairs[:, 0], pairs[:, 1]]
@@ -108,11 +109,11 @@ class _Search:
         graph = LabelPairs(self._pairs, len(interactions))
         graph.set_scores(self._scores)
         self._relaxed = ReducedRoofDual(graph)
-        # a label with this score, or minus it, does not depend on others
+        # a label with this score, or its negative, has one value in all best sets
         self._strong = np.abs(interactions).sum(axis=1) + 1.0
 
     def find(self, unary, n_sets):
-        """The best sets of a sample, of which there are so many, and their scores."""
+        """The `n_sets` best sets of a sample, and their scores."""
         numbers, found, heap = count(), [], []
 
         def add(value, part, order, rest):
@@ -136,7 +137,7 @@ class _Search:
             if rest:
                 add(rest[-1][0], part, order, rest)
         scores = np.array([part.score for part in found])
-        # rounding may have found the better one of two later
+        # by rounding, a better set may be found after a worse one
         ranks = np.argsort(-scores, kind="stable")
         return np.array([part.labels for part in found])[ranks], scores[ranks]
 
@@ -144,7 +145,7 @@ class _Search:
         """The best set with the given values of fixed labels."""
         forced = np.where(labels == 1, self._strong, -self._strong)
         forced = np.where(fixed, forced, unary)
-        # one flip from the best set of other parts, most often there is no other
+        # the given labels, one flip from a best set, are most often the best ones
         halves, _ = self._relaxed.solve(forced, labels)
         labels, open_ = (halves == 1.0).astype(np.int64), np.flatnonzero(halves == 0.5)
         if len(open_):
@@ -171,7 +172,7 @@ class _Search:
         loss = signs * (unary + of_others)
         order = np.argsort(loss, kind="stable")
         order = order[~part.fixed[order]]
-        # a pair counts where its first label flips; places of fixed labels are beyond
+        # a pair counts for its first label in the order; fixed labels have the place n
         n = len(order)
         places = np.full(len(loss), n)
         places[order] = np.arange(n)

@@ -1,4 +1,4 @@
-"""Label sets whose labels are learned given the observed values of the others."""
+"""The pseudo-likelihood, or margins, of label sets, bound to data."""
 
 from types import SimpleNamespace
 
@@ -15,15 +15,15 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
 
-# Rows of features that are multiplied by the weights at a time.
+# Number of rows in one product of features and weights.
 BATCH = 512
-# Changes of a bias by less than this are rounding.
+# A bias has converged if it changes by less than this.
 SETTLED = 1e-13
-# Number of scores up to which they take little memory.
+# Up to this number of scores, several copies of them take little memory.
 FEW_SCORES = 2**22
-# Number of dual variables above which they take much memory.
+# Above this number, dual variables take much memory.
 MANY_DUALS = 2**27
-# A sparse matrix with so many nonzero entries is as large as a dense one.
+# A sparse matrix with this share of nonzero entries is as large as a dense one.
 DENSE = 2.0 / 3.0
 
 
@@ -109,10 +109,10 @@ class ConditionalModel(Trainable):
         The data.
     free : ndarray of intp
         Labels whose bias has no penalty. If all examples have a label, or none has
-        it, no bias is best: it is penalized, whatever `free_bias` is.
+        it, the best bias is infinite: it is penalized, whatever `free_bias` is.
     """
 
-    # there are weights of labels that are the padding of rows
+    # flat weights contain the padding of rows, which depends on the number of labels
     views_need_data = True
 
     def __init__(
@@ -136,16 +136,16 @@ class ConditionalModel(Trainable):
         self.features = X
         self.labels, self.costs, self.counted = Y, np.asarray(costs), counted
         self.pairs, self.scaling = pairs, scaling
-        # the hinge has no slopes
+        # the hinge has no gradient
         smooth = ("curvature", "slopes") if loss.is_smooth else ()
         self.oracles = ("coordinates", *smooth)
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
-        # what labels cost that are off, and that are on
+        # total cost of the examples without each label, and with it
         off, on = (1 - Y, Y) if counted is None else (counted & (Y == 0), counted & Y)
         shares = example_weights @ off, example_weights @ on
         self.masses = costs * np.vstack(shares)
-        # sums of their own: a difference from the whole may vanish by rounding
+        # two sums, because a difference from the total may round to zero
         both = (self.masses > 0.0).all(axis=0)
         self.free = np.flatnonzero(both & free_bias)
 
@@ -164,10 +164,11 @@ class ConditionalModel(Trainable):
 
     @property
     def prefers_curvature(self):
-        """Whether dual variables, one after the other, would take very many passes.
+        """Whether Newton's method takes less time than dual coordinate ascent.
 
-        They do for the logistic loss, and where rows are dense, whose steps undo those
-        of others. With pairs, scores of all labels are in memory several times.
+        Coordinate ascent takes many passes with the logistic loss, and with dense rows,
+        because the step of one example changes the scores of all others. With pairs,
+        Newton's method keeps several arrays of all scores in memory.
         """
         if self.rows.n_pairs:
             return self.label_loss.is_likelihood and self.labels.size <= FEW_SCORES
@@ -176,7 +177,7 @@ class ConditionalModel(Trainable):
 
     @property
     def preferred_solver(self):
-        """The likelihood of many labels with pairs has no other solver that is fast."""
+        """The fastest solver for the likelihood of many labels with pairs, or None."""
         slow = self.label_loss.is_likelihood and not self.prefers_curvature
         return "lbfgs" if slow else None
 
@@ -214,7 +215,7 @@ def best_constants(model):
 
 
 class ConditionalDual(CoordinateDual):
-    """The dual variables b, and the weights that they stand for.
+    """The dual variables b, and their weights w(b).
 
     A bias without a penalty is a constraint of the dual, sum_i p_i c_ij s_ij b_ij = 0.
     It is met by the method of multipliers: a pass has a penalty alpha/2 (bias - m)^2,
@@ -262,10 +263,10 @@ class ConditionalDual(CoordinateDual):
         if len(model.free):
             factors, free = factors.copy(), model.free
             sums = np.zeros_like(factors)
-            # where its bias has no penalty, a label has equal sums at the optimum
+            # at the optimum, both sums of a label whose bias is free are equal
             model.rows.sums(self.duals, sums)
             sums = sums[:, free]
-            # duals that are all zero meet the constraint with others that are zero
+            # if one sum is zero, the duals of the other one become zero
             factors[:, free] = np.divide(
                 sums.min(axis=0), sums, out=np.zeros_like(sums), where=sums > 0.0
             )
@@ -297,7 +298,7 @@ class ConditionalLoss:
     def __init__(self, model):
         self.model, self.exact = model, np.ones(1)
         rows = model.rows
-        # where the biases begin, which no other weight has
+        # the biases are the weights of the last feature
         first = (rows.n_features - 1) * rows.ld
         self.unpenalized = first + model.free if len(model.free) else None
         self.constants = best_constants(model)
@@ -309,7 +310,7 @@ class ConditionalLoss:
         if sparse.issparse(model.features):
             rows.add_slopes(0, model.n_examples, w, gradient, self._losses)
             return float(model.example_weights @ self._losses)
-        # matrix products of dense rows, of so many that the scores stay in a cache
+        # products of BATCH dense rows at a time, whose scores stay in the cache
         size = rows.n_features * rows.ld
         weights, out = (a[:size].reshape(rows.n_features, -1) for a in (w, gradient))
         for first in range(0, model.n_examples, BATCH):

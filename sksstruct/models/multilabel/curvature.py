@@ -1,4 +1,4 @@
-"""The curvature of labels given the others: blocks of weights, and steps of these.
+"""Newton steps on the pseudo-likelihood, or squared margins, of label sets.
 
 With the notation of `_conditional.pyx`, the objective is a sum over labels j of
 
@@ -6,8 +6,8 @@ With the notation of `_conditional.pyx`, the objective is a sum over labels j of
 
 and of the penalty of the pairs. Its (generalized) Hessian is alpha + A^T D A, where A
 maps the weights to the scores f_ij and D has the p_i c_ij l''. Without pairs each label
-is a block of its own, and what is said of many labels at once are matrices with a
-column for each of them. With pairs all weights are one block, a single column.
+is a block of its own, and arrays of several blocks have a column for each. With pairs,
+all weights are one block, a single column.
 """
 
 import numpy as np
@@ -17,8 +17,9 @@ from scipy.special import entr
 from sksstruct.models.multilabel.conditional import best_constants, is_dense
 from sksstruct.models.protocols.duals import ROUNDING
 
-# Second derivatives along single weights that differ by so much are divided out. Where
-# they differ by less, as those of rare and frequent words, steps take longer with them.
+# The diagonal of the Hessian is the preconditioner of a step if its entries differ by
+# this factor. If they differ by less, as those of rare and frequent words, steps with
+# the preconditioner take longer.
 UNEVEN = 1e5
 
 
@@ -39,7 +40,7 @@ class LabelBlocks:
     n_examples : int
         Number of examples.
     start : ndarray of shape (n_weights,)
-        Weights of labels that know nothing of the features.
+        Weights to start from: zeros, and the best biases without features.
     """
 
     def __init__(self, model, alpha):
@@ -67,7 +68,7 @@ class LabelBlocks:
         model.biases(self.start)[model.free] = best_constants(model)
 
     def group(self, blocks, w):
-        """Some blocks with their weights, which are part of flat weights w."""
+        """A group of blocks, with their weights from flat weights w."""
         views = self.model.views(w)
         coef = views["coef"].T
         if self.joint:
@@ -123,16 +124,16 @@ class LabelGroup:
             self.masses *= model.counted[:, labels]
         self.weights = weights
         self.scores = self._map(weights)
-        self._look()
+        self._evaluate()
 
-    # ---- the linear map, which is another one with pairs ----
+    # ---- the linear map A, and sums over blocks; `PairedLabels` has its own ----
 
     def _map(self, weights):
         """Scores of weights."""
         return self.problem.X @ weights
 
     def _adjoint(self, slopes, transposed=None):
-        """Weights of slopes of the scores, by these or other features."""
+        """A^T times slopes, with other features in A if `transposed` has them."""
         return (self.problem.transposed if transposed is None else transposed) @ slopes
 
     def _penalized(self, weights):
@@ -144,13 +145,13 @@ class LabelGroup:
         return weights
 
     def _fold(self, values):
-        """Values of blocks, from those of labels."""
+        """Values of blocks, which are sums over their labels."""
         return values
 
     # ---- values ----
 
-    def _look(self):
-        """Form what is known at the weights."""
+    def _evaluate(self):
+        """Set objectives, gradients and curvature at the current weights."""
         self._shares, losses, slopes, self.curvature = self._losses(self.scores)
         self.primal = self._fold(losses) + self._penalty(self.weights)
         self.gradient = self._adjoint(slopes)
@@ -206,7 +207,7 @@ class LabelGroup:
     # ---- steps ----
 
     def keep(self, which):
-        """Forget all labels but some."""
+        """Keep some of the labels."""
         for name in ("free", "primal", "residual"):
             setattr(self, name, getattr(self, name)[which])
         for name in ("weights", "gradient", "signs", "masses", "scores", "curvature"):
@@ -228,14 +229,14 @@ class LabelGroup:
         return self._adjoint(self.curvature, self.problem.squares) + self.alpha
 
     def step(self, directions, changes, least, trials):
-        """Go along directions until objectives fall by a share of what slopes promise.
+        """Search along directions, with lengths that are halved (Armijo's rule).
 
         Parameters
         ----------
         directions, changes : ndarray
             Steps of weights and of scores.
         least : float
-            The share.
+            Least decrease of the objective, as a share of the length times the slope.
         trials : int
             Number of halvings.
 
@@ -255,7 +256,7 @@ class LabelGroup:
             if moved.all():
                 break
             length[~moved] *= 0.5
-        # others stay where they are
+        # blocks without a step keep their weights
         self.primal = np.where(moved, primal, before)
         self.weights = np.where(moved, weights, self.weights)
         return moved
@@ -280,7 +281,7 @@ class PairedLabels(LabelGroup):
         super().__init__(problem, np.arange(self.n_labels), weights)
 
     def split(self, weights):
-        """Weights of the labels as a matrix, and those of the pairs."""
+        """Weights of the labels as a matrix, and weights of the pairs."""
         size = len(self.problem.used) * self.n_labels
         return weights[:size, 0].reshape(-1, self.n_labels), weights[size:, 0]
 
@@ -294,7 +295,7 @@ class PairedLabels(LabelGroup):
     def _adjoint(self, slopes, transposed=None):
         both = self.observed.T @ slopes
         pairs = both[self.first, self.second] + both[self.second, self.first]
-        # squares of all features where others are given: the observed labels are 0 or 1
+        # `transposed` has squared features, and observed labels are their own squares
         scaling = self.scaling if transposed is None else self.scaling**2
         coef = super()._adjoint(slopes, transposed)
         return np.concatenate([coef.ravel(), scaling * pairs])[:, None]
@@ -310,7 +311,7 @@ class PairedLabels(LabelGroup):
         return np.array([values.sum()])
 
     def keep(self, which):
-        """There is one block, which stays."""
+        """Keep the only block."""
 
     def product(self, directions, blocks, curvature):
         changes = self._map(directions)

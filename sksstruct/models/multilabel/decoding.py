@@ -43,7 +43,7 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
 
 
 def decide_open(y, open_, unary, pairs, scores, interactions, most_open=MOST_OPEN):
-    """Values of the labels that the relaxation left open, the others being fixed."""
+    """Values of the labels that the relaxation leaves open, given the other labels."""
     fixed = np.where(y == 0.5, 0.0, y)
     inner = unary[open_] + interactions[open_] @ fixed
     places = np.full(len(y), -1)

@@ -47,12 +47,12 @@ class MultilabelFactors(LabelKernel):
         self._label_weights = feature_weights(
             self.n_features, self.n_labels, self._by_feature
         )
-        # one too many, so that no pairs at all are no empty buffer
+        # one entry more than there are pairs, because a buffer must not be empty
         self.set_weights(self._label_weights, np.zeros(self.n_pairs + 1))
 
     def weights(self):
         """Return flat weights, in the layout of the model with the LP oracle."""
-        # the other layout has paddings of its own, which stay zero
+        # the padding of the layout stays zero
         out = np.zeros(self._relaxed.n_weights)
         views = self._relaxed.views(out)
         views["coef"][...] = self._label_weights[:, : self.n_labels].T
@@ -69,8 +69,7 @@ class MultilabelFactors(LabelKernel):
 
     def maxima(self, weights, n_jobs=None):
         """Return the mean relaxed max_y L_i(y) + <w, phi(y) - phi(y_i)>."""
-        # exact oracles of pairs are hard: the objective is that of the relaxation,
-        # which is what the dual belongs to
+        # exact oracles are NP-hard: objective and dual are those of the relaxation
         model = self._relaxed
         values = np.empty(self.n_examples)
 
@@ -88,7 +87,7 @@ class MultilabelFactors(LabelKernel):
 
 
 class MultilabelGraph(PairKernel):
-    """The same labels as variables of two labels each, and all pairs as factors.
+    """Label sets as graphs: a binary variable for each label, a factor for each pair.
 
     Algorithms 2 and 4 use it; they are not made for many pairs. With L labels and P
     pairs, variable i L + j is label j of example i, and pair i P + e its pair e.
@@ -137,7 +136,7 @@ class MultilabelGraph(PairKernel):
         return self.labels.work_of_maxima()
 
     def square_with(self, pairs, left, right, amounts):
-        # of four outcomes one has a weight, and pairs of all examples share it
+        # only the outcome (1, 1) has a weight, which all examples share
         both = (left == 1) & (right == 1)
         changes = np.bincount(
             pairs[both] % max(self.labels.n_pairs, 1),

@@ -66,12 +66,12 @@ def _rows_of_labels(y):
 
 
 def _is_numeric(rows):
-    """Whether rows are those of a matrix of numbers."""
+    """Whether rows form a matrix of numbers."""
     if any(isinstance(row, Set) for row in rows):
         return False
     if any(len(row) != len(rows[0]) for row in rows):
         return False
-    # None stands for an entry that is not known
+    # None is an unknown entry of an indicator
     rows = [[0 if each is None else each for each in row] for row in rows]
     return np.asarray(rows).dtype.kind in "biufc"
 
@@ -147,7 +147,7 @@ def in_columns(Y, names, classes):
 
 
 def check_columns(names, classes):
-    """Raise an error if the columns of a DataFrame are not those of training.
+    """Raise an error if a DataFrame has other columns than the training data.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def indicator_of(y, n_labels):
 
 
 def _hint_of_joined(values, separators):
-    """What to do with strings if they seem to be labels that were joined, or ""."""
+    """Advice on strings that seem to hold several labels each, or an empty string."""
     if not all(isinstance(value, str) for value in values):
         return ""
     for separator in separators:
@@ -197,7 +197,7 @@ def _hint_of_joined(values, separators):
         several = [
             value for value, each in zip(values, parts, strict=True) if each - {value}
         ]
-        # a label occurs alone, or beside another one
+        # parts that occur in several strings are labels
         if several and sum(map(len, parts)) > len(set().union(*parts)):
             return (
                 f"If {several[0]!r:.80} is several labels in one, pass a set of labels "
@@ -212,7 +212,7 @@ def columns_of(y):
     if sparse.issparse(y) and y.shape[1] > 1 and y.dtype.kind in "biuf":
         y = sparse.csr_array(y)
         y.sum_duplicates()
-        # checked while it is small; explicit zeros are none
+        # values are checked while y is sparse; explicit zeros are labels that are off
         if np.isin(y.data, (0, 1)).all():
             return y.astype(np.int32).toarray(), None
     if sparse.issparse(y):
@@ -238,7 +238,7 @@ def columns_of(y):
             f"is {kind}; a label indicator has a column for each label, as "
             f"MultiLabelBinarizer makes it. {hint}".rstrip(" .")
         )
-    # two classes may have names of two words
+    # a space does not separate: names of classes may have two words
     hint = _hint_of_joined(values.tolist(), ",;|")
     if hint:
         raise ValueError(f"y has the two strings {values.tolist()!r:.160}. {hint}")

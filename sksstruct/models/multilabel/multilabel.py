@@ -89,7 +89,7 @@ class MultilabelModel(RowsModel):
 
     def _take_loss(self, loss):
         surrogate = super()._take_loss(loss)
-        # sets of labels are what is trained, or labels given the others
+        # the loss is of a label set, or of each label given the other labels
         self.in_sets = not isinstance(surrogate, LabelLoss)
         self.label_loss = surrogate
         if self.in_sets and self.class_weight is not None:
@@ -144,7 +144,7 @@ class MultilabelModel(RowsModel):
         self._exact = self.enumerates(n_labels)
         self.target = self.asked_target
         if self.target == "auto":
-            # sets are what is trained, or there is only one label
+            # a loss of sets is made for whole sets, and so is a single label
             whole = self.in_sets or n_labels == 1
             self.target = "subset" if whole else "micro"
         return Y
@@ -261,12 +261,12 @@ class MultilabelModel(RowsModel):
         return self.bind_scaled(examples, self.scaling)
 
     def _first_state(self, model, solver):
-        # once: the trials that it is from hold all examples
+        # dropped after its use, because it holds the trials, and these all examples
         start, self._start = self._start, None
         return start and start(model, solver)
 
     def _bind_part(self, examples, first, last):
-        # the scaling that all examples have chosen
+        # the scaling that was chosen with all examples
         return self.bind_part_scaled(examples, self.scaling, first, last)
 
     def bind_part_scaled(self, examples, scaling, first, last):
@@ -304,7 +304,8 @@ class MultilabelModel(RowsModel):
         )
 
     def _can_continue(self, previous, state):
-        # dual variables of one loss may be none of another; mixtures of sets always are
+        # dual variables of one loss may be infeasible for another; mixtures of sets are
+        # feasible for any
         same = type(previous.label_loss) is type(self.label_loss)
         return same or "coordinates" not in state
 
@@ -322,7 +323,7 @@ class MultilabelModel(RowsModel):
             "interactions_": table,
             "interaction_scaling_": float(self.scaling * self.intercept_scaling_),
             "_loss": self.loss,
-            # plain values, which any reader of files trusts
+            # plain values, which readers such as skops trust
             "_target": self._target and astuple(self._target),
         }
 
@@ -360,17 +361,17 @@ def bind_label_sets(X, n_labels, pairs, Y, example_weights, *, scaling, exact):
         Whether to try all labelings; otherwise the relaxation is solved.
     """
     n_examples, n_pairs = X.shape[0], len(pairs)
-    # one row for each example, of labels and of pairs
+    # an example has one row of features of labels, and one of pairs
     each = np.arange(n_examples + 1)
-    # a key is half a label: halves of features are exact
+    # a key is half a label, so that features are halved, which is exact
     X = sparse.csr_array(X) * 0.5 if sparse.issparse(X) else X * 0.5
     blocks = [(X, each, n_labels, False)]
     if n_pairs:
-        # a row of one column is not padded: two at least
+        # two columns at least, because a row of one column is not padded
         row = np.full((n_examples, 1), 0.5 * scaling)
         blocks.append((row, each, max(n_pairs, 2), False))
     size = n_labels + count_words(n_pairs, exact)
-    # observed labels are whole, so that no bit is set
+    # no observed label is half on, so that no bit of a pair is set
     y_true = np.zeros((n_examples, size), dtype=np.int32)
     y_true[:, :n_labels] = 2 * np.asarray(Y)
     structure = LabelSets(
@@ -389,12 +390,12 @@ def bind_label_sets(X, n_labels, pairs, Y, example_weights, *, scaling, exact):
 def multilabel_factors(model):
     """Labels and pairs of bound `LabelSets` as factors, trained on the relaxation."""
     sets, relaxed = model.structure, model
-    # as they were given, and a column of ones
+    # `bind_label_sets` has halved the features
     X = 2.0 * model.features[0]
     Y = sets.labels.reshape(model.n_examples, -1)[:, : sets.n_labels] // 2
     scaling = 2.0 * float(model.features[1][0, 0]) if sets.n_pairs else 0.0
     weights = model.example_weights
-    # the dual of factors is that of the relaxation, whatever the oracle is
+    # the dual of factors belongs to the relaxation, also if the oracle enumerates
     if sets.exact:
         relaxed = bind_label_sets(
             X, sets.n_labels, sets.pairs, Y, weights, scaling=scaling, exact=False
@@ -403,7 +404,7 @@ def multilabel_factors(model):
 
 
 def _named(n_pairs, blocks, others):
-    """Names of the weights of labels and pairs; the latter may be padded."""
+    """Weights of labels, and of pairs without their padding, by name."""
     pairs = blocks[1][0][0, :n_pairs] if n_pairs else np.empty(0)
     return {"coef": blocks[0][0].T, "pair_coef": pairs}
 
@@ -428,7 +429,7 @@ def label_costs(class_weight, Y, weight, values, labels):
     weight : ndarray of shape (n_samples,)
         Weights of the samples.
     values : ndarray of shape (2,) or None
-        What a 1-D y has for 0 and 1.
+        The values of a 1-D y that became 0 and 1.
     labels : list
         Names or numbers of the labels, for messages.
 
@@ -443,7 +444,7 @@ def label_costs(class_weight, Y, weight, values, labels):
         return costs
     if isinstance(class_weight, str):
         shares = np.vstack([weight @ (Y == 0), weight @ (Y == 1)])
-        # a label without both has nothing to balance
+        # a label that is always on, or always off, is not balanced
         some = (shares > 0.0).all(axis=0)
         total = weight.sum()
         if Y.min(initial=0) == UNKNOWN:

@@ -1,4 +1,4 @@
-"""The set of labels that is best for a measure, from what is known of each label."""
+"""The set of labels that is best for a measure, given a score of each label."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,15 @@ from sksstruct.utils.parallel import run_in_chunks
 
 # Measures whose best labels depend on scores of samples that are held out.
 LEARNED = "f1", "micro", "macro"
-# Samples whose scores, of all labels, are sorted at once.
+# Number of samples whose scores determine the threshold of all labels.
 ENOUGH = 1000
-# A label's own threshold counts as much as its samples do, beside the threshold of all
-# labels, which counts as much as so many.
+# The threshold of a label is a mean of its own one, whose weight is the label's number
+# of samples, and of the threshold of all labels, which has this weight.
 OTHERS = 2.0
-# Thresholds, as log-odds, follow the logarithm of the labels' frequencies so far: rare
-# labels, whose scores regularization keeps low, are taken more easily.
+# Thresholds, in log-odds, contain the logarithm of the label's frequency times one of
+# these: rare labels, whose scores regularization keeps low, get lower thresholds.
 LENIENCES = 0.0, 0.25, 0.5, 0.75
-# Steps of the mean-field approximation at most.
+# Largest number of steps of the mean-field approximation.
 MEAN_FIELD_STEPS = 100
 # Change of the scores, as log-odds, below which the steps end.
 SETTLED = 1e-6
@@ -28,7 +28,7 @@ NEWTON_STEPS = 100
 NEWTON_TOL = 1e-4
 ARMIJO = 2.0**-11
 SHORTEST = 1e-6
-# Numbers of scores of sets that are in memory at a time.
+# Number of scores of sets that are in memory at a time.
 SETS = 2**20
 
 
@@ -61,7 +61,7 @@ def label_scores(unaries, interactions, exact, n_jobs=None):
         of_pairs = 0.5 * ((sets @ interactions) * sets).sum(axis=1)
 
         def run(first, last):
-            # as many as memory has room for
+            # as many samples as give SETS scores
             step = max(SETS // len(sets), 1)
             for start in range(first, last, step):
                 stop = min(start + step, last)
@@ -73,7 +73,7 @@ def label_scores(unaries, interactions, exact, n_jobs=None):
     scores, change = unaries, np.inf
     for _ in range(MEAN_FIELD_STEPS):
         new = unaries + expit(scores) @ interactions
-        # half a step, as whole ones may go to and fro
+        # half a step, because whole steps may oscillate
         change = 0.5 * np.abs(new - scores).max(initial=0.0)
         scores = 0.5 * (scores + new)
         if change < SETTLED:
@@ -86,7 +86,7 @@ def _log_odds(scores, sets):
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     with np.errstate(divide="ignore"):
         found = np.log(shares @ sets) - np.log(shares @ (1.0 - sets))
-    # where all sets with a label, or without it, are much worse than the best
+    # shares underflow if all sets with a label, or without it, are far from the best
     for i, j in zip(*np.nonzero(~np.isfinite(found)), strict=True):
         on = sets[:, j] == 1.0
         found[i, j] = logsumexp(scores[i, on]) - logsumexp(scores[i, ~on])
@@ -118,7 +118,7 @@ class Target:
 
     @classmethod
     def given(cls, name, fills):
-        """A target without anything to learn; None for the set of the highest score.
+        """A target without learned numbers, or None for the set with the highest score.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Target:
 
     @classmethod
     def learned(cls, name, scores, Y, weight, fills, shares, value, known=None):
-        """What is best on samples that were held out.
+        """The rule with the highest value on samples that were held out.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Target:
         shares : ndarray of shape (n_labels,)
             Shares of the training samples that have the labels, positive.
         value : callable
-            ``value(labels)`` is what labels of the samples are worth.
+            ``value(labels)`` returns the measure of predicted labels of the samples.
         known : ndarray of shape (n_samples, n_labels), bool, default=None
             Which labels of the samples are known; None: all. Others are 0 in Y.
         """
@@ -158,7 +158,7 @@ class Target:
         if name == "hamming" or not 0 < Y.sum() < n_known:
             return cls("hamming")
         slope, offset = _calibrate(*_entries(scores, Y, weight, known))
-        # where scores are no log-odds, thresholds may find better sets
+        # if the scores are poor log-odds, thresholds may find better sets
         options = [cls(name, slope, offset, fills=fills)] if name == "f1" else []
         own = None
         if name == "macro":
@@ -170,7 +170,7 @@ class Target:
             if own is not None:
                 counts = weight @ Y / weight.mean()
                 thresholds = (counts * own + OTHERS * thresholds) / (counts + OTHERS)
-            # the most likely label of a sample without any may well be wrong
+            # with and without a label for empty sets, as the label may be wrong
             options += [
                 cls("micro", slope, offset, thresholds, fills=each)
                 for each in (False, True)[: 1 + fills]
@@ -215,13 +215,13 @@ def _entries(scores, Y, weight, known):
 def _calibrate(scores, y, weights):
     """Slope and offset of the log-odds of labels by their scores (Platt, 1999)."""
     base = np.average(y, weights=weights)
-    # in units that the optimizer is made for
+    # in units of the spread, for which the tolerance of Newton's method is chosen
     spread = scores.std()
     if spread > 0.0 and np.isfinite(spread):
         slope, offset = _logistic_line(scores / spread, y, weights / weights.sum())
         if slope > 0.0:
             return slope / spread, offset
-    # scores that say nothing, or the contrary, must not turn labels around
+    # a slope below zero would reverse the order of the labels
     return 0.0, float(logit(base))
 
 
@@ -294,10 +294,10 @@ def best_threshold(scores, y, weight):
     right = np.cumsum(weight[order] * y[order])
     taken = np.cumsum(weight[order])
     f1 = 2.0 * right / (taken + right[-1])
-    # equal scores are taken together
+    # no threshold separates equal scores
     f1[:-1][scores[:-1] == scores[1:]] = -1.0
     best = int(np.argmax(f1))
     below = scores[best + 1] if best + 1 < len(scores) else scores[best] - 1.0
     middle = 0.5 * (scores[best] + below)
-    # between neighboring numbers there is none
+    # the middle of two adjacent floating-point numbers is rounded to one of them
     return middle if middle < scores[best] else below

@@ -74,7 +74,7 @@ def _split_sparse(y):
 
 
 def _unknown_entries(values):
-    """Which entries of an array are unknown, or None if none is."""
+    """Mask of the unknown entries of an array, or None if all are known."""
     if values.dtype == object:
         flat = [is_missing(each) or _is_minus_one(each) for each in values.flat]
         unknown = np.array(flat, dtype=bool).reshape(values.shape)
@@ -106,7 +106,7 @@ def refuse_signs(y, unknown):
 
 
 def losses_left(Y, pairs):
-    """Which losses of labels remain, as an array like Y of bool.
+    """Mask of the labels whose losses remain, an array of the shape of Y.
 
     Parameters
     ----------
