@@ -7,22 +7,22 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct ActiveLabels:
-    # of a variable v: the observed label first, and none ever leaves
+    # active labels of a variable v: the observed label first; labels never leave
     int32_t size, capacity
     # pairs of the variable
     int32_t degree
     int32_t* label
     double* q
-    # sum over its pairs f of M_vf q_f + u_vf
+    # for each label, the sum over the variable's pairs f of M_vf q_f + u_vf
     double* total
-    # without messages, when it was last computed; NAN if never
+    # score without messages when it was last computed; NAN if it never was
     double* score
 
 
 cdef struct PairEnd:
-    # where a pair f meets one of its two variables v, whose active labels these are
+    # the end of a pair f at one of its two variables v, with the active labels of v
     ActiveLabels* labels
-    # of each active outcome of the pair: where its label is among them
+    # for each active outcome of the pair, the place of its label in `labels`
     int32_t* place
     # M_vf q_f and u_vf, an entry for each of the labels
     int32_t capacity
@@ -31,9 +31,9 @@ cdef struct PairEnd:
 
 
 cdef struct ActiveOutcomes:
-    # of a pair f: the observed outcome first; those without weight leave
+    # active outcomes of a pair f: the observed outcome first; outcomes with q = 0 leave
     int32_t size, capacity
-    # the model's number of each
+    # the model's number of each outcome
     int32_t* entry
     double* q
     PairEnd ends[2]

@@ -1,13 +1,13 @@
 """The active outcomes of factors: the sets A_f of Yen et al. (2016), Algorithm 4.
 
-Only an active outcome may have probability q_f(y_f) > 0, and few are, whatever the size
-of the domain. The labels of a variable that were ever active are a list; the outcomes
-of its pairs point into it, so that a message is found without a search, and so do the
-marginals and multipliers of the pairs. This is why labels stay where they are, even
-without weight, while outcomes of pairs leave.
+Only an active outcome may have probability q_f(y_f) > 0, and few outcomes are active,
+whatever the size of the domain. Each variable lists the labels that were ever active.
+The outcomes of its pairs, and the pairs' marginals and multipliers, refer to labels by
+their place in this list, so that a message is found without a search. Labels therefore
+keep their places even with q = 0, while outcomes of pairs leave.
 
-All lists lie in one arena: a visit touches those of a factor and its neighbors, which
-are close together if they came in together.
+All lists lie in one arena: a visit touches the lists of a factor and its neighbors,
+which are close together in memory if they were allocated together.
 """
 
 from libc.math cimport NAN
@@ -17,23 +17,23 @@ from libc.string cimport memset
 from sksstruct.models.protocols._factors cimport FactorModel
 from sksstruct.utils._arena cimport Arena
 
-# Places that a list begins with: the many lists that stay this short never grow.
+# Initial capacity of a list: most lists stay this short and never grow.
 cdef int32_t FIRST_CAPACITY = 4
 
 
 cdef int grow(Arena arena, void** array, Py_ssize_t size, Py_ssize_t capacity,
               size_t item_size) except -1 nogil:
-    """Move an array of so many items to a place with a larger capacity."""
-    # the arena keeps the old place: doubling wastes no more than what is in use
+    """Move an array with `size` items to memory with a larger capacity."""
+    # the arena keeps the old memory: doubling wastes at most as much as is in use
     array[0] = arena.grow(array[0], size * item_size, capacity * item_size)
     return 0
 
 
 cdef int32_t activate_label(Arena arena, ActiveLabels* labels,
                             int32_t label) except -1 nogil:
-    """Return the place of a label in a variable's list, at the end where it is new."""
+    """Return the place of a label in a variable's list, appending a new label."""
     cdef int32_t place, capacity, size = labels.size
-    # new to a pair, a label may be known to the variable from another pair
+    # a label that is new to a pair may be active already through another pair
     for place in range(size):
         if labels.label[place] == label:
             return place
@@ -43,9 +43,9 @@ cdef int32_t activate_label(Arena arena, ActiveLabels* labels,
         grow(arena, <void**> &labels.q, size, capacity, sizeof(double))
         grow(arena, <void**> &labels.total, size, capacity, sizeof(double))
         grow(arena, <void**> &labels.score, size, capacity, sizeof(double))
-        # last, so that an interrupted growth leaves a list that is whole
+        # the capacity is set last, so that an interrupted growth leaves a valid list
         labels.capacity = capacity
-    # zeros are what it had all the time: a variable and its pairs agree on it
+    # an inactive label has q = 0, marginal 0 and u = 0, hence total 0
     labels.label[size] = label
     labels.q[size] = labels.total[size] = 0.0
     labels.score[size] = NAN
@@ -55,7 +55,7 @@ cdef int32_t activate_label(Arena arena, ActiveLabels* labels,
 
 cdef int activate_outcome(Arena arena, ActiveOutcomes* outcomes, int32_t entry,
                           int32_t first_place, int32_t second_place) except -1 nogil:
-    """Put an outcome that is not active at the end of a pair's list, without weight."""
+    """Put an outcome that is not active at the end of a pair's list, with q = 0."""
     cdef int32_t capacity, size = outcomes.size
     if size == outcomes.capacity:
         capacity = 2 * size if size else FIRST_CAPACITY
@@ -63,7 +63,7 @@ cdef int activate_outcome(Arena arena, ActiveOutcomes* outcomes, int32_t entry,
         grow(arena, <void**> &outcomes.ends[0].place, size, capacity, sizeof(int32_t))
         grow(arena, <void**> &outcomes.ends[1].place, size, capacity, sizeof(int32_t))
         grow(arena, <void**> &outcomes.q, size, capacity, sizeof(double))
-        # last here too
+        # the capacity is set last, as in `activate_label`
         outcomes.capacity = capacity
     outcomes.entry[size] = entry
     outcomes.ends[0].place[size] = first_place
@@ -78,7 +78,7 @@ cdef int grow_end(Arena arena, PairEnd* end) except -1 nogil:
     cdef int32_t old = end.capacity, capacity = end.labels.capacity
     grow(arena, <void**> &end.marginal, old, capacity, sizeof(double))
     grow(arena, <void**> &end.u, old, capacity, sizeof(double))
-    # the whole capacity, so that for the labels that come next nothing is to be done
+    # the whole capacity is cleared, so that labels activated later need no clearing
     memset(end.marginal + old, 0, (capacity - old) * sizeof(double))
     memset(end.u + old, 0, (capacity - old) * sizeof(double))
     end.capacity = capacity
@@ -87,66 +87,66 @@ cdef int grow_end(Arena arena, PairEnd* end) except -1 nogil:
 
 cdef void deactivate_outcomes(ActiveOutcomes* outcomes,
                               const double* previous) noexcept nogil:
-    """Drop what has no weight and had none before this visit.
+    """Remove outcomes with q = 0 now and before this visit.
 
-    Whoever loses its weight stays for one more visit, in which it may get it back
-    without a search. The observed outcome, the first of the list, always stays.
+    An outcome whose q has become 0 stays active for one more visit, which may raise its
+    q without calling the oracle. The first outcome, the observed one, always stays.
     """
-    cdef int32_t k, kept = 1
+    cdef int32_t k, n_kept = 1
     cdef int side
     for k in range(1, outcomes.size):
-        # exactly zero is what projections give
+        # projections set q to exactly zero
         if outcomes.q[k] == 0.0 and previous[k] == 0.0:
             continue
-        outcomes.entry[kept], outcomes.q[kept] = outcomes.entry[k], outcomes.q[k]
+        outcomes.entry[n_kept], outcomes.q[n_kept] = outcomes.entry[k], outcomes.q[k]
         for side in range(2):
-            outcomes.ends[side].place[kept] = outcomes.ends[side].place[k]
-        kept += 1
-    # marginals are those of what is left, as what leaves has no weight
-    outcomes.size = kept
+            outcomes.ends[side].place[n_kept] = outcomes.ends[side].place[k]
+        n_kept += 1
+    # removed outcomes have q = 0, so that the marginals do not change
+    outcomes.size = n_kept
 
 
 cdef int largest_overlap(const ActiveOutcomes* outcomes) noexcept nogil:
     """Bound the largest eigenvalue of sum_v M_vf^T M_vf on the active outcomes.
 
     Entry (k, j) of the matrix is the number of ends at which outcomes k and j have the
-    same label, so that this is its largest row sum: 2 for outcomes that share no label,
-    where the paper's bound (Section 5.1) has twice their number.
+    same label. Its largest row sum is a bound: 2 for outcomes that share no label, where
+    the paper's bound (Section 5.1) is twice the number of outcomes.
     """
     cdef Py_ssize_t k, j
-    cdef int row_sum, most = 0
+    cdef int row_sum, largest = 0
     cdef const int32_t* first = outcomes.ends[0].place
     cdef const int32_t* second = outcomes.ends[1].place
-    # quadratic in the number of outcomes, which is small
+    # quadratic in the number of active outcomes, which is small
     for k in range(outcomes.size):
         row_sum = 0
         for j in range(outcomes.size):
             row_sum += first[j] == first[k]
             row_sum += second[j] == second[k]
-        most = row_sum if row_sum > most else most
-    return most
+        largest = row_sum if row_sum > largest else largest
+    return largest
 
 
 cdef int start_variable(Arena arena, ActiveLabels* labels,
                         int32_t y_true) except -1 nogil:
-    """Put all weight on the observed label of a variable and of its pairs."""
+    """Set q = 1 for the observed label of a variable."""
     activate_label(arena, labels, y_true)
     labels.q[0] = 1.0
-    # a marginal of one from each pair, and no multipliers
+    # each pair of the variable has marginal 1 for the observed label, and u = 0
     labels.total[0] = labels.degree
     return 0
 
 
 cdef int start_pair(Arena arena, FactorModel model, ActiveLabels* labels,
                     Py_ssize_t pair, ActiveOutcomes* outcomes) except -1 nogil:
-    """Put all weight on the observed outcome of a pair, which agrees with its ends."""
+    """Set q = 1 for the observed outcome of a pair, which agrees with its variables."""
     cdef const int32_t* ends = &model._pairs[pair, 0]
     cdef int side
     for side in range(2):
-        # the array of all variables does not move
+        # the array of all variables is allocated once, so that this pointer stays valid
         outcomes.ends[side].labels = &labels[ends[side]]
     fit_ends(arena, outcomes)
-    # the observed labels are the first of the variables, which have no other yet
+    # each variable has only its observed label yet, at place 0
     activate_outcome(arena, outcomes, <int32_t> model.entry(
         pair, model._y_true[ends[0]], model._y_true[ends[1]]), 0, 0)
     outcomes.q[0] = 1.0

@@ -1,20 +1,19 @@
 """Away-step Frank-Wolfe on the augmented Lagrangian: Algorithm 2 of Yen et al. (2016).
 
-The point, all q_v and q_f of `_state.pyx` together, is a convex combination of bases,
-each of which picks one outcome of every factor (14). A step goes towards the basis of
-the best outcomes (15), or away from the active basis of the least gain (16), whichever
-promises more (17), with an exact line search: the objective is quadratic, and its
-curvature along a direction is that of |w|^2, from the gains before and after a whole
-step, and that of the consistency terms. Steps are repeated until one does not drop a
-basis.
+The point, all q_v and q_f of `_state.pyx` together, is a convex combination of bases; a
+basis picks one outcome of every factor (14). A step moves either towards the basis of
+the best outcomes (15), or away from the active basis with the least gain (16),
+whichever has the steeper slope (17). The line search is exact, as the objective is
+quadratic: its curvature along a direction is the difference of the slopes before and
+after a whole step. A pass ends with the first step that does not drop a basis.
 
-The multipliers move by rho eta |M q_f - q_v|^2, and only if what is minimized lags
-behind by less: else they would turn in circles about a point that is far from theirs,
-which is what the bound of eta in Theorem 1 prevents by constants that nobody knows. The
-slope towards the best basis tells how far it lags behind at most.
+The multipliers move by at most rho eta |M q_f - q_v|^2, and by less if the minimization
+lags behind by more: otherwise the multipliers would circle about a point far from the
+optimum, which the bound of eta in Theorem 1 prevents with constants that are unknown in
+practice. The slope towards the best basis bounds the lag.
 
-Factors are numbered: variables first, then pairs. What belongs to their active outcomes
-lies in flat arrays, those of a factor from its offset on.
+Factors are numbered: variables first, then pairs. Gains and directions of their active
+outcomes lie in flat arrays, in which each factor has an offset.
 """
 
 from libc.stdint cimport int32_t
@@ -36,17 +35,18 @@ cdef class AwayGDMMState(GDMMState):
     Attributes
     ----------
     n_bases : int
-        Number of bases with a coefficient.
+            Number of active bases, those with a coefficient.
     """
 
     cdef readonly Py_ssize_t n_bases
     cdef Py_ssize_t _n_factors, _capacity, _gains_capacity
-    # a row for each basis: the place of its outcome among those of each factor
+    # a row for each active basis, with the place of its outcome in the list of each
+    # factor
     cdef int32_t* _bases
     cdef double* _coefficients
     # the basis of the best outcomes
     cdef int32_t* _best
-    # of active outcomes: where those of a factor begin, gains, and the direction
+    # for active outcomes: offset of each factor, gains, and the direction
     cdef Py_ssize_t* _offsets
     cdef double* _gains
     cdef double* _direction
@@ -54,7 +54,8 @@ cdef class AwayGDMMState(GDMMState):
     def __cinit__(self, FactorModel model, alpha, rho):
         self._n_factors = model.n_variables + model.n_pairs
         self._reserve_bases(8)
-        # the one basis of the observed outcomes, which are the first of their factors
+        # initially the basis of the observed outcomes, which have place 0 in their
+        # lists
         memset(self._bases, 0, self._n_factors * sizeof(int32_t))
         self._coefficients[0] = 1.0
         self.n_bases = 1
@@ -84,12 +85,13 @@ cdef class AwayGDMMState(GDMMState):
         """Take steps until one does not drop a basis; see `GDMMState.visit`."""
         cdef const double* parts = const_doubles(parts_)
         self._square_moved = 0.0
-        # it ends soon: each drop step takes a basis that a step before it has added
-        while self._one_step(parts, linear):
+        # the loop ends soon: each drop step removes a basis that an earlier step has
+        # added
+        while self._step_drops_basis(parts, linear):
             pass
 
     def update(self, double eta):
-        """Update the multipliers, as far as the minimization keeps up with them.
+        """Update the multipliers, by a shorter step if the minimization lags behind.
 
         Parameters
         ----------
@@ -97,8 +99,9 @@ cdef class AwayGDMMState(GDMMState):
             Largest step in units of rho.
         """
         cdef double violation = self._violation()
-        # what a whole step adds to the augmented Lagrangian is at most what is left to
-        # be gained in it: never nothing, so that no violation lasts
+        # A whole step raises the augmented Lagrangian by `violation`. The step is
+        # reduced in proportion if the minimization lags behind by more (`block_gap`).
+        # The step stays positive, so that no violation persists.
         if violation < self.block_gap:
             eta *= violation / self.block_gap
         GDMMState.update(self, eta)
@@ -112,7 +115,7 @@ cdef class AwayGDMMState(GDMMState):
         for i in range(self.model.n_examples):
             square = 0.0
             for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
-                # labels may have come in since this pair was looked at
+                # another pair may have activated labels since this pair was visited
                 fit_ends(self._arena, &self._outcomes[pair])
                 for side in range(2):
                     end = &self._outcomes[pair].ends[side]
@@ -123,54 +126,54 @@ cdef class AwayGDMMState(GDMMState):
 
     # ---- one step ----
 
-    cdef bint _one_step(self, const double* parts, bint linear) except -1:
-        """Make one step; whether it dropped a basis."""
+    cdef bint _step_drops_basis(self, const double* parts, bint linear) except -1:
+        """Make one step; return whether it dropped a basis."""
         cdef Py_ssize_t worst
-        cdef double current, towards_slope, away_slope, share
-        # what the oracles find is active before gains are computed, so that the best
-        # outcome of a factor is among its active ones
+        cdef double current, towards_slope, away_slope, longest
+        # oracles first: the best outcome of every factor is then active, so that its
+        # gain is computed with all others
         self._find_labels(parts)
         self._find_pairs(linear)
         self._compute_gains(True)
-        # slopes along d_F and d_A of (17), gains being falls of the objective
+        # slopes along d_F and d_A of (17), as gains are decreases of the objective
         current = self._mean_gain()
         worst = self._worst_basis()
         towards_slope = self._basis_gain(self._best) - current
         away_slope = current - self._basis_gain(self._basis(worst))
         self.block_gap = towards_slope
-        # the last basis stays: there is nowhere to go from it but towards another
+        # with one basis left, the only direction is towards another basis
         if towards_slope >= away_slope or self.n_bases == 1:
-            self._aim(self._best, 1.0)
+            self._set_direction(self._best, 1.0)
             self._step_towards(self._search_line(towards_slope, 1.0))
             return False
-        # as far as the coefficient of the basis falls to zero: after a step it is
-        # c (1 + step) - step
-        share = self._coefficients[worst]
-        share = share / (1.0 - share) if share < 1.0 else 0.0
-        self._aim(self._basis(worst), -1.0)
-        return self._step_away(worst, self._search_line(away_slope, share), share)
+        # the longest step makes the coefficient c of the basis zero: an away step
+        # changes it to c (1 + step) - step
+        longest = self._coefficients[worst]
+        longest = longest / (1.0 - longest) if longest < 1.0 else 0.0
+        self._set_direction(self._basis(worst), -1.0)
+        return self._step_away(worst, self._search_line(away_slope, longest), longest)
 
     cdef double _search_line(self, double slope, double longest) except -1.0:
-        """Move along the direction to the minimum; the step, 0 where none is taken."""
+        """Move along the direction to the minimum; return the step, maybe 0."""
         cdef double curvature, step
-        # at the minimum, or with no place to go
+        # no descent, or no room for a step
         if slope <= 0.0 or longest <= 0.0:
             return 0.0
         curvature = self._take_whole_step()
         # rounding may make a curvature of zero negative
         step = slope / curvature if curvature > 0.0 else longest
         step = step if step < longest else longest
-        self._go_back_to(step)
+        self._retreat_to(step)
         return step
 
     cdef int _step_towards(self, double step) except -1:
-        """Give the best basis the coefficient that a step takes from the others."""
+        """Move a fraction `step` of all coefficients to the best basis."""
         cdef Py_ssize_t basis
         if step == 0.0:
             return 0
         for basis in range(self.n_bases):
             self._coefficients[basis] *= 1.0 - step
-        # the others have nothing left
+        # the coefficients of all other bases are zero
         if step == 1.0:
             self.n_bases = 0
         self._add_basis(step)
@@ -178,7 +181,7 @@ cdef class AwayGDMMState(GDMMState):
 
     cdef bint _step_away(self, Py_ssize_t worst, double step,
                          double longest) except -1:
-        """Take from the worst basis what the others get; whether it is dropped."""
+        """Take coefficient from the worst basis; return whether it is dropped."""
         cdef Py_ssize_t basis
         cdef double total = 0.0
         if step == 0.0:
@@ -188,13 +191,14 @@ cdef class AwayGDMMState(GDMMState):
         self._coefficients[worst] -= step
         if step < longest:
             return False
-        # a drop step: the last basis takes the place of the one that is left
+        # a drop step: the last basis moves to the row of the dropped basis
         self.n_bases -= 1
         if worst != self.n_bases:
             memcpy(self._basis(worst), self._basis(self.n_bases),
                    self._n_factors * sizeof(int32_t))
         self._coefficients[worst] = self._coefficients[self.n_bases]
-        # rounding must not add up over many steps
+        # coefficients are normalized, so that rounding errors do not add up over many
+        # steps
         for basis in range(self.n_bases):
             total += self._coefficients[basis]
         for basis in range(self.n_bases):
@@ -202,16 +206,16 @@ cdef class AwayGDMMState(GDMMState):
         return True
 
     cdef int _add_basis(self, double coefficient) except -1:
-        """Add to the coefficient of the best basis, which may be new."""
-        cdef Py_ssize_t n = self.n_bases, known
+        """Add to the coefficient of the best basis, which may have no row yet."""
+        cdef Py_ssize_t n = self.n_bases, row
         cdef size_t n_bytes = self._n_factors * sizeof(int32_t)
-        # places do not change, as no outcome leaves here: rows can be compared
-        for known in range(n):
-            # at most one, as a basis is added only if it is not there
-            if not memcmp(self._basis(known), self._best, n_bytes):
-                self._coefficients[known] += coefficient
+        # rows can be compared, as places of outcomes never change in this class
+        for row in range(n):
+            # at most one row matches, as rows are distinct
+            if not memcmp(self._basis(row), self._best, n_bytes):
+                self._coefficients[row] += coefficient
                 return 0
-        # every step may need one more
+        # every step may need one more row
         if n == self._capacity:
             self._reserve_bases(2 * n)
         memcpy(self._basis(n), self._best, n_bytes)
@@ -222,7 +226,7 @@ cdef class AwayGDMMState(GDMMState):
     # ---- oracles and gains ----
 
     cdef int _find_labels(self, const double* parts) except -1 nogil:
-        """Activate labels that are better than the active ones of their variable."""
+        """Activate labels that gain more than all active ones of their variable."""
         cdef Py_ssize_t variable
         cdef ActiveLabels* labels
         cdef double* gains
@@ -230,7 +234,7 @@ cdef class AwayGDMMState(GDMMState):
         cdef int32_t label = 0
         for variable in range(self.model.n_variables):
             labels = &self._labels[variable]
-            # nothing moves until all oracles have been asked
+            # the point and the messages stay fixed until all oracles have been asked
             self._reserve(labels.size + 2)
             gains = self._scratch.score
             self._variable_gains(variable, gains)
@@ -242,7 +246,7 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _find_pairs(self, bint linear) except -1 nogil:
-        """Activate outcomes that are better than the active ones of their pair."""
+        """Activate outcomes that gain more than all active ones of their pair."""
         cdef Py_ssize_t pair, k
         cdef ActiveOutcomes* outcomes
         cdef Outcome outcome
@@ -259,13 +263,13 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _compute_gains(self, bint find_best) except -1:
-        """Compute gains of active outcomes, times p_i; find the best of each factor."""
+        """Compute gains of active outcomes times p_i; find each factor's best."""
         cdef Py_ssize_t n = self.model.n_variables, i, variable, pair, k
         cdef ActiveOutcomes* outcomes
         cdef double weight
         cdef double* gains
         self._set_offsets()
-        # in the units of the objective, as bases have outcomes of all examples
+        # gains in units of the objective, as a basis has outcomes in all examples
         for i in range(self.model.n_examples):
             weight = self.model._example_weights[i]
             for variable in range(self.model._first_variable[i],
@@ -280,7 +284,7 @@ cdef class AwayGDMMState(GDMMState):
                 outcomes = &self._outcomes[pair]
                 self._load_pair(pair)
                 gains = &self._gains[self._offsets[n + pair]]
-                # the scratch holds one pair at a time
+                # the scratch holds only one pair at a time
                 for k in range(outcomes.size):
                     gains[k] = weight * pair_gain(&self._scratch, outcomes, k)
                 if find_best:
@@ -288,14 +292,14 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _set_offsets(self) except -1:
-        """Lay out the flat arrays, which grow where outcomes came in."""
+        """Set the offsets of factors, and enlarge the flat arrays if necessary."""
         cdef Py_ssize_t n = self.model.n_variables, total = 0, factor
         for factor in range(self._n_factors):
             self._offsets[factor] = total
             total += (self._labels[factor].size if factor < n
                       else self._outcomes[factor - n].size)
         self._offsets[self._n_factors] = total
-        # never within a step, when the direction is in use and no outcome comes in
+        # never within a step, as outcomes become active only before it
         if self._gains_capacity < total:
             resize(<void**> &self._gains, 2 * total * sizeof(double))
             resize(<void**> &self._direction, 2 * total * sizeof(double))
@@ -308,19 +312,19 @@ cdef class AwayGDMMState(GDMMState):
         return self._labels[factor].q if factor < n else self._outcomes[factor - n].q
 
     cdef double _basis_gain(self, const int32_t* basis) noexcept nogil:
-        """Return what the outcomes of a basis gain."""
+        """Return the sum of the gains of a basis's outcomes."""
         cdef Py_ssize_t factor
         cdef double total = 0.0
-        # the gradient has a part for each factor, and a basis picks one entry of it
+        # <gradient, basis> adds one gain of each factor
         for factor in range(self._n_factors):
             total += self._gains[self._offsets[factor] + basis[factor]]
         return total
 
     cdef Py_ssize_t _worst_basis(self) noexcept nogil:
-        """Return the basis that gains least (16), the first of several."""
+        """Return the active basis with the least gain (16), the first of several."""
         cdef Py_ssize_t basis, worst = 0
         cdef double gain, least = self._basis_gain(self._bases)
-        # computed anew: every step changes the gains of all bases
+        # all gains are recomputed, as every step changes them
         for basis in range(1, self.n_bases):
             gain = self._basis_gain(self._basis(basis))
             if gain < least:
@@ -328,7 +332,7 @@ cdef class AwayGDMMState(GDMMState):
         return worst
 
     cdef double _mean_gain(self) noexcept nogil:
-        """Return what the outcomes gain on average, under the distributions."""
+        """Return the sum over factors of the mean gain under their distribution."""
         cdef Py_ssize_t factor, k
         cdef double total = 0.0
         cdef double* q
@@ -336,15 +340,15 @@ cdef class AwayGDMMState(GDMMState):
         for factor in range(self._n_factors):
             q = self._distribution(factor)
             gains = &self._gains[self._offsets[factor]]
-            # what every outcome gains counts by its weight: <gradient, point>
+            # this sum is -<gradient, point>
             for k in range(self._offsets[factor + 1] - self._offsets[factor]):
                 total += q[k] * gains[k]
         return total
 
     # ---- moves ----
 
-    cdef void _aim(self, const int32_t* basis, double sign) noexcept nogil:
-        """Let the direction lead to a basis for sign 1, from it for sign -1."""
+    cdef void _set_direction(self, const int32_t* basis, double sign) noexcept nogil:
+        """Set the direction: towards a basis for sign 1, away from it for sign -1."""
         cdef Py_ssize_t factor, k
         cdef double* q
         cdef double* direction
@@ -355,7 +359,7 @@ cdef class AwayGDMMState(GDMMState):
                 direction[k] = sign * ((k == basis[factor]) - q[k])
 
     cdef double _slope(self) noexcept nogil:
-        """Return how fast the objective falls along the direction."""
+        """Return the decrease of the objective per step along the direction."""
         cdef Py_ssize_t k, total = self._offsets[self._n_factors]
         cdef double slope = 0.0
         for k in range(total):
@@ -363,28 +367,27 @@ cdef class AwayGDMMState(GDMMState):
         return slope
 
     cdef double _take_whole_step(self) except? -1.0:
-        """Go a whole step; the fall of the slope on the way is the curvature."""
+        """Move by a step of 1, and return the curvature: the decrease of the slope."""
         cdef double before = self._slope()
-        # a whole step and not a small one: the quadratic is exact, and the difference
-        # of two slopes loses least
+        # a quadratic allows any step; a whole step makes the difference of two slopes
+        # most accurate
         self._move_weights(1.0)
         self._move_distributions(1.0)
-        # the gains at the end of the step are those of no iterate: the best of the
-        # point where the step began is still needed
+        # False keeps `_best`, the best basis at the point where the step began
         self._compute_gains(False)
         return before - self._slope()
 
-    cdef int _go_back_to(self, double step) except -1:
-        """Come back from the whole step to where the line search ends."""
+    cdef int _retreat_to(self, double step) except -1:
+        """Move back from the whole step to the step that the line search returns."""
         cdef Py_ssize_t variable, k
         cdef double* direction
-        # by the difference, which needs no copy of where the step began
+        # moving by the difference saves a copy of the initial point
         self._move_weights(step - 1.0)
         self._move_distributions(step - 1.0)
         for variable in range(self.model.n_variables):
             direction = &self._direction[self._offsets[variable]]
             for k in range(self._labels[variable].size):
-                # once for each pair, whose residual changes by so much
+                # the residual of each pair of this variable changes by as much
                 self._square_moved += self._labels[variable].degree * (
                     step * direction[k]) ** 2
         return 0
@@ -401,7 +404,7 @@ cdef class AwayGDMMState(GDMMState):
             direction = &self._direction[self._offsets[factor]]
             for k in range(self._offsets[factor + 1] - self._offsets[factor]):
                 q[k] += step * direction[k]
-        # marginals are linear in q_f, and move with it rather than be summed again
+        # marginals are linear in q_f, and are updated rather than summed again
         for pair in range(self.model.n_pairs):
             direction = &self._direction[self._offsets[n + pair]]
             for side in range(2):
@@ -412,13 +415,13 @@ cdef class AwayGDMMState(GDMMState):
         return 0
 
     cdef int _move_weights(self, double step) except -1:
-        """Move the weights along what the direction is in their space (10)."""
+        """Move the weights by the image of the direction under (10)."""
         cdef Py_ssize_t n = self.model.n_variables, i, variable, pair
         cdef ActiveLabels* labels
         cdef ActiveOutcomes* outcomes
         cdef double scale
         for i in range(self.model.n_examples):
-            # weights go by e_truth - q
+            # weights change by C (e_truth - q) (10)
             scale = -step * self.model._example_weights[i] / self.alpha
             for variable in range(self.model._first_variable[i],
                                   self.model._first_variable[i + 1]):
@@ -448,7 +451,8 @@ cdef int32_t argmax(Py_ssize_t n, const double* values) noexcept nogil:
     """Return the place of the largest of n values, the first of several."""
     cdef Py_ssize_t k
     cdef int32_t best = 0
-    # a tie with the observed outcome, the first of its factor, is for that one
+    # a tie with the observed outcome, which comes first, is decided for the observed
+    # one
     for k in range(1, n):
         if values[k] > values[best]:
             best = <int32_t> k

@@ -6,7 +6,8 @@ from sksstruct.solvers.dual_decomposition._residuals cimport Residuals
 
 
 cdef enum:
-    # labels in a vector: scores are written by whole vectors, and parts consist of them
+    # labels in a SIMD vector: kernels write scores by whole vectors, and parts of
+    # labels are multiples of a vector
     VECTOR = 8
 
 
@@ -14,7 +15,7 @@ cdef struct ActivePair:
     int32_t pair
     # a, b, s
     PairPoint point
-    # multipliers lambda of its two labels
+    # multipliers lambda of the pair's first and second label
     double first, second
 
 
@@ -29,17 +30,19 @@ cdef class BinaryBlocks:
     cdef public double rho, ignore
     cdef readonly double block_gap
     cdef readonly int64_t calls, n_active
-    # |change of q_j|^2 in the last pass, once for each active pair of the label
+    # sum over labels of (change of q_j)^2 in the last pass, times the number of active
+    # pairs of the label
     cdef double _square_moved
 
-    # of all examples
+    # arrays over all examples
     cdef ActivePairs* _active_pairs
     cdef double* _probabilities
     cdef unsigned char* _have_moved
-    # the arrays that are pointed to
-    cdef tuple _owned
+    # the NumPy arrays behind the pointers, which this reference keeps alive
+    cdef tuple _arrays
 
-    # of the example that is visited: C_i, q, whether labels have moved, were observed
+    # the example that is visited: C_i, q, whether each label has moved, whether
+    # observed
     cdef Py_ssize_t _example
     cdef double _C
     cdef double* _q
@@ -47,9 +50,10 @@ cdef class BinaryBlocks:
     cdef const unsigned char* _y_true
     cdef ActivePairs* _active
 
-    # and of its labels: scores; sums over inactive pairs of what they make the label
-    # gain, and the number that is tied to it; sums over active pairs of
-    # lambda + 2 rho a, and their number; labels that had moved when the visit began
+    # for each label of this example: the score; the sum over inactive pairs of the gain
+    # that the pair implies, and the number of pairs tied to the label; the sum over
+    # active pairs of lambda + 2 rho a, and their number; the labels that had moved when
+    # the visit began
     cdef double* _score
     cdef double* _inactive_gain
     cdef double* _message_sum
@@ -58,18 +62,18 @@ cdef class BinaryBlocks:
     cdef int32_t* _movers
     cdef Py_ssize_t _n_movers
 
-    # the last example in which each pair was seen to be active: a mark that needs not
-    # be taken back when the next example is visited
+    # for each pair, the last example visited in which the pair was active: a mark that
+    # needs no reset between examples
     cdef int32_t* _active_in
 
     cdef void _begin_example(self, Py_ssize_t i) noexcept nogil
     cdef int _step_labels_alone(self) except -1 nogil
-    cdef int _gather(self, Py_ssize_t low, Py_ssize_t high) except -1 nogil
+    cdef int _gather_gains(self, Py_ssize_t low, Py_ssize_t high) except -1 nogil
     cdef void _gather_inactive(self, Py_ssize_t label) noexcept nogil
-    cdef int _append(self, int32_t pair, double both, double first,
+    cdef int _append_active(self, int32_t pair, double both, double first,
                      double second) except -1 nogil
     cdef int _activate(self, int32_t pair, double first, double second) except -1 nogil
-    cdef int _activate_moved(self, Py_ssize_t label) except -1 nogil
+    cdef int _activate_pairs_of(self, Py_ssize_t label) except -1 nogil
     cdef int _activate_both_moved(self, int32_t pair, Py_ssize_t label,
                                   Py_ssize_t neighbor) except -1 nogil
     cdef int _step_label(self, Py_ssize_t label) except -1 nogil
@@ -85,7 +89,7 @@ cdef inline bint is_active(BinaryBlocks state, int32_t pair) noexcept nogil:
 
 
 cdef inline double label_gain(BinaryBlocks state, Py_ssize_t label) noexcept nogil:
-    """What a label gains by being on."""
+    """Return the gain of a label: the derivative along q_j, at fixed weights."""
     cdef double loss = -1.0 if state._y_true[label] else 1.0
     return (state._score[label] + loss + state._inactive_gain[label]
             + state._message_sum[label]
@@ -94,5 +98,5 @@ cdef inline double label_gain(BinaryBlocks state, Py_ssize_t label) noexcept nog
 
 cdef inline void change_weight(BinaryBlocks state, int32_t pair,
                                double change) noexcept nogil:
-    """Change the weight of a pair as a change of its s does (10)."""
+    """Change the weight of a pair as a change of its s implies (10)."""
     state.model._pair_weights[pair] -= state._C * state.model.scaling * change

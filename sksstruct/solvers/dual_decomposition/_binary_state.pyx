@@ -1,17 +1,19 @@
 """Block-greedy coordinate descent for many pairs of binary labels: Algorithm 3.
 
-I. Yen et al. (2016), Sections 3.1 and 3.2 and Appendix C-2; notation and steps are
-stated in `_binary_blocks.pyx`. What is here is which pairs are active. Pairs are
-activated, and stay active but for `deactivate_pairs`:
+I. Yen et al. (2016), Sections 3.1 and 3.2 and Appendix C-2; `_binary_blocks.pyx` states
+notation and steps. This file decides which pairs are active. A pair becomes active, and
+stays so until `deactivate_pairs`, in one of four cases:
 
-    those of labels that are both observed, from the beginning;
-    those of two labels that have moved;
-    those with a positive score of labels that stay off and cannot pay for it, from a
-    list in descending order: the factorwise oracle for interactions;
-    those with a negative score of an observed label and one that would move but for it.
+* both labels are observed: from the beginning;
+* both labels have moved;
+* its score is positive, and its labels, both off, cannot pay the score: such pairs are
+  taken from a list in descending order, the factorwise oracle for interactions;
+* its score is negative, one label is observed, and without the pair the other label
+  would move.
 
-To pay for a score is to have a multiplier against it: the multipliers of a new pair are
-what its labels can pay, so that a pair whose score does not matter stays where it is.
+A label pays for a score with a multiplier against it, at most with what the label
+loses by moving. A new pair begins with the multipliers that its labels can pay, so that
+a pair whose score does not matter has no effect.
 """
 
 from libc.stdint cimport int32_t
@@ -31,23 +33,24 @@ from sksstruct.utils._pointers cimport (
 cdef class BinaryVisits(BinaryBlocks):
     """Visits of Algorithm 3; see `BinaryGDMMState`."""
 
-    # of one pass: pairs with a positive score, descending; sums of a label's negative
-    # scores; what labels can pay
+    # data of one pass: pairs with a positive score, in descending order; for each label
+    # the sum of its pairs' negative scores; for each label its budget for paying scores
     cdef const int32_t* _positive_pairs
     cdef Py_ssize_t _n_positive
     cdef const double* _negative_sum
     cdef double* _budget
 
-    # ---- the first pairs, and those that came in too early ----
+    # ---- the initial pairs, and pairs that became active too early ----
 
     def activate_first(self, sums_):
-        """Activate the first pairs; sums, of shape (3, n_pairs), are zero."""
-        # for each pair sums of the least, the most and the observed s, times C_i and
-        # the feature: the parts of its weight
+        """Activate the initial pairs; `sums_` is scratch: zeros (3, n_pairs)."""
+        # for each pair the sums over examples of the least, the largest and the
+        # observed s, times C_i and the feature: their differences are weights of the
+        # pair (10)
         cdef double* sums = doubles(sums_)
         cdef Py_ssize_t i
         with nogil:
-            # a weight is a sum over all examples, so that all are counted first
+            # a pair's weight is a sum over all examples: first sum, then choose each s
             for i in range(self.model.n_examples):
                 self._begin_example(i)
                 self._note_moves()
@@ -56,14 +59,14 @@ cdef class BinaryVisits(BinaryBlocks):
                 self._begin_example(i)
                 self._begin(sums, True)
 
-    cdef void _note_moves(self) noexcept nogil:
-        """Take for moved the labels that are not where they were observed."""
+    cdef void _mark_moved(self) noexcept nogil:
+        """Mark the labels whose q differs from the observed value as moved."""
         cdef Py_ssize_t label
         for label in range(self.model.n_labels):
             self._moved[label] = self._q[label] != self._y_true[label]
 
-    cdef int _begin(self, double* sums, bint activate) except -1 nogil:
-        """Count, or activate, the pairs of labels that may both be on."""
+    cdef int _visit_first_pairs(self, double* sums, bint activate) except -1 nogil:
+        """Sum s of the pairs of labels that may both be on, or activate them."""
         cdef Py_ssize_t label, neighbor, k
         cdef int32_t pair
         for label in range(self.model.n_labels):
@@ -73,7 +76,7 @@ cdef class BinaryVisits(BinaryBlocks):
                            self.model._first_neighbor[label + 1]):
                 neighbor = self.model._neighbors[k]
                 pair = self.model._neighbor_pairs[k]
-                # both ends list the pair, which counts once
+                # the lists of both ends contain the pair: visit it once
                 if neighbor < label or not (
                         self._moved[neighbor] or self._y_true[neighbor]):
                     continue
@@ -85,7 +88,7 @@ cdef class BinaryVisits(BinaryBlocks):
 
     cdef void _count_pair(self, double* sums, int32_t pair, Py_ssize_t label,
                           Py_ssize_t neighbor) noexcept nogil:
-        """Add the least, the most and the observed s of a pair to the sums."""
+        """Add the least, the largest and the observed s of a pair to the sums."""
         cdef double C = self._C * self.model.scaling, low, high
         cdef Py_ssize_t n = self.model.n_pairs
         limits(self._q[label], self._q[neighbor], &low, &high)
@@ -95,39 +98,40 @@ cdef class BinaryVisits(BinaryBlocks):
 
     cdef int _begin_pair(self, double* sums, int32_t pair, Py_ssize_t label,
                          Py_ssize_t neighbor) except -1 nogil:
-        """Activate a pair at an s; over all examples these sum to the observed ones."""
+        """Activate a pair, with s such that its weight is zero if possible."""
         cdef double observed = self._y_true[label] * self._y_true[neighbor]
         cdef Py_ssize_t n = self.model.n_pairs
-        cdef double low, high, both, share = sums[2 * n + pair] - sums[pair]
+        cdef double low, high, both, fraction = sums[2 * n + pair] - sums[pair]
         limits(self._q[label], self._q[neighbor], &low, &high)
-        # the same part of every example's range; an end of it where the observed sum is
-        # outside, or infinity says that no example has a range
-        if share > 0.0:
-            share /= sums[n + pair] - sums[pair]
-        share = 0.0 if share < 0.0 else (1.0 if share > 1.0 else share)
-        both = low + share * (high - low)
+        # the same fraction of the range in every example makes the sum over s the
+        # observed sum; the fraction is clipped where the observed sum is outside, and
+        # where no example has a range (division by zero gives infinity)
+        if fraction > 0.0:
+            fraction /= sums[n + pair] - sums[pair]
+        fraction = 0.0 if fraction < 0.0 else (1.0 if fraction > 1.0 else fraction)
+        both = low + fraction * (high - low)
         change_weight(self, pair, both - observed)
-        # of an observed label that stays and one that was not observed, the pair is
-        # tied to the second, and need not be active
+        # a pair of an observed label that has not moved and an unobserved label is tied
+        # to the latter, and needs not be active
         if observed == 0.0 and not (self._moved[label] and self._moved[neighbor]):
             return 0
         return self._append(pair, both, 0.0, 0.0)
 
     def deactivate_pairs(self):
-        """Deactivate pairs with a label that has its observed value.
+        """Deactivate pairs with a label at its observed value.
 
-        Many pairs become active before the weights are right. Those that matter become
-        active again.
+        In the first passes the weights are far from the optimum, and activate many
+        pairs that the optimum does not need; pairs that matter become active again.
         """
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.model.n_examples):
                 self._begin_example(i)
-                self._note_moves()
+                self._mark_moved()
                 self._deactivate()
 
     cdef void _deactivate(self) noexcept nogil:
-        """Keep the active pairs of two labels that have moved, or are observed."""
+        """Keep the active pairs whose labels have both moved, or are both observed."""
         cdef Py_ssize_t label, neighbor, k, n = 0
         cdef ActivePair* item
         for k in range(self._active.size):
@@ -139,7 +143,7 @@ cdef class BinaryVisits(BinaryBlocks):
                 self._active.items[n] = item[0]
                 n += 1
             else:
-                # the label that stays fixes s again
+                # the label that has not moved fixes s again
                 change_weight(self, item.pair,
                               self._q[label] * self._q[neighbor] - item.point.both)
         self.n_active -= self._active.size - n
@@ -160,7 +164,7 @@ cdef class BinaryVisits(BinaryBlocks):
         self._n_positive = len(positive_pairs)
         self._negative_sum, self._budget = const_doubles(negative_sum), doubles(budget)
         self._square_moved = self.block_gap = 0.0
-        # no example, so that marks of the last pass do not count
+        # -1 is no example: marks of the last pass must not count as active
         for k in range(self.model.n_pairs):
             self._active_in[k] = -1
         width = (L + n_parts - 1) // n_parts
@@ -173,7 +177,7 @@ cdef class BinaryVisits(BinaryBlocks):
                 low = <Py_ssize_t> (parts[i] * ((L + width - 1) // width)) * width
                 self._begin_example(i)
                 self._visit(low, low + width if low + width < L else L, most)
-            # all constraints at the same time, as (13) has it
+            # all multipliers are updated after the whole pass, as in (13)
             for i in range(self.model.n_examples):
                 self._begin_example(i)
                 self._move_multipliers(eta, &sums)
@@ -184,78 +188,82 @@ cdef class BinaryVisits(BinaryBlocks):
 
     cdef int _visit(self, Py_ssize_t low, Py_ssize_t high,
                     Py_ssize_t most) except -1 nogil:
-        """Visit the example: find pairs, then steps for labels, then for pairs."""
+        """Visit the example: activate pairs, then step labels, then active pairs."""
         cdef Py_ssize_t k, label
-        self._gather(low, high)
+        self._gather_gains(low, high)
         self._activate_negative()
         self._activate_positive(most)
-        # labels that have moved are few, and visited whatever the part
+        # labels that have moved are few: every visit steps them, whatever part it
+        # scores
         for k in range(self._n_movers):
             self._step_label(self._movers[k])
         for label in range(low, high):
             if not self._moved[label]:
                 self._step_label(label)
-        # pairs that came in with the steps of their labels included
+        # including pairs that the steps of labels have activated
         for k in range(self._active.size):
             self._step_pair(&self._active.items[k])
         return 0
 
     # ---- the oracles ----
 
-    cdef int _activate_positive(self, Py_ssize_t most) except -1 nogil:
+    cdef int _activate_positive(self, Py_ssize_t n_left) except -1 nogil:
         """Activate pairs of labels that were not observed, the largest scores first.
 
-        A label that stays has a budget, what it loses by moving; a pair whose score its
-        labels' budgets can pay has no reason to come in.
+        The budget of a label that stays off is its loss by moving. A pair whose score
+        the budgets of its labels cover stays inactive.
         """
         cdef Py_ssize_t k, label, neighbor
         cdef int32_t pair
-        cdef double score, first, second, missing
+        cdef double score, first, second, shortfall
         cdef double* budget = self._budget
-        # budgets are of the visit: pairs that are activated use them up
+        # budgets are recomputed for each visit, as pairs use them up
         self._set_budgets()
         self.model.visited += self._n_positive
         for k in range(self._n_positive):
             pair = self._positive_pairs[k]
             label, neighbor = self.model._pairs[pair, 0], self.model._pairs[pair, 1]
             first, second = budget[label], budget[neighbor]
-            # an end without a budget is observed or has moved: other rules are for it
+            # a label that is observed or has moved has no budget: its pairs become
+            # active by other rules
             if first < 0.0 or second < 0.0 or is_active(self, pair):
                 continue
             score = pair_score(self.model, pair)
-            # it was positive when the pass began
+            # the score was positive at the start of the pass, and may have changed
+            # since
             if score <= 0.0:
                 continue
             if first + second >= score:
-                # what one pair takes from a budget no later pair can have
+                # a pair reduces the budgets of its labels for all later pairs
                 budget[label] -= score * first / (first + second)
                 budget[neighbor] -= score * second / (first + second)
-            elif most:
-                most -= 1
-                # what is missing makes both of them move
-                missing = 0.5 * (score - first - second)
-                self._activate(pair, first + missing, second + missing)
+            elif n_left:
+                n_left -= 1
+                # multipliers that cover the whole score: each label gets half of the
+                # shortfall, which makes both labels move
+                shortfall = 0.5 * (score - first - second)
+                self._activate(pair, first + shortfall, second + shortfall)
                 budget[label] = budget[neighbor] = 0.0
         return 0
 
     cdef void _set_budgets(self) noexcept nogil:
-        """Give labels that stay off what they can pay, and the others -1."""
+        """Set the budgets of labels that stay off; all other labels get -1."""
         cdef Py_ssize_t label
         cdef double budget
         for label in range(self.model.n_labels):
             self._budget[label] = -1.0
-            # one that would move anyway has nothing to pay with
+            # a label that moves even without further pairs has a budget of zero
             if not (self._y_true[label] or self._moved[label]):
                 budget = -label_gain(self, label)
                 self._budget[label] = budget if budget > 0.0 else 0.0
 
     cdef int _activate_negative(self) except -1 nogil:
-        """Activate pairs of a label that is on and one that only they keep in place."""
+        """Activate pairs of labels that are on and keep a neighbor off."""
         cdef Py_ssize_t label, neighbor, k
         cdef int32_t pair
         cdef double score
         for label in range(self.model.n_labels):
-            # a label that can pay for all of its pairs is not searched
+            # a label whose gain covers the scores of all its pairs needs no search
             if (self._q[label] < 1.0
                     or label_gain(self, label) >= self._negative_sum[label]):
                 continue
@@ -264,12 +272,13 @@ cdef class BinaryVisits(BinaryBlocks):
                 neighbor = self.model._neighbors[k]
                 pair = self.model._neighbor_pairs[k]
                 score = pair_score(self.model, pair)
-                # most scores are not: the neighbor's gain is looked at for the others
+                # the neighbor's gain is evaluated only for the few pairs with a
+                # negative score
                 if score >= -self.ignore or is_active(self, pair):
                     continue
                 self.model.visited += 1
-                # the multiplier leaves the neighbor's gain what it was while the pair
-                # was tied; from now on the label pays as much
+                # the multipliers leave the neighbor's gain unchanged, as it was while
+                # the pair was tied; the label pays the same amount from now on
                 if label_gain(self, neighbor) - score > 0.0:
                     self._activate(pair, score, score)
         return 0
@@ -277,6 +286,6 @@ cdef class BinaryVisits(BinaryBlocks):
 
 cdef inline void limits(double first, double second, double* low,
                         double* high) noexcept nogil:
-    """Write the least and the most s of labels with these probabilities."""
+    """Write the least and the largest s that the probabilities of two labels allow."""
     low[0] = first + second - 1.0 if first + second > 1.0 else 0.0
     high[0] = first if first < second else second

@@ -5,12 +5,13 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
 cdef struct CliqueOutcomes:
-    # of a clique f: the observed outcome first; those without weight leave
+    # active outcomes of a clique f: the observed outcome first; outcomes with q = 0
+    # leave
     int32_t size, capacity
-    # its nodes, and its labelings
+    # number of nodes, and number of labelings
     int32_t order, n_outcomes
     int32_t* entry
-    # of each outcome the labels of all nodes, in a row
+    # labels of all nodes, a row for each outcome
     int32_t* labels
     double* q
     # M_vf q_f and u_vf, (order, n_labels)
@@ -21,8 +22,8 @@ cdef struct CliqueOutcomes:
 cdef class CliqueGDMMState(GDMMState):
     cdef readonly Cliques cliques
     cdef CliqueOutcomes* _cliques
-    # -rho m_vf to all labels of all nodes of a clique
-    cdef double[::1] _told
+    # messages -rho m_vf to all labels of all nodes of the loaded clique
+    cdef double[::1] _message
 
     cdef int _start_clique(self, Py_ssize_t clique) except -1
     cdef int _activate(self, CliqueOutcomes* outcomes, Py_ssize_t entry) except -1 nogil
@@ -41,9 +42,9 @@ cdef class CliqueGDMMState(GDMMState):
 
 
 cdef inline Py_ssize_t place_of(Py_ssize_t label, Py_ssize_t y_true) noexcept nogil:
-    """Where a label is in the list of a variable of a clique, in which all are active.
+    """Return the place of a label in the list of a variable of a clique.
 
-    The observed label is the first, and the others follow in their order.
+    All labels are active: first the observed label, then all others in ascending order.
     """
     if label == y_true:
         return 0

@@ -1,14 +1,14 @@
 """GDMM on graphs with factors of three and more variables, beside pairs.
 
-Notation, and the blocks of variables and pairs, are those of `_state.pyx`. A clique f
-has variables v_1, ..., v_r, and an outcome y of it gains
+`_state.pyx` states the notation, and the blocks of variables and pairs. A clique f has
+variables v_1, ..., v_r, and the gain of its outcome y is
 
     score(y) - rho sum_j m_(v_j f)(y_j)
 
-under messages m_vf = M_vf q_f - q_v + u_vf to every end, so that (25) is solved in the
-same way: the oracle looks at all outcomes, of which a table has weights anyway, and few
-of them are active. All labels of the variables of cliques are active, so that marginals
-and multipliers of cliques have a place for each label.
+with messages m_vf = M_vf q_f - q_v + u_vf at every end, so that (25) is solved as for
+pairs. The oracle reads all outcomes, as a clique's table of weights has an entry for
+each anyway, and few outcomes become active. All labels of the variables of cliques are
+active, so that marginals and multipliers of cliques are arrays over all labels.
 """
 
 import numpy as np
@@ -28,13 +28,13 @@ from sksstruct.solvers.dual_decomposition._state cimport (
     GDMMState, Scratch, progress_of,
 )
 
-# Projections of one visit, and the change that ends them: as for pairs.
+# Largest number of projections per visit, and the change that ends them, as for pairs.
 cdef int INNER_STEPS = 4
 cdef double LEAST_CHANGE = 1e-3
-# Tables of at least two labels have fewer than 2^31 entries.
+# A table of 31 nodes with two labels each has 2^31 entries, above the int32 limit.
 cdef enum:
     MOST_NODES = 31
-# Places that a list of outcomes begins with.
+# Initial capacity of a list of outcomes.
 cdef int32_t FIRST_CAPACITY = 4
 
 
@@ -56,13 +56,13 @@ cdef class CliqueGDMMState(GDMMState):
         self._cliques = <CliqueOutcomes*> self._arena.take(
             max(n, 1) * sizeof(CliqueOutcomes))
         memset(self._cliques, 0, n * sizeof(CliqueOutcomes))
-        self._told = np.zeros(self.cliques.most_nodes * self.cliques.n_labels)
+        self._message = np.zeros(self.cliques.most_nodes * self.cliques.n_labels)
         self._n_ends += self.cliques._first_node[n]
         for clique in range(n):
             self._start_clique(clique)
 
     cdef int _start_clique(self, Py_ssize_t clique) except -1:
-        """Put all weight on the observed outcome, which agrees with its variables."""
+        """Set q = 1 for the observed outcome, which agrees with the variables."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef Py_ssize_t K = self.cliques.n_labels, j, label, node, observed = 0
         cdef Py_ssize_t first = self.cliques._first_node[clique]
@@ -76,7 +76,7 @@ cdef class CliqueGDMMState(GDMMState):
         memset(outcomes.u, 0, size)
         for j in range(outcomes.order):
             node = self.cliques._scope[first + j]
-            # the observed label is active already
+            # only the labels that were not observed are new to the variable
             for label in range(K):
                 activate_label(self._arena, &self._labels[node], <int32_t> label)
             self._labels[node].degree += 1
@@ -91,7 +91,7 @@ cdef class CliqueGDMMState(GDMMState):
 
     cdef int _activate(self, CliqueOutcomes* outcomes,
                        Py_ssize_t entry) except -1 nogil:
-        """Put an outcome that is not active at the end of the list, without weight."""
+        """Put an outcome that is not active at the end of the list, with q = 0."""
         cdef int32_t capacity, size = outcomes.size, order = outcomes.order
         if size == outcomes.capacity:
             capacity = 2 * size if size else FIRST_CAPACITY
@@ -99,7 +99,8 @@ cdef class CliqueGDMMState(GDMMState):
             grow(self._arena, <void**> &outcomes.labels, size * order,
                  capacity * order, sizeof(int32_t))
             grow(self._arena, <void**> &outcomes.q, size, capacity, sizeof(double))
-            # last, so that an interrupted growth leaves a list that is whole
+            # the capacity is set last, so that an interrupted growth leaves a valid
+            # list
             outcomes.capacity = capacity
         outcomes.entry[size], outcomes.q[size] = <int32_t> entry, 0.0
         labels_of_entry(entry, self.cliques.n_labels, order,
@@ -123,7 +124,7 @@ cdef class CliqueGDMMState(GDMMState):
         return 0
 
     cdef char* _is_active(self, Py_ssize_t clique) noexcept nogil:
-        """Return where it says whether a clique is in the A_i of Algorithm 3."""
+        """Return a pointer to the flag of a clique: is it in A_i (Algorithm 3)?"""
         return self._active_factors + (
             self.model.n_variables + self.model.n_pairs + clique)
 
@@ -140,17 +141,17 @@ cdef class CliqueGDMMState(GDMMState):
         return best
 
     cdef double _clique_progress(self, Py_ssize_t clique, double C) except -1.0 nogil:
-        """Return what a visit of a clique would gain (18), about."""
+        """Estimate the progress (18) that a visit of a clique would make."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef double factor = self.cliques._factor[clique], best, observed
         cdef Py_ssize_t entry = 0
         self._load_clique(clique)
-        # all weight of a clique that was never visited is with the observed outcome
+        # a clique that was never visited has q = 1 for its observed outcome
         observed = self._clique_gain(outcomes, 0)
-        best = self.cliques.best(clique, &self._told[0], &entry)
+        best = self.cliques.best(clique, &self._message[0], &entry)
         self.calls += 1
         self.model.visited += outcomes.n_outcomes
-        # two outcomes that share no label: as many as there are nodes differ
+        # outcomes that share no label: |M_vf d|^2 = 2 at each of the `order` nodes
         return progress_of(max(best - observed, 0.0),
                            C * factor * factor + self.rho * outcomes.order)
 
@@ -160,7 +161,7 @@ cdef class CliqueGDMMState(GDMMState):
         cdef double curvature
         self._load_clique(clique)
         curvature = self._extend_clique(clique, C)
-        # nothing grows from here on
+        # the arrays do not grow from here on
         memcpy(self._scratch.previous, outcomes.q, outcomes.size * sizeof(double))
         for _step in range(INNER_STEPS):
             if self._step_clique(clique, C, curvature) < LEAST_CHANGE:
@@ -170,19 +171,19 @@ cdef class CliqueGDMMState(GDMMState):
         return 0
 
     cdef int _load_clique(self, Py_ssize_t clique) except -1 nogil:
-        """Write messages, and the scores of active outcomes without them."""
+        """Compute the messages, and the scores of active outcomes without messages."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef const double* table = &self.cliques._weights[
             self.cliques._first_weight[clique]]
-        cdef Py_ssize_t K = self.cliques.n_labels, j, k, label, node, at
-        # one outcome more may become active
+        cdef Py_ssize_t K = self.cliques.n_labels, j, k, label, node, place
+        # a visit may activate one more outcome
         self._reserve(outcomes.size + 2)
         for j in range(outcomes.order):
             node = self.cliques._scope[self.cliques._first_node[clique] + j]
             for label in range(K):
-                at = j * K + label
-                self._told[at] = -self.rho * (
-                    outcomes.marginal[at] + outcomes.u[at] - self._node_q(node, label))
+                place = j * K + label
+                self._message[place] = -self.rho * (
+                    outcomes.marginal[place] + outcomes.u[place] - self._node_q(node, label))
         for k in range(outcomes.size):
             self._scratch.score[k] = (
                 self.cliques._factor[clique] * table[outcomes.entry[k]])
@@ -190,12 +191,12 @@ cdef class CliqueGDMMState(GDMMState):
 
     cdef double _clique_gain(self, const CliqueOutcomes* outcomes,
                              Py_ssize_t k) noexcept nogil:
-        """Return what an active outcome of the loaded clique gains."""
+        """Return the gain of an active outcome of the loaded clique."""
         cdef const int32_t* labels = &outcomes.labels[k * outcomes.order]
         cdef double gain = self._scratch.score[k]
         cdef Py_ssize_t j
         for j in range(outcomes.order):
-            gain += self._told[j * self.cliques.n_labels + labels[j]]
+            gain += self._message[j * self.cliques.n_labels + labels[j]]
         return gain
 
     cdef double _clique_curvature(self, Py_ssize_t clique, double C) noexcept nogil:
@@ -204,9 +205,9 @@ cdef class CliqueGDMMState(GDMMState):
         return C * factor * factor + self.rho * overlap(&self._cliques[clique])
 
     cdef double _extend_clique(self, Py_ssize_t clique, double C) except -1.0 nogil:
-        """Activate the best outcome of the loaded clique if it would get weight.
+        """Activate the loaded clique's best outcome if its q would be positive.
 
-        Returns Q of the outcomes that are active then.
+        Returns Q of the active outcomes, including the new one.
         """
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef Scratch* scratch = &self._scratch
@@ -219,15 +220,16 @@ cdef class CliqueGDMMState(GDMMState):
             best = gain if gain > best else best
             mean += outcomes.q[k] * gain
             scratch.target[k] = outcomes.q[k] + gain / curvature
-        if self._asks:
-            # an inactive outcome gets weight above the threshold
+        if self._ask_oracles:
+            # an inactive outcome gets q > 0 if its gain / Q is above the threshold
             floor = (threshold_by_dropping(n, scratch.target) * curvature
                      + self.ignore * self.model._cost[node])
             floor = floor if floor > best else best
-            gain = self.cliques.best(clique, &self._told[0], &entry)
+            gain = self.cliques.best(clique, &self._message[0], &entry)
             self.calls += 1
             self.model.visited += outcomes.n_outcomes
-            # rounding may let it find an active one above its own gain
+            # rounding may let the oracle find an active outcome above the gain computed
+            # here
             if gain > floor and not is_active(outcomes, entry):
                 best = gain
                 self._activate(outcomes, entry)
@@ -239,7 +241,7 @@ cdef class CliqueGDMMState(GDMMState):
 
     cdef double _step_clique(self, Py_ssize_t clique, double C,
                              double curvature) noexcept nogil:
-        """Project, and change q_f, scores and messages; the largest change of q_f."""
+        """Project q_f, update scores and messages; return the largest change."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef Scratch* scratch = &self._scratch
         cdef Py_ssize_t n = outcomes.size, K = self.cliques.n_labels, k, j
@@ -255,15 +257,15 @@ cdef class CliqueGDMMState(GDMMState):
             change = q - outcomes.q[k]
             outcomes.q[k] = q
             largest = fabs(change) if fabs(change) > largest else largest
-            # w and the marginals themselves wait for the end of the visit
+            # w and the marginals are updated once, at the end of the visit
             scratch.score[k] -= C * factor * factor * change
             for j in range(outcomes.order):
-                self._told[j * K + outcomes.labels[k * outcomes.order + j]] -= (
+                self._message[j * K + outcomes.labels[k * outcomes.order + j]] -= (
                     self.rho * change)
         return largest
 
     cdef void _store_clique(self, Py_ssize_t clique, double C) noexcept nogil:
-        """Carry the change of q_f since the visit began to marginals and weights."""
+        """Update marginals and weights by the change of q_f since the visit began."""
         cdef CliqueOutcomes* outcomes = &self._cliques[clique]
         cdef double* table = &self.cliques._weights[self.cliques._first_weight[clique]]
         cdef Py_ssize_t K = self.cliques.n_labels, k, j, label, node
@@ -276,7 +278,7 @@ cdef class CliqueGDMMState(GDMMState):
                 outcomes.marginal[j * K + label] += change
                 self._labels[node].total[
                     place_of(label, self.model._y_true[node])] += change
-            # weights go by e_truth - q (10)
+            # weights change by C (e_truth - q) (10)
             table[outcomes.entry[k]] -= C * self.cliques._factor[clique] * change
 
     # ---- multipliers ----
@@ -285,7 +287,7 @@ cdef class CliqueGDMMState(GDMMState):
                                Residuals* sums) except -1 nogil:
         cdef CliqueOutcomes* outcomes
         cdef ActiveLabels* labels
-        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, at, place
+        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, position, label_place
         cdef double residual
         GDMMState._move_multipliers(self, i, eta, sums)
         for clique in range(self.cliques._first_clique[i],
@@ -295,31 +297,33 @@ cdef class CliqueGDMMState(GDMMState):
                 node = self.cliques._scope[self.cliques._first_node[clique] + j]
                 labels = &self._labels[node]
                 for label in range(K):
-                    at, place = j * K + label, place_of(label, self.model._y_true[node])
-                    residual = outcomes.marginal[at] - labels.q[place]
-                    outcomes.u[at] += eta * residual
-                    labels.total[place] += eta * residual
-                    add_residual(sums, residual, labels.q[place], outcomes.u[at])
+                    position, label_place = j * K + label, place_of(label, self.model._y_true[node])
+                    residual = outcomes.marginal[position] - labels.q[label_place]
+                    outcomes.u[position] += eta * residual
+                    labels.total[label_place] += eta * residual
+                    add_residual(sums, residual, labels.q[label_place], outcomes.u[position])
         return 0
 
     def set_rho(self, double rho):
-        # the multipliers rho u stay
+        # set_rho of pairs scales u; the multipliers rho u of cliques are restored
+        # explicitly
         multipliers = self.multipliers()
         GDMMState.set_rho(self, rho)
         self.set_multipliers(multipliers)
 
     def multipliers(self):
         """Return lambda of every label at all ends of all cliques, as a flat array."""
-        cdef Py_ssize_t clique, k, at = 0, size
+        cdef Py_ssize_t clique, k, n_written = 0, size
         cdef Py_ssize_t n_ends = self.cliques._first_node[self.cliques.n_cliques]
-        # one more, so that no cliques at all are no empty buffer
+        # with one spare entry, so that a model without cliques does not make an empty
+        # buffer
         cdef double[::1] out = np.empty(n_ends * self.cliques.n_labels + 1)
         for clique in range(self.cliques.n_cliques):
             size = self._cliques[clique].order * self.cliques.n_labels
             for k in range(size):
-                out[at + k] = self.rho * self._cliques[clique].u[k]
-            at += size
-        return np.asarray(out)[:at]
+                out[n_written + k] = self.rho * self._cliques[clique].u[k]
+            n_written += size
+        return np.asarray(out)[:n_written]
 
     def set_multipliers(self, multipliers):
         """Set lambda.
@@ -331,32 +335,32 @@ cdef class CliqueGDMMState(GDMMState):
         """
         cdef const double[::1] values = np.append(multipliers, 0.0)
         cdef CliqueOutcomes* outcomes
-        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, at = 0
+        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, n_read = 0
         cdef double change
         for clique in range(self.cliques.n_cliques):
             outcomes = &self._cliques[clique]
             for j in range(outcomes.order):
                 node = self.cliques._scope[self.cliques._first_node[clique] + j]
                 for label in range(K):
-                    change = values[at] / self.rho - outcomes.u[j * K + label]
+                    change = values[n_read] / self.rho - outcomes.u[j * K + label]
                     outcomes.u[j * K + label] += change
                     self._labels[node].total[
                         place_of(label, self.model._y_true[node])] += change
-                    at += 1
+                    n_read += 1
 
 
 cdef int overlap(const CliqueOutcomes* outcomes) noexcept nogil:
     """Bound the curvature of sum_v |M_vf d|^2 over changes d of q_f, which sum to zero.
 
-    The matrix has the number of nodes at which two outcomes agree. A constant less in
-    all of its entries changes nothing for such d, so that the largest absolute row sum
-    is a bound for any; the least of them is far below that of the matrix itself where
-    most outcomes are active.
+    Entry (k, m) of the matrix is the number of nodes at which outcomes k and m agree.
+    Subtracting a constant from all entries changes nothing for such d, so that the
+    largest absolute row sum is a bound for every constant. The least of these bounds is
+    far below the bound of the matrix itself where most outcomes are active.
     """
-    cdef int[MOST_NODES + 1] count, most
+    cdef int[MOST_NODES + 1] count, largest
     cdef Py_ssize_t k, m, j, order = outcomes.order
     cdef int agreed, row_sum, least = 0
-    memset(most, 0, sizeof(most))
+    memset(largest, 0, sizeof(largest))
     # quadratic in the number of outcomes, which is small
     for k in range(outcomes.size):
         memset(count, 0, sizeof(count))
@@ -370,11 +374,11 @@ cdef int overlap(const CliqueOutcomes* outcomes) noexcept nogil:
             row_sum = 0
             for j in range(order + 1):
                 row_sum += count[j] * abs(<int> (j - m))
-            most[m] = row_sum if row_sum > most[m] else most[m]
-    least = most[0]
+            largest[m] = row_sum if row_sum > largest[m] else largest[m]
+    least = largest[0]
     for m in range(1, order + 1):
-        least = most[m] if most[m] < least else least
-    # a single outcome cannot change; what it is divided by must not be zero
+        least = largest[m] if largest[m] < least else least
+    # a single outcome cannot change; the bound is a divisor, and must not be zero
     return least if least > 1 else 1
 
 
@@ -388,15 +392,15 @@ cdef bint is_active(const CliqueOutcomes* outcomes, Py_ssize_t entry) noexcept n
 
 
 cdef void deactivate(CliqueOutcomes* outcomes, const double* previous) noexcept nogil:
-    """Drop what has no weight and had none before this visit, as pairs do."""
+    """Remove outcomes with q = 0 now and before this visit, as for pairs."""
     cdef Py_ssize_t k, order = outcomes.order
-    cdef int32_t kept = 1
+    cdef int32_t n_kept = 1
     for k in range(1, outcomes.size):
-        # exactly zero is what projections give
+        # projections set q to exactly zero
         if outcomes.q[k] == 0.0 and previous[k] == 0.0:
             continue
-        outcomes.entry[kept], outcomes.q[kept] = outcomes.entry[k], outcomes.q[k]
-        memmove(&outcomes.labels[kept * order], &outcomes.labels[k * order],
+        outcomes.entry[n_kept], outcomes.q[n_kept] = outcomes.entry[k], outcomes.q[k]
+        memmove(&outcomes.labels[n_kept * order], &outcomes.labels[k * order],
                 order * sizeof(int32_t))
-        kept += 1
-    outcomes.size = kept
+        n_kept += 1
+    outcomes.size = n_kept

@@ -9,14 +9,14 @@ The dual is sum_i p_i sum_j |q_j - y_j| - alpha/2 |w|^2, at the weights
 
     w_j = sum_i C_i (y_j - q_j) x_i,   v_e = scaling sum_i C_i (y_j y_k - s_e)
 
-A visit finds the best point z of the relaxation at the present weights, by a cut that
-is reduced to the labels that need one (`_reduced_roof.pyx`); labels that differ from it
-are to move. Steps along lines in q (`_label_steps.pyx`) then improve the dual.
-Frank-Wolfe steps towards z are among them, so that the dual converges; and as labels
-have steps of their own, it does so as quickly as for labels without pairs.
+A visit finds the best labeling z of the relaxation at the present weights, by a minimum
+cut that is reduced to the labels that need one (`_reduced_roof.pyx`). Labels with q
+different from z are candidates to move, along lines in q (`_label_steps.pyx`) that
+improve the dual. Frank-Wolfe steps towards z are among the steps, so that the ascent
+converges; steps of single labels make it as fast as for labels without pairs.
 
-If q_j or q_k is 0 or 1, s_e is q_j q_k. Only the s of pairs of two other labels, which
-are open, are stored. `label_ascent.py` makes the arrays.
+A label is open if 0 < q < 1. Unless both labels of a pair are open, s_e = q_j q_k; only
+the s of open pairs are stored. `label_ascent.py` allocates the arrays.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -34,13 +34,13 @@ from sksstruct.utils._pointers cimport (
     const_doubles, const_intps, doubles, int32s, uint8s,
 )
 
-# Least curvature of a label, in units of C_i: one without features and pairs goes all
-# the way to where it gains.
+# Least curvature of a label, in units of C_i: a label without features and pairs has
+# none, and moves to the end of [0, 1] that its gain favors.
 cdef double LEAST_CURVATURE = 1e-9
 
 
 cdef struct OpenPair:
-    # a pair of two labels that are neither on nor off, and its s
+    # a pair whose two labels are open, and its s
     int32_t pair
     double both
 
@@ -51,7 +51,7 @@ cdef struct OpenPairs:
 
 
 cdef class LabelVisits(LabelSteps):
-    """Visits of examples, and what they change; see `LabelAscent`."""
+    """Visits of examples, which update q, s and weights; see `LabelAscent`."""
 
     cdef readonly BinaryFactorModel model
     cdef readonly LabelPairs graph
@@ -62,9 +62,10 @@ cdef class LabelVisits(LabelSteps):
     # q, of shape (n_examples, n_labels)
     cdef double* _q
     cdef OpenPairs* _open_pairs
-    cdef tuple _owned
+    cdef tuple _arrays
 
-    # of the example that is visited: C_i, scores, z, places of local labels
+    # the example that is visited: C_i, scores, z, and each label's place among the
+    # local ones, or -1
     cdef double _C
     cdef double* _unary
     cdef int32_t* _states
@@ -90,7 +91,7 @@ cdef class LabelVisits(LabelSteps):
         for i in range(model.n_examples):
             for label in range(L):
                 self._q[i * L + label] = model._y_true[i, label]
-        self._owned = probabilities, unary, direction, waits, integers, link_of
+        self._arrays = probabilities, unary, direction, waits, integers, link_of
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -118,15 +119,16 @@ cdef class LabelVisits(LabelSteps):
                 self._visit(order[k])
 
     cdef int _visit_alone(self, Py_ssize_t i) except -1 nogil:
-        """Let each label of an example go to its best q, as if it had no pairs."""
+        """Move each label of an example to its best q, as if the label had no pairs."""
         cdef Py_ssize_t label
         cdef double gain, old, q
         cdef double* probabilities = self._q + i * self.model.n_labels
-        self._begin(i)
+        self._begin_example(i)
         for label in range(self.model.n_labels):
             gain, old = self._unary[label], probabilities[label]
             q = unit(old + gain / self._label_curvature)
-            # what going all the way to the better of on and off promises
+            # first-order estimate of the gain from moving q to 0 or 1, whichever is
+            # better
             self.gap += self.model._example_weights[i] * (
                 gain * (1.0 - old) if gain > 0.0 else -gain * old)
             if q != old:
@@ -134,22 +136,23 @@ cdef class LabelVisits(LabelSteps):
                 probabilities[label] = q
         return 0
 
-    cdef int _begin(self, Py_ssize_t i) except -1 nogil:
-        """Score the labels of an example, and let steps be about it."""
+    cdef int _begin_example(self, Py_ssize_t i) except -1 nogil:
+        """Score the labels of an example, and set the curvatures of steps for it."""
         cdef double least
         self._C = self.model._example_weights[i] / self.alpha
         least = LEAST_CURVATURE * self._C
         self._label_curvature = self._C * self.model.label_norm(i)
         if self._label_curvature < least:
             self._label_curvature = least
-        # in units of the scores of pairs, not of their weights
+        # along s, in units of pair scores: one scaling for the weight, one for the
+        # feature
         self._pair_curvature = self._C * self.model.scaling * self.model.scaling
         self._score(i, self._unary)
         self.calls += 1
         return 0
 
     cdef int _score(self, Py_ssize_t i, double* unary) except -1 nogil:
-        """Write what each label scores by being on, its loss included."""
+        """Write the score of each label being on, including its loss."""
         cdef Py_ssize_t label
         self.model.label_scores(i, 0, self.model.n_labels, unary)
         for label in range(self.model.n_labels):
@@ -157,30 +160,31 @@ cdef class LabelVisits(LabelSteps):
         return 0
 
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:
-        """Improve the duals of an example."""
+        """Improve the dual in the coordinates of one example."""
         cdef Py_ssize_t label
         cdef double gap
         cdef const double* probabilities = self._q + i * self.model.n_labels
-        self._begin(i)
-        # the present point, rounded, is next to the solution in late passes
+        self._begin_example(i)
+        # warm start: in late passes, the rounded q differs little from the solution z
         for label in range(self.model.n_labels):
             self._states[label] = 2 if probabilities[label] > 0.5 else 0
         self.oracle.relax(self._unary, self._states)
-        self._gather(i)
+        self._gather_local(i)
         if not self._n_moving:
             return 0
-        # before the steps, so that the sum over examples is what is left to gain
+        # the gap before the steps: its sum over examples bounds the possible
+        # improvement
         gap = self._gap()
         self.gap += self.model._example_weights[i] * gap
         if gap > self.ignore:
             self._improve()
-            self._store(i)
+            self._store_changes(i)
         return 0
 
     # ---- the labels of an example that may move ----
 
-    cdef int _gather(self, Py_ssize_t i) except -1 nogil:
-        """List the labels that are to move or are on, and the pairs of those."""
+    cdef int _gather_local(self, Py_ssize_t i) except -1 nogil:
+        """List the labels that may move or are on, and link the pairs among them."""
         cdef Py_ssize_t label, n = 0, k
         cdef double q, target
         cdef const double* probabilities = self._q + i * self.model.n_labels
@@ -188,7 +192,7 @@ cdef class LabelVisits(LabelSteps):
         self._n_moving = 0
         for label in range(self.model.n_labels):
             q, target = probabilities[label], 0.5 * self._states[label]
-            # pairs of a label that is off and stays so have s = 0
+            # a label that is off in both q and z has s = 0 in all of its pairs
             if q == 0.0 and target == 0.0:
                 continue
             reserve(<void**> &self._local, &self._local_capacity, n + 1, sizeof(Local))
@@ -197,22 +201,22 @@ cdef class LabelVisits(LabelSteps):
             item.gain, item.before = self._unary[label], q
             item.first = item.last = 0
             self._place[label] = <int32_t> n
-            # open labels may move in other ways than to z
+            # an open label may move even if its q equals z
             if q != target or is_open(q):
                 self._moving[self._n_moving] = <int32_t> n
                 self._n_moving += 1
             n += 1
         self._n = n
-        # most examples have none in late passes
+        # in late passes, most examples have no label that moves
         if self._n_moving:
-            self._link(i)
-        # for the next example, without a loop over all labels
+            self._link_moving(i)
+        # reset for the next example, without a loop over all labels
         for k in range(n):
             self._place[self._local[k].label] = -1
         return 0
 
-    cdef int _link(self, Py_ssize_t i) except -1 nogil:
-        """Find the pairs of labels of which one may move."""
+    cdef int _link_moving(self, Py_ssize_t i) except -1 nogil:
+        """Link the pairs of local labels of which at least one may move."""
         cdef Py_ssize_t k, place, n = 0, label
         cdef int32_t other
         cdef PairLists graph = self.graph.lists
@@ -233,9 +237,10 @@ cdef class LabelVisits(LabelSteps):
                 link = &self._links[n]
                 link.pair, link.other = graph.partner_pair[place], other
                 link.score, link.twin = graph.score[place], -1
-                # right if one of the two is on or off
+                # correct if at most one of the two labels is open; other pairs follow
+                # below
                 link.both = item.q * self._local[other].q
-                # the other one's links are listed if it comes before
+                # the other label has links already if it moves and comes first
                 if other < self._moving[k] and (
                         self._local[other].last > self._local[other].first):
                     link.twin = self._link_of[link.pair]
@@ -244,15 +249,15 @@ cdef class LabelVisits(LabelSteps):
                 n += 1
             item.last = n
         self._n_links = n
-        # both labels of a stored pair are open, so that they are among those that move
+        # both labels of a stored pair are open, hence both moving and linked
         for k in range(self._open_pairs[i].size):
             stored = &self._open_pairs[i].items[k]
             link = &self._links[self._link_of[stored.pair]]
             link.both = self._links[link.twin].both = stored.both
         return 0
 
-    cdef int _store(self, Py_ssize_t i) except -1 nogil:
-        """Write what has moved into weights and probabilities."""
+    cdef int _store_changes(self, Py_ssize_t i) except -1 nogil:
+        """Write the changes of the visit to weights and probabilities."""
         cdef Py_ssize_t k, j
         cdef Local* item
         cdef Link* link
@@ -265,27 +270,27 @@ cdef class LabelVisits(LabelSteps):
                 self._q[i * self.model.n_labels + item.label] = item.q
             for j in range(item.first, item.last):
                 link = &self._links[j]
-                # of twins the first counts
+                # each pair is stored once, at the first of its twin links
                 if 0 <= link.twin < j:
                     continue
-                # scores of most pairs stay, and telling the lists takes time
+                # most scores do not change, and updating the lists of pairs takes time
                 if self.model.scaling * self.model._pair_weights[link.pair] != (
                         link.score):
                     self.graph.put(link.pair, link.score)
                     self.model._pair_weights[link.pair] = (
                         link.score / self.model.scaling)
                 if is_open(item.q) and is_open(self._local[link.other].q):
-                    keep(open_pairs, link.pair, link.both)
+                    append_open(open_pairs, link.pair, link.both)
         return 0
 
     # ---- the first pairs ----
 
     def choose_pairs(self, sums_):
-        """Choose the first s; the entries of sums, of shape (3, n_pairs), are zero."""
+        """Choose the initial s; `sums_` is scratch: zeros of shape (3, n_pairs)."""
         cdef double* sums = doubles(sums_)
         cdef Py_ssize_t i
         with nogil:
-            # a weight is a sum over all examples, so that all are counted first
+            # a pair's weight is a sum over all examples: first sum, then choose each s
             for i in range(self.model.n_examples):
                 self._choose_pairs(i, sums, False)
             for i in range(self.model.n_examples):
@@ -293,11 +298,11 @@ cdef class LabelVisits(LabelSteps):
 
     cdef int _choose_pairs(self, Py_ssize_t i, double* lows,
                            bint choose) except -1 nogil:
-        """Count the least, the most and the observed s of an example, or choose s."""
+        """Sum the least, the largest and the observed s of an example, or choose s."""
         cdef Py_ssize_t label, other, place
         cdef int32_t pair
         cdef double* highs = lows + self.model.n_pairs
-        cdef double* seen = highs + self.model.n_pairs
+        cdef double* observed_sums = highs + self.model.n_pairs
         cdef double C = self.model._example_weights[i] / self.alpha
         cdef double q, p, low, high, both, observed
         cdef const double* probabilities = self._q + i * self.model.n_labels
@@ -314,30 +319,33 @@ cdef class LabelVisits(LabelSteps):
                 if other > label or (p == 0.0 and not self.model._y_true[i, other]):
                     continue
                 pair = self.graph.lists.partner_pair[place]
-                # where one label is on, s is the other's q, without rounding
+                # where one label is on, s equals the other label's q, which avoids
+                # rounding
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
                 low = high if q == 1.0 or p == 1.0 else low
-                # the weight of the pair is C times what this exceeds s by, in sum
+                # the pair's weight is the sum of C times (observed - s) over the
+                # examples
                 observed = self.model._y_true[i, label] * self.model._y_true[i, other]
                 if not choose:
                     lows[pair] += C * low
                     highs[pair] += C * high
-                    seen[pair] += C * observed
+                    observed_sums[pair] += C * observed
                     continue
-                # all examples go the same share of their ranges
+                # the same fraction of the range in every example makes the sums of s
+                # and of the observed s equal
                 both = low
-                if seen[pair] > lows[pair]:
-                    # no range at all gives infinity, which is cut off
+                if observed_sums[pair] > lows[pair]:
+                    # a range of zero in all examples gives infinity, which `unit` clips
                     both += (high - low) * unit(
-                        (seen[pair] - lows[pair]) / (highs[pair] - lows[pair]))
+                        (observed_sums[pair] - lows[pair]) / (highs[pair] - lows[pair]))
                 self.model._pair_weights[pair] -= C * (both - observed)
                 if is_open(q) and is_open(p):
-                    keep(open_pairs, pair, both)
+                    append_open(open_pairs, pair, both)
         return 0
 
     def load_scores(self, scores_):
-        """Set the scores of pairs, and sum those of each label again."""
+        """Set the scores of pairs, and recompute each label's sums of them."""
         self.graph.load(const_doubles(scores_))
 
     # ---- certificates ----
@@ -354,9 +362,9 @@ cdef class LabelVisits(LabelSteps):
 
     def read_hinge(self, ReducedRoofDual oracle, Py_ssize_t first, Py_ssize_t last,
                    unary_, states_, values_):
-        """Write the relaxed hinge of examples first <= i < last to values[i].
+        """Write the relaxed hinge loss of examples first <= i < last to values[i].
 
-        Other threads may do the same with another oracle and scratch of their own.
+        Several threads may call this at once, each with its own oracle and scratch.
         """
         cdef double* unary = doubles(unary_)
         cdef int32_t* states = int32s(states_)
@@ -369,7 +377,8 @@ cdef class LabelVisits(LabelSteps):
                 self._score(i, unary)
                 for label in range(self.model.n_labels):
                     states[label] = 2 * self.model._y_true[i, label]
-                # with the losses of the other labelings in the scores
+                # `unary` has losses up to a constant, which cancels between the two
+                # values
                 values[i] = -oracle.value(unary, states)
                 for label in range(self.model.n_labels):
                     states[label] = 2 if probabilities[label] > 0.5 else 0
@@ -382,8 +391,8 @@ cdef inline double unit(double value) noexcept nogil:
     return 0.0 if value < 0.0 else (1.0 if value > 1.0 else value)
 
 
-cdef inline int keep(OpenPairs* pairs, int32_t pair, double both) except -1 nogil:
-    """Add a pair to a list."""
+cdef inline int append_open(OpenPairs* pairs, int32_t pair, double both) except -1 nogil:
+    """Append a pair and its s to a list of open pairs."""
     reserve(<void**> &pairs.items, &pairs.capacity, pairs.size + 1, sizeof(OpenPair))
     pairs.items[pairs.size].pair, pairs.items[pairs.size].both = pair, both
     pairs.size += 1

@@ -2,29 +2,30 @@ from libc.stdint cimport int32_t
 
 
 cdef struct Local:
-    # a label that may move, or is on: its number, q, where it is to go, the gain of
-    # being on without pairs, and the q that it had at the beginning
+    # a label that may move, or is on: its number; q; the target z; the gain of being on
+    # without pairs; q before the steps
     int32_t label
     double q, target, gain, before
-    # the places of its links; of labels that do not move there are none
+    # range of its links; empty for labels that do not move
     Py_ssize_t first, last
 
 
 cdef struct Link:
-    # The pair of a label and another local one: its number, s and score. If both may
-    # move there are two links, each the twin of the other, else the twin is -1.
+    # The pair of a label and another local one: its number, s and score. A pair of two
+    # moving labels has two links, each the twin of the other; otherwise twin is -1.
     int32_t pair, other, twin
     double both, score
 
 
 cdef class LabelSteps:
-    # curvature of a label and of a pair
+    # curvature along q of a label and along s of a pair
     cdef double _label_curvature, _pair_curvature
-    # local labels, and links between any two of them
+    # local labels, and links between two of them
     cdef Local* _local
     cdef Link* _links
     cdef Py_ssize_t _n, _n_links, _local_capacity, _link_capacity
-    # the direction of a step, and the labels that it moves; a subclass has the memory
+    # the direction of a step and the labels that it moves; the subclass owns this
+    # memory
     cdef double* _direction
     cdef unsigned char* _waits
     cdef int32_t* _moving
@@ -44,5 +45,5 @@ cdef class LabelSteps:
 
 
 cdef inline bint is_open(double q) noexcept nogil:
-    """Whether a label is neither on nor off."""
+    """Whether a label has 0 < q < 1."""
     return 0.0 < q < 1.0

@@ -1,14 +1,14 @@
-"""Steps for the labels of one example: of each alone, and of groups towards a point.
+"""Steps for the labels of one example: of single labels, and of groups towards z.
 
-Notation is that of `_label_ascent.pyx`. The labels of an example that are on, or may
-move, are local, and numbered from 0; what is needed of their pairs are the links. A
-step goes along a line in q, with every s at the best that the new q allow:
+Notation is that of `_label_ascent.pyx`. The labels of an example that are on or may
+move are local labels, numbered from 0; links are the data of their pairs. A step moves
+along a line in q, with every s at the best value that the new q allow:
 
     psi(t) = max_s dual(q + t d, s)
 
-is concave, its derivative piecewise linear, and its maximum in [0, t_max] is found by
-false position. One step goes towards the target z for every group of labels that have a
-reason to move together, and then one for every label alone, in both directions.
+is concave, its derivative is piecewise linear, and its maximum in [0, t_max] is found
+by false position. First, each group of labels that gain by moving together takes one
+step towards the target z; then each label takes a step alone, up or down.
 """
 
 from libc.math cimport INFINITY
@@ -17,11 +17,11 @@ from libc.stdlib cimport free
 
 from sksstruct.inference.cuts._reduced_roof cimport together
 
-# Steps of false position; the left end of the interval is always a gain.
+# Most iterations of false position; the left end of the interval is always a gain.
 cdef int MOST_STEPS = 12
-# The derivative may be this part of what it was at the beginning.
+# The search ends once the derivative is this fraction of the initial one.
 cdef double SMALL = 1e-2
-# Probabilities this close to 0 and 1 are 0 and 1.
+# Probabilities this close to 0 or 1 are set to 0 or 1.
 cdef double ZERO = 1e-12
 
 
@@ -33,7 +33,7 @@ cdef class LabelSteps:
         free(self._links)
 
     cdef double _gap(self) noexcept nogil:
-        """What z scores above the present point."""
+        """Return the gap: the score of z minus that of the present point."""
         cdef Py_ssize_t k, j
         cdef Local* item
         cdef Link* link
@@ -43,7 +43,7 @@ cdef class LabelSteps:
             gap += item.gain * (item.target - item.q)
             for j in range(item.first, item.last):
                 link = &self._links[j]
-                # of twins the first counts
+                # each pair counts once, at the first of its twin links
                 if 0 <= link.twin < j:
                     continue
                 both = 0.5 * together(<int32_t> (2.0 * item.target),
@@ -55,11 +55,11 @@ cdef class LabelSteps:
     # ---- steps ----
 
     cdef void _improve(self) noexcept nogil:
-        """Steps of groups of labels towards z, and of labels alone."""
+        """Take steps of groups of labels towards z, then of single labels."""
         cdef Py_ssize_t k, n = 0
         cdef int32_t label
-        # z is what Frank-Wolfe steps go to: without them ascent along single labels
-        # could stop where only several of them together gain
+        # Frank-Wolfe steps go towards z: ascent along single labels alone could stop
+        # where only moving several labels together improves the dual
         for k in range(self._n_moving):
             label = self._moving[k]
             if self._local[label].target != self._local[label].q:
@@ -71,8 +71,8 @@ cdef class LabelSteps:
             self._step_alone(self._moving[k])
 
     cdef void _step_groups(self, Py_ssize_t n_drawn) noexcept nogil:
-        """Move groups of labels that pairs draw to z together."""
-        cdef Py_ssize_t k, j, size, done
+        """Move groups of labels, connected by pairs that gain, towards z together."""
+        cdef Py_ssize_t k, j, size, n_visited
         cdef int32_t label, other
         cdef Link* link
         cdef double d
@@ -82,131 +82,136 @@ cdef class LabelSteps:
             label = self._drawn[k]
             if not self._waits[label]:
                 continue
-            # breadth first
+            # the group grows by breadth-first search from this label
             self._waits[label] = 0
-            self._group[0], size, done = label, 1, 0
-            while done < size:
-                label = self._group[done]
-                done += 1
+            self._group[0], size, n_visited = label, 1, 0
+            while n_visited < size:
+                label = self._group[n_visited]
+                n_visited += 1
                 d = self._local[label].target - self._local[label].q
                 self._direction[label] = d
                 for j in range(self._local[label].first, self._local[label].last):
                     link = &self._links[j]
                     other = link.other
-                    # the pair gains if both go up or both down and it attracts, or if
-                    # they go apart and it repels
+                    # the pair gains if its score is positive and both labels move in
+                    # the same direction, or if it is negative and they move in opposite
+                    # directions
                     if self._waits[other] and link.score * d * (
                             self._local[other].target - self._local[other].q) > 0.0:
                         self._waits[other] = 0
                         self._group[size] = other
                         size += 1
-            # a group of one is what steps of labels alone do better
+            # a group of one label is left to `_step_alone`
             if size > 1:
                 self._search(size)
             for j in range(size):
                 self._direction[self._group[j]] = 0.0
 
     cdef void _step_alone(self, int32_t label) noexcept nogil:
-        """Move one label up or down, if that is a gain."""
-        cdef double q = self._local[label].q, curvature = 0.0, d = 1.0
-        cdef double first, slope, at_t, at_high = 0.0, t, low = 0.0, high = 1.0 - q
+        """Move one label up or down, if that improves the dual."""
+        cdef double q = self._local[label].q, curvature = 0.0, direction = 1.0
+        cdef double first_slope, slope, slope_at_t, slope_at_high = 0.0, t, low = 0.0, high = 1.0 - q
         # the slopes of the two directions differ where an s is at a bound
-        first = self._slope_alone(label, d, 0.0, &curvature) if q < 1.0 else 0.0
-        if first <= 0.0:
-            d, high = -1.0, q
-            first = self._slope_alone(label, d, 0.0, &curvature) if q > 0.0 else 0.0
-        if first <= 0.0:
+        first_slope = self._slope_alone(label, direction, 0.0, &curvature) if q < 1.0 else 0.0
+        if first_slope <= 0.0:
+            direction, high = -1.0, q
+            first_slope = self._slope_alone(label, direction, 0.0, &curvature) if q > 0.0 else 0.0
+        if first_slope <= 0.0:
             return
-        slope = first
+        slope = first_slope
         for _step in range(MOST_STEPS):
-            # Newton's step, as long as nothing is on the right of the maximum
-            if at_high < 0.0:
-                t = low + slope * (high - low) / (slope - at_high)
+            # Newton's step until a point beyond the maximum is known, then false
+            # position
+            if slope_at_high < 0.0:
+                t = low + slope * (high - low) / (slope - slope_at_high)
             else:
                 t = low + slope / curvature
                 t = t if t < high else high
-            at_t = self._slope_alone(label, d, t, &curvature)
-            if at_t < 0.0:
-                high, at_high = t, at_t
+            slope_at_t = self._slope_alone(label, direction, t, &curvature)
+            if slope_at_t < 0.0:
+                high, slope_at_high = t, slope_at_t
                 continue
-            # a step that is too short gains too: exactness is not worth more slopes
-            low, slope = t, at_t
-            if slope <= SMALL * first or t == high:
+            # the search stops early: a short step improves the dual too, and slopes are
+            # costly
+            low, slope = t, slope_at_t
+            if slope <= SMALL * first_slope or t == high:
                 break
-        self._direction[label] = d
+        self._direction[label] = direction
         self._group[0] = label
         self._move(1, low)
         self._direction[label] = 0.0
 
     cdef double _slope_alone(self, Py_ssize_t label, double d, double t,
                              double* curvature) noexcept nogil:
-        """The derivative of psi for one label, and how fast it falls."""
+        """Return the derivative of psi along one label; write its rate of decrease."""
         cdef Local* item = &self._local[label]
         cdef Link* link
         cdef Py_ssize_t j
         cdef double b = self._pair_curvature, q = item.q + d * t, p
-        cdef double total = item.gain - self._label_curvature * d * t, best
+        cdef double total = item.gain - self._label_curvature * d * t, unbounded
         cdef double fall = self._label_curvature
         for j in range(item.first, item.last):
             link = &self._links[j]
             p = self._local[link.other].q
             if p == 1.0:
-                # s is q
+                # s equals q
                 total += link.score - b * (q - link.both)
                 fall += b
             elif p > 0.0:
-                best = link.both + link.score / b
-                # s without bounds would be `best`: it is on the line s = q, or on
-                # s = q + p - 1; between them nothing pulls at q
-                if (q < p or (q == p and d < 0.0)) and best >= q:
+                unbounded = link.both + link.score / b
+                # without bounds, the best s is `unbounded`; above its upper bound s =
+                # q, and below its lower bound s = q + p - 1; in between, s does not
+                # depend on q
+                if (q < p or (q == p and d < 0.0)) and unbounded >= q:
                     total += link.score - b * (q - link.both)
                     fall += b
                 elif (q + p > 1.0 or (q + p == 1.0 and d > 0.0)) and (
-                        best <= q + p - 1.0):
+                        unbounded <= q + p - 1.0):
                     total += link.score - b * (q + p - 1.0 - link.both)
                     fall += b
         curvature[0] = fall
         return d * total
 
     cdef void _search(self, Py_ssize_t size) noexcept nogil:
-        """Go to the maximum along the direction of the group, if that is a gain."""
-        cdef double low = 0.0, high = INFINITY, at_low, at_high, t, slope, first, d
+        """Move to the maximum along the direction of the group, if that is a gain."""
+        cdef double low = 0.0, high = INFINITY, slope_at_low, slope_at_high, t, slope, first_slope, d
         cdef Py_ssize_t k
         cdef Local* item
         cdef int side = 0
-        # the longest step is that of the first label that is on or off
+        # the longest step is the first at which a label reaches 0 or 1
         for k in range(size):
             item, d = &self._local[self._group[k]], self._direction[self._group[k]]
             t = (1.0 - item.q) / d if d > 0.0 else -item.q / d
             high = t if t < high else high
-        first = at_low = self._slope(size, 0.0)
-        if not at_low > 0.0 or not high > 0.0:
+        first_slope = slope_at_low = self._slope(size, 0.0)
+        if not slope_at_low > 0.0 or not high > 0.0:
             return
-        # the whole way is what most groups gain by in early passes
-        at_high = self._slope(size, high)
-        if at_high >= 0.0:
+        # in early passes most groups gain by the whole step, so that it is tried first
+        slope_at_high = self._slope(size, high)
+        if slope_at_high >= 0.0:
             low = high
         else:
             for _step in range(MOST_STEPS):
-                t = low - at_low * (high - low) / (at_high - at_low)
+                t = low - slope_at_low * (high - low) / (slope_at_high - slope_at_low)
                 slope = self._slope(size, t)
-                # an end that stays counts half: the Illinois rule
+                # Illinois rule: the slope at an end that stays for a second time is
+                # halved
                 if slope >= 0.0:
-                    low, at_low = t, slope
-                    at_high *= 0.5 if side == 1 else 1.0
+                    low, slope_at_low = t, slope
+                    slope_at_high *= 0.5 if side == 1 else 1.0
                     side = 1
-                    if slope <= SMALL * first:
+                    if slope <= SMALL * first_slope:
                         break
                 else:
-                    high, at_high = t, slope
-                    at_low *= 0.5 if side == 2 else 1.0
+                    high, slope_at_high = t, slope
+                    slope_at_low *= 0.5 if side == 2 else 1.0
                     side = 2
         self._move(size, low)
 
     cdef double _slope(self, Py_ssize_t size, double t) noexcept nogil:
-        """The derivative of psi at t, from the right."""
+        """Return the right-hand derivative of psi at t."""
         cdef Py_ssize_t k, j
-        cdef double total = 0.0, d, e, q, p, low, high, best, b = self._pair_curvature
+        cdef double total = 0.0, d, e, q, p, low, high, unbounded, b = self._pair_curvature
         cdef Local* item
         cdef Link* link
         for k in range(size):
@@ -217,28 +222,29 @@ cdef class LabelSteps:
                 link = &self._links[j]
                 e, p = self._direction[link.other], self._local[link.other].q
                 if e == 0.0 and (p == 0.0 or p == 1.0):
-                    # s is q p
+                    # s equals q p
                     if p == 1.0:
                         total += d * (link.score - b * (q - link.both))
                     continue
-                # of twins the first counts
+                # each pair counts once, at the first of its twin links
                 if e != 0.0 and 0 <= link.twin < j:
                     continue
-                # bounds of s at t, and the s that the present score asks for
+                # bounds of s at t, and the best s without bounds
                 p += e * t
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
-                best = link.both + link.score / b
-                if best >= high:
-                    # the smaller of the two decides, and of equal ones the slower
+                unbounded = link.both + link.score / b
+                if unbounded >= high:
+                    # s equals the smaller of q and p; if both are equal, the one that
+                    # rises more slowly
                     total += ((d if q < p or (q == p and d < e) else e)
                               * (link.score - b * (high - link.both)))
-                elif best <= low and (low > 0.0 or (q + p == 1.0 and d + e > 0.0)):
+                elif unbounded <= low and (low > 0.0 or (q + p == 1.0 and d + e > 0.0)):
                     total += (d + e) * (link.score - b * (low - link.both))
         return total
 
     cdef void _move(self, Py_ssize_t size, double t) noexcept nogil:
-        """Go along the direction of the group, and let every s follow."""
+        """Move along the direction of the group, and update every s."""
         cdef Py_ssize_t k, j
         cdef double q, p, low, high, best
         cdef Local* item
@@ -249,7 +255,7 @@ cdef class LabelSteps:
             q = 0.0 if q < ZERO else (1.0 if q > 1.0 - ZERO else q)
             item.gain -= self._label_curvature * (q - item.q)
             item.q = q
-        # only when all q are new, as an s depends on both of its labels
+        # only after all q are updated, as an s depends on both labels of its pair
         for k in range(size):
             item = &self._local[self._group[k]]
             q = item.q
@@ -258,7 +264,8 @@ cdef class LabelSteps:
                 p = self._local[link.other].q
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
-                # where one is on or off, rounding must not leave a difference
+                # with one label at 1, the bounds are equal, and must not differ by
+                # rounding
                 low = high if q == 1.0 or p == 1.0 else low
                 best = link.both + link.score / self._pair_curvature
                 best = best if best > low else low

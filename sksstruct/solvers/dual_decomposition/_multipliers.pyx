@@ -1,8 +1,9 @@
-"""The multipliers of dual decomposed training, for whoever evaluates the objective.
+"""The multipliers of dual decomposed training, from which objectives are evaluated.
 
-Notation as in `_state.pyx`: lambda_vf = rho u_vf is what a label of variable v gains
-from pair f, and what the outcomes of f with this label lose. Any lambda gives an upper
-bound of the relaxed loss (8), and those of the optimum give the loss itself.
+Notation as in `_state.pyx`: the multiplier lambda_vf = rho u_vf is added to the score
+of a label of variable v, and subtracted from the scores of the outcomes of pair f with
+this label. Any lambda gives an upper bound of the relaxed loss (8); the optimal lambda
+gives the loss itself.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 def scaled_multipliers(GDMMState state):
     """Return lambda of the labels that were active at some time.
 
-    That of other labels is zero.
+    All other labels have lambda = 0.
 
     Returns
     -------
@@ -26,31 +27,31 @@ def scaled_multipliers(GDMMState state):
     labels : ndarray of shape (n,), int32
         Labels of the variable at this end.
     values : ndarray of shape (n,)
-        Their lambda.
+        Lambda of each of these labels.
     cliques : ndarray of shape (n,) or None
         Lambda of every label at all ends of cliques, if there are any.
     """
-    cdef Py_ssize_t n = 2 * state.model.n_pairs, end, k, at = 0
+    cdef Py_ssize_t n = 2 * state.model.n_pairs, end, k, n_written = 0
     cdef Py_ssize_t[::1] first = np.zeros(n + 1, dtype=np.intp)
     cdef const PairEnd* pair_end
     for end in range(n):
         first[end + 1] = first[end] + known_labels(
             &state._outcomes[end // 2].ends[end % 2])
-    # one too many, so that no pairs at all are no empty buffers
+    # with one spare entry, so that a model without pairs does not make an empty buffer
     cdef int32_t[::1] labels = np.empty(first[n] + 1, dtype=np.int32)
     cdef double[::1] values = np.empty(first[n] + 1)
     with nogil:
         for end in range(n):
             pair_end = &state._outcomes[end // 2].ends[end % 2]
             for k in range(known_labels(pair_end)):
-                labels[at] = pair_end.labels.label[k]
-                values[at] = state.rho * pair_end.u[k]
-                at += 1
+                labels[n_written] = pair_end.labels.label[k]
+                values[n_written] = state.rho * pair_end.u[k]
+                n_written += 1
     cliques = state.multipliers() if isinstance(state, CliqueGDMMState) else None
     return (
-        np.asarray(first), np.asarray(labels)[:at], np.asarray(values)[:at], cliques)
+        np.asarray(first), np.asarray(labels)[:n_written], np.asarray(values)[:n_written], cliques)
 
 
 cdef inline Py_ssize_t known_labels(const PairEnd* end) noexcept nogil:
-    """Count the labels for which a pair has multipliers; newer ones have zeros."""
+    """Count the labels with a stored multiplier; newer labels have lambda = 0."""
     return end.capacity if end.capacity < end.labels.size else end.labels.size

@@ -10,20 +10,20 @@ from sksstruct.utils._arena cimport Arena
 
 cdef struct Scratch:
     # Arrays of one visit, with an entry for each active outcome of a pair or label of a
-    # variable, and two to spare: the visit may activate one more.
+    # variable, and two spare entries: the visit may activate one more.
     Py_ssize_t capacity
-    # the memory that all of them share
+    # the allocation that all arrays below share
     double* memory
-    # of labels, what they gain; of outcomes of pairs, their scores without messages
+    # gains of the labels of a variable; scores without messages of a pair's outcomes
     double* score
     # |phi_f|^2 of a pair's outcomes
     double* norm
-    # q + gain / Q, which is to be projected
+    # q + gain / Q, the point to project
     double* target
     # q before the visit, and its change
     double* previous
     double* change
-    # -rho m_vf to the labels of a pair's two ends
+    # messages -rho m_vf to the labels at the pair's two ends
     double* message[2]
 
 
@@ -32,19 +32,21 @@ cdef class GDMMState:
     cdef readonly double alpha, rho, infeasibility, primal_residual, dual_residual
     cdef readonly int64_t calls
     cdef public double ignore
-    # of each variable, and of each pair
+    # an entry for each variable, and for each pair
     cdef ActiveLabels* _labels
     cdef ActiveOutcomes* _outcomes
     cdef Scratch _scratch
     cdef Arena _arena
     cdef readonly double block_gap, residual_square
-    # |change of q_v|^2 in the last pass, once for each pair of the variable
+    # sum over variables of |change of q_v|^2 in the last pass, times the number of
+    # pairs
     cdef double _square_moved
-    # of variables, then of pairs and of cliques: whether in the A_i of Algorithm 3
+    # flags of variables, then of pairs, then of cliques: whether in the A_i of
+    # Algorithm 3
     cdef char* _active_factors
-    # whether a visit asks the oracles for outcomes that are not active
-    cdef bint _asks
-    # of all pairs and cliques: how many variables each has, in all
+    # whether visits ask the oracles for inactive outcomes
+    cdef bint _ask_oracles
+    # number of variables per factor, summed over all pairs and cliques
     cdef Py_ssize_t _n_ends
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
@@ -86,15 +88,15 @@ cdef class GDMMState:
 
 cdef inline double pair_gain(const Scratch* scratch, const ActiveOutcomes* outcomes,
                              Py_ssize_t k) noexcept nogil:
-    """What an active outcome of the pair in the scratch gains: score and messages."""
+    """Return the gain of an active outcome of the loaded pair: score plus messages."""
     return (scratch.score[k] + scratch.message[0][outcomes.ends[0].place[k]]
             + scratch.message[1][outcomes.ends[1].place[k]])
 
 
 cdef inline double progress_of(double gain, double curvature) noexcept nogil:
-    """Return what moving weight from the observed to a better outcome gains (18)."""
-    # with d = step (e_y - e_truth) it is step gain - Q/2 |d|^2, and |d|^2 = 2 step^2
+    """Return the gain from moving q from the observed outcome to a better one (18)."""
+    # along d = step (e_y - e_truth) the gain is step gain - Q/2 |d|^2, |d|^2 = 2 step^2
     cdef double step = gain / (2.0 * curvature)
-    # no more weight than all of it
+    # at most all of the probability moves
     step = 1.0 if step > 1.0 else step
     return step * (gain - step * curvature)

@@ -1,7 +1,7 @@
 """Blocks of the augmented Lagrangian of dual decomposed training, and its multipliers.
 
-I. Yen et al. (2016). An example i of weight p_i has variables v and pairs f of them,
-with observed labels y_true. With
+I. Yen et al. (2016). An example i of weight p_i has variables v with observed labels
+y_true, and pairs f of variables. With
 
     q_v, q_f    distributions over the labels y of a variable, the outcomes (a, b) of a
                 pair; M_vf q_f is the marginal of q_f at its end v
@@ -11,24 +11,25 @@ with observed labels y_true. With
                 the paper's lambda_vf = rho u_vf, in units of p_i
     eta         step of the multipliers, in units of rho
 
-training minimizes (12), which is here
+training minimizes the augmented Lagrangian (12), which is here
 
     alpha/2 |w|^2 - sum_i p_i sum_v <loss_v, q_v>
       + sum_i p_i rho/2 sum_(f, v) |M_vf q_f - q_v + u_vf|^2
 
-over the simplices, w as in `models/protocols/_factors.pyx` (10). The messages are
-m_vf = M_vf q_f - q_v + u_vf, and what an outcome gains is, by (26),
+over the simplices, with w(q) as in `models/protocols/_factors.pyx` (10). The messages
+are m_vf = M_vf q_f - q_v + u_vf. The gain of an outcome, minus the gradient entry
+divided by p_i, is by (26)
 
     variable:  score(y) + loss(y) + rho sum_f m_vf(y)
     pair:      score(a, b) - rho (m_vf(a) + m_v'f(b))
 
-Only active outcomes are kept (`_active_sets.pyx`), the observed ones to begin with. A
-visit asks the factorwise oracle for an outcome that would get weight (15), activates
-it, and solves (25): a projection of q + gains / Q onto the simplex, Q being a bound of
-the curvature. For a variable Q = C_i |phi_v|^2 + rho deg(v), the curvature in every
-direction, so that one projection is the minimum; for a pair it is C_i |phi_f|^2 + rho
-times `largest_overlap`. After a pass u += eta (M q_f - q_v), which is (13) with a step
-of rho eta.
+Only active outcomes are stored (`_active_sets.pyx`), at first the observed ones. A
+visit of a factor asks the factorwise oracle for an outcome whose q would become
+positive (15), activates this outcome, and solves (25): q + gains / Q is projected onto
+the simplex, where Q bounds the curvature. For a variable Q = C_i |phi_v|^2 + rho deg(v)
+is the curvature in every direction, so that one projection is the exact minimum; for a
+pair Q = C_i |phi_f|^2 + rho times `largest_overlap`. After a pass u += eta (M q_f -
+q_v), which is (13) with a step of rho eta.
 """
 
 from libc.math cimport INFINITY, fabs, isnan
@@ -50,15 +51,15 @@ from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport resize
 
-# Projections of one visit to a pair: its Q is an upper bound, so that one is not the
-# minimum, and the messages are out of date soon, so that the minimum is not worth many.
+# Largest number of projections in a visit of a pair. Its Q is an upper bound, so that
+# one projection is not the minimum; as the messages soon change, more are not worth it.
 cdef int INNER_STEPS = 4
-# They end where no probability changed by more.
+# Projections of a visit end once no probability changes by more than this.
 cdef double LEAST_CHANGE = 1e-3
-# Least curvature of a variable, in units of C_i: one without features and pairs has
-# none, and all of its weight goes to the best label.
+# Least curvature of a variable, in units of C_i: a variable without features and pairs
+# has none, and all of its probability moves to the best label.
 cdef double LEAST_CURVATURE = 1e-9
-# Arrays of the scratch.
+# Number of arrays in the scratch.
 cdef int N_ARRAYS = 7
 
 
@@ -98,8 +99,8 @@ cdef class GDMMState:
         cdef Py_ssize_t n_factors
         cdef int side
         self.model, self.alpha, self.rho = model, alpha, rho
-        self._asks, self._n_ends = True, 2 * m
-        # one arena for all lists: what a visit touches lies close together
+        self._ask_oracles, self._n_ends = True, 2 * m
+        # one arena for all lists: data of the same visit lie close together
         self._arena = Arena()
         self._labels = <ActiveLabels*> self._arena.take(
             max(n, 1) * sizeof(ActiveLabels))
@@ -110,9 +111,10 @@ cdef class GDMMState:
         memset(self._labels, 0, n * sizeof(ActiveLabels))
         memset(self._outcomes, 0, m * sizeof(ActiveOutcomes))
         memset(self._active_factors, 0, n_factors + 1)
-        # it grows with the largest factor that is met
+        # `_reserve` enlarges the scratch later for larger factors
         self._reserve(16)
-        # variables first: `total` counts their pairs, and pairs point into their lists
+        # variables first: `total` counts the pairs of a variable, and pairs point to
+        # variables
         for pair in range(m):
             for side in range(2):
                 self._labels[model._pairs[pair, side]].degree += 1
@@ -126,14 +128,14 @@ cdef class GDMMState:
         free(self._scratch.memory)
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
-        """Give the scratch a capacity of n outcomes; growing loses what it holds."""
+        """Give the scratch a capacity of n outcomes; growing discards its contents."""
         cdef Scratch* scratch = &self._scratch
         cdef Py_ssize_t capacity
         if n <= scratch.capacity:
             return 0
-        # twice as many, as factors that need a few more follow
+        # twice the need, as later factors may be slightly larger
         capacity = 2 * n
-        # the arrays move against each other, which is why nothing in them survives
+        # the offsets of all arrays change, so that their contents are lost
         resize(<void**> &scratch.memory, N_ARRAYS * capacity * sizeof(double))
         scratch.score = scratch.memory
         scratch.norm = scratch.score + capacity
@@ -174,10 +176,10 @@ cdef class GDMMState:
         cdef Py_ssize_t k, i, variable, pair, n = self.model.n_variables
         cdef double C
         cdef Clock clock = Clock()
-        self._asks = oracles
+        self._ask_oracles = oracles
         self._square_moved = self.block_gap = 0.0
         with nogil:
-            # all factors of an example in a row, as messages are between them
+            # all factors of an example in a row, as they exchange messages
             for k in range(order.shape[0]):
                 if clock.late():
                     break
@@ -202,59 +204,59 @@ cdef class GDMMState:
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
                             bint linear, Py_ssize_t inner_steps,
                             double eta) except -1 nogil:
-        """Take several steps for each factor of an example; oracles are asked once."""
+        """Take several steps for each factor of an example; ask oracles once."""
         cdef Py_ssize_t variable, pair, step
-        cdef bint asks = self._asks
-        cdef double moved = self._square_moved
+        cdef bint ask_oracles = self._ask_oracles
+        cdef double square_moved_before = self._square_moved
         cdef Residuals ignored
         memset(&ignored, 0, sizeof(Residuals))
         for step in range(inner_steps + 1):
             if step:
                 self._move_multipliers(i, eta, &ignored)
-            # residuals compare q_v with what it was before the last step alone, as
-            # multipliers have followed all others
-            self._square_moved = moved
+            # the dual residual compares q_v with its value before the last step only,
+            # as the multipliers have followed all earlier steps
+            self._square_moved = square_moved_before
             for variable in range(self.model._first_variable[i],
                                   self.model._first_variable[i + 1]):
                 self._visit_variable(variable, C, parts[variable])
             for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
                 self._visit_pair(pair, C, linear)
             self._visit_cliques(i, C, False)
-            self._asks = False
-        self._asks = asks
+            self._ask_oracles = False
+        self._ask_oracles = ask_oracles
         return 0
 
     cdef int _visit_cliques(self, Py_ssize_t i, double C,
                             bint greedy) except -1 nogil:
-        """Visit larger factors of an example, which a subclass has; or active ones."""
+        """Visit larger factors of an example, for subclasses that have such factors."""
         return 0
 
     cdef Py_ssize_t _best_clique(self, Py_ssize_t i, double C,
-                                 double* most) except -2 nogil:
-        """Return the number of the larger factor that would make more progress, or -1.
+                                 double* most_progress) except -2 nogil:
+        """Return the larger factor that would make more progress than `most`, or -1.
 
-        Its progress becomes the most.
+        The progress of this factor is written to `most`.
         """
         return -1
 
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
                          bint linear) except -1 nogil:
-        """Add to A_i the factor that would make the most progress: (18)."""
+        """Add to A_i the factor that would make the most progress (18)."""
         cdef Py_ssize_t n = self.model.n_variables, variable, pair, best = -1, clique
-        # a factor that makes no progress is not added, even if there is no better one
-        cdef double progress, most = 0.0
+        # zero: a factor without progress is not added, even if no other has any
+        cdef double progress, most_progress = 0.0
         for variable in range(self.model._first_variable[i],
                               self.model._first_variable[i + 1]):
             if not self._active_factors[variable]:
                 progress = self._variable_progress(variable, C, parts[variable])
-                if progress > most:
-                    best, most = variable, progress
+                if progress > most_progress:
+                    best, most_progress = variable, progress
         for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
             if not self._active_factors[n + pair]:
                 progress = self._pair_progress(pair, C, linear)
-                if progress > most:
-                    best, most = n + pair, progress
-        clique = self._best_clique(i, C, &most)
+                if progress > most_progress:
+                    best, most_progress = n + pair, progress
+        clique = self._best_clique(i, C, &most_progress)
         if clique >= 0:
             best = n + self.model.n_pairs + clique
         if best >= 0:
@@ -265,38 +267,39 @@ cdef class GDMMState:
 
     cdef double _variable_curvature(self, Py_ssize_t variable,
                                     double C) noexcept nogil:
-        """Return Q of a variable, which is the same for all sets of labels."""
+        """Return Q of a variable, which does not depend on its active labels."""
         cdef double least = LEAST_CURVATURE * C
         cdef double curvature = (C * self.model.label_norm(variable)
                                  + self.rho * self._labels[variable].degree)
         return curvature if curvature > least else least
 
     cdef int _variable_gains(self, Py_ssize_t variable, double* gain) except -1 nogil:
-        """Write the gains of a variable's active labels."""
+        """Write the gains of the active labels of a variable."""
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef Py_ssize_t k
-        # Between calls of oracles the scores of labels without weight may be old: most
-        # of them stay without weight whatever they are.
+        # Between oracle calls, scores of labels with q = 0 may be outdated: most of
+        # these labels keep q = 0 whatever their score is.
         for k in range(labels.size):
-            if self._asks or labels.q[k] > 0.0 or isnan(labels.score[k]):
+            if self._ask_oracles or labels.q[k] > 0.0 or isnan(labels.score[k]):
                 self.model.label_scores(variable, 1, &labels.label[k], &labels.score[k])
             gain[k] = labels.score[k]
-            # the loss is no part of scores
+            # scores of the model do not include the loss
             if labels.label[k] != self.model._y_true[variable]:
                 gain[k] += self.model._cost[variable]
-            # the pairs' M q_f + u are in `total`; each of them also subtracts q_v
+            # `total` sums M q_f + u over the pairs; each pair's message also subtracts
+            # q_v
             gain[k] += self.rho * (labels.total[k] - labels.degree * labels.q[k])
         return 0
 
     cdef double _variable_progress(self, Py_ssize_t variable, double C,
                                    double part) except -1.0 nogil:
-        """Return what a visit of a variable would gain (18), about."""
+        """Estimate the progress (18) that a visit of a variable would make."""
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef Py_ssize_t k
         cdef double best
         cdef double* gain
         cdef int32_t label = 0
-        # found, but not activated: the visits of an active factor do that
+        # the label is not activated here, but by visits once the factor is active
         self._reserve(labels.size + 2)
         gain = self._scratch.score
         self._variable_gains(variable, gain)
@@ -304,19 +307,19 @@ cdef class GDMMState:
         for k in range(1, labels.size):
             best = gain[k] if gain[k] > best else best
         self.calls += 1
-        # best stays what it is where no label is above it
+        # `find_label` changes `best` only if it finds a label above it
         self.model.find_label(variable, part, labels.size, labels.label, best, &label,
                               &best)
-        # of a factor that was never visited, all weight is with the observed label,
-        # which is the first of the list
+        # a factor that was never visited has q = 1 for its observed label, at place 0
         return progress_of(best - gain[0], self._variable_curvature(variable, C))
 
     cdef double _variable_targets(self, Py_ssize_t variable, double C, double part,
                                   double* threshold) except? -1.0 nogil:
-        """Write q + gain / Q of the active labels, one more included if it gets weight.
+        """Write q + gain / Q of the active labels, after activating at most one label.
 
-        Returns what the best label gains over the distribution. Those below the
-        threshold get no weight.
+        A label is activated if its q would become positive. Labels with a target below
+        the threshold get q = 0. Returns the gain of the best label minus the mean gain
+        under q.
         """
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef Scratch* scratch = &self._scratch
@@ -331,15 +334,15 @@ cdef class GDMMState:
             mean += labels.q[k] * scratch.score[k]
             scratch.target[k] = labels.q[k] + scratch.score[k] / curvature
         threshold[0] = threshold_by_dropping(n, scratch.target)
-        # a label without weight gets some if its gain / Q is above the threshold
+        # an inactive label gets q > 0 if its gain / Q is above the threshold
         floor = threshold[0] * curvature + self.ignore * self.model._cost[variable]
-        self.calls += self._asks
-        if self._asks and self.model.find_label(
+        self.calls += self._ask_oracles
+        if self._ask_oracles and self.model.find_label(
                 variable, part, n, labels.label, floor, &label, &value):
             activate_label(self._arena, labels, label)
-            # above floor, but an active label may gain more
+            # `value` is above `floor`, but the gain of an active label may be larger
             best = value if value > best else best
-            # its q is zero
+            # the new label has q = 0
             scratch.target[n] = value / curvature
             threshold[0] = threshold_by_dropping(n + 1, scratch.target)
         return best - mean
@@ -350,19 +353,20 @@ cdef class GDMMState:
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef double* target
         cdef double* change
-        cdef double threshold = 0.0, q, moved
+        cdef double threshold = 0.0, q, change_of_q
         cdef Py_ssize_t k
         self.block_gap += C * self._variable_targets(variable, C, part, &threshold)
-        # only now: the scratch may have grown
+        # the pointers are read only now, as `_variable_targets` may enlarge the scratch
         target, change = self._scratch.target, self._scratch.change
         for k in range(labels.size):
             q = target[k] - threshold
             q = q if q > 0.0 else 0.0
-            moved = q - labels.q[k]
-            # M q_f - q_v of each of its pairs changes by so much
-            self._square_moved += labels.degree * (moved * moved)
-            # weights go by e_truth - q (10)
-            change[k] = -C * moved
+            change_of_q = q - labels.q[k]
+            # the residual M q_f - q_v of each pair of the variable changes by
+            # -change_of_q
+            self._square_moved += labels.degree * (change_of_q * change_of_q)
+            # weights change by C (e_truth - q) (10)
+            change[k] = -C * change_of_q
             labels.q[k] = q
         self.model.add_labels(variable, labels.size, labels.label, change)
         return 0
@@ -372,7 +376,7 @@ cdef class GDMMState:
     cdef int _load_pair(self, Py_ssize_t pair) except -1 nogil:
         """Load a pair into the scratch: messages, scores and norms.
 
-        The scratch then has place for one more outcome, and one more label at each end.
+        The scratch has space for one more outcome, and one more label at each end.
         """
         cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef ActiveLabels* labels
@@ -380,15 +384,15 @@ cdef class GDMMState:
         cdef Py_ssize_t k
         cdef int side
         fit_ends(self._arena, outcomes)
-        # before anything is written, which growing would lose
+        # the scratch is enlarged before it is filled, as growing discards its contents
         self._reserve(outcomes.size + 2)
         for side in range(2):
             self._reserve(outcomes.ends[side].labels.size + 2)
         for side in range(2):
             end = &outcomes.ends[side]
             labels = end.labels
-            # of every active label, not only of those in active outcomes: the oracle
-            # looks for outcomes among all of them
+            # messages to every active label, including labels in no active outcome: the
+            # oracle searches all outcomes
             for k in range(labels.size):
                 self._scratch.message[side][k] = -self.rho * (
                     end.marginal[k] + end.u[k] - labels.q[k])
@@ -397,11 +401,11 @@ cdef class GDMMState:
 
     cdef int _find_pair(self, Py_ssize_t pair, bint linear, double floor,
                         Outcome* outcome) except -1 nogil:
-        """Ask the oracle of the pair in the scratch for an outcome above floor."""
+        """Ask the oracle of the loaded pair for an outcome with a gain above floor."""
         cdef Messages messages[2]
         cdef ActiveLabels* labels
         cdef int side
-        # other labels have no messages: their q_v, marginal and u are zero
+        # inactive labels have no messages, as their q_v, marginal and u are zero
         for side in range(2):
             labels = self._outcomes[pair].ends[side].labels
             messages[side].size, messages[side].labels = labels.size, labels.label
@@ -411,16 +415,17 @@ cdef class GDMMState:
 
     cdef int _activate_pair(self, Py_ssize_t pair,
                             const Outcome* outcome) except -1 nogil:
-        """Activate an outcome of a pair, and its labels; whether it was not active."""
+        """Activate an outcome and its labels; return whether it was inactive."""
         cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef ActiveLabels* first = outcomes.ends[0].labels
         cdef ActiveLabels* second = outcomes.ends[1].labels
         cdef Py_ssize_t entry = self.model.entry(
             pair, outcome.labels[0], outcome.labels[1])
-        # rounding may let the oracle find an active one above its own gain
+        # rounding may let the oracle find an active outcome above the gain computed
+        # here
         if is_active(outcomes, entry):
             return 0
-        # labels that are new to the variables, if they are, have had no messages
+        # message entries for labels that are new to the variables, if there are any
         self._scratch.message[0][first.size] = 0.0
         self._scratch.message[1][second.size] = 0.0
         activate_outcome(self._arena, outcomes, <int32_t> entry,
@@ -431,7 +436,7 @@ cdef class GDMMState:
 
     cdef double _pair_curvature(self, const ActiveOutcomes* outcomes,
                                 double C) noexcept nogil:
-        """Return Q of the active outcomes of the pair in the scratch."""
+        """Return Q of the active outcomes of the loaded pair."""
         cdef double norm = 0.0
         cdef Py_ssize_t k
         for k in range(outcomes.size):
@@ -440,24 +445,24 @@ cdef class GDMMState:
 
     cdef double _pair_progress(self, Py_ssize_t pair, double C,
                                bint linear) except -1.0 nogil:
-        """Return what a visit of a pair would gain (18), about."""
+        """Estimate the progress (18) that a visit of a pair would make."""
         cdef Outcome outcome
         cdef double observed
         self._load_pair(pair)
-        # all weight of a pair that was never visited is with the observed outcome
+        # a pair that was never visited has q = 1 for its observed outcome
         observed = pair_gain(&self._scratch, &self._outcomes[pair], 0)
-        # it stays where no outcome is above
+        # this value remains if the oracle finds no better outcome
         outcome.value = observed
         self._find_pair(pair, linear, observed, &outcome)
-        # two outcomes that share no label: an overlap of two
+        # outcomes that share no label have an overlap of two
         return progress_of(outcome.value - observed,
                            C * self.model.pair_norm + 2.0 * self.rho)
 
     cdef double _extend_pair(self, Py_ssize_t pair, double C,
                              bint linear) except -1.0 nogil:
-        """Activate the best outcome of the pair in the scratch if it would get weight.
+        """Activate the loaded pair's best outcome if its q would become positive.
 
-        Returns Q of the outcomes that are active then.
+        Returns Q of the active outcomes, including the new one.
         """
         cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef Scratch* scratch = &self._scratch
@@ -471,15 +476,17 @@ cdef class GDMMState:
             best = gain if gain > best else best
             mean += outcomes.q[k] * gain
             scratch.target[k] = outcomes.q[k] + gain / curvature
-        # an inactive outcome gets weight above the threshold; one below the best active
-        # outcome is not found, as the oracle looks for the best of all
+        # an inactive outcome gets q > 0 if its gain / Q is above the threshold; the
+        # oracle returns the best outcome overall, so that only gains above `best`
+        # matter
         floor = (threshold_by_dropping(n, scratch.target) * curvature
                  + self.ignore * self.model._cost[self.model._pairs[pair, 0]])
         floor = floor if floor > best else best
-        if (self._asks and self._find_pair(pair, linear, floor, &outcome)
+        if (self._ask_oracles and self._find_pair(pair, linear, floor, &outcome)
                 and self._activate_pair(pair, &outcome)):
             best = outcome.value if outcome.value > best else best
-            # the oracle's value has the messages in it, which change in the steps
+            # inner steps change the messages, so that the score without messages is
+            # needed, not the oracle's value
             self.model.pair_scores(pair, 1, &outcomes.entry[n], &scratch.score[n],
                                    &scratch.norm[n])
             curvature = self._pair_curvature(outcomes, C)
@@ -487,7 +494,7 @@ cdef class GDMMState:
         return curvature
 
     cdef int _store_pair(self, Py_ssize_t pair, double C) except -1 nogil:
-        """Carry the change of q_f since the visit began to marginals and weights."""
+        """Update marginals and weights by the change of q_f since the visit began."""
         cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef double* change = self._scratch.change
         cdef PairEnd* end
@@ -500,7 +507,7 @@ cdef class GDMMState:
             for k in range(outcomes.size):
                 end.marginal[end.place[k]] += change[k]
                 end.labels.total[end.place[k]] += change[k]
-        # weights go by e_truth - q (10)
+        # weights change by C (e_truth - q) (10)
         for k in range(outcomes.size):
             change[k] *= -C
         return self.model.add_pairs(pair, outcomes.size, outcomes.entry, change)
@@ -513,12 +520,12 @@ cdef class GDMMState:
         cdef double curvature, largest
         self._load_pair(pair)
         curvature = self._extend_pair(pair, C, linear)
-        # nothing grows from here on, so that this place stays
+        # the scratch does not grow from here on, so that this pointer stays valid
         previous = self._scratch.previous
         memcpy(previous, outcomes.q, outcomes.size * sizeof(double))
         for _step in range(INNER_STEPS):
-            largest = project_pair(&self._scratch, outcomes, curvature)
-            take_step(&self._scratch, outcomes, C, self.rho)
+            largest = write_projection_step(&self._scratch, outcomes, curvature)
+            apply_step(&self._scratch, outcomes, C, self.rho)
             if largest < LEAST_CHANGE:
                 break
         self._store_pair(pair, C)
@@ -542,18 +549,19 @@ cdef class GDMMState:
             for i in range(self.model.n_examples):
                 self._move_multipliers(i, eta, &sums)
         self.residual_square = sums.square
-        # half of the 1-norm at each end
+        # the total variation distance is half of the 1-norm, averaged over all ends
         self.infeasibility = sums.distance / (2 * max(self._n_ends, 1))
         self.primal_residual = relative_norm(sums.square, sums.size)
         self.dual_residual = relative_norm(self._square_moved, sums.multipliers)
 
     cdef int _move_multipliers(self, Py_ssize_t i, double eta,
                                Residuals* sums) except -1 nogil:
-        """Move the multipliers of one example; add to the sums over its residuals."""
+        """Update the multipliers of one example, and add its residuals to the sums."""
         cdef Py_ssize_t pair
         cdef int side
         for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
-            # other pairs may have activated labels since this one was visited
+            # another pair of the variable may have activated labels since the last
+            # visit
             fit_ends(self._arena, &self._outcomes[pair])
             for side in range(2):
                 move_multipliers(&self._outcomes[pair].ends[side], eta, sums)
@@ -575,7 +583,8 @@ cdef class GDMMState:
             for pair in range(self.model.n_pairs):
                 for side in range(2):
                     end = &self._outcomes[pair].ends[side]
-                    # what is new since the last update has no multiplier yet
+                    # labels activated since the last update have no stored multiplier
+                    # yet
                     for k in range(min(end.capacity, end.labels.size)):
                         change = (scale - 1.0) * end.u[k]
                         end.u[k] += change
@@ -583,9 +592,9 @@ cdef class GDMMState:
         self.rho = rho
 
 
-cdef inline double project_pair(Scratch* scratch, const ActiveOutcomes* outcomes,
+cdef inline double write_projection_step(Scratch* scratch, const ActiveOutcomes* outcomes,
                                 double curvature) noexcept nogil:
-    """Write the change of q_f that a projection asks for; its largest entry."""
+    """Write the change of q_f to the projected point; return its largest entry."""
     cdef Py_ssize_t n = outcomes.size, k
     cdef double threshold, q, largest = 0.0
     for k in range(n):
@@ -600,12 +609,12 @@ cdef inline double project_pair(Scratch* scratch, const ActiveOutcomes* outcomes
     return largest
 
 
-cdef inline void take_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
+cdef inline void apply_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
                            double rho) noexcept nogil:
-    """Change q_f, and with it the scores and messages, as the features would."""
+    """Change q_f, and update scores and messages as (10) and (13) imply."""
     cdef Py_ssize_t k
     cdef double change
-    # w and the marginals themselves wait for the end of the visit, once for all steps
+    # w and the marginals are updated once, at the end of the visit
     for k in range(outcomes.size):
         change = scratch.change[k]
         outcomes.q[k] += change

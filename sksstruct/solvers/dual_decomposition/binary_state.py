@@ -40,20 +40,21 @@ class BinaryGDMMState(BinaryVisits):
             rho,
             self._probabilities,
             np.zeros((n, n_labels), dtype=np.uint8),
-            # the last vector of scores may end behind the last label
+            # kernels write scores in whole vectors, the last of which may end behind
+            # the labels
             np.zeros(n_labels + 8),
             np.zeros((2, n_labels)),
             np.zeros((3, n_labels), dtype=np.int32),
             np.zeros(model.n_pairs, dtype=np.int32),
         )
-        # those at the start
+        # the kernel sets the probabilities to the observed labels
         self._observed = self._probabilities.copy()
 
     def begin_pairs(self):
         """Activate the pairs of labels that are observed or have moved so far.
 
-        Each s lies between the limits that the labels set, and makes the weight of its
-        pair zero if possible. The objective then stays the same.
+        Each s lies in the range that the labels' probabilities allow, and makes the
+        weight of its pair zero if possible, so that the objective does not change.
         """
         self.activate_first(np.zeros((3, self.model.n_pairs)))
 
@@ -74,8 +75,9 @@ class BinaryGDMMState(BinaryVisits):
             Step of the multipliers in units of rho.
         """
         model = self.model
-        # Scores change during the pass. Visits read the current score; only the order
-        # is that of the beginning. This avoids the ordered multimap of the paper.
+        # Scores change during the pass. Visits read the current scores, and only their
+        # order is that at the start of the pass, which avoids the ordered multimap of
+        # the paper.
         scores = model.scaling * model.pair_weights()
         descending = np.argsort(-scores, kind="stable")
         positive = descending[scores[descending] > self.ignore].astype(np.int32)
@@ -90,7 +92,7 @@ class BinaryGDMMState(BinaryVisits):
         return float(self.model.example_weights @ missed)
 
     def feasible_changes(self):
-        """Return changes of the weights of pairs that make them agree with labels.
+        """Return changes of pair weights that make pairs consistent with labels.
 
         Returns
         -------
