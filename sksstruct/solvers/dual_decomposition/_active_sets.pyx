@@ -110,8 +110,8 @@ cdef int largest_overlap(const ActiveOutcomes* outcomes) noexcept nogil:
     """Bound the largest eigenvalue of sum_v M_vf^T M_vf on the active outcomes.
 
     Entry (k, j) of the matrix is the number of ends at which outcomes k and j have the
-    same label. Its largest row sum is a bound: 2 for outcomes that share no label, where
-    the paper's bound (Section 5.1) is twice the number of outcomes.
+    same label. Its largest row sum is a bound: 2 for outcomes that share no label. The
+    paper's bound (Section 5.1) is twice the number of outcomes.
     """
     cdef Py_ssize_t k, j
     cdef int row_sum, largest = 0

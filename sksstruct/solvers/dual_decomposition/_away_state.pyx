@@ -191,7 +191,7 @@ cdef class AwayGDMMState(GDMMState):
         self._coefficients[worst] -= step
         if step < longest:
             return False
-        # a drop step: the last basis moves to the row of the dropped basis
+        # in a drop step, the row of the dropped basis is filled with the last row
         self.n_bases -= 1
         if worst != self.n_bases:
             memcpy(self._basis(worst), self._basis(self.n_bases),
@@ -340,7 +340,7 @@ cdef class AwayGDMMState(GDMMState):
         for factor in range(self._n_factors):
             q = self._distribution(factor)
             gains = &self._gains[self._offsets[factor]]
-            # this sum is -<gradient, point>
+            # the mean gain is -<gradient, point>
             for k in range(self._offsets[factor + 1] - self._offsets[factor]):
                 total += q[k] * gains[k]
         return total

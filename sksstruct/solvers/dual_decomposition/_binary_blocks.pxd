@@ -71,7 +71,7 @@ cdef class BinaryBlocks:
     cdef int _gather_gains(self, Py_ssize_t low, Py_ssize_t high) except -1 nogil
     cdef void _gather_inactive(self, Py_ssize_t label) noexcept nogil
     cdef int _append_active(self, int32_t pair, double both, double first,
-                     double second) except -1 nogil
+                            double second) except -1 nogil
     cdef int _activate(self, int32_t pair, double first, double second) except -1 nogil
     cdef int _activate_pairs_of(self, Py_ssize_t label) except -1 nogil
     cdef int _activate_both_moved(self, int32_t pair, Py_ssize_t label,

@@ -188,7 +188,7 @@ cdef class BinaryBlocks:
     # ---- pairs that become active ----
 
     cdef int _append_active(self, int32_t pair, double both, double first,
-                     double second) except -1 nogil:
+                            double second) except -1 nogil:
         """Append an active pair whose a and b are the q of its labels."""
         cdef ActivePairs* active = self._active
         cdef ActivePair* item
@@ -216,7 +216,8 @@ cdef class BinaryBlocks:
         add_message(self, neighbor, second, self._q[neighbor])
         # s = q_j q_k, as the label that has not moved fixed it until now: w does not
         # change
-        return self._append_active(pair, self._q[label] * self._q[neighbor], first, second)
+        return self._append_active(
+            pair, self._q[label] * self._q[neighbor], first, second)
 
     cdef int _activate_pairs_of(self, Py_ssize_t label) except -1 nogil:
         """Activate the pairs of a label that begins to move with moved labels.

@@ -224,7 +224,7 @@ cdef class BinaryVisits(BinaryBlocks):
             pair = self._positive_pairs[k]
             label, neighbor = self.model._pairs[pair, 0], self.model._pairs[pair, 1]
             first, second = budget[label], budget[neighbor]
-            # a label that is observed or has moved has no budget: its pairs become
+            # a label that is observed or has moved has no budget, as its pairs become
             # active by other rules
             if first < 0.0 or second < 0.0 or is_active(self, pair):
                 continue

@@ -183,7 +183,8 @@ cdef class CliqueGDMMState(GDMMState):
             for label in range(K):
                 place = j * K + label
                 self._message[place] = -self.rho * (
-                    outcomes.marginal[place] + outcomes.u[place] - self._node_q(node, label))
+                    outcomes.marginal[place] + outcomes.u[place]
+                    - self._node_q(node, label))
         for k in range(outcomes.size):
             self._scratch.score[k] = (
                 self.cliques._factor[clique] * table[outcomes.entry[k]])
@@ -287,7 +288,7 @@ cdef class CliqueGDMMState(GDMMState):
                                Residuals* sums) except -1 nogil:
         cdef CliqueOutcomes* outcomes
         cdef ActiveLabels* labels
-        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, position, label_place
+        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, entry, place
         cdef double residual
         GDMMState._move_multipliers(self, i, eta, sums)
         for clique in range(self.cliques._first_clique[i],
@@ -297,11 +298,12 @@ cdef class CliqueGDMMState(GDMMState):
                 node = self.cliques._scope[self.cliques._first_node[clique] + j]
                 labels = &self._labels[node]
                 for label in range(K):
-                    position, label_place = j * K + label, place_of(label, self.model._y_true[node])
-                    residual = outcomes.marginal[position] - labels.q[label_place]
-                    outcomes.u[position] += eta * residual
-                    labels.total[label_place] += eta * residual
-                    add_residual(sums, residual, labels.q[label_place], outcomes.u[position])
+                    entry, place = j * K + label, place_of(
+                        label, self.model._y_true[node])
+                    residual = outcomes.marginal[entry] - labels.q[place]
+                    outcomes.u[entry] += eta * residual
+                    labels.total[place] += eta * residual
+                    add_residual(sums, residual, labels.q[place], outcomes.u[entry])
         return 0
 
     def set_rho(self, double rho):

@@ -144,8 +144,8 @@ cdef class LabelVisits(LabelSteps):
         self._label_curvature = self._C * self.model.label_norm(i)
         if self._label_curvature < least:
             self._label_curvature = least
-        # along s, in units of pair scores: one scaling for the weight, one for the
-        # feature
+        # along s, in units of pair scores: hence a scaling for the weight and another
+        # for the feature
         self._pair_curvature = self._C * self.model.scaling * self.model.scaling
         self._score(i, self._unary)
         self.calls += 1
@@ -172,7 +172,7 @@ cdef class LabelVisits(LabelSteps):
         self._gather_local(i)
         if not self._n_moving:
             return 0
-        # the gap before the steps: its sum over examples bounds the possible
+        # the gap before the steps: the sum over examples bounds the possible
         # improvement
         gap = self._gap()
         self.gap += self.model._example_weights[i] * gap
@@ -237,7 +237,7 @@ cdef class LabelVisits(LabelSteps):
                 link = &self._links[n]
                 link.pair, link.other = graph.partner_pair[place], other
                 link.score, link.twin = graph.score[place], -1
-                # correct if at most one of the two labels is open; other pairs follow
+                # correct if at most one of the two labels is open; open pairs are set
                 # below
                 link.both = item.q * self._local[other].q
                 # the other label has links already if it moves and comes first
@@ -280,7 +280,7 @@ cdef class LabelVisits(LabelSteps):
                     self.model._pair_weights[link.pair] = (
                         link.score / self.model.scaling)
                 if is_open(item.q) and is_open(self._local[link.other].q):
-                    append_open(open_pairs, link.pair, link.both)
+                    append_pair(open_pairs, link.pair, link.both)
         return 0
 
     # ---- the first pairs ----
@@ -341,7 +341,7 @@ cdef class LabelVisits(LabelSteps):
                         (observed_sums[pair] - lows[pair]) / (highs[pair] - lows[pair]))
                 self.model._pair_weights[pair] -= C * (both - observed)
                 if is_open(q) and is_open(p):
-                    append_open(open_pairs, pair, both)
+                    append_pair(open_pairs, pair, both)
         return 0
 
     def load_scores(self, scores_):
@@ -391,7 +391,7 @@ cdef inline double unit(double value) noexcept nogil:
     return 0.0 if value < 0.0 else (1.0 if value > 1.0 else value)
 
 
-cdef inline int append_open(OpenPairs* pairs, int32_t pair, double both) except -1 nogil:
+cdef inline int append_pair(OpenPairs* pairs, int32_t pair, double both) except -1 nogil:
     """Append a pair and its s to a list of open pairs."""
     reserve(<void**> &pairs.items, &pairs.capacity, pairs.size + 1, sizeof(OpenPair))
     pairs.items[pairs.size].pair, pairs.items[pairs.size].both = pair, both

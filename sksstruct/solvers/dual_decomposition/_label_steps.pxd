@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t
 
 
 cdef struct Local:
-    # a label that may move, or is on: its number; q; the target z; the gain of being on
+    # a label that may move, or is on: number; q; the target z; the gain of being on
     # without pairs; q before the steps
     int32_t label
     double q, target, gain, before
@@ -11,8 +11,8 @@ cdef struct Local:
 
 
 cdef struct Link:
-    # The pair of a label and another local one: its number, s and score. A pair of two
-    # moving labels has two links, each the twin of the other; otherwise twin is -1.
+    # The pair of a label and another local one: number of the pair, s, score. A pair of
+    # two moving labels has two links, each the twin of the other; otherwise twin is -1.
     int32_t pair, other, twin
     double both, score
 

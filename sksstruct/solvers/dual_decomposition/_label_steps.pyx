@@ -109,34 +109,34 @@ cdef class LabelSteps:
 
     cdef void _step_alone(self, int32_t label) noexcept nogil:
         """Move one label up or down, if that improves the dual."""
-        cdef double q = self._local[label].q, curvature = 0.0, direction = 1.0
-        cdef double first_slope, slope, slope_at_t, slope_at_high = 0.0, t, low = 0.0, high = 1.0 - q
+        cdef double q = self._local[label].q, curvature = 0.0, d = 1.0
+        cdef double first, slope, at_t, at_high = 0.0, t, low = 0.0, high = 1.0 - q
         # the slopes of the two directions differ where an s is at a bound
-        first_slope = self._slope_alone(label, direction, 0.0, &curvature) if q < 1.0 else 0.0
-        if first_slope <= 0.0:
-            direction, high = -1.0, q
-            first_slope = self._slope_alone(label, direction, 0.0, &curvature) if q > 0.0 else 0.0
-        if first_slope <= 0.0:
+        first = self._slope_alone(label, d, 0.0, &curvature) if q < 1.0 else 0.0
+        if first <= 0.0:
+            d, high = -1.0, q
+            first = self._slope_alone(label, d, 0.0, &curvature) if q > 0.0 else 0.0
+        if first <= 0.0:
             return
-        slope = first_slope
+        slope = first
         for _step in range(MOST_STEPS):
             # Newton's step until a point beyond the maximum is known, then false
             # position
-            if slope_at_high < 0.0:
-                t = low + slope * (high - low) / (slope - slope_at_high)
+            if at_high < 0.0:
+                t = low + slope * (high - low) / (slope - at_high)
             else:
                 t = low + slope / curvature
                 t = t if t < high else high
-            slope_at_t = self._slope_alone(label, direction, t, &curvature)
-            if slope_at_t < 0.0:
-                high, slope_at_high = t, slope_at_t
+            at_t = self._slope_alone(label, d, t, &curvature)
+            if at_t < 0.0:
+                high, at_high = t, at_t
                 continue
             # the search stops early: a short step improves the dual too, and slopes are
             # costly
-            low, slope = t, slope_at_t
-            if slope <= SMALL * first_slope or t == high:
+            low, slope = t, at_t
+            if slope <= SMALL * first or t == high:
                 break
-        self._direction[label] = direction
+        self._direction[label] = d
         self._group[0] = label
         self._move(1, low)
         self._direction[label] = 0.0
@@ -148,7 +148,7 @@ cdef class LabelSteps:
         cdef Link* link
         cdef Py_ssize_t j
         cdef double b = self._pair_curvature, q = item.q + d * t, p
-        cdef double total = item.gain - self._label_curvature * d * t, unbounded
+        cdef double total = item.gain - self._label_curvature * d * t, peak
         cdef double fall = self._label_curvature
         for j in range(item.first, item.last):
             link = &self._links[j]
@@ -158,15 +158,15 @@ cdef class LabelSteps:
                 total += link.score - b * (q - link.both)
                 fall += b
             elif p > 0.0:
-                unbounded = link.both + link.score / b
-                # without bounds, the best s is `unbounded`; above its upper bound s =
+                peak = link.both + link.score / b
+                # without bounds, the best s is `peak`; above its upper bound s =
                 # q, and below its lower bound s = q + p - 1; in between, s does not
                 # depend on q
-                if (q < p or (q == p and d < 0.0)) and unbounded >= q:
+                if (q < p or (q == p and d < 0.0)) and peak >= q:
                     total += link.score - b * (q - link.both)
                     fall += b
                 elif (q + p > 1.0 or (q + p == 1.0 and d > 0.0)) and (
-                        unbounded <= q + p - 1.0):
+                        peak <= q + p - 1.0):
                     total += link.score - b * (q + p - 1.0 - link.both)
                     fall += b
         curvature[0] = fall
@@ -174,7 +174,7 @@ cdef class LabelSteps:
 
     cdef void _search(self, Py_ssize_t size) noexcept nogil:
         """Move to the maximum along the direction of the group, if that is a gain."""
-        cdef double low = 0.0, high = INFINITY, slope_at_low, slope_at_high, t, slope, first_slope, d
+        cdef double low = 0.0, high = INFINITY, at_low, at_high, t, slope, first, d
         cdef Py_ssize_t k
         cdef Local* item
         cdef int side = 0
@@ -183,35 +183,35 @@ cdef class LabelSteps:
             item, d = &self._local[self._group[k]], self._direction[self._group[k]]
             t = (1.0 - item.q) / d if d > 0.0 else -item.q / d
             high = t if t < high else high
-        first_slope = slope_at_low = self._slope(size, 0.0)
-        if not slope_at_low > 0.0 or not high > 0.0:
+        first = at_low = self._slope(size, 0.0)
+        if not at_low > 0.0 or not high > 0.0:
             return
         # in early passes most groups gain by the whole step, so that it is tried first
-        slope_at_high = self._slope(size, high)
-        if slope_at_high >= 0.0:
+        at_high = self._slope(size, high)
+        if at_high >= 0.0:
             low = high
         else:
             for _step in range(MOST_STEPS):
-                t = low - slope_at_low * (high - low) / (slope_at_high - slope_at_low)
+                t = low - at_low * (high - low) / (at_high - at_low)
                 slope = self._slope(size, t)
                 # Illinois rule: the slope at an end that stays for a second time is
                 # halved
                 if slope >= 0.0:
-                    low, slope_at_low = t, slope
-                    slope_at_high *= 0.5 if side == 1 else 1.0
+                    low, at_low = t, slope
+                    at_high *= 0.5 if side == 1 else 1.0
                     side = 1
-                    if slope <= SMALL * first_slope:
+                    if slope <= SMALL * first:
                         break
                 else:
-                    high, slope_at_high = t, slope
-                    slope_at_low *= 0.5 if side == 2 else 1.0
+                    high, at_high = t, slope
+                    at_low *= 0.5 if side == 2 else 1.0
                     side = 2
         self._move(size, low)
 
     cdef double _slope(self, Py_ssize_t size, double t) noexcept nogil:
         """Return the right-hand derivative of psi at t."""
         cdef Py_ssize_t k, j
-        cdef double total = 0.0, d, e, q, p, low, high, unbounded, b = self._pair_curvature
+        cdef double total = 0.0, d, e, q, p, low, high, peak, b = self._pair_curvature
         cdef Local* item
         cdef Link* link
         for k in range(size):
@@ -233,13 +233,13 @@ cdef class LabelSteps:
                 p += e * t
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
-                unbounded = link.both + link.score / b
-                if unbounded >= high:
-                    # s equals the smaller of q and p; if both are equal, the one that
-                    # rises more slowly
+                peak = link.both + link.score / b
+                if peak >= high:
+                    # s equals the smaller of q and p; if q = p, the more slowly rising
+                    # one
                     total += ((d if q < p or (q == p and d < e) else e)
                               * (link.score - b * (high - link.both)))
-                elif unbounded <= low and (low > 0.0 or (q + p == 1.0 and d + e > 0.0)):
+                elif peak <= low and (low > 0.0 or (q + p == 1.0 and d + e > 0.0)):
                     total += (d + e) * (link.score - b * (low - link.both))
         return total
 

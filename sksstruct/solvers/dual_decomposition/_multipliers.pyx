@@ -49,7 +49,8 @@ def scaled_multipliers(GDMMState state):
                 n_written += 1
     cliques = state.multipliers() if isinstance(state, CliqueGDMMState) else None
     return (
-        np.asarray(first), np.asarray(labels)[:n_written], np.asarray(values)[:n_written], cliques)
+        np.asarray(first), np.asarray(labels)[:n_written],
+        np.asarray(values)[:n_written], cliques)
 
 
 cdef inline Py_ssize_t known_labels(const PairEnd* end) noexcept nogil:

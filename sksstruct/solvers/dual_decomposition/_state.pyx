@@ -51,7 +51,7 @@ from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._memory cimport resize
 
-# Largest number of projections in a visit of a pair. Its Q is an upper bound, so that
+# Largest number of projections in a visit of a pair. Q is an upper bound, so that
 # one projection is not the minimum; as the messages soon change, more are not worth it.
 cdef int INNER_STEPS = 4
 # Projections of a visit end once no probability changes by more than this.
@@ -100,7 +100,7 @@ cdef class GDMMState:
         cdef int side
         self.model, self.alpha, self.rho = model, alpha, rho
         self._ask_oracles, self._n_ends = True, 2 * m
-        # one arena for all lists: data of the same visit lie close together
+        # all lists share one arena: data of the same visit lie close together
         self._arena = Arena()
         self._labels = <ActiveLabels*> self._arena.take(
             max(n, 1) * sizeof(ActiveLabels))
@@ -451,7 +451,7 @@ cdef class GDMMState:
         self._load_pair(pair)
         # a pair that was never visited has q = 1 for its observed outcome
         observed = pair_gain(&self._scratch, &self._outcomes[pair], 0)
-        # this value remains if the oracle finds no better outcome
+        # the value remains if the oracle finds no better outcome
         outcome.value = observed
         self._find_pair(pair, linear, observed, &outcome)
         # outcomes that share no label have an overlap of two
@@ -524,7 +524,7 @@ cdef class GDMMState:
         previous = self._scratch.previous
         memcpy(previous, outcomes.q, outcomes.size * sizeof(double))
         for _step in range(INNER_STEPS):
-            largest = write_projection_step(&self._scratch, outcomes, curvature)
+            largest = write_step(&self._scratch, outcomes, curvature)
             apply_step(&self._scratch, outcomes, C, self.rho)
             if largest < LEAST_CHANGE:
                 break
@@ -592,8 +592,8 @@ cdef class GDMMState:
         self.rho = rho
 
 
-cdef inline double write_projection_step(Scratch* scratch, const ActiveOutcomes* outcomes,
-                                double curvature) noexcept nogil:
+cdef inline double write_step(Scratch* scratch, const ActiveOutcomes* outcomes,
+                              double curvature) noexcept nogil:
     """Write the change of q_f to the projected point; return its largest entry."""
     cdef Py_ssize_t n = outcomes.size, k
     cdef double threshold, q, largest = 0.0
@@ -610,7 +610,7 @@ cdef inline double write_projection_step(Scratch* scratch, const ActiveOutcomes*
 
 
 cdef inline void apply_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
-                           double rho) noexcept nogil:
+                            double rho) noexcept nogil:
     """Change q_f, and update scores and messages as (10) and (13) imply."""
     cdef Py_ssize_t k
     cdef double change
