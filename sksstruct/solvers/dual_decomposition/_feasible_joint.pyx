@@ -1,21 +1,23 @@
 """A feasible dual point of models that forbid outcomes: a distribution over labelings.
 
-Marginals of variables can agree with no distributions of pairs at all, if some outcomes
-of pairs are forbidden, so that `_feasible.pyx` does not help. Here the pairs are trees,
-each leading from a variable that is known already, its first end, to a new one, and the
-point is a mixture of labelings that are all allowed. Every root has its q_v. Of a pair
-the labels of the second end given those of the first are distributed as in q_f, after
-it was cut down until no marginal is above q_v, and filled up where that is allowed.
-Labelings that come to an end, because nothing is left to follow a label, give their
-weight to the observed one. At the optimum, where q_f and q_v agree, nothing changes.
+If some outcomes of pairs are forbidden, no distribution of a pair may have the
+marginals q_v, so that `_feasible.pyx` does not apply. Here the pairs must form trees:
+each leads from a variable that an earlier pair reached, its first end, to a new one.
+The point is a mixture of allowed labelings. Each root has the distribution q_v. Given
+the label of the first end of a pair, the label of the second is distributed as in q_f,
+after q_f was scaled down until no marginal exceeds q_v, and allowed outcomes were added
+for labels that lack probability. A labeling is lost if no label may follow one of its
+labels; the probability of lost labelings is given to the observed labeling. At the
+optimum, where q_f and q_v agree, the point equals the iterate.
 
-With c_f(b | a) these distributions, and the part of the labelings below a label that do
-not come to an end
+Let c_f(b | a) be these conditional distributions. The fraction of the labelings below
+label a that are not lost is
 
     beta_v(a) = prod_(f below v) sum_b c_f(b | a) beta_v'(b)
 
-a root has the new marginals q_v(a) beta_v(a), and a pair those of its first end times
-c_f(b | a) beta_v'(b), divided by their sum over b. Notation as in `_state.pyx`.
+The new marginals of a root are q_v(a) beta_v(a). The new q_f is the marginal of its
+first end times c_f(b | a) beta_v'(b), divided by the sum of these over b. Notation as
+in `_state.pyx`.
 """
 
 from libc.stdint cimport int32_t
@@ -23,7 +25,7 @@ from libc.stdint cimport int32_t
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes, fit_ends,
 )
-from sksstruct.solvers.dual_decomposition._feasible cimport cut, missing
+from sksstruct.solvers.dual_decomposition._feasible cimport scale_down, write_lacks
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 from sksstruct.utils._pointers cimport doubles, int32s, intps
 
@@ -31,28 +33,28 @@ from sksstruct.utils._pointers cimport doubles, int32s, intps
 cdef class JointPoint:
     """The new marginals of all variables and pairs; see `feasible_joint.py`.
 
-    `integers`, `places` and `reals` are its memory, and zero.
+    `integers`, `places` and `reals` are zeros that the caller allocates as scratch.
     """
 
     cdef GDMMState state
     cdef readonly double loss
-    # of each variable: where its labels begin, its root, and of roots the weight of
-    # the labelings that come to an end
+    # for each variable: offset of its labels, its root, and for roots the probability
+    # of lost labelings
     cdef Py_ssize_t* first_label
     cdef Py_ssize_t* root
-    cdef double* lost
-    # of labels: beta and the new marginal
+    cdef double* lost_mass
+    # for each label: beta and the new marginal
     cdef double* beta
     cdef double* marginal
-    # of each pair: where its outcomes begin, and how many there are
+    # for each pair: offset and number of its outcomes, the cells
     cdef Py_ssize_t* first_cell
     cdef Py_ssize_t* n_cells
-    # of outcomes: places of their labels, the distribution that was filled up, then the
-    # new one, and the old one
+    # for each cell: places of its two labels; the distribution of `fill`, which becomes
+    # the new one; the old one
     cdef int32_t* place[2]
     cdef double* mass
     cdef double* before
-    cdef tuple _owned
+    cdef tuple _arrays
 
     def __init__(self, GDMMState state, Py_ssize_t n_labels, Py_ssize_t n_cells,
                  integers, places, reals):
@@ -65,25 +67,26 @@ cdef class JointPoint:
         self.n_cells = self.first_cell + m + 1
         self.place[0] = int32s(places)
         self.place[1] = self.place[0] + n_cells
-        self.lost = doubles(reals)
-        self.beta = self.lost + n
+        self.lost_mass = doubles(reals)
+        self.beta = self.lost_mass + n
         self.marginal = self.beta + n_labels
         self.mass = self.marginal + n_labels
         self.before = self.mass + n_cells
-        self._owned = integers, places, reals
+        self._arrays = integers, places, reals
         for k in range(n_labels):
             self.beta[k] = 1.0
         for v in range(n):
             self.first_label[v + 1] = self.first_label[v] + state._labels[v].size
         for f in range(m):
             outcomes = &state._outcomes[f]
-            # every outcome that is filled up is the last of a label at one of the ends
+            # each added outcome satisfies the lack of one label of one end, hence this
+            # bound
             self.first_cell[f + 1] = self.first_cell[f] + (
                 outcomes.size + outcomes.ends[0].labels.size
                 + outcomes.ends[1].labels.size)
 
     def build(self):
-        """Compute the point."""
+        """Compute the new marginals."""
         with nogil:
             self._build()
 
@@ -96,62 +99,62 @@ cdef class JointPoint:
             self.fill(f)
             ends = &self.state.model._pairs[f, 0]
             self.root[ends[1]] = self.root[ends[0]]
-        # upwards, the last pairs first, then downwards
+        # beta upwards, from the last pair to the first; marginals downwards afterwards
         for f in range(self.state.model.n_pairs - 1, -1, -1):
-            self.collect(f)
+            self.collect_beta(f)
         for v in range(self.state.model.n_variables):
             first = self.first_label[v]
             if self.root[v] != v:
                 continue
-            self.lost[v] = 1.0
+            self.lost_mass[v] = 1.0
             for k in range(self.state._labels[v].size):
                 self.marginal[first + k] = self.state._labels[v].q[k] * (
                     self.beta[first + k])
-                self.lost[v] -= self.marginal[first + k]
+                self.lost_mass[v] -= self.marginal[first + k]
         for f in range(self.state.model.n_pairs):
             self.distribute(f)
-        self.return_lost()
+        self.return_lost_mass()
         return 0
 
     cdef int fill(self, Py_ssize_t f) except -1 nogil:
-        """Write q_f, cut down and filled up by what is allowed."""
+        """Write q_f, scaled down, and allowed outcomes for labels with a lack."""
         cdef ActiveOutcomes* outcomes = &self.state._outcomes[f]
         cdef double* left
         cdef double* right
-        cdef double moved
-        cdef Py_ssize_t j, k, at = self.first_cell[f]
-        # a variable may have labels that are newer than the pair's last visit
+        cdef double mass
+        cdef Py_ssize_t j, k, cell = self.first_cell[f]
+        # the variables may have labels that are newer than the pair's last visit
         fit_ends(self.state._arena, outcomes)
         self.state._reserve(max(outcomes.size, outcomes.ends[0].labels.size,
                                 outcomes.ends[1].labels.size))
-        cut(&self.state._scratch, outcomes)
+        scale_down(&self.state._scratch, outcomes)
         for k in range(outcomes.size):
-            moved = self.state._scratch.target[k]
-            # Away-steps leave rounding errors where nothing may be: next to a label
-            # that nothing else follows, they would become all that there is.
+            mass = self.state._scratch.target[k]
+            # Away steps leave rounding errors at forbidden outcomes. If no other label
+            # may follow a label, normalization would raise such an error to 1.
             if not self.allows(f, outcomes.ends[0].place[k], outcomes.ends[1].place[k]):
-                moved = 0.0
-            self.put(at + k, outcomes.ends[0].place[k], outcomes.ends[1].place[k],
-                     moved, outcomes.q[k])
-        at += outcomes.size
-        missing(&self.state._scratch, outcomes)
+                mass = 0.0
+            self.put(cell + k, outcomes.ends[0].place[k], outcomes.ends[1].place[k],
+                     mass, outcomes.q[k])
+        cell += outcomes.size
+        write_lacks(&self.state._scratch, outcomes)
         left, right = self.state._scratch.message[0], self.state._scratch.message[1]
         for j in range(outcomes.ends[0].labels.size):
             for k in range(outcomes.ends[1].labels.size):
-                moved = left[j] if left[j] < right[k] else right[k]
-                if moved <= 0.0 or not self.allows(f, j, k):
+                mass = left[j] if left[j] < right[k] else right[k]
+                if mass <= 0.0 or not self.allows(f, j, k):
                     continue
-                self.put(at, j, k, moved, 0.0)
-                at += 1
-                # one of the two lacks nothing any more
-                left[j] -= moved
-                right[k] -= moved
-        self.n_cells[f] = at - self.first_cell[f]
+                self.put(cell, j, k, mass, 0.0)
+                cell += 1
+                # the lack of at least one of the two labels becomes zero
+                left[j] -= mass
+                right[k] -= mass
+        self.n_cells[f] = cell - self.first_cell[f]
         return 0
 
     cdef bint allows(self, Py_ssize_t f, Py_ssize_t first_place,
                      Py_ssize_t second_place) noexcept nogil:
-        """Whether an outcome is allowed, given by the places of its labels."""
+        """Whether the outcome with labels at these places is allowed."""
         cdef ActiveOutcomes* outcomes = &self.state._outcomes[f]
         return self.state.model.allows(
             f, outcomes.ends[0].labels.label[first_place],
@@ -159,74 +162,74 @@ cdef class JointPoint:
 
     cdef void put(self, Py_ssize_t cell, Py_ssize_t first_place,
                   Py_ssize_t second_place, double mass, double before) noexcept nogil:
-        """Write an outcome."""
+        """Write a cell: the places, the new and the old probability of an outcome."""
         self.place[0][cell] = <int32_t> first_place
         self.place[1][cell] = <int32_t> second_place
-        # rounding of away-steps may make what has no weight negative
+        # rounding errors of away steps may be negative
         self.mass[cell], self.before[cell] = mass if mass > 0.0 else 0.0, before
 
     cdef double* sums(self, Py_ssize_t f, double* sums_of_mass) noexcept nogil:
         """Return, for each label of the first end, sum_b of mass times beta_v'(b).
 
-        Sums of the masses alone are written, where there is a place for them.
+        Sums of mass alone are written to `sums_of_mass`, unless this is NULL.
         """
         cdef double* out = self.state._scratch.target
         cdef const int32_t* ends = &self.state.model._pairs[f, 0]
         cdef Py_ssize_t below = self.first_label[ends[1]], k
-        cdef double share
+        cdef double mass
         for k in range(self.state._labels[ends[0]].size):
             out[k] = 0.0
             if sums_of_mass != NULL:
                 sums_of_mass[k] = 0.0
         for k in range(self.first_cell[f], self.first_cell[f] + self.n_cells[f]):
-            share = self.mass[k] * self.beta[below + self.place[1][k]]
-            out[self.place[0][k]] += share
+            mass = self.mass[k] * self.beta[below + self.place[1][k]]
+            out[self.place[0][k]] += mass
             if sums_of_mass != NULL:
                 sums_of_mass[self.place[0][k]] += self.mass[k]
         return out
 
-    cdef int collect(self, Py_ssize_t f) except -1 nogil:
-        """Multiply beta of the first end by the part of the labelings that go on."""
+    cdef int collect_beta(self, Py_ssize_t f) except -1 nogil:
+        """Multiply beta of the first end by the fraction not lost below."""
         cdef Py_ssize_t v = self.state.model._pairs[f, 0], k
         cdef double* total
-        cdef double* kept
+        cdef double* proper_sum
         self.state._reserve(self.state._labels[v].size)
         total = self.state._scratch.previous
-        kept = self.sums(f, total)
+        proper_sum = self.sums(f, total)
         for k in range(self.state._labels[v].size):
             self.beta[self.first_label[v] + k] *= (
-                kept[k] / total[k] if total[k] > 0.0 else 0.0)
+                proper_sum[k] / total[k] if total[k] > 0.0 else 0.0)
         return 0
 
     cdef int distribute(self, Py_ssize_t f) except -1 nogil:
-        """Write the new marginals of a pair, and of its second end."""
+        """Compute the new marginals of a pair and of its second end."""
         cdef const int32_t* ends = &self.state.model._pairs[f, 0]
         cdef Py_ssize_t above = self.first_label[ends[0]], k
         cdef Py_ssize_t below = self.first_label[ends[1]]
-        cdef double* kept
-        cdef double share
+        cdef double* proper_sum
+        cdef double mass
         self.state._reserve(self.state._labels[ends[0]].size)
-        kept = self.sums(f, NULL)
+        proper_sum = self.sums(f, NULL)
         for k in range(self.first_cell[f], self.first_cell[f] + self.n_cells[f]):
-            # without weight, what is divided by may be zero
-            share = self.mass[k] * self.beta[below + self.place[1][k]]
-            if share > 0.0:
-                share *= self.marginal[above + self.place[0][k]] / (
-                    kept[self.place[0][k]])
-            self.mass[k] = share
-            self.marginal[below + self.place[1][k]] += share
+            # where the mass is zero, the divisor may be zero too
+            mass = self.mass[k] * self.beta[below + self.place[1][k]]
+            if mass > 0.0:
+                mass *= self.marginal[above + self.place[0][k]] / (
+                    proper_sum[self.place[0][k]])
+            self.mass[k] = mass
+            self.marginal[below + self.place[1][k]] += mass
         return 0
 
-    cdef void return_lost(self) noexcept nogil:
-        """Give the observed labeling what came to an end, and add up the losses."""
+    cdef void return_lost_mass(self) noexcept nogil:
+        """Give the lost probability to the observed labeling, and sum the losses."""
         cdef Py_ssize_t i, v, f
         cdef double loss
-        # observed labels and outcomes are the first of their lists
+        # observed labels and outcomes have place 0
         for v in range(self.state.model.n_variables):
-            self.marginal[self.first_label[v]] += self.lost[self.root[v]]
+            self.marginal[self.first_label[v]] += self.lost_mass[self.root[v]]
         for f in range(self.state.model.n_pairs):
             self.mass[self.first_cell[f]] += (
-                self.lost[self.root[self.state.model._pairs[f, 0]]])
+                self.lost_mass[self.root[self.state.model._pairs[f, 0]]])
         for i in range(self.state.model.n_examples):
             loss = 0.0
             for v in range(self.state.model._first_variable[i],
@@ -236,11 +239,11 @@ cdef class JointPoint:
             self.loss += self.state.model._example_weights[i] * loss
 
     def list_changes(self, pairs_, first_, second_, amounts_):
-        """Write the changes of pairs, see `feasible_changes`; return their number."""
+        """Write changes of pairs as `feasible_changes` does; return their number."""
         cdef Py_ssize_t* pairs = intps(pairs_)
         cdef int32_t* labels[2]
         cdef double* amounts = doubles(amounts_)
-        cdef Py_ssize_t i, f, k, at = 0
+        cdef Py_ssize_t i, f, k, n_changes = 0
         cdef double C
         cdef int side
         labels[0], labels[1] = int32s(first_), int32s(second_)
@@ -250,17 +253,17 @@ cdef class JointPoint:
                            self.state.model._first_pair[i + 1]):
                 for k in range(self.first_cell[f],
                                self.first_cell[f] + self.n_cells[f]):
-                    pairs[at] = f
+                    pairs[n_changes] = f
                     for side in range(2):
-                        labels[side][at] = self.state._outcomes[f].ends[
+                        labels[side][n_changes] = self.state._outcomes[f].ends[
                             side].labels.label[self.place[side][k]]
-                    # weights go by e_truth - q
-                    amounts[at] = -C * (self.mass[k] - self.before[k])
-                    at += 1
-        return at
+                    # weights change by C (e_truth - q)
+                    amounts[n_changes] = -C * (self.mass[k] - self.before[k])
+                    n_changes += 1
+        return n_changes
 
     def move_weights(self, double sign):
-        """Add the changes of variables to the weights, or take them away."""
+        """Add the changes of variables, times sign, to the weights."""
         cdef Py_ssize_t i, v, k
         cdef ActiveLabels* labels
         cdef double scale

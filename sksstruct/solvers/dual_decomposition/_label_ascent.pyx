@@ -240,7 +240,7 @@ cdef class LabelVisits(LabelSteps):
                 # correct if at most one of the two labels is open; open pairs are set
                 # below
                 link.both = item.q * self._local[other].q
-                # the other label has links already if it moves and comes first
+                # a partner that moves and comes before this label has links already
                 if other < self._moving[k] and (
                         self._local[other].last > self._local[other].first):
                     link.twin = self._link_of[link.pair]
@@ -249,7 +249,7 @@ cdef class LabelVisits(LabelSteps):
                 n += 1
             item.last = n
         self._n_links = n
-        # both labels of a stored pair are open, hence both moving and linked
+        # the labels of a stored pair are open, hence moving and linked
         for k in range(self._open_pairs[i].size):
             stored = &self._open_pairs[i].items[k]
             link = &self._links[self._link_of[stored.pair]]
@@ -391,7 +391,8 @@ cdef inline double unit(double value) noexcept nogil:
     return 0.0 if value < 0.0 else (1.0 if value > 1.0 else value)
 
 
-cdef inline int append_pair(OpenPairs* pairs, int32_t pair, double both) except -1 nogil:
+cdef inline int append_pair(OpenPairs* pairs, int32_t pair,
+                            double both) except -1 nogil:
     """Append a pair and its s to a list of open pairs."""
     reserve(<void**> &pairs.items, &pairs.capacity, pairs.size + 1, sizeof(OpenPair))
     pairs.items[pairs.size].pair, pairs.items[pairs.size].both = pair, both

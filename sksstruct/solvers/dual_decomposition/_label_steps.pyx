@@ -33,7 +33,7 @@ cdef class LabelSteps:
         free(self._links)
 
     cdef double _gap(self) noexcept nogil:
-        """Return the gap: the score of z minus that of the present point."""
+        """Return the gap: the score of z minus the score of the present point."""
         cdef Py_ssize_t k, j
         cdef Local* item
         cdef Link* link

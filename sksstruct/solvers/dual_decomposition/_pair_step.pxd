@@ -1,5 +1,5 @@
 cdef struct PairPoint:
-    # probabilities a and b that each label is on, and s that both are
+    # probabilities a and b of either label being on, and s of both being on
     double first, second
     double both
 

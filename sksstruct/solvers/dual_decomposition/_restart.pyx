@@ -1,6 +1,6 @@
-"""The state of GDMM, to arrays and from them; `restart.py` states and makes these.
+"""Export of the state of GDMM to arrays and import from arrays that `restart.py` makes.
 
-Notation as in `_state.pyx`. Multipliers are kept as rho u, in units of the scores.
+Notation as in `_state.pyx`. Multipliers are stored as rho u, in units of the scores.
 """
 
 from libc.stdint cimport int32_t
@@ -19,14 +19,14 @@ from sksstruct.utils._pointers cimport (
 
 
 def sizes(GDMMState state):
-    """Return the numbers of active labels, of outcomes, and of multipliers."""
+    """Return the numbers of active labels, of active outcomes, and of multipliers."""
     cdef Py_ssize_t variable, pair, n = 0, m = 0, s = 0
     cdef ActiveOutcomes* outcomes
     for variable in range(state.model.n_variables):
         n += state._labels[variable].size
     for pair in range(state.model.n_pairs):
         outcomes = &state._outcomes[pair]
-        # labels that came in after the last visit of the pair have no multiplier yet
+        # labels activated since the last visit of the pair get multipliers of zero
         fit_ends(state._arena, outcomes)
         m += outcomes.size
         s += outcomes.ends[0].labels.size + outcomes.ends[1].labels.size
@@ -49,7 +49,7 @@ def read_labels(GDMMState state, counts_, labels_, q_):
 
 
 def read_outcomes(GDMMState state, counts_, left_, right_, q_, multipliers_):
-    """Write the outcomes of all pairs, and the multipliers of their ends."""
+    """Write the active outcomes of all pairs, and the multipliers of their ends."""
     cdef int32_t* counts = int32s(counts_)
     cdef int32_t* left = int32s(left_)
     cdef int32_t* right = int32s(right_)
@@ -75,7 +75,7 @@ def read_outcomes(GDMMState state, counts_, left_, right_, q_, multipliers_):
 
 def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, left_,
                 right_, outcome_q_, multipliers_):
-    """Set what a new state starts from; `first_` is where labels of variables begin."""
+    """Set distributions and multipliers; `first_` has offsets of variables' labels."""
     cdef const int32_t* counts = const_int32s(counts_)
     cdef const int32_t* label = const_int32s(labels_)
     cdef const Py_ssize_t* first = const_intps(first_)
@@ -91,7 +91,8 @@ def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, 
         for variable in range(state.model.n_variables):
             restore_labels(
                 state, variable, counts[variable], label, q, first[variable])
-            # Algorithm 3 visits active factors only: those that have moved are
+            # Algorithm 3 visits active factors only: factors whose q differs from the
+            # start
             state._active_factors[variable] = state._labels[variable].q[0] < 1.0
         for pair in range(state.model.n_pairs):
             restore_outcomes(state, pair, outcome_counts[pair], label, first, places,
@@ -113,7 +114,7 @@ def write_state(GDMMState state, counts_, labels_, first_, q_, outcome_counts_, 
 cdef int restore_labels(GDMMState state, Py_ssize_t variable, Py_ssize_t count,
                         const int32_t* label, const double* q,
                         Py_ssize_t n) except -1 nogil:
-    """Set q_v; the observed label stays the first of the list."""
+    """Set q_v; the observed label stays at place 0."""
     cdef ActiveLabels* labels = &state._labels[variable]
     cdef Py_ssize_t k
     cdef int32_t place
@@ -128,13 +129,13 @@ cdef int restore_outcomes(GDMMState state, Py_ssize_t pair, Py_ssize_t count,
                           const int32_t* label, const Py_ssize_t* first,
                           const int32_t** places, const double* outcome_q,
                           Py_ssize_t m) except -1 nogil:
-    """Set q_f and its marginals; the observed outcome stays the first of the list."""
+    """Set q_f and its marginals; the observed outcome stays at place 0."""
     cdef ActiveOutcomes* outcomes = &state._outcomes[pair]
     cdef const int32_t* ends = &state.model._pairs[pair, 0]
     cdef PairEnd* end
     cdef Py_ssize_t k, entry
     cdef int32_t pair_labels[2]
-    cdef int32_t own[2]
+    cdef int32_t end_places[2]
     cdef int32_t place
     cdef int side
     fit_ends(state._arena, outcomes)
@@ -144,23 +145,25 @@ cdef int restore_outcomes(GDMMState state, Py_ssize_t pair, Py_ssize_t count,
     for k in range(m, m + count):
         for side in range(2):
             pair_labels[side] = label[first[ends[side]] + places[side][k]]
-            own[side] = activate_label(
+            end_places[side] = activate_label(
                 state._arena, outcomes.ends[side].labels, pair_labels[side])
         if not state.model.allows(pair, pair_labels[0], pair_labels[1]):
             raise ValueError(
                 f"the state of dual variables is damaged: pair {pair} has an outcome "
                 "that is forbidden")
         entry = state.model.entry(pair, pair_labels[0], pair_labels[1])
-        # the observed one is there, the others differ
+        # the observed outcome is in the list already, and outcomes of the state are
+        # distinct
         place = 0
         if outcomes.entry[0] != entry:
             place = outcomes.size
-            activate_outcome(state._arena, outcomes, <int32_t> entry, own[0], own[1])
+            activate_outcome(state._arena, outcomes, <int32_t> entry, end_places[0],
+                             end_places[1])
         outcomes.q[place] = outcome_q[k]
         for side in range(2):
             end = &outcomes.ends[side]
-            end.marginal[own[side]] += outcome_q[k]
-            end.labels.total[own[side]] += outcome_q[k]
+            end.marginal[end_places[side]] += outcome_q[k]
+            end.labels.total[end_places[side]] += outcome_q[k]
     return 0
 
 
@@ -168,7 +171,7 @@ cdef Py_ssize_t restore_multipliers(
     GDMMState state, Py_ssize_t pair, const int32_t* label,
     const Py_ssize_t* first, const double* multipliers, Py_ssize_t s
 ) except -1 nogil:
-    """Set u at both ends of a pair; return where those of the next pair begin."""
+    """Set u at both ends of a pair; return the next pair's offset."""
     cdef PairEnd* end
     cdef Py_ssize_t variable, k
     cdef int32_t place
@@ -210,7 +213,7 @@ cdef int add_pair_weights(GDMMState state, Py_ssize_t pair, double C) except -1 
 # ---- cliques ----
 
 def clique_sizes(CliqueGDMMState state, counts_):
-    """Write the numbers of active outcomes of all cliques."""
+    """Write the number of active outcomes of each clique."""
     cdef Py_ssize_t* counts = intps(counts_)
     cdef Py_ssize_t clique
     for clique in range(state.cliques.n_cliques):
@@ -231,7 +234,7 @@ def read_cliques(CliqueGDMMState state, entries_, q_):
 
 
 def write_cliques(CliqueGDMMState state, first_, counts_, entries_, q_):
-    """Set the distributions; cliques of example i begin at first_[i]."""
+    """Set the distributions; the cliques of example i begin at first_[i]."""
     cdef const Py_ssize_t* first = const_intps(first_)
     cdef const Py_ssize_t* counts = const_intps(counts_)
     cdef const Py_ssize_t* entries = const_intps(entries_)
@@ -247,16 +250,17 @@ def write_cliques(CliqueGDMMState state, first_, counts_, entries_, q_):
 cdef int restore_clique(CliqueGDMMState state, Py_ssize_t clique,
                         Py_ssize_t size, const Py_ssize_t* entries, const double* q,
                         double C) except -1:
-    """Set q_f, its marginals and its weights; the observed outcome stays the first."""
+    """Set q_f, its marginals and weights; the observed outcome stays at place 0."""
     cdef CliqueOutcomes* outcomes = &state._cliques[clique]
     cdef Py_ssize_t first = state.cliques._first_node[clique], n, k, j, node, label
     cdef double* table = &state.cliques._weights[state.cliques._first_weight[clique]]
-    # what the observed labels had is gone from the variables already
+    # the observed labels' part of `total` was removed with the variables' distributions
     outcomes.q[0] = 0.0
     memset(outcomes.marginal, 0, outcomes.order * state.cliques.n_labels
            * sizeof(double))
     for n in range(size):
-        # the observed one is there, the others differ
+        # the observed outcome is in the list already, and outcomes of the state are
+        # distinct
         k = 0
         if outcomes.entry[0] != entries[n]:
             k = outcomes.size

@@ -1,4 +1,8 @@
-"""Block-coordinate ascent: training label sets whose labels interact in pairs."""
+"""Block-coordinate ascent: training label sets whose labels interact in pairs.
+
+The dual, its notation and the steps are stated in `_label_ascent.pyx`; this file has
+the solver, and decides when passes include pairs and when the objective is computed.
+"""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -15,17 +19,17 @@ from sksstruct.utils._clock import check_clock
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
-# The first passes leave out pairs, which makes them many times quicker: until the gaps
-# met in a pass sum to this share of the linear term of the dual.
+# Passes are many times faster without pairs. The passes without pairs end once the gaps
+# measured in a pass sum to this fraction of the linear term of the dual.
 _SETTLED = 0.05
-# Passes without pairs at most.
+# Largest number of passes without pairs.
 _MOST_ALONE = 20
-# The objective is computed once the gaps met in a pass sum to less than this share of
-# the last certified gap.
+# The objective is computed once the gaps measured in a pass sum to less than this
+# fraction of the last certified gap.
 _FALL = 0.7
-# Passes after which the objective is computed at the latest.
+# Largest number of passes between two computations of the objective.
 _MOST_PASSES = 5
-# Scores looked at between two checks for signals, some tenths of a second.
+# Number of scores read between two checks for signals, some tenths of a second.
 _WORK_OF_A_CALL = 5e5
 
 
@@ -88,7 +92,7 @@ class BCA(Solver):
 
 
 class BCARun:
-    """One run of `BCA` on a model of label sets.
+    """A run of `BCA` on a model of label sets.
 
     Parameters
     ----------
@@ -110,7 +114,7 @@ class BCARun:
         self.state = LabelAscent(model, alpha)
         self.loop = Loop(solver, alpha, options, scale=model.loss_at_zero())
         self.hinge = np.empty(model.n_examples)
-        # visits between two checks for signals
+        # number of visits between two checks for signals
         work = model.n_labels + np.sqrt(model.n_pairs * model.n_labels)
         self.visits_of_a_call = max(1, int(_WORK_OF_A_CALL / work))
         self.last_gap, self.evaluated_after = np.inf, 0
@@ -125,26 +129,26 @@ class BCARun:
 
     def one_pass(self):
         """Visit all examples in a random order, and evaluate if it is time."""
-        state, loop, alone = self.state, self.loop, self.alone
+        state, loop, without_pairs = self.state, self.loop, self.without_pairs
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
         state.gap = 0.0
         for first in range(0, len(order), self.visits_of_a_call):
             check_clock()
             part = order[first : first + self.visits_of_a_call]
-            state.visit_alone(part) if alone else state.visit(part)
-        if alone and self.are_labels_settled():
-            # a model that can be used, long before one with pairs
+            state.visit_alone(part) if without_pairs else state.visit(part)
+        if without_pairs and self.are_labels_settled():
+            # a first model can be used long before one with pairs is trained
             self.evaluate()
             state.begin_pairs()
-            self.alone = False
-        # sums of scores afresh, as changes leave rounding errors
+            self.without_pairs = False
+        # sums of scores are recomputed, as updates accumulate rounding errors
         state.load()
         loop.calls = state.calls
-        if not alone and self.is_time_to_evaluate():
+        if not without_pairs and self.is_time_to_evaluate():
             self.evaluate()
 
     def are_labels_settled(self):
-        """Return whether passes without pairs have done what they can."""
+        """Return whether further passes without pairs would gain little."""
         n_iter = self.loop.n_iter
         return (
             n_iter >= min(_MOST_ALONE, self.solver.max_iter - 1)
@@ -162,7 +166,7 @@ class BCARun:
         )
 
     def evaluate(self):
-        """Report the objective at the weights, and the dual value."""
+        """Report the objective and the dual value at the current weights."""
         state, model = self.state, self.model
 
         def sweep(first, last):
@@ -172,7 +176,7 @@ class BCARun:
         weights = model.weights()
         penalty = self.alpha / 2 * float(weights @ weights)
         primal = float(model.example_weights @ self.hinge) + penalty
-        # without pairs the point is not feasible yet
+        # during passes without pairs the point is not feasible
         dual = 0.0 if self.alone else state.expected_loss() - penalty
         self.loop.report(primal, weights, dual)
         self.last_gap, self.evaluated_after = primal - dual, self.loop.n_iter

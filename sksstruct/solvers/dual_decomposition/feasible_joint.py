@@ -7,14 +7,14 @@ from sksstruct.solvers.dual_decomposition._restart import sizes
 
 
 def joint_value(state):
-    """Return the dual value of the point, a lower bound on the optimum.
+    """Return the dual value of the point, a lower bound of the optimum.
 
-    This changes the weights of the model temporarily. In the end they are the same,
-    except for rounding.
+    The weights of the model change during the computation, and are restored up to
+    rounding errors.
     """
     n, m = state.model.n_variables, state.model.n_pairs
     n_labels, n_outcomes, n_ends = sizes(state)
-    # for each label at an end of a pair, one outcome may be filled up
+    # `JointPoint.fill` adds at most one outcome per label at an end of a pair
     n_cells = n_outcomes + n_ends
     point = JointPoint(
         state,

@@ -1,10 +1,10 @@
 """Greedy direction method of multipliers: training through factorwise oracles.
 
 Algorithm 1 of Yen et al. (2016): a pass over the factors that minimizes the augmented
-Lagrangian (12), then a step of the multipliers (13). Notation, blocks and signs are
-stated in `_state.pyx`. The dual value that is reported is that of a feasible point next
-to the iterate (`_feasible.pyx`): a lower bound of the optimum, so that the duality gap
-is a certificate.
+Lagrangian (12), then a step of the multipliers (13). `_state.pyx` states notation,
+blocks and signs. Dual values are reported at a feasible point next to the iterate
+(`_feasible.pyx`): lower bounds of the optimum, so that the duality gap is a
+certificate.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -40,63 +40,66 @@ from sksstruct.solvers.dual_decomposition.restart import (
 )
 from sksstruct.utils._param_validation import Count, NonNegativeInt, Positive
 
-# rho begins at this multiple of the mean curvature C_i of a pair.
+# Initial rho, as a multiple of the mean curvature C_i of a pair.
 _START = 4.0
-# rho follows the residuals: the relative primal one is so many times the dual one.
+# rho is adapted such that the relative primal residual is this multiple of the dual
+# one.
 _BALANCE = 5.0
-# Steps among active outcomes let the distributions keep up with larger multipliers.
+# The multiple with further steps among active outcomes, which let the distributions
+# keep up with larger multipliers.
 _CACHED_BALANCE = 1.0
-# If the primal residual falls by less than this factor in a period, rho is too small
-# for the steps to converge, and the balance is reduced.
+# The balance is reduced if the primal residual falls by less than this factor in a
+# period: rho is then too small for the steps to converge.
 _FALL = 0.95
-# Passes of a period.
+# Number of passes in a period.
 _PERIOD = 5
-# Passes before the balance may change.
+# Number of passes before the balance may change.
 _FIRST_PASSES = 20
 # Factor by which the balance, or eta, is reduced.
 _REDUCTION = 0.6
-# The balance is reduced down to this.
+# Lower bound of the balance.
 _LEAST_BALANCE = 1.5
-# Where pairs are joined in cycles, rho has to be larger for the steps to converge. It
-# begins at no less than this multiple of the mean cost, the scale of multipliers.
+# Where pairs form cycles, the steps need a larger rho to converge. Initial rho is at
+# least this multiple of the mean cost, the scale of the multipliers.
 _LOOPY_START = 3.0
-# Cycles: the balance at first.
+# Cycles: initial balance.
 _LOOPY_BALANCE = 0.5
-# Cycles: the balance is reduced down to this.
+# Cycles: lower bound of the balance.
 _LOOPY_LEAST_BALANCE = 0.1
-# Cycles: the balance is reduced where the residual rises by more than this factor in a
+# Cycles: the balance is reduced if the residual rises by more than this factor in a
 # period.
 _LOOPY_RISE = 1.0
-# Cycles: what was reduced grows again where the residual falls by more than this factor
-# in a period: rho may be too large by then.
+# Cycles: the balance, or eta, grows again if the residual falls by more than this
+# factor in a period, as rho may have become too large.
 _LOOPY_FALL = 0.9
-# Cycles: factor by which it grows.
+# Cycles: factor by which the balance, or eta, grows.
 _LOOPY_GROWTH = 1.25
-# Cycles: the balance grows up to this.
+# Cycles: upper bound of the balance.
 _LOOPY_MOST_BALANCE = 1.0
-# If the balance is already at its smallest, eta is reduced, down to this share of it.
+# With the balance at its lower bound, eta is reduced, down to this fraction of its
+# value.
 _LEAST_ETA = 0.1
 # Largest factor by which rho changes between two passes.
 _CHANGE = 1.25
 # Largest factor between rho and its first value.
 _RANGE = 1e4
-# The objective may be computed for the first time after this pass.
+# First pass after which the objective may be computed.
 _FIRST_EVALUATION = 5
-# Outcomes that would gain less than this part of tol, times their loss, stay inactive:
-# all of them together could add no more than a small part of the target to the gap.
+# Outcomes whose gain is less than this fraction of tol times their loss stay inactive:
+# all of them together add only a small fraction of the target to the gap.
 _IGNORE = 0.1
-# So do those that would gain less than this multiple of the relative gap, times their
-# loss: most of what gains little far from the optimum loses its weight again, but has
-# to be looked at in every visit.
+# Outcomes whose gain is less than this multiple of the relative gap times their loss
+# stay inactive too: far from the optimum, most of them would soon have q = 0 again, but
+# cost time in every visit.
 _IGNORE_GAP = 1.0
-# The same part of their loss before the first gap is known, and at most.
+# The fraction of the loss before the first gap is known, and its upper bound.
 _IGNORE_FIRST = 0.3
 # Binary labels: number of passes without pairs.
 _PASSES_ALONE = 2
-# Binary labels: passes with pairs after which pairs that were activated too early are
+# Binary labels: numbers of passes with pairs after which unneeded pairs are
 # deactivated.
 _DEACTIVATE_AFTER = 5, 10, 20
-# Pairs of binary labels with a positive score that an example activates in a visit.
+# Binary labels: number of pairs with a positive score that a visit activates at most.
 _NEW_PAIRS = 16
 
 
@@ -119,18 +122,18 @@ class FactorSolver(Solver):
     rho: Positive | Literal["auto"] = "auto"
     check_every: Count | Literal["auto"] = "auto"
 
-    # steps beyond those of the published algorithms: see `GDMM`
+    # the published algorithms have no further steps; `GDMM` overrides these with fields
     inner_steps = cached_passes = 0
 
     required_oracles = ("factors",)
 
     def layout(self, model: BoundModel) -> Any:
-        # weights are those of the factors, which need not have those of all pairs
+        # factors have weights of their own, not necessarily those of the model's pairs
         return factor_model(model)
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state, factors = dual_state.get("factors"), factor_model(model)
-        # distributions of pairs of binary labels, and bases, are of other kinds
+        # binary labels and away steps store distributions in other forms
         if not isinstance(state, dict) or isinstance(factors, BinaryFactorModel):
             return False
         return self.update != "afw" and state.get("signature") == signature(factors)
@@ -138,7 +141,7 @@ class FactorSolver(Solver):
     def _solve(self, model, alpha, options):
         factors = factor_model(model)
         is_binary = isinstance(factors, BinaryFactorModel)
-        # block-greedy steps are for binary labels, the others for pairs of any labels
+        # "bgcd" has a variant for binary labels; other updates need a graph of pairs
         if is_binary and self.update not in ("auto", "bgcd"):
             factors, is_binary = factors.graph(), False
         if _has_cliques(factors) and self.update == "afw":
@@ -149,7 +152,7 @@ class FactorSolver(Solver):
         return self._run_type(is_binary)(self, factors, alpha, options).run()
 
     def _run_type(self, is_binary):
-        """The kind of a run."""
+        """Return the class that runs this solver."""
         raise NotImplementedError
 
 
@@ -248,7 +251,7 @@ class GDMM(FactorSolver):
 
 
 class GDMMRun:
-    """One run of `GDMM`, or of a solver derived from it, on a model of factors.
+    """A run of `GDMM`, or of a solver derived from it, on a model of factors.
 
     Parameters
     ----------
@@ -262,8 +265,8 @@ class GDMMRun:
         Random state, threads and output.
     """
 
-    # With check_every="auto" the oracles look at this many times the scores of one
-    # evaluation before the next one.
+    # With check_every="auto", the objective is evaluated once the oracles have read
+    # this many times the number of scores that one evaluation reads.
     evaluation_interval = 5.0
 
     def __init__(self, solver, model, alpha, options):
@@ -271,7 +274,8 @@ class GDMMRun:
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         model.start()
-        # the curvature of a pair: the mean C_i times the square of its features' norm
+        # mean curvature of a pair: the mean C_i times the squared norm of the pair's
+        # features
         self.curvature = float(np.mean(model.example_weights)) / alpha
         self.curvature *= model.pair_norm or 1.0
         self.first_rho = self.initial_rho()
@@ -293,7 +297,7 @@ class GDMMRun:
         self.is_warm = previous is not None
         if self.is_warm:
             check_state(model, previous)
-            # in the same ratio to the curvature, which alpha may have changed
+            # rho keeps its ratio to the curvature, which a new alpha changes
             if self.adapts_rho:
                 self.state.set_rho(previous["rho"] * self.curvature)
             restore_state(self.state, previous["arrays"])
@@ -309,19 +313,20 @@ class GDMMRun:
 
     @property
     def is_loopy(self):
-        """Whether pairs of variables are joined in cycles."""
+        """Whether the pairs of variables form cycles."""
         return self.model.loopy
 
     @property
     def adapts_rho(self):
-        """Whether rho follows the residuals.
+        """Whether rho is adapted to the residuals.
 
-        With "afw", a single step for all factors at once, the residuals are no guide.
+        With "afw", a single step for all factors at once, residuals are not
+        informative.
         """
         return self.solver.rho == "auto" and self.solver.update != "afw"
 
     def further_steps(self):
-        """Return `inner_steps` and `cached_passes`, which belong to one update."""
+        """Return `inner_steps` and `cached_passes`, which only "bcfw" uses."""
         if self.solver.update in ("bgcd", "afw"):
             return 0, 0
         cached = self.solver.cached_passes
@@ -330,7 +335,7 @@ class GDMMRun:
         return self.solver.inner_steps, cached
 
     def final_status(self):
-        """Return a status if further passes make no progress, whatever the gap."""
+        """Return a status if the run ends whatever the duality gap is, else None."""
         return None
 
     def make_state(self):
@@ -350,7 +355,7 @@ class GDMMRun:
         return state
 
     def run(self):
-        """Make passes until the gap is small enough; return the result."""
+        """Make passes until the duality gap is small enough; return the result."""
         if self.is_warm:
             self.evaluate()
         else:
@@ -360,7 +365,7 @@ class GDMMRun:
         return self.loop.run(self.one_pass, self.evaluate, self.export, weights)
 
     def export(self):
-        """Return the state that another run can start from, if there is one."""
+        """Return the state that another run can start from; empty with "afw"."""
         if self.solver.update == "afw":
             return {}
         state = {
@@ -382,7 +387,7 @@ class GDMMRun:
         return status
 
     def step(self):
-        """Make one pass over the factors, and move multipliers and rho."""
+        """Make one pass over the factors, and update multipliers and rho."""
         solver, state = self.solver, self.state
         linear = solver.oracle == "scan"
         n = self.model.n_variables
@@ -405,13 +410,13 @@ class GDMMRun:
             self.move_multipliers()
 
     def move_multipliers(self):
-        """Carry out step 2 of Algorithm 1, and let rho follow the residuals."""
+        """Carry out step 2 of Algorithm 1, and adapt rho to the residuals."""
         self.state.update(self.eta)
         if self.adapts_rho:
             self.state.set_rho(self.next_rho())
 
     def next_rho(self):
-        """Return a weight of the quadratic terms that balances the residuals."""
+        """Return the rho that balances the residuals."""
         state = self.state
         self.residuals.append(state.primal_residual)
         n = len(self.residuals)
@@ -421,15 +426,16 @@ class GDMMRun:
             return state.rho
         ratio = state.primal_residual / (self.balance * state.dual_residual)
         rho = state.rho * np.clip(ratio**0.25, 1 / _CHANGE, _CHANGE)
-        limits = self.first_rho / _RANGE, self.first_rho * _RANGE
-        return float(np.clip(rho, *limits))
+        rho_range = self.first_rho / _RANGE, self.first_rho * _RANGE
+        return float(np.clip(rho, *rho_range))
 
     def adapt_balance(self, residual, before):
-        """Change the balance of residuals, and eta, by the progress of some passes."""
+        """Change the balance of residuals, and eta, by the progress in a period."""
         most_eta = self.solver.eta
         if residual > (_LOOPY_RISE if self.is_loopy else _FALL) * before:
             if self.balance == self.least_balance:
-                # the multipliers turn in circles
+                # a residual that does not fall at the least balance means circling
+                # multipliers
                 self.eta = max(_REDUCTION * self.eta, _LEAST_ETA * most_eta)
             self.balance = max(_REDUCTION * self.balance, self.least_balance)
         elif self.is_loopy and residual < _LOOPY_FALL * before:
@@ -445,12 +451,12 @@ class GDMMRun:
             return loop.n_iter % every == 0
         if loop.n_iter < _FIRST_EVALUATION:
             return False
-        # counted and not timed, so that a run can be repeated
+        # work is counted rather than timed, so that runs are reproducible
         visited = self.model.visited - self.visited_before
         return visited >= self.evaluation_interval * self.model.work_of_maxima()
 
     def evaluate(self):
-        """Report the objective at the weights, and a dual value."""
+        """Report the objective and a dual value at the current weights."""
         weights = self.model.weights()
         loss = self.maxima(weights)
         primal = loss + self.alpha / 2 * float(weights @ weights)
@@ -493,8 +499,8 @@ def _has_cliques(model):
 class BinaryGDMMRun(GDMMRun):
     """A run on binary labels and pairs of them: Algorithm 3."""
 
-    # smaller, as a pass looks at few pairs, while an evaluation counts every pair as
-    # four scores
+    # smaller than for other models: a pass reads few pairs, while an evaluation counts
+    # every pair as four scores
     evaluation_interval = 2.0
 
     def further_steps(self):
@@ -506,13 +512,13 @@ class BinaryGDMMRun(GDMMRun):
     def make_state(self):
         """Choose how passes search for pairs; return distributions and multipliers."""
         solver = self.solver
-        # a scan looks at all pairs of an example; the ordered search at a part of them
+        # a scan reads all pairs of an example, the ordered search only a part
         is_divided = solver.oracle != "scan" and solver.partitions != "auto"
         self.n_parts = solver.partitions if is_divided else 1
-        # labels alone at first, and pairs in the last pass at least
+        # first passes are without pairs, but at least the last pass has pairs
         self.n_alone = min(_PASSES_ALONE, solver.max_iter - 1)
         state = BinaryGDMMState(self.model, self.alpha, self.first_rho)
-        # until the first evaluation says how large the gap is
+        # this value holds until the first evaluation measures the gap
         state.ignore = _IGNORE * solver.tol
         return state
 
@@ -521,14 +527,14 @@ class BinaryGDMMRun(GDMMRun):
         n = model.n_examples
         order = self.rng.permutation(n).astype(np.intp)
         if self.loop.n_iter <= self.n_alone:
-            # at w = 0 every label would move, and activate all of its pairs
+            # at w = 0 every label would move, and would activate all of its pairs
             state.visit_alone(order)
             if self.loop.n_iter == self.n_alone:
                 state.begin_pairs()
             return
         parts = self.rng.random_sample(n) if self.n_parts > 1 else np.zeros(n)
-        most = model.n_pairs if solver.oracle == "scan" else _NEW_PAIRS
-        state.visit(order, parts, self.n_parts, most, self.eta)
+        n_new_pairs = model.n_pairs if solver.oracle == "scan" else _NEW_PAIRS
+        state.visit(order, parts, self.n_parts, n_new_pairs, self.eta)
         if self.adapts_rho:
             state.rho = self.next_rho()
         if self.loop.n_iter - self.n_alone in _DEACTIVATE_AFTER:

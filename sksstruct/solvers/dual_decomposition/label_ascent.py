@@ -28,34 +28,35 @@ class LabelAscent(LabelVisits):
         n_labels = model.n_labels
         self._probabilities = np.empty((model.n_examples, n_labels))
         integers = np.zeros((5, n_labels), dtype=np.int32)
-        # places of labels
+        # no label has a place among the local ones
         integers[4] = -1
         super().__init__(
             model,
             alpha,
             LabelPairs(model.pairs, n_labels),
             self._probabilities,
-            # scores are written by whole vectors
+            # kernels write scores in whole vectors, the last of which may end behind
+            # the labels
             np.zeros(n_labels + 8),
             np.zeros(n_labels),
             np.zeros(n_labels, dtype=np.uint8),
             integers,
             np.zeros(model.n_pairs, dtype=np.int32),
         )
-        # those at the start
+        # the kernel sets the probabilities to the observed labels
         self._observed = self._probabilities.copy()
 
     def begin_pairs(self):
-        """Choose s for the labels found without pairs.
+        """Choose s for the probabilities found without pairs.
 
-        Each s lies between the limits that the labels set, and makes the weight of its
-        pair zero if possible. The objective then stays the same.
+        Each s lies in the range that the labels' probabilities allow, and makes the
+        weight of its pair zero if possible, so that the objective does not change.
         """
         self.choose_pairs(np.zeros((3, self.model.n_pairs)))
         self.load()
 
     def load(self):
-        """Copy the weights of pairs from the model, and sum scores again."""
+        """Copy the pair weights of the model, and recompute sums of scores."""
         self.load_scores(self.model.scaling * self.model.pair_weights())
 
     def expected_loss(self):
@@ -71,13 +72,13 @@ class LabelAscent(LabelVisits):
         """Return s, of shape (n_examples, n_pairs); for tests of few pairs."""
         q = self._probabilities
         first, second = self.model.pairs.T
-        # right for all but open pairs
+        # correct for all pairs except open ones, which `read_open` overwrites
         out = np.ascontiguousarray(q[:, first] * q[:, second])
         self.read_open(out)
         return out
 
     def hinge(self, first, last, values):
-        """Compute the relaxed hinge of examples at the current weights.
+        """Compute the relaxed hinge losses of examples at the current weights.
 
         Parameters
         ----------
@@ -86,7 +87,7 @@ class LabelAscent(LabelVisits):
         values : ndarray of shape (n_examples,)
             Overwritten with their hinges.
         """
-        # of this call: threads share only what they read, the scores of pairs too
+        # each call has its own scratch, as threads may share only data that none writes
         oracle = ReducedRoofDual(self.graph)
         unary = np.zeros(self.model.n_labels + 8)
         states = np.zeros(self.model.n_labels, dtype=np.int32)

@@ -1,8 +1,8 @@
 """The state of GDMM as arrays, from which another run can start.
 
-Distributions and multipliers alone: the weights follow from the distributions (10), for
-the features, the example weights and the alpha of the new run. Notation as in
-`_state.pyx`. Multipliers are kept as rho u, in units of the scores.
+The state consists of distributions and multipliers. The weights are recomputed from the
+distributions (10), with the features, the example weights and the alpha of the new run.
+Notation as in `_state.pyx`. Multipliers are stored as rho u, in units of the scores.
 """
 
 import numpy as np
@@ -18,12 +18,13 @@ from sksstruct.solvers.dual_decomposition._restart import (
 )
 from sksstruct.utils.entries import Entries
 
-# Probabilities are none below zero, and sum to one, up to rounding errors.
+# Tolerance for probabilities below zero and for sums of probabilities different from
+# one.
 ROUNDING = 1e-6
 
 
 def signature(model):
-    """Return what two models share if the state of one fits the other."""
+    """Return a value that two models share if their states are compatible."""
     cliques = model.cliques
     return (
         model.n_labels,
@@ -37,14 +38,12 @@ def signature(model):
 def export_state(state):
     """Return distributions and multipliers as arrays.
 
-    Returns
-    -------
-    arrays : dict
-        ``counts`` and ``outcome_counts`` are the numbers of active labels of each
-        variable and of outcomes of each pair. ``labels`` and ``q`` list the labels, one
-        variable after the other. ``places`` (2, n) has the places of the labels of the
-        outcomes in these lists, and ``outcome_q`` their probabilities. ``multipliers``
-        are those of every label at both ends of every pair.
+    arrays : dict ``counts`` and ``outcome_counts`` are the numbers of active labels of
+    each variable and of active outcomes of each pair. ``labels`` and ``q`` list the
+    labels and their probabilities, one variable after the other. ``places`` (2, n) has,
+    for the two ends of each outcome, the place of its label in the list of the
+    variable; ``outcome_q`` has the probabilities of the outcomes. ``multipliers`` has
+    an entry for every label at both ends of every pair.
     """
     n, m, s = sizes(state)
     arrays = {
@@ -68,15 +67,14 @@ def export_state(state):
 
 
 def check_state(model, state):
-    """Raise an error if a state holds other numbers than those of distributions.
+    """Raise an error if a state is damaged or belongs to another model.
 
     Parameters
     ----------
     model : FactorModel
         The model that the state is for.
-    state : dict
-        What `GDMMRun.export` wrote: with ``arrays``, those of `export_state`, and where
-        there are cliques those of `export_cliques`.
+    state : dict Result of `GDMMRun.export`: ``arrays`` as from `export_state`, and for
+    models with cliques ``cliques`` as from `export_cliques`.
     """
     owner = Entries(state, "dual variables")
     if state.get("signature") != signature(model):
@@ -90,11 +88,11 @@ def check_state(model, state):
     if len(np.unique(variable * np.intp(model.n_labels) + labels)) < len(labels):
         raise entries.wrong("labels", labels, "labels that differ, of each variable")
     check_sums(entries, "q", counts, shape)
-    # each outcome has a label of both of its variables
+    # each outcome has a label at both ends of the pair
     of_pairs = entries.array("outcome_counts", (model.n_pairs,), np.int32, 1)
     shape = (int(of_pairs.sum(dtype=np.intp)),)
     ends = counts[pairs].T
-    # first: then there are no more of them than numbers in the state
+    # sums first: their check bounds the number of outcomes by the length of an array
     check_sums(entries, "outcome_q", of_pairs, shape)
     entries.array(
         "places", (2, *shape), np.int32, 0, np.repeat(ends, of_pairs, axis=1) - 1
@@ -105,7 +103,7 @@ def check_state(model, state):
 
 
 def check_cliques(cliques, entries):
-    """Raise an error if a state of cliques holds other numbers; see `check_state`."""
+    """Raise an error if the state of cliques is damaged; see `check_state`."""
     counts = entries.array("counts", (cliques.n_cliques,), np.intp, 1, cliques.outcomes)
     shape = (int(counts.sum()),)
     check_sums(entries, "q", counts, shape)
@@ -115,7 +113,7 @@ def check_cliques(cliques, entries):
 
 
 def check_sums(entries, name, counts, shape):
-    """Raise an error if an entry is not of distributions of so many outcomes each."""
+    """Raise an error if an entry does not hold distributions of `counts` outcomes."""
     q = entries.array(name, shape, float, -ROUNDING, 1.0 + ROUNDING)
     if len(counts):
         sums = np.add.reduceat(q, np.cumsum(counts, dtype=np.intp) - counts)
@@ -130,8 +128,8 @@ def restore_state(state, arrays):
     Parameters
     ----------
     state : GDMMState
-        A new state: all weight is on its observed outcomes. These may differ from those
-        of the other run.
+        A new state, with q = 1 for all observed outcomes. They may differ from the
+        outcomes that the other run observed.
     arrays : dict
         Result of `export_state` for a model with the same `signature`.
     """

@@ -1,13 +1,13 @@
-"""Soft-BCFW: a penalty instead of a constraint makes factors and variables agree.
+"""Soft-BCFW: factors and variables are made consistent by a penalty, not a constraint.
 
 O. Meshi, N. Srebro and T. Hazan (2015). The problem is the augmented Lagrangian of
-`_state.pyx`, whose notation is used here, with multipliers u that stay zero,
+`_state.pyx`, whose notation is used here, with multipliers u = 0,
 
     alpha/2 |w|^2 - sum_i p_i sum_v <loss_v, q_v>
         + sum_i p_i rho/2 sum_(f, v) |M_vf q_f - q_v|^2
 
-It is solved by the block steps of GDMM. The larger rho is, the closer its optimum is to
-that of the structured support vector machine, and the more passes it takes.
+The block steps of GDMM solve it. With a larger rho, the optimum is closer to that of
+the structured support vector machine, and the solver needs more passes.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -69,11 +69,11 @@ class SoftBCFW(FactorSolver):
     update: Literal["auto", "bcfw", "bgcd"] = "auto"
     oracle: Literal["sublinear", "scan"] = "scan"
 
-    # the multipliers do not move
+    # a step of zero keeps the multipliers at zero
     eta = 0.0
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
-        # a state of GDMM has multipliers
+        # a state of GDMM has multipliers, which this solver cannot use
         return False
 
     def _run_type(self, is_binary):
@@ -81,10 +81,10 @@ class SoftBCFW(FactorSolver):
 
 
 class _WithoutMultipliers:
-    """A run whose multipliers stay zero: rho is fixed, and it ends differently.
+    """A run with multipliers zero and fixed rho.
 
-    The duality gap does not go to zero, so the gap of the softened problem decides when
-    to stop.
+    The duality gap does not converge to zero, so that the gap of the softened problem
+    decides when to stop.
     """
 
     def initial_rho(self):
@@ -112,5 +112,5 @@ class BinarySoftBCFWRun(_WithoutMultipliers, BinaryGDMMRun):
     """A run of `SoftBCFW` on binary labels and pairs of them."""
 
     def final_status(self):
-        # without pairs, the first passes solve another softened problem
+        # the first passes solve another softened problem, without pairs
         return super().final_status() if self.loop.n_iter > self.n_alone else None
