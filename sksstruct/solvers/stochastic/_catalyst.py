@@ -1,18 +1,18 @@
 """Accelerated proximal point steps on a smoothed objective: the outer loop of Casimir.
 
 Pillutla et al. (2018), Algorithm 4, for F(w) = f(w) + <linear, w> + ridge/2 |w|^2: step
-k goes to the approximate minimum of
+k computes w_k, an approximate minimum of
 
     f_{mu_k}(w) + <linear, w> + ridge/2 |w|^2 + kappa_k/2 |w - z_{k-1}|^2       (25)
 
-and from there to z_k = w_k + beta_k (w_k - w_{k-1}), eqs. (27)-(29).
+and the extrapolation z_k = w_k + beta_k (w_k - w_{k-1}), eqs. (27)-(29).
 """
 
 import numpy as np
 
-# Largest number of epochs of a step that has to reach an accuracy.
+# Largest number of epochs in a step that has to reach an accuracy.
 MOST_EPOCHS = 500
-# Epochs in which the gradient may fail to get smaller.
+# Number of epochs without a smaller gradient after which a step ends.
 IDLE = 20
 
 
@@ -30,7 +30,7 @@ class Schedule:
     kappa : float
         Strength of the proximal term, the initial one if it increases.
     least : float, default=0.0
-        The smoothing does not decrease further than to this.
+        Lower bound of the decreasing smoothing.
     """
 
     def __init__(self, ridge, adaptive, mu, kappa, least=0.0):
@@ -40,7 +40,7 @@ class Schedule:
         self.alpha0 = np.sqrt(self.q) if ridge > 0 else (np.sqrt(5.0) - 1.0) / 2.0
 
     def mu(self, k):
-        """mu_k, k >= 1."""
+        """Return mu_k, k >= 1."""
         if not self.adaptive:
             return self._mu
         if self.ridge > 0:
@@ -50,23 +50,23 @@ class Schedule:
         return max(mu, self.least)
 
     def begin_at(self, mu):
-        """Make mu_1 the given one; mu is any constant in Corollaries 18 and 20."""
+        """Scale the sequence to a given mu_1, as Corollaries 18 and 20 allow."""
         self._mu *= mu / self.mu(1)
         return self
 
     def kappa(self, k):
-        """kappa_k, k >= 1."""
+        """Return kappa_k, k >= 1."""
         return self._kappa * k if self.adaptive and self.ridge == 0 else self._kappa
 
     def delta(self, k):
-        """delta_k, k >= 1."""
+        """Return delta_k, k >= 1."""
         if self.ridge > 0:
             return np.sqrt(self.q) / (2.0 - np.sqrt(self.q))
         return (k + 1.0) ** -2
 
 
 def best_kappa(ridge, adaptive, lipschitz, n):
-    """kappa of Propositions 29-32.
+    """Return kappa of Propositions 29-32.
 
     Parameters
     ----------
@@ -114,10 +114,10 @@ class Catalyst:
     linear : ndarray or None
         Linear term.
     steps : StepLength or None
-        Lengths of the steps of a smoothed hinge. None: those that are safe,
+        Adapted step lengths for a smoothed hinge. None: the safe length
         1 / (A / mu_k + ridge + kappa_k).
     fixed : bool
-        Whether A is known, and not made larger where steps seem to be too long.
+        Whether A is known; if not, A is doubled when steps seem to be too long.
     """
 
     def __init__(self, epochs, ridge, schedule, smoothness, visits, start="prox_center",
@@ -126,9 +126,9 @@ class Catalyst:
         self.ridge, self.schedule, self.smoothness = ridge, schedule, smoothness
         self.visits, self.start, self.most_epochs = visits, start, most_epochs
         self.linear, self.steps, self.fixed = linear, steps, fixed
-        # the last epoch's path, and the slope where it began
-        self._path = self._before = None
-        # whether the gradient at the weights is known, and was reported
+        # the path of the last epoch, and the slope at its start
+        self._path = self._slope_before = None
+        # whether the gradient at the weights has been computed and reported already
         self.known = False
         self.w = self.epochs.w.copy()
         self.z, self.z_before = self.w.copy(), self.w.copy()
@@ -136,7 +136,7 @@ class Catalyst:
         self.k = 0
 
     def step(self, on_gradient=None):
-        """Make one proximal point step; then the epochs' weights are w_k.
+        """Make one proximal point step, which leaves w_k in the weights of `epochs`.
 
         ``on_gradient(value, mu)`` is called for every value and gradient of f.
         """
@@ -153,7 +153,7 @@ class Catalyst:
             w[:] = self.w + kappa / ridge * (self.z - self.z_before)
         else:
             w[:] = self.w
-        # extrapolation may leave the box, whose oracles know nothing beyond it
+        # extrapolation may leave the box, outside of which oracles are not defined
         if self.epochs.box is not None:
             self.epochs.box.clip(w)
         self._minimize(mu, kappa, on_gradient)
@@ -168,7 +168,7 @@ class Catalyst:
         self.z_before, self.z = self.z, self.w + beta * (self.w - last)
 
     def _minimize(self, mu, kappa, on_gradient):
-        """Minimize (25) approximately, from the weights."""
+        """Minimize (25) approximately, starting from the current weights."""
         epochs, ridge = self.epochs, self.ridge + kappa
         w = epochs.w
         linear = -kappa * self.z
@@ -182,21 +182,21 @@ class Catalyst:
                     on_gradient(value, mu)
             self.known = False
             if self.steps is not None:
-                self._judge()
+                self._adapt_steps()
             if self.most_epochs is None:
                 # a small gradient implies the accuracy, by strong convexity
                 slope = epochs.gradient + linear + ridge * w
-                moved = w - self.z
+                distance = w - self.z
                 bound = ridge * self.schedule.delta(self.k) * kappa
                 residual = float(slope @ slope)
                 if count == 0:
-                    floor = 1e-24 * residual  # what rounding errors leave
-                enough = max(bound * float(moved @ moved), floor)
-                # K labelings that are not enough leave gradients that jump: no steps
-                # are short enough for any accuracy then
+                    floor = 1e-24 * residual  # rounding errors
+                allowed = max(bound * float(distance @ distance), floor)
+                # with too few labelings, top-K gradients are discontinuous, and no step
+                # length reaches every accuracy
                 idle = 0 if residual < best else idle + 1
                 best = min(best, residual)
-                if residual <= enough or idle == IDLE or count == MOST_EPOCHS:
+                if residual <= allowed or idle == IDLE or count == MOST_EPOCHS:
                     break
                 if not self.fixed and not residual < before:
                     self.smoothness *= 2.0  # the steps are too long to contract
@@ -213,19 +213,19 @@ class Catalyst:
         if self.steps is None:
             self.epochs.epoch(self.visits, safe, ridge, linear)
             return
-        # the slopes at the start are those that `_judge` has seen last
+        # `_adapt_steps` has computed the slope at the start of this epoch
         start = self.epochs.w.copy()
         rate = self.steps.next(self.visits, self.ridge, ridge, safe)
         self.epochs.epoch(self.visits, rate, ridge, linear)
         self._path = self.epochs.w - start
 
-    def _judge(self):
-        """Let the slopes along the last epoch's path change the step length."""
+    def _adapt_steps(self):
+        """Adapt the step length to the slopes at both ends of the last epoch's path."""
         slope = self.epochs.gradient + self.ridge * self.epochs.w
         if self.linear is not None:
             slope += self.linear
         if self._path is not None:
             self.steps.judge(
-                float(self._before @ self._path), float(slope @ self._path)
+                float(self._slope_before @ self._path), float(slope @ self._path)
             )
-        self._before = slope
+        self._slope_before = slope

@@ -1,29 +1,29 @@
 """Dual coordinate ascent on smooth losses: the visit of one example, compiled.
 
-The duals are those of `models/protocols/_entropy_dual.pyx`. A visit moves the natural
-parameters of one example towards its potentials, by a share s:
+`models/protocols/_entropy_dual.pyx` states the dual variables. A visit moves the
+natural parameters of one example towards its potentials, by a share s of the way:
 
     eta_i' = (1 - s) eta_i + s theta_i / mu
 
-With d = mu_i' - mu_i, found by one call of the exp oracle, the dual gains
+With d = mu_i' - mu_i, from one call of the exp oracle, the dual value increases by
 
     p_i ( <theta_i, d> + mu H(mu_i') - mu H(mu_i) - q/2 ),  q = p_i/alpha |A_i^T d|^2
 
-as the potentials theta_i count the loss. To first order d is s C (theta_i/mu - eta_i),
-C being the covariance of the parts under mu_i. With the slope
-b = <theta_i - mu eta_i, d>, the gain is largest at the share s b / (s b + q), up to
-terms of third order. So the share that one visit finds is what the next visit of the
-example begins with, and only where it was more than twice too long is the oracle called
-again. The slope tells the block's gap too: it is b / (2 s) to second order.
+where the potentials theta_i include the loss. To first order d = s C (theta_i/mu -
+eta_i) with the covariance C of the parts under mu_i. With the slope b = <theta_i - mu
+eta_i, d>, the increase is largest at the share s b / (s b + q), up to third-order
+terms. The next visit of the example starts with this share; a visit repeats the oracle
+call only if its share was more than twice the best one. The slope also gives the block
+gap, b / (2 s), to second order.
 
-The line search of Le Priol et al. (2018), Section 3, mixes means and not natural
-parameters, which is the same to first order; it needs the means of pairs at every
-position, and a logarithm of each at each trial.
+The line search of Le Priol et al. (2018), Section 3, mixes means instead of natural
+parameters, which agrees to first order; it needs the means of pairs at every position,
+and their logarithms in each trial.
 
-Where w is v truncated, towards zero or to the weights that exist, |w|^2 changes by less
-than q says: most changes are of weights that stay zero. The change is known once the
-step is taken. What share of q it was is remembered for the example's next visit, and a
-step after which the dual is lower is taken back.
+If w is a truncation of v, by soft thresholding or to the existing weights, |w|^2
+changes by less than q, as most changed weights stay zero. The true change is known
+after the step. Its ratio to q is stored for the example's next visit, and a step that
+lowered the dual value is undone.
 """
 
 cimport cython
@@ -42,31 +42,34 @@ from sksstruct.solvers.core.base import SCALING
 BREAKDOWN = f"training broke down: a step is not finite. {SCALING}"
 
 cdef enum:
-    # Addresses of an example's memory are asked for so many visits ahead.
+    # Number of visits between a request for an example's addresses and the visit.
     FAR_AHEAD = 4
-    # Shares that a visit tries: halved so often, a step is rounding error.
+    # Largest number of shares tried in a visit: after so many halvings, a step is
+    # within rounding errors.
     MOST_TRIALS = 40
 
-# The share that the second visit of an example begins with, as in `dual_ascent.py`,
-# and the largest one.
+# The share with which the second visit of an example starts, as in `dual_ascent.py`,
+# and the largest share.
 cdef double FIRST_SHARE = 0.5, MOST_SHARE = 0.9
-# The first advantage of observed labels, and by how much it changes: down a little
-# whenever the dual gains at once, up where it does not, by more each time.
+# The first advantage of observed labels, and the size of its changes: down a little
+# when the first trial increases the dual, up otherwise, with growing steps.
 cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5, GROWTH = 1.5
-# Two advantages that are nearer to each other are as good as one.
+# Bisection ends once the interval of advantages is shorter than this.
 cdef double LEAST_INTERVAL = 1e-3
-# Below this mu H is rounding error: all weight is on one labeling.
+# mu H below this is a rounding error: a single labeling has all probability.
 cdef double CERTAIN = 1e-10
-# Certain distributions with this difference of scores are on the same labeling.
+# Below this difference of scores, two certain distributions have the same labeling.
 cdef double STILL = 1e-7
-# Visits by gap end when the estimates are less than this part of the last exact gap.
+# Sampling by gap ends when the sum of estimates falls below this fraction of the last
+# exact gap.
 cdef double LEAST_ESTIMATES = 0.01
-# A smaller part of q is not believed: the next step would be too long.
+# Lower bound of the measured part of q: a smaller value would make the next step too
+# long.
 cdef double LEAST_PART = 0.02
 
 
 def steepness(EntropyDual dual, order_, Workspace workspace):
-    """Return how much the norm of w counts; see `dual_ascent.py`."""
+    """Return the ratio of squared norms to gains at w = 0; see `dual_ascent.py`."""
     cdef BoundModel model = dual.model
     cdef const Py_ssize_t* order = const_intps(order_)
     cdef double norm, p_i, squares = 0.0, gains = 0.0
@@ -75,7 +78,7 @@ def steepness(EntropyDual dual, order_, Workspace workspace):
     cdef Clock clock = Clock()
     with nogil:
         for k in range(n):
-            # a few examples say as much where time is short
+            # if time is short, a few examples give a good estimate
             if clock.late():
                 break
             i = order[k]
@@ -98,17 +101,18 @@ cdef class DualAscentVisits:
     cdef Workspace workspace
     cdef double alpha
     cdef public double advantage
-    # of the last exact gaps; inf before
+    # sum of the last exact gaps; inf before the first
     cdef public double gap_total
     cdef readonly object gaps
     cdef readonly Py_ssize_t oracle_calls
     cdef public double gain
-    # what visits begin with, what part of q counts, and the gaps
+    # for each example: the share its next visit starts with, the part of q that counts,
+    # and the gap estimate
     cdef double* _shares
     cdef double* _parts
     cdef double* _gaps
-    cdef tuple _owned
-    # the part that the last step of any example found
+    cdef tuple _arrays
+    # the part of q measured in the last step of any example
     cdef public double last_part
     cdef SumTree tree
 
@@ -120,7 +124,7 @@ cdef class DualAscentVisits:
         self.gap_total, self.last_part = INFINITY, 1.0
         self._shares, self._parts = doubles(shares), doubles(parts)
         self.gaps, self._gaps = gaps, doubles(gaps)
-        self._owned = shares, parts
+        self._arrays = shares, parts
         self.tree = SumTree(dual.model.n_examples)
 
     # ---- passes ----
@@ -134,7 +138,8 @@ cdef class DualAscentVisits:
             for k in range(n):
                 if clock.late():
                     break
-                # what says where memory is comes a few visits before the memory
+                # an example's addresses are prefetched a few visits before the memory
+                # they point to
                 if k + FAR_AHEAD < n:
                     self.model.prefetch(order[k + FAR_AHEAD], False)
                 if k + 1 < n:
@@ -145,12 +150,13 @@ cdef class DualAscentVisits:
     def visit_by_gap(self, uniforms_):
         """Visit examples drawn in proportion to their gap estimates.
 
-        Returns whether it visited all. Stops once the sum of the estimates is at most a
-        hundredth of the last computed gap, because they are then too inaccurate.
+        Returns whether all draws were visited. Visits end once the sum of the estimates
+        is at most a hundredth of the last exact gap, as the estimates are then too
+        inaccurate.
         """
         cdef const double* uniforms = const_doubles(uniforms_)
         cdef Py_ssize_t k, i, n = len(uniforms_)
-        cdef bint enough = True
+        cdef bint complete = True
         cdef double least = 0.0
         cdef Clock clock = Clock()
         if self.gap_total != INFINITY:
@@ -161,13 +167,13 @@ cdef class DualAscentVisits:
                 if clock.late():
                     break
                 if self.tree.total() <= least:
-                    enough = False
+                    complete = False
                     break
                 i = self.tree.find(uniforms[k])
                 self._visit(i)
                 self.tree.set(i, self._gaps[i])
         clock.check()
-        return enough
+        return complete
 
     def restore(self):
         """Compute the weights that the dual variables define."""
@@ -178,7 +184,7 @@ cdef class DualAscentVisits:
                 self._move(i, -self._rate(i))
                 self.model.clear(self.workspace, i)
 
-    # ---- the same run, going on elsewhere ----
+    # ---- changing the weights within a run ----
 
     def use(self, Weights weights, double alpha):
         """Continue with other weights, which may differ from those of the duals."""
@@ -191,18 +197,19 @@ cdef class DualAscentVisits:
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:
         """Load an example, and take a step."""
         self.dual.load(self.workspace, i)
-        # what is certain, up to rounding, stays so in every mixture
+        # a certain distribution stays certain, up to rounding errors, in every mixture
         if self.dual._entropies[i] > CERTAIN:
             return self._step(i)
-        return self._begin(i)
+        return self._leave_certain(i)
 
     @cython.final
-    cdef int _begin(self, Py_ssize_t i) except -1 nogil:
-        """Take a step from a single labeling, where the entropy has an infinite slope.
+    cdef int _leave_certain(self, Py_ssize_t i) except -1 nogil:
+        """Take a step from a single labeling, where the entropy has infinite slope.
 
-        There is an advantage of the observed labels with which the dual gains, between
-        those that make this labeling certain and those that make another one certain.
-        What is enough for one example is a good guess for the next.
+        The trial distribution adds an advantage to the scores of the observed labels.
+        Some advantage increases the dual: it lies between values that make the observed
+        labeling certain and values that make another labeling certain. The advantage
+        found for one example is a good first trial for the next.
         """
         cdef double norm, gain, advantage = self.advantage
         cdef double low = -INFINITY, high = INFINITY, jump = UP
@@ -218,15 +225,15 @@ cdef class DualAscentVisits:
             gain = (step.linear + step.entropy - self.dual._entropies[i]
                     - 0.5 * norm)
             if gain > 0.0 and self._take(i, &step, gain, norm / self._parts[i]):
-                # no better guess of what the next step gains
+                # the gain of this step also estimates the gain of the next
                 self._gaps[i] = self.model._example_weights[i] * gain
                 self._shares[i], self._parts[i] = FIRST_SHARE, self.last_part
-                # lower ones were found for examples that are unlike the others
+                # no trial was too high: try a lower advantage for the next example
                 if high == INFINITY:
                     self.advantage = advantage - DOWN
                 return 0
             self.model.clear(self.workspace, i)
-            # too certain of the observed labels, or not certain enough
+            # too high if the observed labels are certain, otherwise too low
             if step.entropy <= CERTAIN and step.wrong < 0.5:
                 high = advantage
                 advantage = 0.5 * (low + high) if low > -INFINITY else high - jump
@@ -237,15 +244,16 @@ cdef class DualAscentVisits:
                 jump *= GROWTH
             if high - low < LEAST_INTERVAL:
                 break
-        return self._leave(i)
+        return self._leave_by_mixing(i)
 
     @cython.final
-    cdef int _leave(self, Py_ssize_t i) except -1 nogil:
-        """Take a step from a labeling that another advantage does not improve.
+    cdef int _leave_by_mixing(self, Py_ssize_t i) except -1 nogil:
+        """Take a step from a labeling that no advantage improves.
 
-        It may be a wrong one, and the observed one certain by now. Then there is a
-        mixture that begins to leave it, between those that do not and those that are
-        too far away.
+        The labeling may be wrong while the observed labeling has become certain under
+        every advantage. The share is then found by bisection, between shares with which
+        the distribution stays at this labeling and shares with which the dual
+        decreases.
         """
         cdef double norm, gain, share, low = 0.0, high = 1.0
         cdef DualStep step
@@ -266,7 +274,7 @@ cdef class DualAscentVisits:
                 low = share
             else:
                 high = share
-        # as far as rounding errors allow to say, the labeling is the optimum
+        # up to rounding errors, the labeling is the optimum of the block
         self._gaps[i] = 0.0
         return 0
 
@@ -279,7 +287,7 @@ cdef class DualAscentVisits:
         for _ in range(MOST_TRIALS):
             self.oracle_calls += 1
             self.dual.mix(self.workspace, i, share, &step)
-            # at the optimum of the block, as far as rounding errors allow to say
+            # up to rounding errors, the optimum of the block is reached
             if not step.slope > 0.0:
                 self._gaps[i] = 0.0
                 break
@@ -296,9 +304,9 @@ cdef class DualAscentVisits:
                 self._shares[i] = best
                 if self._take(i, &step, gain, norm / self._parts[i]):
                     return 0
-                # it was too long, by a part of q that is larger now
+                # the step was undone: the measured part of q has increased, try again
                 continue
-            # at least halved, as the second order may be wrong about long steps
+            # at least halved, as the second-order model may be wrong about long steps
             share = best if best < 0.5 * share else 0.5 * share
             self.model.clear(self.workspace, i)
         return self.model.clear(self.workspace, i)
@@ -311,7 +319,7 @@ cdef class DualAscentVisits:
     @cython.final
     cdef bint _take(self, Py_ssize_t i, const DualStep* step, double gain,
                     double curvature) except -1 nogil:
-        """Take the step that is prepared, unless the dual turns out to be lower.
+        """Take the prepared step; undo it if the dual value has decreased.
 
         `curvature` is q. Returns whether the step was taken.
         """
@@ -323,7 +331,7 @@ cdef class DualAscentVisits:
                 step.loss + step.entropy - self.dual._losses[i]
                 - self.dual._entropies[i]
                 - 0.5 * (self.weights.squares - squares) / self._rate(i))
-            self._find_part(i, step, true_gain, curvature)
+            self._measure_part(i, step, true_gain, curvature)
             if not true_gain > 0.0:
                 self._move(i, self._rate(i))
                 self.model.clear(self.workspace, i)
@@ -337,14 +345,14 @@ cdef class DualAscentVisits:
         return True
 
     @cython.final
-    cdef void _find_part(self, Py_ssize_t i, const DualStep* step, double gain,
-                         double curvature) noexcept nogil:
-        """Find the part of q that a step's gain shows."""
+    cdef void _measure_part(self, Py_ssize_t i, const DualStep* step, double gain,
+                            double curvature) noexcept nogil:
+        """Measure the part of q by which a step really changed |w|^2."""
         cdef double part = 1.0
         if curvature > 0.0:
             part = 2.0 * (step.linear + step.entropy - self.dual._entropies[i]
                           - gain) / curvature
-        # rounding errors of small steps say nothing
+        # rounding errors of small steps can give any value
         part = min(max(part, LEAST_PART), 1.0)
         self._parts[i] = self.last_part = part
 

@@ -1,4 +1,8 @@
-"""Epochs of variance-reduced steps, and a suitable step length."""
+"""Epochs of variance-reduced steps, and the search for a step length.
+
+`Epochs` has gradient and epochs of a smooth loss; `calibrate` finds a step length for
+smooth losses by trial, `_steps.py` for smoothed hinges.
+"""
 
 import numpy as np
 
@@ -7,7 +11,7 @@ from sksstruct.solvers.stochastic.iterates import VarianceReducedKernel
 from sksstruct.utils._clock import OutOfTime
 from sksstruct.utils._layout import aligned_zeros
 
-# Smallest number of visits of an epoch; visits to try a step length, as a share of all.
+# Smallest number of visits of an epoch; fraction of the examples that a trial visits.
 LEAST_VISITS = 200
 _TRIAL = 0.1
 
@@ -24,7 +28,7 @@ class Order:
         self.calls = 0
 
     def draw(self, visits):
-        """So many examples: permutations of all, the last one cut short."""
+        """Draw examples: permutations of all, the last one truncated."""
         full, rest = divmod(int(visits), self.n_examples)
         parts = [self.rng.permutation(self.n_examples) for _ in range(full)]
         if rest:
@@ -33,7 +37,7 @@ class Order:
 
 
 class Epochs(Order):
-    """The smooth part f of an objective: its gradient, and epochs of visits.
+    """The smooth part f of an objective, with the gradient and epochs of visits.
 
     Parameters
     ----------
@@ -52,11 +56,11 @@ class Epochs(Order):
     Attributes
     ----------
     w : ndarray of shape (n_weights,)
-        The weights, to be read and written.
+        The weights, which callers may overwrite.
     gradient : ndarray of shape (n_weights,)
         Gradient of the last call of `value_and_gradient`, whose weights are the anchor.
     value : float
-        f there.
+        Value of f at this anchor.
     calls : int
         Oracle calls so far.
     """
@@ -76,18 +80,18 @@ class Epochs(Order):
         self._outside = missing_weights(loss)
 
     def set_smoothing(self, mu):
-        """Smooth by mu from now on."""
+        """Set the smoothing parameter of the loss to mu."""
         self.loss.set_smoothing(mu)
 
     def start_from(self, weights):
-        """Start at the given weights, as far as they exist."""
-        kept = slice(None) if self.loss.support is None else self.loss.support
-        self.w[kept] = weights[kept]
+        """Start at the given weights; weights outside the support stay zero."""
+        existing = slice(None) if self.loss.support is None else self.loss.support
+        self.w[existing] = weights[existing]
         if self.box is not None:
             self.box.clip(self.w)
 
     def value_and_gradient(self):
-        """f at the weights; its gradient goes to `gradient`."""
+        """Return f at the weights, and write its gradient to `gradient`."""
         loss = self.loss
         self.value = loss.value_and_gradient(self.w, self.gradient, self.n_jobs)
         if self._outside is not None:
@@ -96,15 +100,16 @@ class Epochs(Order):
         return self.value
 
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
-        """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
+        """Take steps on f(w) + <linear, w> + ridge/2 |w|^2.
 
-        Without an anchor they are plain stochastic gradient steps.
+        The steps are those of `VarianceReducedKernel`; without an anchor, plain
+        stochastic gradient steps.
         """
         average = anchored and self.average
         self.visit(self.draw(visits), rate, ridge, linear, anchored, average)
 
     def visit(self, order, rate, ridge, linear=None, anchored=True, average=False):
-        """Steps on the given examples, as of `epoch`."""
+        """Take steps on the given examples, as `epoch` does."""
         direction = self._direction
         direction[:] = self.gradient if anchored else 0.0
         if linear is not None:
@@ -112,16 +117,17 @@ class Epochs(Order):
         ratios = self.n_examples * self.loss.model.example_weights[order]
         self._kernel.epoch(order, ratios, direction, rate, ridge, anchored, average)
         if self.box is not None:
-            self.box.clip(self.w)  # products round
+            # truncated products may exceed the bounds by rounding errors
+            self.box.clip(self.w)
         self.calls += len(order)
 
 
 def calibrate(epochs, ridge, at_zero=True):
-    """Length of stochastic gradient steps that gains most in a tenth of a pass.
+    """Return the stochastic gradient step length that gains most in a tenth of a pass.
 
-    Starts from the curvature of f along its gradient, goes up and down by factors of
-    four while that helps, and returns half of the best length. The weights are not
-    changed; the anchor is.
+    The search starts from the curvature of f along its gradient, and multiplies or
+    divides by four while the value falls; half of the best length is returned. The
+    weights are restored, but the anchor changes.
 
     Parameters
     ----------
@@ -130,7 +136,7 @@ def calibrate(epochs, ridge, at_zero=True):
     ridge : float
         Strength of the quadratic part, or zero.
     at_zero : bool, default=True
-        Whether to try the steps from zero: near the optimum no length gains anything.
+            Whether to try steps from zero; near the optimum no length is a gain.
 
     Returns
     -------
@@ -138,7 +144,7 @@ def calibrate(epochs, ridge, at_zero=True):
         Step length.
     """
     w, gradient = epochs.w, epochs.gradient
-    given = w.copy()
+    initial_w = w.copy()
 
     def go_to(point):
         w[:] = point
@@ -151,9 +157,9 @@ def calibrate(epochs, ridge, at_zero=True):
     start, slope = w.copy(), gradient.copy()
     norm = float(np.sqrt(slope @ slope))
     if norm == 0.0:
-        w[:] = given
+        w[:] = initial_w
         return 0.5 / ridge if ridge else 1.0
-    # lengths follow the scale of the features: this one takes a line to zero
+    # upper end of the lengths: a step that takes the linearized loss to zero
     most = abs(epochs.value) / norm**2
     small = 1e-5 * most * norm
     go_to(start - small / norm * slope)
@@ -161,12 +167,12 @@ def calibrate(epochs, ridge, at_zero=True):
     change = gradient - slope
     curvature = float(np.sqrt(change @ change)) / small if small else 0.0
     rate = 0.05 / curvature if curvature else most
-    most = 0.5 / ridge if ridge else np.inf  # no step goes beyond the origin
+    most = 0.5 / ridge if ridge else np.inf  # longer steps would cross the origin
     visits = max(epochs.n_examples * _TRIAL, min(LEAST_VISITS, epochs.n_examples))
     state = epochs.rng.get_state()
 
     def value(rate):
-        epochs.rng.set_state(state)  # the same examples
+        epochs.rng.set_state(state)  # each trial visits the same examples
         w[:] = start
         with np.errstate(over="ignore", invalid="ignore"):
             epochs.epoch(visits, rate, ridge, anchored=False)
@@ -176,15 +182,15 @@ def calibrate(epochs, ridge, at_zero=True):
         return epochs.value_and_gradient() + ridge / 2 * size
 
     rate, _ = try_rates(value, min(rate, most), most, (4.0, 0.25), 30)
-    w[:] = given
-    # the length that gains most at first is too long near the optimum
+    w[:] = initial_w
+    # the best length for first steps is too long near the optimum
     return rate / 2.0
 
 
 def try_rates(value, rate, most, factors, trials):
-    """The step length with the lowest value, going up and down while that helps.
+    """Return the best step length, searching up and down while the value falls.
 
-    Where the time for trials is over, those so far decide.
+    If the time for trials is over, the best length so far is returned.
 
     Parameters
     ----------
@@ -193,10 +199,10 @@ def try_rates(value, rate, most, factors, trials):
     rate, most : float
         The first length, and the largest one.
     factors : tuple of float
-        A longer and a shorter length, as multiples, in the order in which they are
-        tried; the second only if the first did not help.
+        Multiples for longer and shorter lengths, in the order in which they are tried;
+        the second is tried only if the first has not improved the value.
     trials : int
-        Largest number of trials with each of them.
+        Largest number of trials with each multiple.
 
     Returns
     -------
@@ -204,27 +210,27 @@ def try_rates(value, rate, most, factors, trials):
         The length, and its value.
     """
     best = value(rate)
-    # without a value, longer ones have none either
+    # if the first length diverges, longer ones do too
     for factor in [f for f in factors if f < 1.0 or np.isfinite(best)]:
-        first = rate
+        initial_rate = rate
         for _ in range(trials):
-            other = min(rate * factor, most)
-            if other == rate:
+            new_rate = min(rate * factor, most)
+            if new_rate == rate:
                 break
             try:
-                now = value(other)
+                new_value = value(new_rate)
             except OutOfTime:
                 return rate, best
-            if now >= best and np.isfinite(best):
+            if new_value >= best and np.isfinite(best):
                 break
-            best, rate = now, other
-        if rate != first:
+            best, rate = new_value, new_rate
+        if rate != initial_rate:
             break
     return rate, best
 
 
 def missing_weights(loss):
-    """A mask of the weights that do not exist; None if all do."""
+    """Return a mask of the weights outside the support; None if all weights exist."""
     if loss.support is None:
         return None
     outside = np.ones(loss.model.n_weights, dtype=bool)
@@ -233,7 +239,7 @@ def missing_weights(loss):
 
 
 def check_convex(loss):
-    """Raise an error for losses of missing labels."""
+    """Raise an error if missing labels make the loss non-convex."""
     if not loss.convex:
         raise ValueError(
             "missing labels make loss='log' non-convex, which needs solver='lbfgs'"

@@ -1,7 +1,7 @@
-"""What runs by epochs have in common: how they smooth the hinge, and what they report.
+"""Common parts of runs by epochs: smoothing of the hinge, reports and certificates.
 
-A gradient g of the smoothed hinge, with the expected loss E, is a plane below the hinge
-and gives the dual value E - |g|^2 / (2 alpha).
+A gradient g of the smoothed hinge and the expected loss E define a cutting plane, a
+lower bound of the hinge, and the dual value E - |g|^2 / (2 alpha).
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ from sksstruct.solvers.core.loop import LEAST_SCALE, Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._epochs import Epochs, check_convex
 
-# A fixed smoothing may change the objective by this share of the tolerance: the rest is
-# for the steps.
+# A fixed smoothing may change the objective by this fraction of the tolerance, so that
+# the rest is left for the optimization error.
 _SHARE = 0.5
-# No smoothing changes it by less than this.
+# Lower bound of the fraction by which smoothing may change the objective.
 _LEAST_BIAS = 1e-8
 
 
@@ -51,33 +51,34 @@ class EpochsRun(SolverRun):
             self.epochs.start_from(start)
         self.loop = Loop(solver, alpha, options)
         self.certificate = GradientCertificate(alpha, self.box)
-        # the objective at the last weights that were looked at
+        # the objective at the weights that were evaluated last
         self.value = np.inf
         if self.hinge:
             self.risk = Risk(model, self.n_jobs)
             self.epochs.calls += model.n_examples
             self.loop.scale = self.risk.value(np.zeros_like(self.w))
             if self.loop.scale < LEAST_SCALE:
-                # no output has a loss, say as there is no other: zeros are optimal
+                # zero weights are optimal if no output has a loss, e.g. with one output
+                # per example
                 self.loop.scale = self.loop.dual = 0.0
             # the expected mean parameters of every gradient are dual variables
             self.duals = LineDual(alpha, True, self.box)
 
     def last_smoothing(self):
-        """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""
+        """Return the smoothing with which a gap of `tol` can be reached (Prop. 29)."""
         return self.smoothing(max(_SHARE * self.solver.tol, _LEAST_BIAS))
 
     def smoothing(self, part):
-        """Smoothing that changes the objective at w = 0 by at most this part of it."""
-        # any one will do where there is nothing to change
+        """Return the smoothing that changes the objective at zero by a part."""
+        # with an objective of zero, any smoothing will do
         scale = self.loop.scale
         return part * scale / self.loss.diameter if scale else 1.0
 
     def certify(self, value):
         """Update the certificate from a gradient at the weights, where f is `value`.
 
-        Returns the objective whose gradient it is. Where no hinge comes with the
-        gradient, `look` has to follow.
+        Returns the smoothed objective. If the gradient came without a value of the
+        hinge, the caller has to call `look`.
         """
         w, alpha, loop, loss = self.w, self.alpha, self.loop, self.loss
         value += alpha / 2 * float(w @ w)
@@ -97,11 +98,11 @@ class EpochsRun(SolverRun):
 
     @property
     def unseen(self):
-        """Whether the last gradient came without the hinge."""
+        """Whether the last gradient came without a value of the hinge."""
         return self.hinge and np.isnan(self.loss.hinge)
 
     def look(self):
-        """Report the hinge objective of the weights, by a sweep of its own."""
+        """Report the hinge objective of the weights, after a sweep over the data."""
         self.epochs.calls += self.model.n_examples
         self._report(self.risk.value(self.w))
 
@@ -111,7 +112,7 @@ class EpochsRun(SolverRun):
         loop.calls = self.epochs.calls
         residual = np.inf
         if self.alpha == 0:
-            # of the smoothed objective
+            # the residual of the smoothed objective
             gradient = self.epochs.gradient
             residual = self.certificate.at(loop.scale, w, gradient)[1]
         loop.report(self.value, w, loop.dual, residual=residual)

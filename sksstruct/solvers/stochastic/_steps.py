@@ -1,47 +1,47 @@
-"""Step lengths for smoothed hinges, which nobody has to tune.
+"""Step lengths for smoothed hinges, without parameters to tune.
 
-The Lipschitz constant A / mu of a smoothed gradient is that of an example with many
-labelings within mu of the best. Most have few, so that a length of mu / A is too short
-by far. Steps begin with a length that a few visits have shown to help, and then follow
-the slopes of the objective along the path of each epoch: a path that ends where the
-objective rises again was too long, by step length or by noise.
+The Lipschitz constant A / mu of a smoothed gradient is attained by examples with many
+labelings within mu of the best. Most examples have few such labelings, so that the
+length mu / A is far too short. The first length is found by trial on a few examples;
+later lengths follow the slopes of the objective along the path of each epoch: the
+objective rises at the end of a path that is too long, or noisy.
 """
 
 import numpy as np
 
 from sksstruct.solvers.stochastic._epochs import try_rates
 
-# Share of the examples whose visits try a length.
+# Fraction of the examples that a trial visits.
 _SHARE = 0.05
-# Examples whose visits try a length, at least.
+# Smallest number of examples that a trial visits.
 _LEAST = 50
-# Examples that tell how long a step may be at all.
+# Number of examples from which the scale of step lengths is estimated.
 _FEW = 10
-# Lengths that are tried are so many times longer or shorter than the last one.
+# Factor between lengths that are tried.
 _FACTOR = 3.0
-# Lengths that are tried at most.
+# Largest number of lengths that are tried.
 _MOST_TRIALS = 12
-# Of the length that takes the loss to zero, a part that is not too long.
+# Safe fraction of the length that takes the loss to zero.
 _SAFE_PART = 0.1
-# A path may be longer than is best for its epoch, and its best length this share of it:
-# shorter steps lose on the flat directions later.
+# Ratio of the best length on a path to the length used: shorter steps would lose
+# progress along flat directions in later epochs.
 _SHARE_OF_BEST = 0.8
-# A length changes by this factor at most after an epoch.
+# Largest factor by which the length changes after an epoch.
 _CHANGE = 2.0
-# Epochs with changes of this size; later ones are a power that falls as 1 / epochs, as
-# the slope along a path tells more of steep directions than of flat ones.
+# Number of epochs with full changes. Later changes are raised to a power that falls as
+# 1 / epochs, as the slope along a path is dominated by steep directions.
 _EARLY = 3.0
-# The power falls down to this.
+# Lower bound of this power.
 _POWER = 0.25
 
 
 class StepLength:
-    """Length of the steps, as the slopes along the epochs' paths suggest.
+    """Step length, adapted to the slopes along the paths of the epochs.
 
     Parameters
     ----------
     rate : float
-        The first length.
+            The first step length.
     """
 
     def __init__(self, rate):
@@ -49,7 +49,7 @@ class StepLength:
         self.epochs = self.visits = 0
 
     def next(self, visits, alpha, ridge, safe):
-        """The length of an epoch's steps.
+        """Return the length of the steps of an epoch.
 
         Parameters
         ----------
@@ -58,12 +58,12 @@ class StepLength:
         alpha, ridge : float
             Strength of the quadratic part, without and with the proximal term.
         safe : float
-            Length that smoothness allows, which steps are not shorter than.
+            Length that the smoothness allows, a lower bound.
         """
         self.epochs += 1
         self.visits += visits
-        # after t visits no longer than the subgradient method's 1 / (alpha t): longer
-        # ones are of no use without smoothness
+        # after t visits, at most the 1 / (alpha t) of the subgradient method: longer
+        # steps are not useful without smoothness
         most = 0.5 / ridge
         if alpha > 0.0:
             most = min(most, max(1.0 / (alpha * self.visits), safe))
@@ -71,18 +71,18 @@ class StepLength:
         return self.rate
 
     def judge(self, before, after):
-        """Change the length by the slopes at both ends of an epoch's path."""
+        """Adapt the length to the slopes at both ends of an epoch's path."""
         if before >= 0.0:
             best = 0.0  # noise only
         else:
-            # the best length of the path, if the objective is quadratic along it
+            # the best fraction of the path, if the objective is quadratic along it
             best = before / (before - after) if after > before else np.inf
         power = max(_POWER, min(1.0, _EARLY / self.epochs))
         self.rate *= np.clip(best / _SHARE_OF_BEST, 1.0 / _CHANGE, _CHANGE) ** power
 
 
 def first_length(epochs, ridge):
-    """The length with which visits of a few examples help most, and with others too.
+    """Return the length that reduces the hinge most, by visits of a few examples.
 
     Parameters
     ----------
@@ -97,13 +97,14 @@ def first_length(epochs, ridge):
         Step length.
     """
     w, model = epochs.w, epochs.loss.model
-    given = w.copy()
+    initial_w = w.copy()
     order = epochs.draw(epochs.n_examples)
     visits = min(max(int(_SHARE * len(order)), _LEAST), max(len(order) // 2, 1))
-    seen = order[:visits]
-    # as many others, for lengths that help with the examples visited only
-    told = order[: 2 * visits]
-    shares = model.example_weights[told] / model.example_weights[told].sum()
+    visited = order[:visits]
+    # the hinge includes as many unvisited examples, so that a length must help these
+    # too
+    evaluated = order[: 2 * visits]
+    shares = model.example_weights[evaluated] / model.example_weights[evaluated].sum()
     hinge = np.empty(model.n_examples)
 
     def begin():
@@ -113,36 +114,36 @@ def first_length(epochs, ridge):
 
     def risk():
         workspace = model.workspace(w, training=False)
-        for i in told.tolist():
+        for i in evaluated.tolist():
             model.hinge(workspace, i, i + 1, hinge)
-        epochs.calls += len(told)
-        return float(shares @ hinge[told])
+        epochs.calls += len(evaluated)
+        return float(shares @ hinge[evaluated])
 
     def value(rate):
         begin()
         with np.errstate(over="ignore", invalid="ignore"):
-            epochs.visit(seen, rate, ridge, anchored=False)
+            epochs.visit(visited, rate, ridge, anchored=False)
             size = float(w @ w)
         return risk() + ridge / 2 * size if np.isfinite(size) else np.inf
 
     begin()
     start = w.copy()
     most = 0.5 / ridge if ridge else np.inf
-    # the length that takes the loss of an example to zero, if it is linear: one step
-    # of any length tells its slope
-    once = most if ridge else 1.0
+    # length that takes the loss of an example to zero if it is linear; any step, here
+    # of length probe_rate, shows the slope
+    probe_rate = most if ridge else 1.0
     squares = 0.0
-    for k in range(min(_FEW, len(seen))):
+    for k in range(min(_FEW, len(visited))):
         begin()
-        epochs.visit(seen[k : k + 1], once, ridge, anchored=False)
-        change = (w - start) / once
-        squares += float(change @ change) / min(_FEW, len(seen))
+        epochs.visit(visited[k : k + 1], probe_rate, ridge, anchored=False)
+        change = (w - start) / probe_rate
+        squares += float(change @ change) / min(_FEW, len(visited))
     begin()
     before = risk() + ridge / 2 * float(start @ start)
-    # a few examples may have no slope, say with one output each: no length is better
-    rate = min(max(before, 1e-12) / squares, most) if squares else once
+    # without slopes, for example with one output per example, all lengths are equal
+    rate = min(max(before, 1e-12) / squares, most) if squares else probe_rate
     guess, factors = rate, (1.0 / _FACTOR, _FACTOR)
     rate, best = try_rates(value, guess, most, factors, _MOST_TRIALS)
-    w[:] = given
-    # where no length helps, as few visits may not, the shortest is not the best
+    w[:] = initial_w
+    # if no length helps, which may be due to few visits, shorter lengths are no better
     return rate if best < before else _SAFE_PART * guess

@@ -1,9 +1,9 @@
 """Steps along one example's (sub)gradient, compiled, with weights that shrink lazily.
 
-A factor takes the shrinking by the regularizer, so that a step costs the example's own
-features only: w = s v. In variance-reduced steps the part that is the same for all
-examples is added to a row when an example reads it, see `LazyWeights`. `iterates.py`
-states the steps, and makes and reads these kernels.
+With w = s v, the factor s takes the shrinkage by the regularizer, so that a step costs
+only the features of its example. Variance-reduced steps also move all weights along a
+common direction, which is added to a row when an example reads it: see `LazyWeights`.
+`iterates.py` states the steps, and makes and reads these kernels.
 """
 
 cimport cython
@@ -16,18 +16,18 @@ from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.utils._clock cimport Clock
 from sksstruct.utils._pointers cimport const_doubles, const_intps, int32s
 
-# Below this the factor s goes into v: changes of v grow as 1 / s, and without an end.
+# Lower bound of s, at which it is multiplied into v: changes of v grow as 1 / s.
 cdef double SMALL = 1e-8
 
-# The addresses of an example's memory are asked for so many visits ahead, and what is
-# there one visit ahead, as in `_bcfw.pyx`.
+# Number of visits between a request for an example's addresses and the visit; the
+# memory they point to is requested one visit ahead, as in `_bcfw.pyx`.
 cdef enum:
     FAR_AHEAD = 4
 
 
 cdef inline void prefetch(BoundModel model, const Py_ssize_t* order, Py_ssize_t n,
                           Py_ssize_t k) noexcept nogil:
-    """Ask for the memory of the examples that are visited after the k-th."""
+    """Request the memory of the examples visited after the k-th."""
     if k + FAR_AHEAD < n:
         model.prefetch(order[k + FAR_AHEAD], False)
     if k + 1 < n:
@@ -36,7 +36,7 @@ cdef inline void prefetch(BoundModel model, const Py_ssize_t* order, Py_ssize_t 
 
 @cython.final
 cdef class Bounds:
-    """Bounds of the weights `index`, which are in `rows`, to which steps are truncated.
+    """Bounds of the weights `index`, which lie in `rows`; steps are clipped to them.
     """
 
     cdef Py_ssize_t n_bounds, n_rows
@@ -44,19 +44,19 @@ cdef class Bounds:
     cdef const Py_ssize_t* rows
     cdef const double* lower
     cdef const double* upper
-    cdef tuple _owned
+    cdef tuple _arrays
 
     def __cinit__(self, index, rows, lower, upper):
         self.n_bounds, self.n_rows = len(index), len(rows)
         self.index, self.rows = const_intps(index), const_intps(rows)
         self.lower, self.upper = const_doubles(lower), const_doubles(upper)
-        self._owned = index, rows, lower, upper
+        self._arrays = index, rows, lower, upper
 
     cdef void project(self, Weights weights, double scale,
                       double average) noexcept nogil:
-        """Truncate v so that scale v is within the bounds.
+        """Clip v so that scale * v is within the bounds.
 
-        Changes, times `average`, are added to u if an average is collected.
+        If an average is collected, the changes times `average` are added to u.
         """
         cdef Py_ssize_t j, k
         cdef double value
@@ -74,9 +74,10 @@ cdef class Bounds:
             weights._v[k] = value
 
     cdef void project_lazily(self, LazyWeights weights, double average) noexcept nogil:
-        """Truncate lazy weights, whose rows with bounds are brought up to date."""
+        """Clip lazy weights, after updating all rows that have bounds."""
         cdef Py_ssize_t j
-        # all of them, whatever the example reads: the direction moves every weight
+        # all rows with bounds, not only rows of the example: the direction moves every
+        # weight
         for j in range(self.n_rows):
             weights.catch_up(self.rows[j])
         self.project(weights, weights.scale, average)
@@ -87,7 +88,7 @@ cdef class Steps:
 
     cdef readonly Weights iterate
     cdef readonly double alpha
-    # s and S; the number of steps; the sum of the weights a_t
+    # s and S, see `iterates.py`; the number of steps; the sum of the weights a_t
     cdef public double scale, scale_sum, total
     cdef readonly double steps
     cdef BoundModel model
@@ -99,7 +100,7 @@ cdef class Steps:
         self.workspace = model.workspace(weights.w)
         self.bounds = bounds
         if bounds is not None:
-            # zero need not be within them
+            # the initial weights may violate the bounds
             bounds.project(weights, 1.0, 0.0)
         self.scale = 1.0
 
@@ -122,16 +123,16 @@ cdef class Steps:
         clock.check()
 
     cdef int _shrink(self, double factor) except -1 nogil:
-        """Multiply the weights by a factor, if it is positive, and else by zero."""
+        """Multiply the weights by a factor, or by zero if it is not positive."""
         if factor < SMALL:
-            # nothing is left of them: the first step of rates 1 / (alpha t) is one
+            # with rates 1 / (alpha t), the first step has factor zero
             with gil:
                 self.fold(0.0)
         else:
             self.scale *= factor
         return 0
 
-    cdef int _count(self, double weight) except -1 nogil:
+    cdef int _count_iterate(self, double weight) except -1 nogil:
         """Count the iterate after a step, with a weight in the average."""
         if self.bounds is not None:
             self.bounds.project(self.iterate, self.scale, self.scale_sum)
@@ -149,22 +150,22 @@ cdef class SubgradientSteps(Steps):
 
     # sum of n p_i L_i(y) over the steps
     cdef readonly double loss
-    # labelings of the example that is visited
+    # scratch: labelings of the visited example
     cdef int32_t* decoded
     cdef int32_t* observed
-    cdef tuple _owned
+    cdef tuple _arrays
 
     def __init__(self, weights, model, alpha, bounds, decoded, observed):
         Steps.__init__(self, weights, model, alpha, bounds)
         self.decoded, self.observed = int32s(decoded), int32s(observed)
-        self._owned = decoded, observed
+        self._arrays = decoded, observed
 
     cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
-        # examples are drawn evenly, whatever their weights
+        # uniform sampling: the factor n p_i makes the subgradient unbiased
         cdef double share = self.model.n_examples * self.model._example_weights[i]
         cdef double value, loss
-        # before the weights shrink: the subgradient is that at the old ones; v gives
-        # the labelings of s v with the loss divided by s
+        # decoded at the weights before they shrink; decoding at v with the loss divided
+        # by s gives the labelings of w = s v
         self.workspace.loss_scale = 1.0 / self.scale
         self.model.potentials(self.workspace, i)
         self.model.decode(self.workspace, i, self.decoded, &value)
@@ -174,10 +175,10 @@ cdef class SubgradientSteps(Steps):
         self._shrink(1.0 - rate * self.alpha)
         self.model.add_labeling(self.workspace, i, self.observed, 1.0)
         self.model.add_labeling(self.workspace, i, self.decoded, -1.0)
-        # with S before this step: the change is in no iterate yet
+        # S before this step, as no earlier iterate contains the change
         self.model.apply_change(self.workspace, i, self.iterate,
                                 rate * share / self.scale, self.scale_sum)
-        return self._count(self.steps + 1.0)
+        return self._count_iterate(self.steps + 1.0)
 
 
 cdef class GradientSteps(Steps):
@@ -190,14 +191,14 @@ cdef class GradientSteps(Steps):
         self.smooth = loss
 
     cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
-        # examples are drawn evenly, whatever their weights
+        # uniform sampling: the factor n p_i makes the gradient unbiased
         cdef double share = self.model.n_examples * self.model._example_weights[i]
         self.smooth.mean_change(self.workspace, i, self.scale, False)
         self._shrink(1.0 - rate * self.alpha)
-        # with S before this step: the change is in no iterate yet
+        # S before this step, as no earlier iterate contains the change
         self.model.apply_change(self.workspace, i, self.iterate,
                                 -rate * share / self.scale, self.scale_sum)
-        return self._count(1.0)
+        return self._count_iterate(1.0)
 
 
 cdef class VarianceReducedSteps:
@@ -208,8 +209,9 @@ cdef class VarianceReducedSteps:
     cdef BoundModel model
     cdef Workspace workspace
     cdef Bounds bounds
-    # Of the average over an epoch, with the weights 1, 2, 3, ...: their number and sum;
-    # the sums of the factor s, and of s times `total`.
+    # For the average of the iterates of an epoch, with weights 1, 2, 3, ...: number and
+    # sum of these weights, the weighted sum of s, and the weighted sum of s times
+    # `total`.
     cdef public double steps, weight_sum, scale_sum, along_sum
 
     def __init__(self, SmoothLoss loss, LazyWeights weights, Bounds bounds):
@@ -219,7 +221,7 @@ cdef class VarianceReducedSteps:
 
     def visit(self, order_, ratios_, double rate, double shrink, bint anchored,
               Clock clock):
-        """Take steps on the given examples, until the time is over."""
+        """Take steps on the given examples, until the time limit."""
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef const double* ratios = const_doubles(ratios_)
         cdef Py_ssize_t k, n = len(order_)
@@ -233,12 +235,12 @@ cdef class VarianceReducedSteps:
     @cython.final
     cdef int _visit(self, Py_ssize_t i, double ratio, double rate, double shrink,
                     bint anchored) except -1 nogil:
-        """Take a step: along the example's own gradient, and along the direction."""
-        # only the rows that the example reads, and before they are read
+        """Take a step along the example's own gradient and the common direction."""
+        # update the rows that the example reads before reading them
         self.smooth.catch_up(self.weights, i)
         self.smooth.mean_change(self.workspace, i, self.weights.scale, anchored)
-        # Changes are of v, and the weights are scale v. The shrinking comes first, as
-        # the step's own change is not shrunk.
+        # Changes are made to v, where w = scale v. The scale shrinks first, as the
+        # change of this step is not shrunk.
         self.weights.scale *= shrink
         self.model.apply_change(self.workspace, i, self.weights,
                                 -rate * ratio / self.weights.scale, self.scale_sum)

@@ -1,8 +1,10 @@
 """Casimir-SVRG: Catalyst acceleration with smoothing.
 
 Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
-Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each an epoch
-of SVRG, extrapolated by (27)-(29); parameters are those of Propositions 29-32.
+Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each by an
+epoch of SVRG, and extrapolation by (27)-(29), with the parameters of Propositions
+29-32. The outer loop is in `_catalyst.py`; this file decides about smoothing and step
+lengths.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -20,26 +22,29 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count, Positive
 from sksstruct.utils.progress import Status
 
-# A decreasing smoothing starts where it may change the objective by this share of it:
-# as much only where all labelings are equal, which is no matter for few labelings.
+# A decreasing smoothing starts where it may change the objective by this fraction. The
+# change is that large only if all labelings have equal scores, which matters little
+# with few labelings.
 _FIRST_BIAS = {"l2": 0.25, "entropy": 2.5}
-# Steps of variance-reduced gradients are to be this part of 1 / L (Johnson and Zhang).
+# Length of variance-reduced steps as a fraction of 1 / L (Johnson and Zhang).
 _SAFETY = 0.1
-# Steps that led far away are divided by this.
+# Divisor of the step length after divergence.
 _SHORTER = 4.0
-# The constant A, of gradients A / mu Lipschitz, is found where the smoothing may change
-# the objective by this share.
+# The constant A, with gradients that are A / mu Lipschitz, is measured with the
+# smoothing that may change the objective by this fraction.
 _TRIAL_BIAS = 0.1
-# A is so many times smaller than what is found: restarts make up for it.
+# A is set to the measured value divided by this; if the steps are too long, restarts
+# double it.
 _LESS = 4.0
-# At the last smoothing, passes with steps as the slopes suggest go on while they take
-# the gap to this share.
+# At the last smoothing, adapted step lengths are kept while the gap falls below this
+# fraction ...
 _GAIN = 0.7
-# Passes that have to take the gap there.
+# ... within this number of passes.
 _PASSES = 10
-# Then the smoothing may change the objective by this share of the gap.
+# With a constant step length, the smoothing may change the objective by this fraction
+# of the gap.
 _SHARE_OF_GAP = 0.25
-# Passes without progress until steps are made shorter.
+# Number of passes without progress after which steps are made shorter.
 _PATIENCE = 5
 
 
@@ -76,9 +81,9 @@ class Casimir(GradientSolver):
         quarter of the objective ("l2") or two and a half times that ("entropy").
     kappa : float, "alpha" or None, default=None
         Strength of the proximal term, the initial one if it increases. "alpha": the
-        regularization, as with the adaptive schedule of Section 7.3.1. None: that of
-        Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 / (10
-        learning_rate)``, and not less than alpha.
+            regularization, as with the adaptive schedule of Section 7.3.1. None: kappa
+            of Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 /
+            (10 learning_rate)``, and not less than alpha.
     learning_rate : float or "auto", default="auto"
         Initial step length. For the hinge, "auto" is the length that gives the most
         progress on visits of a few examples. It is then adapted to the slopes of the
@@ -153,7 +158,7 @@ class Casimir(GradientSolver):
 
 
 class CasimirRun(EpochsRun):
-    """One call of `Casimir.solve`: proximal point steps, and when to shorten them."""
+    """A call of `Casimir.solve`: proximal point steps, and when to shorten them."""
 
     def __init__(self, solver, model, alpha, options):
         super().__init__(solver, model, alpha, options)
@@ -163,7 +168,7 @@ class CasimirRun(EpochsRun):
             mu = self._first_smoothing()
             self.loss.set_smoothing(mu)
         self.idle = 0
-        # whether steps are of constant length, at the last smoothing; gaps before
+        # whether step lengths are constant, at the last smoothing; gaps before that
         self.settled, self.gaps = False, []
         self._certify(self.epochs.value_and_gradient(), mu)
         if self.unseen:
@@ -182,7 +187,7 @@ class CasimirRun(EpochsRun):
         self.catalyst.known = self.hinge
 
     def _first_steps(self, mu):
-        """The length of steps: of the first ones, or by the constant A of all."""
+        """Find the first step length, or the constant A from which all follow."""
         solver, alpha, hinge = self.solver, self.alpha, self.hinge
         if self.fixed:
             self.steps = None
@@ -205,7 +210,7 @@ class CasimirRun(EpochsRun):
         return self.last_smoothing()
 
     def _accelerate(self, mu):
-        """Begin accelerated steps at the weights."""
+        """Restart the accelerated steps at the current weights."""
         solver, n, alpha = self.solver, self.model.n_examples, self.alpha
         kappa, adaptive = solver.kappa, self.adaptive and not self.settled
         if kappa == "alpha":
@@ -214,11 +219,11 @@ class CasimirRun(EpochsRun):
             lipschitz = self.smoothness / mu if mu else self.smoothness
             kappa = best_kappa(alpha, adaptive, lipschitz, n)
         elif kappa is None:
-            # Proposition 29, with the smoothness that the first steps suggest
+            # Proposition 29, with L estimated from the first step length
             kappa = max(alpha, best_kappa(0.0, adaptive, _SAFETY / self.steps.rate, n))
         least = 0.0
         if mu and alpha > 0:
-            # less than the tolerance needs takes longer for nothing
+            # more accuracy than the tolerance needs would only take longer
             least = min(mu, self.last_smoothing())
         schedule = Schedule(alpha, adaptive, mu, kappa, least)
         if mu:
@@ -246,7 +251,7 @@ class CasimirRun(EpochsRun):
 
     def _look_last(self):
         """Report the weights that the last pass reached."""
-        # of a first step that was cut, as far as it came
+        # if the first step was interrupted, the weights within it are reported
         if self.catalyst.k > 1:
             self.w[:] = self.catalyst.w
         if not np.isfinite(self.w @ self.w):
@@ -258,12 +263,12 @@ class CasimirRun(EpochsRun):
 
     def _one_pass(self):
         w, catalyst, loop = self.w, self.catalyst, self.loop
-        reached = self._reached()
+        reached = self._progress_state()
         with np.errstate(over="ignore", invalid="ignore"):
             catalyst.step(self._certify)
             self.smoothness = catalyst.smoothness
             size = float(w @ w)
-        # what a pass reaches is known when the next one begins
+        # the gradient is reported at the start of the next pass
         loop.reported = -1
         if np.isfinite(size) and self.unseen:
             self.look()
@@ -273,10 +278,11 @@ class CasimirRun(EpochsRun):
                     f"training broke down: set lipschitz to a larger value. {SCALING}"
                 )
             return
-        idle = self.steps is None and reached == self._reached()
+        idle = self.steps is None and reached == self._progress_state()
         self.idle = self.idle + 1 if idle else 0
-        # Extrapolation lets the objective rise now and then. If it rises far above its
-        # first value, or for long, the steps are too long.
+        # Extrapolation may let the objective rise temporarily. If it rises far above
+        # its first value, or makes no progress for several passes, the steps are too
+        # long.
         if (
             not np.isfinite(size)
             or self.value > 2.0 * self.first
@@ -288,18 +294,18 @@ class CasimirRun(EpochsRun):
                 self.steps.rate /= _SHORTER
             self._accelerate(catalyst.schedule.mu(max(catalyst.k, 1)))
             self.idle, self.value = 0, loop.primal
-        elif self.steps is not None and self._is_time():
-            self._settle()
-        elif self.settled and self._enough() < 0.5 * catalyst.schedule.mu(1):
-            self._continue()
+        elif self.steps is not None and self._is_gap_stalled():
+            self._fix_step_length()
+        elif self.settled and self._next_smoothing() < 0.5 * catalyst.schedule.mu(1):
+            self._restart_smoothing()
 
-    def _reached(self):
-        """What a pass without progress leaves as it is."""
-        # near its optimum the smoothed objective falls and the hinge need not
+    def _progress_state(self):
+        """Return values that stay equal in a pass without progress."""
+        # near the optimum of the smoothed objective, the hinge may not fall any more
         return self.smoothed if self.settled else (self.loop.primal, self.loop.dual)
 
-    def _is_time(self):
-        """Whether the smoothing is the last one and the gap does not fall fast."""
+    def _is_gap_stalled(self):
+        """Whether the smoothing has reached its minimum and the gap falls slowly."""
         schedule = self.catalyst.schedule
         if self.alpha == 0 or schedule.mu(self.catalyst.k) > schedule.least:
             return False
@@ -308,11 +314,11 @@ class CasimirRun(EpochsRun):
             len(self.gaps) > _PASSES and self.gaps[-1] > _GAIN * self.gaps[-1 - _PASSES]
         )
 
-    def _settle(self):
-        """From now on minimize the smoothed objective by steps of constant length.
+    def _fix_step_length(self):
+        """Switch to steps of constant length, which minimize the smoothed objective.
 
-        Lengths that follow the slopes of paths get too short near the optimum, where
-        the slopes are noise.
+        Adapted step lengths become too short near the optimum, where the slopes along
+        paths are mostly noise.
         """
         trial = self.smoothing(_TRIAL_BIAS)
         self.w[:] = self.catalyst.w
@@ -322,15 +328,15 @@ class CasimirRun(EpochsRun):
         self.smoothness = max(lipschitz, self.alpha) * trial / _LESS
         self.least = self.catalyst.schedule.least
         self.settled, self.steps = True, None
-        self._continue()
+        self._restart_smoothing()
 
-    def _enough(self):
-        """A smoothing with which the gap can get much smaller."""
+    def _next_smoothing(self):
+        """Return a smoothing with which the gap can become much smaller."""
         gap = self.loop.primal - self.loop.dual
         return max(self.least, _SHARE_OF_GAP * gap / self.loss.diameter)
 
-    def _continue(self):
-        """Go on with the smoothing that the gap suggests."""
+    def _restart_smoothing(self):
+        """Restart with the smoothing that the gap suggests."""
         self.w[:] = self.catalyst.w
         self.smoothed, self.smoothed_at = np.inf, self.w.copy()
-        self._accelerate(self._enough())
+        self._accelerate(self._next_smoothing())

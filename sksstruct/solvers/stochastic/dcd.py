@@ -1,7 +1,7 @@
 """Dual coordinate descent for losses of margins.
 
-Maximizes D(b) = sum of phi(b_k) - alpha/2 |w(b)|^2 over one dual variable after the
-other, each exactly.
+Maximizes D(b) = sum of phi(b_k) - alpha/2 |w(b)|^2 exactly over one dual variable at a
+time.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -70,9 +70,8 @@ class DCD(Solver):
 class Descent(SolverRun):
     """A run of `DCD`: passes over the examples, and certificates.
 
-    Examples whose variable stays at a bound may be left out of passes. The gap that a
-    pass estimates is that of the examples it visits, so it says little while some are
-    left out.
+    Passes may leave out examples whose variable stays at a bound (shrinking). The gap
+    estimated in a pass covers the visited examples only, and is no certificate then.
     """
 
     def __init__(self, solver, model, alpha, options):
@@ -88,33 +87,33 @@ class Descent(SolverRun):
         return self.loop.run(self.one_pass, self.look, self.state, self.dual.w.copy)
 
     def one_pass(self):
-        """Visit the examples once; return whether nothing is left to change."""
+        """Visit the examples once; return whether no variable can change any more."""
         n_changed = self.dual.visit(self.rng)
         self.loop.calls += self.model.n_examples
-        # the certificate, where it is due
-        is_looked_at = self.seems_done() or self.loop.n_iter >= self.next_check
-        if is_looked_at:
+        # evaluate the certificate if it is due
+        is_evaluated = self.seems_done() or self.loop.n_iter >= self.next_check
+        if is_evaluated:
             self.look()
-        # what ends a pass may change variables of its own, or bring examples back
+        # ending a pass may change more variables, or bring left-out examples back
         is_stalled = not self.dual.end_pass() and not n_changed
-        # the run ends here, and returns what was looked at last
-        if is_stalled and not is_looked_at:
+        # if the run ends here, its last report must be of the final variables
+        if is_stalled and not is_evaluated:
             self.look()
         return is_stalled
 
     def seems_done(self):
-        """Whether the estimated gap is small, and is that of all examples.
+        """Whether the estimated gap is small and covers all examples.
 
         If examples were left out, the next pass visits them again.
         """
         return self.dual.gap <= self.loop.target and not self.dual.expand()
 
     def look(self):
-        """Compute the objective and the dual, and report them."""
+        """Compute and report the objective and the dual value."""
         primal = self.dual.primal(self.n_jobs)
         self.loop.report(primal, self.dual.w, self.dual.value())
         self.next_check = later_check(self.loop, self.solver.check_every)
 
     def state(self):
-        """What another run can start from."""
+        """Return the state that another run can start from."""
         return {"weights": self.loop.weights, "coordinates": self.dual.state()}

@@ -1,20 +1,20 @@
-"""Dual coordinate ascent on smooth losses: what `_dual_ascent.pyx` starts from."""
+"""Dual coordinate ascent on smooth losses: Python side of `_dual_ascent.pyx`."""
 
 import numpy as np
 
 from sksstruct.solvers.stochastic import _dual_ascent
 from sksstruct.utils.entries import Entries
 
-# The share that the second visit of an example begins with.
+# The share with which the second visit of an example starts.
 _FIRST_SHARE = 0.5
 
 
 def steepness(dual, order):
-    """Return how much the norm of w counts against what examples gain, at w = 0.
+    """Return the ratio of squared norms to gains at w = 0.
 
-    This is sum_i p_i^2 |A_i^T d_i|^2 / sum_i p_i (L_i + mu H), for the changes d_i from
-    the observed labelings to the distributions with the potentials there. Over alpha,
-    it is 1 if these steps are as long as they are best.
+    The ratio is sum_i p_i^2 |A_i^T d_i|^2 / sum_i p_i (L_i + mu H), where d_i is the
+    change from the observed labeling to the distribution with the potentials at w = 0.
+    Divided by alpha, the ratio is 1 if these steps have the best length.
     """
     zero = np.zeros(dual.model.n_weights)
     return _dual_ascent.steepness(dual, order, dual.model.workspace(zero))
@@ -30,7 +30,7 @@ class DualAscentKernel(_dual_ascent.DualAscentVisits):
     weights : Weights
         The weights that the dual variables define.
     alpha : float
-        Regularization, with that of a proximal term, if there is one.
+        Regularization, plus the strength of a proximal term, if there is one.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class DualAscentKernel(_dual_ascent.DualAscentVisits):
         self.gap_total = gaps.sum()
 
     def snapshot(self):
-        """Return what later visits depend on, besides weights and dual variables."""
+        """Return all state of visits besides weights and dual variables."""
         return {
             "shares": self._shares.copy(),
             "parts": self._parts.copy(),
@@ -66,7 +66,7 @@ class DualAscentKernel(_dual_ascent.DualAscentVisits):
         }
 
     def resume(self, state):
-        """Continue from a snapshot with the same bits."""
+        """Continue from a snapshot, with bitwise equal results."""
         entries, shape = Entries(state, "dual ascent"), self.gaps.shape
         self._shares[:] = entries.array("shares", shape, float, 0.0, 1.0)
         self._parts[:] = entries.array("parts", shape, float, 0.0, 1.0)

@@ -1,9 +1,10 @@
 """Iterates of steps along one example's (sub)gradient, and their averages.
 
-Averages weigh the iterate of step t by a weight a_t. With S the sum of a_t s over the
-steps so far, a change c of v enters the later iterates only, so that the weighted sum
-of all iterates is S v - u with u = sum S c, S being that at the time of each change.
-When s gets small it goes into v, the sum so far is put aside, and S and u begin anew.
+With w = s v (see `_stochastic.pyx`), the average weighs the iterate of step t by a_t.
+Let S be the sum of a_t s over the steps so far. A change c of v affects later iterates
+only, so that the weighted sum of all iterates is S v - u with u = sum S c, where each
+change uses the S at its time. When s becomes small, it is multiplied into v, the sum so
+far is stored separately, and S and u restart from zero.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 def bounds_of(box, row_size=1):
-    """The bounds of a `Box` for kernels that update rows of weights; None for None."""
+    """Return the `Bounds` of a `Box` for kernels of rows of weights; None for None."""
     if box is None:
         return None
     index = box.index.astype(np.intp)
@@ -36,28 +37,28 @@ class AveragedIterate:
         Number of steps so far.
     """
 
-    # the weighted sum of the iterates before S last began
+    # weighted sum of the iterates before the last restart of S and u
     put_aside = 0.0
 
     def fold(self, factor):
         """Multiply v by a factor, and restart from s = 1 with a new sum of iterates.
 
-        Kernels call this when s gets small.
+        Kernels call this method when s becomes small.
         """
         weights = self.iterate
-        # without steps since the last time, S and u are zero
+        # without steps since the last restart, S and u are zero
         if weights.u is not None and self.scale_sum:
             self.put_aside += self.scale_sum * weights.v - weights.u
             weights.u[:] = 0.0
         self.scale_sum = 0.0
         np.multiply(weights.v, factor, out=weights.v)
-        # another vector, where some weights do not exist
+        # w is a separate vector if some weights do not exist
         if weights.w is not weights.v:
             weights.set(weights.v)
         self.scale = 1.0
 
     def begin_average(self):
-        """Forget the previous iterates."""
+        """Discard the sum of the previous iterates."""
         self.fold(self.scale)
         self.put_aside = self.total = 0.0
 
@@ -67,7 +68,7 @@ class AveragedIterate:
 
     def average(self):
         """Return the weighted mean of the iterates."""
-        # nothing to divide by
+        # no iterate to average yet
         if not self.total:
             return self.weights()
         weights = self.iterate
@@ -124,7 +125,7 @@ class GradientKernel(AveragedIterate, GradientSteps):
 
     def visit(self, order, rates):
         """Take a step of the given rate on each of the given examples."""
-        # changes of v are divided by the factors that these make
+        # changes of v are divided by products of 1 - rate alpha, which must be positive
         if len(rates) and not np.max(rates) * self.alpha < 1.0:
             raise ValueError(
                 f"a step of {np.max(rates)} is too long for an alpha of {self.alpha}"
@@ -146,8 +147,8 @@ class VarianceReducedKernel(VarianceReducedSteps):
     Parameters
     ----------
     loss : SmoothLoss
-        Its last sweep was at the anchor. Epochs with ``anchored=False`` need no sweep,
-        and take grad f_i(anchor) to be zero.
+        The losses, whose last sweep was at the anchor. Epochs with ``anchored=False``
+        need no sweep, and use zero in place of grad f_i(anchor).
     weights : LazyWeights
         Initial weights.
     box : Box or None
@@ -156,9 +157,9 @@ class VarianceReducedKernel(VarianceReducedSteps):
 
     def __init__(self, loss, weights, box=None):
         super().__init__(loss, weights, bounds_of(box, loss.row_size))
-        # 0 for weights that stay zero; None where all exist
+        # 0 for weights outside the support; None if all weights exist
         self._exists = None
-        # changes by examples go to whole rows, and to weights that stay zero
+        # updates change whole rows, including weights that must stay zero
         if loss.support is not None:
             self._exists = np.zeros(weights.size, dtype=np.uint8)
             self._exists[loss.support] = 1
@@ -180,7 +181,7 @@ class VarianceReducedKernel(VarianceReducedSteps):
         weights.start(direction, self.smooth.row_size, self._exists)
         weights.collect_average(average)
         self.steps = self.weight_sum = self.scale_sum = self.along_sum = 0.0
-        self._averages, self._put_aside = average, 0.0
+        self._keeps_average, self._put_aside = average, 0.0
         self.smooth.start_visits(anchored)
         self.visit(order, ratios, rate, shrink, anchored, clock)
         self.fold()
@@ -191,12 +192,12 @@ class VarianceReducedKernel(VarianceReducedSteps):
         clock.check()
 
     def fold(self):
-        """Set v = w and s = 1, and start a new sum of iterates."""
+        """Set v = w and s = 1, and restart the sum of iterates."""
         weights = self.weights
         weights.catch_up_all()
-        # w_t = s_t (x_t + total_t direction): x changes by examples only, so that the
-        # sum of the first part is S x - u, as in `AveragedIterate`
-        if self._averages:
+        # w_t = s_t (x_t + total_t direction), where only examples change x: the
+        # weighted sum of s_t x_t is S x - u, as in `AveragedIterate`
+        if self._keeps_average:
             along = self.along_sum - self.scale_sum * weights.total
             self._put_aside += (
                 self.scale_sum * weights.v + along * weights.direction - weights.u

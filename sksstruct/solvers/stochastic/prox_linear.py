@@ -1,8 +1,8 @@
 """The prox-linear method for scores that are not linear in the weights.
 
-Minimizes F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), h being the hinge or a smooth loss
-and g_i nonlinear: Algorithm 5 of Pillutla et al. (2018). Its convex models (61) go to
-L-BFGS, or to Casimir-SVRG as in the paper.
+Minimizes F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), where h is the hinge or a smooth
+loss and g_i is nonlinear, by Algorithm 5 of Pillutla et al. (2018). The convex models
+(61) are minimized by L-BFGS, or by Casimir-SVRG as in the paper.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -20,17 +20,17 @@ from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kapp
 from sksstruct.solvers.stochastic._epochs import Order, calibrate
 from sksstruct.utils._param_validation import Count, Positive
 
-# The smoothing starts where it may change the objective by this share of it.
+# The initial smoothing may change the objective by this fraction.
 FIRST_BIAS = 0.1
-# Steps of Casimir-SVRG between two full gradients, at least.
+# Smallest number of steps of Casimir-SVRG between two full gradients.
 LEAST_STEPS = 8
-# Step lengths are between these.
+# Bounds of the step length eta.
 ETA = 1e-6, 1e6
-# Stochastic steps get longer by this factor after a pass that succeeded.
+# Factor by which stochastic steps become longer after a pass that lowers the objective.
 LONGER = 1.5
-# Stochastic steps get shorter by this factor after a pass that did not.
+# Factor by which stochastic steps become shorter after any other pass.
 SHORTER = 2.0
-# Gradients, or accelerated steps, of a pass.
+# Number of gradients, or of accelerated steps, in a pass.
 INNER_ITER = {"lbfgs": 10, "casimir": 5}
 
 
@@ -130,7 +130,7 @@ class ProxLinear(Solver):
 
 
 class ProxLinearRun(SolverRun):
-    """One call of `ProxLinear.solve`: the outer loop, Algorithm 5."""
+    """A call of `ProxLinear.solve`: the outer loop of Algorithm 5."""
 
     def __init__(self, solver, problem, alpha, options):
         super().__init__(solver, problem, alpha, options)
@@ -142,12 +142,12 @@ class ProxLinearRun(SolverRun):
             self.w = start.copy()
         self.loop = Loop(solver, alpha, options)
         first, diameter = self._objective(self.w), self.loss.diameter
-        # no objective is negative
+        # the objective cannot be negative, so that zero is optimal
         self.loop.report(first, self.w, 0.0 if first < LEAST_SCALE else -np.inf)
         self.loop.scale = self.loop.primal
         self.mu = 0.0
         if self.loss.nonsmooth:
-            # any smoothing will do where examples have one output
+            # any smoothing will do if every example has a single output
             self.mu = solver.mu or (FIRST_BIAS * first / diameter if diameter else 1.0)
         self.eta = 1.0 if solver.eta == "auto" else solver.eta
         count = solver.inner_iter
@@ -171,18 +171,18 @@ class ProxLinearRun(SolverRun):
             self.loss.set_smoothing(self.mu / k)
         self.loss.linearize(self.w)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self.inner.minimum(self.w, self.eta, k)
-            value = self._objective(found) if np.isfinite(found @ found) else np.inf
-        before = loop.primal
-        if value <= before:  # line 4
-            self.w = found
-            loop.report(value, found)
+            new_w = self.inner.minimum(self.w, self.eta, k)
+            value = self._objective(new_w) if np.isfinite(new_w @ new_w) else np.inf
+        old_primal = loop.primal
+        if value <= old_primal:  # line 4
+            self.w = new_w
+            loop.report(value, new_w)
         else:
-            loop.report(before, self.w)
-        self.inner.adapt(value < before)
+            loop.report(old_primal, self.w)
+        self.inner.adapt(value < old_primal)
         if self.solver.eta == "auto":
-            # the model may be trusted further away, or less far
-            factor = 2.0 if value < before else 0.25
+            # eta is the radius in which the convex model is trusted
+            factor = 2.0 if value < old_primal else 0.25
             self.eta = float(np.clip(factor * self.eta, *ETA))
 
 
@@ -205,10 +205,10 @@ class QuasiNewton:
             self.bounds = np.stack([box.lower, box.upper], axis=1)
 
     def adapt(self, succeeded):
-        """Nothing needs to be adapted: line searches find the length of steps."""
+        """Do nothing: line searches find the step length."""
 
     def minimum(self, center, eta, k):
-        """An approximate minimum of the convex model around its center."""
+        """Return an approximate minimum of the convex model around its center."""
         run = self.run
 
         def value_and_gradient(w):
@@ -252,17 +252,17 @@ class Accelerated:
         self.lipschitz = max(1.0 / rate - run.alpha, run.alpha)
 
     def adapt(self, succeeded):
-        """Take longer steps after a pass that lowered the objective, else shorter."""
+        """Take longer steps if the last pass lowered the objective, else shorter."""
         if self.run.solver.learning_rate == "auto":
             self.lipschitz *= SHORTER if not succeeded else 1.0 / LONGER
 
     def minimum(self, center, eta, k):
-        """An approximate minimum of the convex model around its center."""
+        """Return an approximate minimum of the convex model around its center."""
         run, epochs = self.run, self.epochs
         ridge, before = run.alpha + 1.0 / eta, epochs.calls
-        # L_k = k L_0 where the smoothing is mu / k
-        now = self.lipschitz * k if run.mu else self.lipschitz
-        kappa = best_kappa(ridge, False, now, epochs.n_examples)
+        # L_k = k L_0 if the smoothing is mu / k
+        lipschitz = self.lipschitz * k if run.mu else self.lipschitz
+        kappa = best_kappa(ridge, False, lipschitz, epochs.n_examples)
         epochs.w[:] = center
         catalyst = Catalyst(
             epochs,
@@ -280,7 +280,7 @@ class Accelerated:
 
 
 class LinearizedEpochs(Order):
-    """`Epochs` of the convex model, whose visits are those of parts of the examples."""
+    """`Epochs` of the convex model, in which visits are of parts of the examples."""
 
     def __init__(self, loss, w, rng, n_jobs):
         super().__init__(loss.n_parts, rng)
@@ -289,12 +289,12 @@ class LinearizedEpochs(Order):
         self.gradient = np.zeros_like(w)
 
     def set_smoothing(self, mu):
-        """Smooth by mu from now on."""
+        """Set the smoothing parameter of the loss to mu."""
         self.loss.set_smoothing(mu)
 
     def value_and_gradient(self):
-        """The smoothed model at the weights; its gradient goes to `gradient`."""
-        # extrapolated points, and those where steps are tried, may be outside
+        """Return the smoothed model at the weights, and write its gradient."""
+        # extrapolated and trial points may violate the bounds
         if self.box is not None:
             self.box.clip(self.w)
         self.value, self.gradient[:] = self.loss.value_and_gradient(self.w, self.n_jobs)
@@ -302,7 +302,7 @@ class LinearizedEpochs(Order):
         return self.value
 
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
-        """Make the steps of `VarianceReducedKernel`, one part after the other."""
+        """Make the steps of `VarianceReducedKernel`, one part at a time."""
         loss, w = self.loss, self.w
         direction = np.zeros_like(w) if linear is None else linear.copy()
         if anchored:
@@ -310,7 +310,7 @@ class LinearizedEpochs(Order):
         order = self.draw(visits)
         for number in order.tolist():
             slope = loss.part_gradient(number, w, anchored, self.n_jobs)
-            # parts are drawn evenly, whatever their shares
+            # the factor makes the gradient unbiased, as parts are drawn uniformly
             slope *= loss.n_parts * loss.shares[number]
             slope += direction
             slope *= rate

@@ -5,20 +5,20 @@ variables mu_i and v = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i),
 
     D = sum_i p_i (L_i(mu_i) + mu H(mu_i)) - alpha/2 |w|^2
 
-where w is v, each entry moved towards zero by l1 / alpha. P - D is the sum of the block
-gaps at every step.
+where w is v after soft thresholding by l1 / alpha. P - D is the sum of the block gaps
+at every step.
 
-If alpha n is small against the features, steps for one example spoil what others have
-gained, and w = v is far from the optimum until D is close to it. The ascent is then on
-P(w) + kappa/2 |w - c|^2, where the center c is the w of the pass before: the proximal
-point algorithm, as in the outer loop of Shalev-Shwartz and Zhang (2016), but with one
-inexact pass for each center and without extrapolation. With S = alpha v,
+If alpha n is small relative to the features, a step for one example undoes the gains of
+others, and w = v is far from the optimum until D is close to it. The ascent then works
+on P(w) + kappa/2 |w - c|^2, where the center c is the w after the previous pass: the
+proximal point algorithm, as in the outer loop of Shalev-Shwartz and Zhang (2016), but
+with one inexact pass per center and without extrapolation. With S = alpha v,
 
     w = (S + kappa c) / (alpha + kappa)
 
-moved towards zero by l1 / (alpha + kappa). D, which is at S / alpha, bounds P from
-below whatever w is. The block gaps at w sum up to the gap of the inner problem. If that
-is only a part of P - D, kappa is what holds the ascent up, and is halved.
+after soft thresholding by l1 / (alpha + kappa). D, evaluated at S / alpha, is a lower
+bound of P for any w. The sum of the block gaps at w is the gap of the inner problem. If
+it is only a fraction of P - D, kappa limits the progress, and is halved.
 """
 
 import contextlib
@@ -40,45 +40,44 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.parallel import run_in_chunks
 
-# Passes in order before examples are drawn by gap: the second visit of an example is
-# the first whose gain says how far it is from its optimum.
+# Number of passes in order before sampling by gap: the gap estimate of an example is
+# reliable after its second visit.
 IN_ORDER = 2
-# "auto" stands for another solver where the dual variables would take more bytes.
+# `suits` is False if the dual variables need more bytes than this, ...
 ENOUGH_BYTES = 2**29
-# They may take more than that if it is no more than this for each position, which is
-# common for text.
+# ... unless they need at most this number of bytes for each position, as is common for
+# text, ...
 BYTES_OF_POSITION = 2**12
-# They may take no more than this, whatever the number of positions.
+# ... and at most this number in total.
 MOST_BYTES = 2**31
-# Nor may they take more than this part of the memory that is free, which matters only
-# where memory is short.
+# The dual variables may also need at most this fraction of the free memory.
 PART_OF_FREE = 0.5
-# What a visit costs, in entries of tables beyond those that a sweep decodes, for each
-# entry of the dual variables of single labels; measured on texts, images and series.
+# Cost of a visit for each entry of the dual variables of single labels, in units of
+# table entries that a sweep decodes; measured on texts, images and series.
 COST_OF_NODE = 4.0
-# The same for each entry of the dual variables of pairs.
+# Cost of a visit for each entry of the dual variables of pairs, in the same units.
 COST_OF_PAIR = 23.0
-# What an iteration of L-BFGS costs for each weight, measured alike.
+# Cost of an L-BFGS iteration for each weight, in the same units.
 COST_OF_WEIGHT = 55.0
-# Below so much work of an iteration both take a few hundredths of a second, and
-# L-BFGS reaches any tolerance.
+# With less work per iteration than this, both solvers take a few hundredths of a
+# second, and L-BFGS reaches any tolerance.
 LITTLE = 5e5
-# L-BFGS needs more iterations than SDCA needs passes where there are many examples: so
-# many times as many is the cube root of their number over this.
+# L-BFGS needs more iterations than SDCA needs passes if there are many examples. The
+# ratio is modeled as the cube root of the number of examples over this.
 EXAMPLES_ROOT = 4.0
-# So many times as many at least.
+# Lower bound of this ratio.
 FEWEST = 1.0
-# So many times as many at most.
+# Upper bound of this ratio.
 MOST = 2.5
-# alpha + kappa is the steepness over this at first. What is best depends little on it,
-# as kappa falls.
+# Initially alpha + kappa is the steepness divided by this. The choice matters little,
+# as kappa decreases.
 STEEP = 20.0
-# Examples on which the steepness is found.
+# Number of examples on which the steepness is computed.
 STEEPNESS_EXAMPLES = 500
-# kappa is halved where the gap of the inner problem is less than this part of the gap.
+# kappa is halved if the gap of the inner problem is less than this fraction of the gap.
 INNER_PART = 0.4
-# It gets stronger again where the objective is so many times the lowest so far: where
-# alpha is tiny, passes with a weak one undo what others have gained.
+# kappa is doubled if the objective exceeds this multiple of the lowest so far: with
+# tiny alpha and weak kappa, steps undo the gains of other examples.
 RISEN = 1.1
 
 
@@ -155,7 +154,7 @@ class SDCA(GradientSolver):
             return False
         if model.entropy_dual_bytes is None:
             return False
-        # others cannot have the penalty, whatever the costs
+        # no other solver supports the penalty
         if l1:
             return True
         return _costs_less(model, alpha) and _fits_memory(model)
@@ -192,8 +191,8 @@ class SDCA(GradientSolver):
 def _costs_less(model, alpha):
     """Whether visits are expected to take less time than L-BFGS.
 
-    By what one and the other reads and writes. The number of examples alone decides
-    little: no data set is to take longer than one that contains it.
+    The estimate counts table entries read and written. The number of examples has
+    little influence, so that a larger data set does not switch to a slower solver.
     """
     sweep = model.n_examples * model.visit_work
     entries = model.entropy_dual_size
@@ -209,15 +208,15 @@ def _costs_less(model, alpha):
 
 
 def _fits_memory(model):
-    """Whether the dual variables are not too large for a default."""
-    taken = model.entropy_dual_bytes
+    """Whether the dual variables are small enough for a default solver."""
+    n_bytes = model.entropy_dual_bytes
     usual = BYTES_OF_POSITION * int(model.starts[-1])
     most = max(ENOUGH_BYTES, min(usual, MOST_BYTES))
-    return taken <= most and (model.on_disk or taken <= PART_OF_FREE * free_bytes())
+    return n_bytes <= most and (model.on_disk or n_bytes <= PART_OF_FREE * free_bytes())
 
 
 def _check_memory(model, l1):
-    """Raise an error, before the run, if there is no memory for dual variables."""
+    """Raise an error, before the run, if memory for the dual variables is lacking."""
     taken, free = model.entropy_dual_bytes, free_bytes()
     if model.on_disk or taken <= free:
         return
@@ -239,7 +238,7 @@ def _observed(model):
 
 
 class Ascent(SolverRun):
-    """A run of `SDCA`: passes, certificates, and the state that they share."""
+    """A run of `SDCA`: passes, certificates, and their common state."""
 
     def __init__(self, solver, model, alpha, options):
         super().__init__(solver, model, alpha, options)
@@ -265,20 +264,20 @@ class Ascent(SolverRun):
                 self.weights.set(self.weights.v + self.kappa / total * self.center)
         self.losses, self.gaps = np.empty((2, model.n_examples))
         self.next_check = 0
-        # whether the gaps that examples are drawn by are exact
+        # whether the gaps for sampling are exact, not estimates
         self.exact_gaps = False
 
     def first_kappa(self):
-        """The strength of the proximal term at first."""
+        """Return the initial strength of the proximal term."""
         n = self.model.n_examples
-        some = np.linspace(0, n - 1, min(n, STEEPNESS_EXAMPLES)).astype(np.intp)
+        sample = np.linspace(0, n - 1, min(n, STEEPNESS_EXAMPLES)).astype(np.intp)
         with self.loop.at_start():
-            kappa = steepness(self.dual, some) / STEEP - self.alpha
-        # a weak one changes little
+            kappa = steepness(self.dual, sample) / STEEP - self.alpha
+        # a weak proximal term changes little
         return kappa if kappa > self.alpha else 0.0
 
     def run(self):
-        """Take passes until the gap is small enough."""
+        """Make passes until the duality gap is small enough."""
         with contextlib.suppress(OutOfTime), self.loop.at_start():
             self.look()
         return self.loop.run(
@@ -286,11 +285,11 @@ class Ascent(SolverRun):
         )
 
     def state(self):
-        """What another run can start from."""
+        """Return the state that another run can start from."""
         return {"weights": self.loop.weights, "entropy_dual": self.dual.state()}
 
     def one_pass(self):
-        """Visit as many examples as there are; return whether none was moved."""
+        """Make as many visits as there are examples; return whether none moved."""
         n, kernel, loop = self.model.n_examples, self.kernel, self.loop
         if self.kappa:
             self.recenter()
@@ -304,11 +303,11 @@ class Ascent(SolverRun):
         loop.calls += kernel.oracle_calls - before
         if loop.n_iter >= self.next_check or not complete:
             self.look()
-        # estimates alone do not tell that there is nothing to gain
+        # estimated gaps of zero are no proof of optimality, exact ones are
         return kernel.gain == 0.0 and (complete or exact) and not self.kappa
 
     def recenter(self):
-        """Move the center to the weights, with the strength that the last look set."""
+        """Move the center to the weights, and set kappa as chosen by `look`."""
         old, new = self.kappa, self.next_kappa
         total = self.alpha + new
         self.weights.recenter(
@@ -321,8 +320,8 @@ class Ascent(SolverRun):
         self.kernel.use(self.weights, total)
         self.kappa = new
 
-    def own_weights(self):
-        """The weights that the dual variables define without a proximal term."""
+    def plain_weights(self):
+        """Return the weights that the dual variables define without a proximal term."""
         if not self.kappa:
             return self.weights.w
         v = (1.0 + self.kappa / self.alpha) * self.weights.v
@@ -332,11 +331,11 @@ class Ascent(SolverRun):
         return v if self.model.support is None else v[self.model.support]
 
     def dual_value(self):
-        """D at the dual variables."""
+        """Return D at the dual variables."""
         dual = self.dual
-        # far from the optimum, where alpha is tiny, a bound is nothing
+        # far from the optimum with tiny alpha, D may overflow, and gives no bound
         with np.errstate(over="ignore", invalid="ignore"):
-            w = self.own_weights()
+            w = self.plain_weights()
             square = float(w @ w)
         if not np.isfinite(square):
             return -np.inf
@@ -344,7 +343,7 @@ class Ascent(SolverRun):
         return float(linear) - self.alpha / 2 * square
 
     def look(self):
-        """Compute the objective, the dual and the block gaps, and report them."""
+        """Compute and report the objective, the dual value and the block gaps."""
         w = self.weights.w
 
         def check(first, last):
@@ -363,7 +362,7 @@ class Ascent(SolverRun):
         primal, dual = float(shares @ self.losses) + penalty, self.dual_value()
         self.loop.report(primal, w, dual)
         if shares @ self.gaps < INNER_PART * (primal - dual):
-            # too weak to be worth a vector more than the others
+            # a weak proximal term is not worth the memory for the center
             weak = self.kappa < self.alpha
             self.next_kappa = 0.0 if weak else self.kappa / 2.0
         if self.kappa and primal > RISEN * self.lowest:

@@ -5,8 +5,8 @@ Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). Step t = 0, 1, ... visits exa
     w <- (1 - eta_t alpha) w - eta_t n p_i grad f_i(w)
     eta_t = eta0 / (1 + alpha eta0 t)
 
-(Bottou, 2010), and the result is the mean of the iterates since the last pass whose
-number is a power of two.
+(Bottou, 2010). The result is the mean of the iterates since the last pass whose number
+is a power of two.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -33,13 +33,13 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Positive
 from sksstruct.utils.progress import Status
 
-# Step lengths are tried on this share of the examples.
+# Fraction of the examples on which step lengths are tried.
 TRIAL = 0.1
-# Each step length that is tried is so many times the last one.
+# Factor between step lengths that are tried.
 FACTOR = 4.0
-# Step lengths are tried up and down to this power of the factor.
+# Largest power of this factor that is tried, up and down.
 POWERS = 12
-# Passes in each of the two halves that are compared, at least.
+# Smallest number of passes before divergence is diagnosed.
 LEAST_PASSES = 3
 
 
@@ -101,7 +101,8 @@ class SGD(GradientSolver):
         return tuple(name for name in super().asks_for(model) if name != "nonlinear")
 
     def losses_of(self, model: BoundModel) -> tuple[str, ...]:
-        # subgradients are what remains where nothing is convex
+        # nonlinear scores make no loss convex, so that subgradients of the hinge are
+        # allowed
         return ("hinge", "smooth") if "nonlinear" in model.oracles else self.losses
 
     def _solve(self, model, alpha, options):
@@ -116,8 +117,8 @@ class DescentLoop(Loop):
     def converged(self):
         if min(self.gap, self.residual) <= self.target:
             return True
-        # the error falls as 1 / t, so that what half of the passes gained is as much as
-        # is left; single passes tell little, as averages begin anew
+        # the error falls as 1 / t, so that the second half of the passes gained about
+        # as much as is left to gain; single passes tell little, as averages restart
         half = len(self.values) // 2
         if half < PERIOD or not self.primal < self.values[0]:
             return False
@@ -133,15 +134,15 @@ class Descent(SolverRun):
     def __init__(self, solver, model, alpha, options):
         super().__init__(solver, model, alpha, options)
         self.loop = DescentLoop(solver, alpha, options)
-        # no step goes beyond the origin
+        # longer steps would cross the origin
         self.longest = 0.5 / alpha if alpha > 0.0 else np.inf
         self.prepare(options.start(model.n_weights))
         self.kernel = self.new_kernel()
 
     def prepare(self, start):
-        """Set the loss, and the weights to start from, which may be given."""
+        """Set the loss and the initial weights, at `start` if given."""
         model = self.model
-        # visits of a pass, and what each costs
+        # number of visits of a pass, and of oracle calls per visit
         self.n, self.calls = model.n_examples, 1
         self.loss = self.solver.smooth_loss(model)
         check_convex(self.loss)
@@ -157,31 +158,31 @@ class Descent(SolverRun):
         self.certificate = GradientCertificate(self.alpha, self.box)
 
     def existing(self, w):
-        """Set weights that do not exist to zero, in place, and return all."""
+        """Set weights outside the support to zero, in place, and return all weights."""
         if self.outside is not None:
             w[self.outside] = 0.0
         return w
 
     def new_kernel(self):
-        """A kernel at the start."""
+        """Return a kernel at the initial weights."""
         weights = Weights(len(self.start), average=True, support=self.loss.support)
         weights.set(self.start)
         return GradientKernel(weights, self.loss, self.alpha, box=self.box)
 
     def weights(self):
-        """The weights that would be returned now."""
+        """Return the weights that the run would return now."""
         averaged = self.solver.averaging
         w = self.existing(self.kernel.average() if averaged else self.kernel.weights())
         return w if self.box is None else self.box.clip(w)
 
     def objective(self, w):
-        """P(w); the gradient of the losses is written."""
+        """Return P(w), and write the gradient of the losses."""
         value = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
         self.loop.calls += self.n
         return value + self.alpha / 2 * float(w @ w)
 
     def run(self):
-        """Take passes until they no longer lower the objective."""
+        """Make passes until they no longer lower the objective."""
         self.look()
         eta0 = self.solver.eta0
         if eta0 == "auto":
@@ -195,7 +196,7 @@ class Descent(SolverRun):
         return self.loop.run(self.one_pass, self.last_look, weights=self.weights)
 
     def visit(self, order, eta0):
-        """Take a step on each of some examples."""
+        """Take a step on each of the given examples."""
         t = self.kernel.steps + np.arange(len(order))
         self.kernel.visit(order.astype(np.intp), eta0 / (1.0 + self.alpha * eta0 * t))
         self.loop.calls += len(order) * self.calls
@@ -210,7 +211,7 @@ class Descent(SolverRun):
             finite = np.isfinite(self.kernel.weights()).all()
         if finite:
             self.look()
-        # above the start, or beyond all numbers: the steps are too long
+        # an objective above its initial value, or not finite: the steps are too long
         if number < LEAST_PASSES and finite:
             return None
         if finite and min(loop.values[-LEAST_PASSES:]) < loop.values[0]:
@@ -231,12 +232,12 @@ class Descent(SolverRun):
         self.loop.report(primal, w, dual, exact, residual=residual)
 
     def last_look(self):
-        """Report the weights of a pass that was cut, if they are finite."""
+        """Report the weights of an interrupted pass, if they are finite."""
         if np.isfinite(self.kernel.weights()).all():
             self.look()
 
     def best_length(self):
-        """The first step length with which a part of a pass comes furthest."""
+        """Return the initial step length that is best in a part of a pass."""
         visits = min(self.n, max(int(TRIAL * self.n), LEAST_VISITS))
         order = self.rng.permutation(self.n)[:visits]
         half = len(order) // 2
@@ -253,27 +254,27 @@ class Descent(SolverRun):
                     return np.inf
             return self.objective(w)
 
-        # from a length that is rarely too short; the objective has one valley
+        # the start is rarely too short; the objective has a single minimum over lengths
         best, power = value(-1), -1
         for step in (-1, 1):
-            first = power
+            first_power = power
             try:
-                while abs(power) < POWERS and (now := value(power + step)) < best:
-                    best, power = now, power + step
+                while abs(power) < POWERS and (new_value := value(power + step)) < best:
+                    best, power = new_value, power + step
             except OutOfTime:
-                # those so far decide
+                # out of time: the best length so far is used
                 break
-            if power != first:
+            if power != first_power:
                 break
         self.kernel = self.new_kernel()
         return FACTOR**power
 
 
 class NonlinearDescent(Descent):
-    """A run of `SGD` on scores that are not linear: visits are those of parts."""
+    """A run of `SGD` on nonlinear scores, which visits parts of the examples."""
 
     def prepare(self, start):
-        # the best labeling alone has the subgradient of the hinge
+        # the loss of the best labeling (k = 1) has the subgradient of the hinge
         self.loss = nonlinear_loss(self.model, "l2", 1)
         self.n = self.model.n_parts
         self.calls = -(-self.model.n_examples // self.n)
@@ -299,7 +300,7 @@ class PartKernel:
     Parameters
     ----------
     start : ndarray of shape (n_weights,)
-        Where to start.
+            Initial weights.
     loss : NonlinearLoss
         The loss.
     alpha : float
@@ -314,7 +315,7 @@ class PartKernel:
         self.begin_average()
 
     def begin_average(self):
-        """Forget the iterates so far."""
+        """Discard the sum of the iterates so far."""
         self._sum, self._count = np.zeros_like(self.w), 0
 
     def weights(self):
@@ -331,7 +332,7 @@ class PartKernel:
         for number, rate in zip(order.tolist(), rates.tolist(), strict=True):
             slope = loss.true_gradient(number, w, self.n_jobs)[1]
             w *= 1.0 - rate * self.alpha
-            # parts are drawn evenly, whatever their shares
+            # the factor makes the gradient unbiased, as parts are drawn uniformly
             w -= rate * loss.n_parts * loss.shares[number] * slope
             if self.box is not None:
                 self.box.clip(w)

@@ -90,12 +90,12 @@ class SSG(Solver):
     bounded = True
 
     def _rates(self, steps, alpha, n):
-        """Lengths of steps number `steps`, the first being 1."""
+        """Return the lengths of the steps with these numbers, which start from 1."""
         if self.step_size == "pegasos":
             return 1.0 / (alpha * steps)
         eta0 = 1.0 / (alpha * n) if self.eta0 is None else self.eta0
         t0 = n if self.t0 is None else self.t0
-        # no step goes beyond the origin
+        # longer steps would cross the origin
         return np.minimum(eta0 / (1.0 + (steps - 1) // t0), 0.5 / alpha)
 
     def _solve(self, model, alpha, options):
@@ -107,12 +107,14 @@ class SSG(Solver):
         kernel = SubgradientKernel(weights, model, alpha, box=box)
         loop = Loop(self, alpha, options)
         has_dual = self.step_size == "pegasos" and self.sampling == "permutation"
-        # a projected iterate is not the mean of the oracle's answers
+        # a projected iterate is not a mean of labelings, hence defines no dual
+        # variables
         has_dual = has_dual and box is None
 
         def weights_now():
             w = kernel.average() if self.averaging else kernel.weights()
-            return w if box is None else box.clip(w)  # products round
+            # truncated products may exceed the bounds by rounding errors
+            return w if box is None else box.clip(w)
 
         def look():
             dual = 0.0
@@ -123,7 +125,8 @@ class SSG(Solver):
             w = weights_now()
             loop.calls += n
             value = risk.decode(w)[0]
-            # w = 0 has the dual value 0, which alone says nothing
+            # the dual value 0 at w = 0 is trivial, but valid; -inf without dual
+            # variables
             loop.report(
                 value + alpha / 2 * float(w @ w), w, dual if has_dual else -np.inf
             )

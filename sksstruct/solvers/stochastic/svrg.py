@@ -1,9 +1,8 @@
 """Stochastic variance-reduced gradient.
 
-Minimizes P(w) = alpha/2 |w|^2 + f(w), f = sum_i p_i f_i being smooth (Johnson and
-Zhang, 2013, Procedure SVRG). At every anchor P(w) - |grad P(w)|^2 / (2 alpha) is a
-dual value. For the hinge, f is a fixed smoothing of it (Pillutla et al., 2018, Section
-7.2).
+Minimizes P(w) = alpha/2 |w|^2 + f(w) with smooth f = sum_i p_i f_i (Johnson and Zhang,
+2013, Procedure SVRG). At every anchor, P(w) - |grad P(w)|^2 / (2 alpha) is a dual
+value. For the hinge, f is a fixed smoothing of it (Pillutla et al., 2018, Section 7.2).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -102,7 +101,7 @@ class SVRG(GradientSolver):
 
 
 class SVRGRun(EpochsRun):
-    """One call of `SVRG.solve`: epochs, and when to shorten their steps."""
+    """A call of `SVRG.solve`: epochs, and when to shorten their steps."""
 
     def run(self, options):
         solver, epochs, alpha = self.solver, self.epochs, self.alpha
@@ -125,7 +124,7 @@ class SVRGRun(EpochsRun):
         return self.loop.run(self._one_pass, self._look)
 
     def _look(self):
-        """Report the weights, and make steps shorter where the objective rose."""
+        """Report the weights, and make steps shorter if the objective rose."""
         if not np.isfinite(self.w @ self.w):
             self.w[:] = self.loop.weights
             self.rate /= 4.0
