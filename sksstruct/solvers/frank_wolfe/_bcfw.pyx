@@ -7,22 +7,21 @@ Block i holds a mixture of labelings; theta_i are the potentials, and
     gap_i    = p_i ( max_y value(y) - value(mu_i) )
     v       += p_i/alpha A_i^T (mu_i_old - mu_i_new)
 
-A step of size g goes from a source a towards a target s, labelings or the mixture
-itself, along (s - a). It has
+A step of size g moves the mixture along (s - a), with a source a and a target s that
+are labelings or the mixture itself. It has
 
     slope = value(s) - value(a)       curvature = p_i/alpha |A_i^T (mu(s) - mu(a))|^2
     dual gain = p_i (g slope - g^2/2 curvature)           g = slope / curvature, clipped
 
 or, without line search, g = 2n / (k + 2n) at visit k = 0, 1, ... of n blocks.
 
-Blocks are kept by `Blocks`, and `_directions.pxd` says where a step goes. Where the
-example's Gram matrix is at hand, several steps are taken on a visit without touching
-features again: with M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a
-step changes value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]); only
-differences count.
+`Blocks` stores the blocks, and `_directions.pxd` chooses source and target. If the
+example has a Gram matrix, a visit takes several steps without reading features again:
+with M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a step changes
+value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]); only differences matter.
 
-Below, j and k number the labelings of a block, and MIXTURE stands for the mixture where
-a number is asked for; `self.value[j]` is value(y) of labeling j; the rate is p_i/alpha.
+Below, j and k number the labelings of a block, and MIXTURE is the number of the
+mixture; `self.value[j]` is value(y) of labeling j; the rate is p_i/alpha.
 """
 
 cimport cython
@@ -45,19 +44,21 @@ from sksstruct.utils._layout import aligned_zeros
 
 STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
-# The addresses of a block's arrays are asked for so many visits ahead: memory takes as
-# long as a few visits of small examples. The arrays follow one visit ahead.
+# Number of visits between a request for the addresses of a block's arrays and the
+# visit: memory takes as long as a few visits of small examples. The arrays are
+# requested one visit ahead.
 cdef enum:
     FAR_AHEAD = 4
 
-# Steps of a visit end when another one would gain less than this part of the first.
+# Steps of a visit end when the slope is less than this fraction of the first slope.
 cdef double LEAST_SLOPE = 0.01
-# Visits by gap end when the estimates are less than this part of the last exact gap.
+# Sampling by gap ends when the sum of estimates falls below this fraction of the last
+# exact gap.
 cdef double LEAST_ESTIMATES = 0.01
 
 
-# Final, so that private methods are called directly and inlined: a visit of a small
-# example takes no longer than a few indirect calls.
+# The class is final, so that private methods are called directly and inlined: a visit
+# of a small example takes no longer than a few indirect calls.
 @cython.final
 cdef class BCFWKernel(Blocks):
     """State of the dual and the compiled passes over it.
@@ -77,11 +78,12 @@ cdef class BCFWKernel(Blocks):
     """
 
     cdef int step
-    cdef bint searches                 # whether by line search
-    cdef public double visits          # since the start; averages count others
+    cdef bint searches                 # whether steps have a line search
+    # number of visits, never reset; `iterate` is reset with averages
+    cdef public double visits
     cdef double factor, nu
     cdef Py_ssize_t inner_steps
-    # estimates of the block gaps, and their sums
+    # estimates of the block gaps, and the tree of their sums
     cdef readonly object gaps_
     cdef double* gaps
     cdef SumTree tree
@@ -95,7 +97,7 @@ cdef class BCFWKernel(Blocks):
                  step_size="line_search"):
         self.step = STEPS[step]
         self.searches = step_size == "line_search"
-        # all but plain steps ask for the labelings that the mixture is made of
+        # all other steps need the labelings of the mixture
         Blocks.__init__(
             self, model, weights, alpha, cache=cache, max_cached=max_cached,
             use_means=self.step == FW and not cache and model.has_means)
@@ -104,9 +106,11 @@ cdef class BCFWKernel(Blocks):
         self.gaps_ = aligned_zeros(self.n_blocks)
         self.gaps = doubles(self.gaps_)
         self.sample_by_gap = sample_by_gap
-        # a tree that is drawn from only: it costs log n at every visit
+        # the tree costs log n per visit: the tree has all blocks only if it is sampled
+        # from
         self.tree = SumTree(self.n_blocks if sample_by_gap else 1)
-        # no exact gap yet, so that no block's gain can be large beside it
+        # without an exact gap, infinity keeps `_threshold` from accepting cached
+        # labelings
         self.gap_total = INFINITY
 
     # ---- passes ----
@@ -117,7 +121,7 @@ cdef class BCFWKernel(Blocks):
         cdef Py_ssize_t k, n = len(order_)
         with nogil:
             for k in range(n):
-                # what says where memory is comes a few visits before the memory
+                # addresses are prefetched a few visits before the memory they point to
                 if k + FAR_AHEAD < n:
                     self.model.prefetch(order[k + FAR_AHEAD], False)
                     self._prefetch_numbers(order[k + FAR_AHEAD])
@@ -128,14 +132,15 @@ cdef class BCFWKernel(Blocks):
     def visit_known(self, order_, double least):
         """Visit blocks without the oracle, using only known labelings.
 
-        Leaves out blocks where the last visit promised a gain of no more than `least`.
-        Returns the number of visits.
+        Skips blocks where the last visit promised a gain of at most `least`. Returns
+        the number of visits.
         """
         cdef const Py_ssize_t* order = const_intps(order_)
         cdef Py_ssize_t k, n = len(order_), visits = 0
         with nogil:
             for k in range(n):
-                # what other blocks did since then is not known, but rarely matters
+                # steps in other blocks may have changed the gain since then, but rarely
+                # by much
                 if self.promises[order[k]] > least:
                     self._visit(order[k], False)
                     visits += 1
@@ -144,8 +149,9 @@ cdef class BCFWKernel(Blocks):
     def visit_by_gap(self, uniforms_):
         """Visit blocks drawn in proportion to their gap estimates (Alg. 2).
 
-        Returns the number of visits. Stops once the sum of the estimates is at most a
-        hundredth of the last computed gap, because they are then too inaccurate.
+        Returns the number of visits. Visits end once the sum of the estimates is at
+        most a hundredth of the last exact gap, as the estimates are then too
+        inaccurate.
         """
         cdef const double* uniforms = const_doubles(uniforms_)
         cdef Py_ssize_t k, n = len(uniforms_), visits = 0
@@ -156,7 +162,7 @@ cdef class BCFWKernel(Blocks):
             for k in range(n):
                 if self.tree.total() <= least:
                     break
-                # nothing to ask for ahead: the next draw depends on this visit's gap
+                # no prefetch: the next draw depends on the gap found in this visit
                 self._visit(self.tree.find(uniforms[k]), True)
                 visits += 1
         return visits
@@ -168,20 +174,20 @@ cdef class BCFWKernel(Blocks):
             self._visit_means(i)
         else:
             self._visit_labelings(i, oracle)
-        # Visits that leave the block as it is count too: they repeat the iterate.
+        # Visits that do not change the block count too, as they repeat the iterate.
         self.iterate += 1.0
         self.visits += 1.0
         return 0
 
     cdef void _prefetch_numbers(self, Py_ssize_t i) noexcept nogil:
-        """Ask for what is kept of each block in one place."""
+        """Prefetch the numbers that have one entry per block."""
         sks_prefetch(&self.blocks[i], sizeof(Block))
         sks_prefetch(&self.losses[i], sizeof(double))
         sks_prefetch(&self.gaps[i], sizeof(double))
         sks_prefetch(&self.model._example_weights[i], sizeof(double))
 
     cdef void _prefetch(self, Py_ssize_t i) noexcept nogil:
-        """Ask for the memory of the next block and its example."""
+        """Prefetch the arrays of the next block and of its example."""
         cdef Block* block = &self.blocks[i]
         self.model.prefetch(i, True)
         if self.use_means:
@@ -198,11 +204,11 @@ cdef class BCFWKernel(Blocks):
     def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, hinge_, gaps_):
         """Write max_y H_i(y) and the block gaps of start <= i < stop (Alg. 2, 15-20).
 
-        Only reads the state, so threads may share the work.
+        This method only reads the state, so that threads may share the work.
         """
         cdef Py_ssize_t i
         cdef double best, true_value, mixture_value, gap
-        # not the scratch of visits, which threads would share
+        # scratch of this call, as threads would share the scratch of visits
         labeling = aligned_zeros(self.model.max_size, "i4")
         cdef int32_t* y = int32s(labeling)
         cdef double* hinge = doubles(hinge_)
@@ -216,11 +222,11 @@ cdef class BCFWKernel(Blocks):
                 self.model.decode(ws, i, y, &best)
                 hinge[i] = best - true_value
                 gap = self.model._example_weights[i] * (best - mixture_value)
-                # rounding errors, where the block is at its optimum
+                # rounding errors may make the gap of an optimal block negative
                 gaps[i] = gap if gap > 0.0 else 0.0
 
     cdef double _mixture_value(self, Workspace ws, Py_ssize_t i) except? -1.0 nogil:
-        """Return value(mu_i); the loss of the potentials counts once in it."""
+        """Return value(mu_i); the potentials include the loss."""
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t j
         cdef double value, total = 0.0
@@ -229,7 +235,7 @@ cdef class BCFWKernel(Blocks):
                                      &total)
             return total
         for j in range(block.n_labelings):
-            # a cache holds many labelings of weight zero: spare the time for them
+            # with a cache, most labelings have weight zero, and need no evaluation
             if block.weight[j] > 0.0:
                 self.model.evaluate(
                     ws, i, block.labelings + j * self.model._sizes[i], &value)
@@ -245,17 +251,17 @@ cdef class BCFWKernel(Blocks):
 
     cdef void _set_gap(self, Py_ssize_t i, double gap) noexcept nogil:
         """Record the gap that a block had at its visit."""
-        # A tree of sums draws from weights that are not negative.
+        # sampling needs estimates that are not negative
         self.gaps[i] = gap if gap > 0.0 else 0.0
         if self.sample_by_gap:
             self.tree.set(i, self.gaps[i])
 
     # ---- the average of the iterates ----
 
-    # With rho_k = 2/(k+2) it is the mean of the iterates with weights 1, 2, ..., k. A
-    # change at iterate k enters all later ones, so that the mean is
-    # v - u / (k (k+1) / 2) with u = sum_k (k-1) k / 2 change_k: a visit need not touch
-    # what it does not change.
+    # With rho_k = 2/(k+2), the average is the mean of the iterates with weights 1, 2,
+    # ..., k. A change at iterate k enters all later iterates, so that the mean is v - u
+    # / (k (k+1) / 2) with u = sum_k (k-1) k / 2 change_k: a visit updates only the
+    # entries that it changes.
 
     def average(self, bint begin):
         """Restart the average of the iterates, or stop collecting it."""
@@ -266,10 +272,10 @@ cdef class BCFWKernel(Blocks):
         self.weights.collect_average(begin)
 
     cdef double _average_factor(self) noexcept nogil:
-        """Return the factor of a change in u; that of visit k is (k-1) k / 2."""
+        """Return the factor of a change in u, (k-1) k / 2 at visit k."""
         return self.iterate * (self.iterate + 1.0) / 2.0
 
-    cdef int _apply(self, Py_ssize_t i, double scale) except -1 nogil:
+    cdef int _apply_change(self, Py_ssize_t i, double scale) except -1 nogil:
         """Add the prepared change to the iterate, and to its average."""
         return self.model.apply_change(self.workspace, i, self.weights, scale,
                                        self._average_factor())
@@ -279,21 +285,21 @@ cdef class BCFWKernel(Blocks):
         cdef double change = self.model._example_weights[i] * (loss - self.losses[i])
         self.losses[i] = loss
         self.loss += change
-        # averaged as the weights are: a certificate of averages needs both
+        # averaged like the weights, as the dual value of the average needs both
         self.loss_average += self._average_factor() * change
 
     cdef double _step_size(self, double slope, double curvature,
                            double limit) noexcept nogil:
-        """Return how far to go, by line search or by the number of visits so far."""
+        """Return the step size, by line search or by the number of visits so far."""
         if self.searches:
             return line_search(slope, curvature, limit)
-        # k counts from zero: the first step goes all the way
+        # k counts from zero, so that the first step has size 1
         return 2.0 * self.n_blocks / (self.visits + 2.0 * self.n_blocks)
 
     # ---- visits of mean parameters ----
 
     cdef int _visit_means(self, Py_ssize_t i) except -1 nogil:
-        """Algorithm 1, lines 4-11."""
+        """Visit a block of mean parameters: Algorithm 1, lines 4-11."""
         cdef Block* block = &self.blocks[i]
         cdef double p_i = self.model._example_weights[i], rate = p_i / self.alpha
         cdef double best, mixture_value, loss, norm, slope, curvature, step
@@ -308,17 +314,18 @@ cdef class BCFWKernel(Blocks):
             return 0
         self.model.loss(i, self.decoded, &loss)
         count = self.model.indicator(i, self.decoded, self.keys)
-        # each key is looked for once: the step changes the block where it differs
+        # keys of the labeling are added to the block, each with one look-up
         self._subtract_keys(block, count)
         self.model.add_mean(self.workspace, i, block.n_keys, block.keys,
                             self.difference, 1.0, NULL)
         self.model.change_norm(self.workspace, i, &norm)
         curvature = rate * norm
         step = self._step_size(slope, curvature, 1.0)
-        self._apply(i, step * p_i / self.alpha)
+        self._apply_change(i, step * p_i / self.alpha)
         self.gain += p_i * step * (slope - 0.5 * step * curvature)
         self._set_loss(i, (1.0 - step) * self.losses[i] + step * loss)
-        # a full step leaves nothing of the others: keys of value zero would remain
+        # after a full step the mixture is one labeling, and other keys would remain
+        # with zeros
         if step == 1.0:
             return self._restart_means(block, count)
         for entry in range(block.n_keys):
@@ -328,22 +335,22 @@ cdef class BCFWKernel(Blocks):
     # ---- visits of labelings ----
 
     cdef int _visit_labelings(self, Py_ssize_t i, bint oracle) except -1 nogil:
-        """Algorithms 3, 4 and 5: steps among labelings, asking the oracle for one."""
+        """Visit a block of labelings: Algorithms 3, 4 and 5."""
         cdef double p_i = self.model._example_weights[i], mixture_value
         cdef Py_ssize_t best = self._evaluate_labelings(i, &mixture_value)
-        # a known labeling that gains enough saves the oracle (Alg. 5)
+        # cache hit: a known labeling that gains enough saves the oracle call (Alg. 5)
         if oracle and not (self.cache and p_i * (self.value[best] - mixture_value)
                            >= self._threshold(i)):
             best = self._ask_oracle(i, mixture_value)
-        # for passes without the oracle, which leave out blocks that promise little
+        # `visit_known` skips blocks with a small promise
         self.promises[i] = p_i * (self.value[best] - mixture_value)
-        # a box makes the objective along a step unknown to the Gram matrix
+        # with bounds, the Gram matrix does not give the objective along a step
         if (self.inner_steps > 1 and self.searches and self.weights._lower == NULL
                 and self.model.has_gram(self.workspace, i)):
-            self._many_steps(i, best)
+            self._take_inner_steps(i, best)
         else:
-            self._one_step(i, best, mixture_value)
-        # at the end, as a step may have spent the weight of a labeling
+            self._take_one_step(i, best, mixture_value)
+        # at the end, as steps may have made weights zero
         return self._drop(i)
 
     cdef Py_ssize_t _evaluate_labelings(self, Py_ssize_t i,
@@ -363,24 +370,24 @@ cdef class BCFWKernel(Blocks):
 
     cdef Py_ssize_t _ask_oracle(self, Py_ssize_t i,
                                 double mixture_value) except -1 nogil:
-        """Decode an example, and return the number of the answer in its block."""
+        """Decode an example, and return the labeling's number in the block."""
         cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t found
+        cdef Py_ssize_t number
         cdef double best
         self.model.decode(self.workspace, i, self.decoded, &best)
         self.oracle_calls += 1
         self._set_gap(i, self.model._example_weights[i] * (best - mixture_value))
-        found = self._find(block, self.model._sizes[i], self.decoded)
-        # one that is known keeps the value it has, which may differ by rounding errors
-        if found == block.n_labelings:
+        number = self._find(block, self.model._sizes[i], self.decoded)
+        # a known labeling keeps its value, which may differ by rounding errors
+        if number == block.n_labelings:
             self._append(i, self.decoded)
-            self.value[found] = best
-        return found
+            self.value[number] = best
+        return number
 
     cdef double _threshold(self, Py_ssize_t i) noexcept nogil:
-        """Cache hit criterion (section 3.3): enough progress, locally and globally."""
+        """Return the gain of a cache hit (Section 3.3): enough locally and globally."""
         cdef double local, overall
-        # no estimate yet, or no hits wanted: infinity times zero would be no number
+        # without an estimate or cache hits, where the products below may be NaN
         if self.factor == INFINITY or self.gaps[i] == INFINITY:
             return INFINITY
         local = self.factor * self.gaps[i]
@@ -389,90 +396,91 @@ cdef class BCFWKernel(Blocks):
 
     # ---- one step ----
 
-    cdef int _one_step(self, Py_ssize_t i, Py_ssize_t best,
-                       double mixture_value) except -1 nogil:
-        """Algorithms 1, 3 and 4: one step through the example's change of means."""
+    cdef int _take_one_step(self, Py_ssize_t i, Py_ssize_t best,
+                            double mixture_value) except -1 nogil:
+        """Take one step through the example's change of means (Algorithms 1, 3, 4)."""
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t j
         cdef double p_i = self.model._example_weights[i]
         cdef double norm, curvature, step, loss = 0.0
-        cdef Direction way = find_direction(
+        cdef Direction direction = find_direction(
             self.step, block, self.value, best, mixture_value)
-        if way.slope <= 0.0 and self.searches:
+        if direction.slope <= 0.0 and self.searches:
             return 0
-        self._prepare_change(i, &way)
+        self._prepare_change(i, &direction)
         self.model.change_norm(self.workspace, i, &norm)
         curvature = p_i / self.alpha * norm
-        step = self._step_size(way.slope, curvature, way.limit)
-        self._apply(i, step * p_i / self.alpha)
-        self.gain += p_i * step * (way.slope - 0.5 * step * curvature)
-        move_weights(block, &way, step)
-        # anew, and not updated: rounding errors do not add up over the visits
+        step = self._step_size(direction.slope, curvature, direction.limit)
+        self._apply_change(i, step * p_i / self.alpha)
+        self.gain += p_i * step * (direction.slope - 0.5 * step * curvature)
+        move_weights(block, &direction, step)
+        # recomputed rather than updated, so that rounding errors do not accumulate
         for j in range(block.n_labelings):
             loss += block.weight[j] * block.loss[j]
         self._set_loss(i, loss)
         return 0
 
-    cdef int _prepare_change(self, Py_ssize_t i, Direction* way) except -1 nogil:
-        """Prepare mu(source) - mu(target): what a whole step takes from the means."""
+    cdef int _prepare_change(self, Py_ssize_t i, Direction* direction) except -1 nogil:
+        """Prepare mu(source) - mu(target), the change of means of a whole step."""
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], j
-        if way.target != MIXTURE:
+        if direction.target != MIXTURE:
             self.model.add_labeling(
-                self.workspace, i, block.labelings + way.target * size, -1.0)
-        if way.source != MIXTURE:
+                self.workspace, i, block.labelings + direction.target * size, -1.0)
+        if direction.source != MIXTURE:
             self.model.add_labeling(
-                self.workspace, i, block.labelings + way.source * size, 1.0)
-        if way.target != MIXTURE and way.source != MIXTURE:
+                self.workspace, i, block.labelings + direction.source * size, 1.0)
+        if direction.target != MIXTURE and direction.source != MIXTURE:
             return 0
-        # the mixture is at one of the two ends
+        # the mixture is either source or target
         for j in range(block.n_labelings):
             if block.weight[j] > 0.0:
                 self.model.add_labeling(
-                    self.workspace, i, block.labelings + j * size,
-                    block.weight[j] if way.source == MIXTURE else -block.weight[j])
+                    self.workspace, i, block.labelings + j * size, block.weight[j]
+                    if direction.source == MIXTURE else -block.weight[j])
         return 0
 
     # ---- several steps ----
 
-    cdef int _many_steps(self, Py_ssize_t i, Py_ssize_t best) except -1 nogil:
+    cdef int _take_inner_steps(self, Py_ssize_t i, Py_ssize_t best) except -1 nogil:
         """Take several steps among the known labelings, then change the weights once.
 
-        Values are updated through the Gram matrix, and are exact after every step.
+        The Gram matrix gives exact values after every step.
         """
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t j, turn
         cdef double p_i = self.model._example_weights[i], rate = p_i / self.alpha
         cdef double curvature, step, first_slope = 0.0
-        cdef Direction way
+        cdef Direction direction
         self._extend_gram(i)
-        # the weights of the model change by the difference, whatever the way there
+        # w changes by the total difference of the labelings' weights
         for j in range(block.n_labelings):
             self.old_weight[j] = block.weight[j]
         for turn in range(self.inner_steps):
-            # the first step goes to what the oracle has found, even if values tie
+            # in turn 0, the target is the oracle's labeling, even if another has its
+            # value
             if turn:
                 best = best_labeling(block, self.value)
-            way = find_direction(
+            direction = find_direction(
                 self.step, block, self.value, best, self._mean_value(block))
-            # stop when another step would win little against the first one
-            if way.slope <= 0.0 or way.slope < LEAST_SLOPE * first_slope:
+            # stop when another step would gain little compared with the first one
+            if direction.slope <= 0.0 or direction.slope < LEAST_SLOPE * first_slope:
                 break
             if turn == 0:
-                first_slope = way.slope
-            if way.target != MIXTURE and way.source != MIXTURE:
-                step = self._step_between(block, &way, rate, &curvature)
+                first_slope = direction.slope
+            if direction.target != MIXTURE and direction.source != MIXTURE:
+                step = self._step_between(block, &direction, rate, &curvature)
             else:
-                step = self._step_from_mixture(block, &way, rate, &curvature)
-            self.gain += p_i * step * (way.slope - 0.5 * step * curvature)
-            move_weights(block, &way, step)
+                step = self._step_from_mixture(block, &direction, rate, &curvature)
+            self.gain += p_i * step * (direction.slope - 0.5 * step * curvature)
+            move_weights(block, &direction, step)
         return self._apply_weight_changes(i, rate)
 
     cdef double _mean_value(self, Block* block) noexcept nogil:
-        """Return the value of the mixture, as far as the direction depends on it."""
+        """Return the value of the mixture, or 0 if no direction depends on it."""
         cdef Py_ssize_t j
         cdef double total = 0.0
-        # pairwise directions do not
+        # the slopes of pairwise directions do not contain the value of the mixture
         if self.step != PAIRWISE:
             for j in range(block.n_labelings):
                 total += block.weight[j] * self.value[j]
@@ -485,7 +493,7 @@ cdef class BCFWKernel(Blocks):
         cdef const double* target_row = block.gram + target * block.capacity
         cdef const double* source_row = block.gram + source * block.capacity
         cdef double step
-        # |s - a|^2, from the Gram matrix's entries of s and a
+        # |s - a|^2 = M[s, s] - 2 M[s, a] + M[a, a]
         curvature[0] = rate * (
             target_row[target] - 2.0 * target_row[source] + source_row[source])
         step = line_search(way.slope, curvature[0], way.limit)
@@ -501,7 +509,7 @@ cdef class BCFWKernel(Blocks):
         cdef const double* row = block.gram + corner * block.capacity
         cdef double step, change, square = row[corner]
         self._multiply_mixture(block)
-        # |s - mixture|^2 is the same in either direction
+        # |s - mixture|^2 does not depend on the sign of the direction
         for j in range(block.n_labelings):
             square += block.weight[j] * (self.mixture[j] - 2.0 * row[j])
         curvature[0] = square * rate
@@ -512,12 +520,12 @@ cdef class BCFWKernel(Blocks):
         return step
 
     cdef void _multiply_mixture(self, Block* block) noexcept nogil:
-        """Form the inner products of the mixture with all labelings."""
+        """Compute the inner products of the mixture with all labelings."""
         cdef Py_ssize_t j, k
         cdef const double* row
         for j in range(block.n_labelings):
             self.mixture[j] = 0.0
-        # by rows of the active labelings: most have no weight where there is a cache
+        # only rows of active labelings: with a cache, most labelings have weight zero
         for k in range(block.n_labelings):
             if block.weight[k] > 0.0:
                 row = block.gram + k * block.capacity
@@ -525,10 +533,10 @@ cdef class BCFWKernel(Blocks):
                     self.mixture[j] += block.weight[k] * row[j]
 
     cdef int _apply_weight_changes(self, Py_ssize_t i, double rate) except -1 nogil:
-        """Change w by what the labelings' weights have changed by.
+        """Change w by the changes of the labelings' weights.
 
-        The change of means is in units of its largest part, as a model may take entries
-        far below 1 for rounding error; the unit goes into the scale.
+        The change of means is divided by its largest weight change, as a model may
+        treat entries far below 1 as rounding errors; the scale multiplies it back.
         """
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], j
@@ -540,10 +548,10 @@ cdef class BCFWKernel(Blocks):
         for j in range(block.n_labelings):
             loss += block.weight[j] * block.loss[j]
             change = self.old_weight[j] - block.weight[j]
-            # most labelings keep their weight, and nothing is divided by zero
+            # most labelings keep their weight; `largest` is positive if any does not
             if change != 0.0:
                 self.model.add_labeling(self.workspace, i, block.labelings + j * size,
                                         change / largest)
-        self._apply(i, rate * largest)
+        self._apply_change(i, rate * largest)
         self._set_loss(i, loss)
         return 0

@@ -6,33 +6,35 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct Block:
-    # Mean parameters, where nothing else is kept: keys ascend, so that the block grows
-    # with the parts that labelings differ in, and not with the number of visits.
+    # For blocks of mean parameters: keys in ascending order. The number of entries
+    # grows with the number of parts in which labelings differ, not with the number of
+    # visits.
     Py_ssize_t n_keys, key_capacity
     int32_t* keys
     double* values
-    # Labelings, else. Arrays of their own, as most loops run over one of them only.
+    # For blocks of labelings. Each quantity has its own array, as most loops read only
+    # one.
     Py_ssize_t n_labelings, capacity
     int32_t* labelings      # (capacity, size)
     double* weight
     double* loss
-    # NULL until a visit takes several steps: most options never ask for it.
-    Py_ssize_t n_gram       # labelings that it is of, the first ones
+    # The Gram matrix, NULL until a visit takes several steps.
+    Py_ssize_t n_gram       # number of the first labelings that it covers
     double* gram            # (capacity, capacity)
 
 
 cdef inline void sift(Block* block, Py_ssize_t top, Py_ssize_t end) noexcept nogil:
-    """Let an entry of a heap sink to its place: none is above a larger one."""
+    """Move the entry at `top` down until its children have no larger keys."""
     cdef int32_t key = block.keys[top]
     cdef double value = block.values[top]
-    cdef Py_ssize_t below = 2 * top + 1
-    while below < end:
-        if below + 1 < end and block.keys[below + 1] > block.keys[below]:
-            below += 1
-        if block.keys[below] <= key:
+    cdef Py_ssize_t child = 2 * top + 1
+    while child < end:
+        if child + 1 < end and block.keys[child + 1] > block.keys[child]:
+            child += 1
+        if block.keys[child] <= key:
             break
-        block.keys[top], block.values[top] = block.keys[below], block.values[below]
-        top, below = below, 2 * below + 1
+        block.keys[top], block.values[top] = block.keys[child], block.values[child]
+        top, child = child, 2 * child + 1
     block.keys[top], block.values[top] = key, value
 
 
@@ -51,11 +53,11 @@ cdef inline void heap_sort(Block* block) noexcept nogil:
 
 
 cdef inline void sort_keys(Block* block, Py_ssize_t first) noexcept nogil:
-    """Put the keys of a block in order; those before the first one given are."""
+    """Sort the keys of a block, of which keys before `first` are in order."""
     cdef Py_ssize_t entry, k
     cdef int32_t key
     cdef double value
-    # by insertion: most visits bring no key or one that is new, those of long sequences
+    # insertion sort is fast for the few new keys of most visits; long sequences bring
     # many
     if block.n_keys - first > 32:
         heap_sort(block)
@@ -79,17 +81,17 @@ cdef class Blocks:
     cdef Py_ssize_t max_cached
     cdef Py_ssize_t n_blocks
     cdef Block* blocks
-    # the arrays of all blocks, which are many and small
+    # memory of the arrays of all blocks, which are many and small
     cdef Arena arena
-    # arrays for Python, and where kernels write to
+    # arrays that Python reads, and pointers to their data
     cdef readonly object losses_, promises_
     cdef double* losses
     cdef double* promises
-    cdef public double iterate         # k, visits so far
+    cdef public double iterate         # k, number of visits since the average began
     cdef public double loss
     cdef public Py_ssize_t oracle_calls
-    # what keeps the memory alive that is pointed to
-    cdef list _owned
+    # references that keep the memory behind pointers alive
+    cdef list _objects
     cdef object _scratch, _difference
     # Scratch of a visit, as long as the largest block: values of the labelings, their
     # weights before the visit, and inner products with the mixture.
@@ -99,9 +101,9 @@ cdef class Blocks:
     cdef double* mixture
     cdef int32_t* decoded
     cdef int32_t* keys
-    # where a key stands in the block, if that one has the key there
+    # for each key its entry in the block; valid only if the block has the key there
     cdef int32_t* place
-    # of a mixture minus a labeling, in the order of the block's keys
+    # the mixture minus a labeling, in the order of the block's keys
     cdef double* difference
     cdef Py_ssize_t difference_capacity
 

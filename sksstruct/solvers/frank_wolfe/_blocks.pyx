@@ -1,15 +1,15 @@
 """Dual variables of block-coordinate methods: a mixture of labelings for each example.
 
-Block i is that of example i, and has one of two forms. Plain Frank-Wolfe steps without
-a cache need only the mean parameters mu_i, a sparse list of keys and values. All else
-keeps labelings and their weights alpha_i, the active set S_i (Osokin et al., 2016,
-Algorithms 3 and 4) and, with a cache, labelings of weight zero (C_i of Algorithm 5, S_i
-a part of it), with the Gram matrix of their features where it is asked for. `start_at`
+The block of an example has one of two forms. Plain Frank-Wolfe steps without a cache
+need only the mean parameters mu_i, a sparse list of keys and values. All other options
+store labelings and their weights alpha_i: the active set S_i (Osokin et al., 2016,
+Algorithms 3 and 4), with a cache also labelings of weight zero (C_i of Algorithm 5, a
+superset of S_i), and for several steps the Gram matrix of their features. `start_at`
 and `rescale` are steps of the regularization path (Algorithm 6, lines 3-8, and
 Proposition 1).
 
 Below, j and k number the labelings of a block, which have `size` labels each, and y is
-a labeling. The losses are those of the mixtures, sum_y alpha_i(y) L_i(y); their mean
+a labeling. The loss of a mixture is sum_y alpha_i(y) L_i(y); the mean of these losses
 with the p_i is the linear term of the dual.
 """
 
@@ -28,16 +28,15 @@ from sksstruct.utils._pointers cimport (
 from sksstruct.solvers.frank_wolfe.exported import FIRST_CAPACITY
 from sksstruct.utils._layout import aligned_zeros
 
-# Capacities for labelings to begin with. Without a cache few blocks need more than
-# four, and scratch is there only once.
+# Initial capacities for labelings. Without a cache few blocks need more than four; the
+# scratch, which is allocated once, may be larger.
 cdef Py_ssize_t SCRATCH_CAPACITY = 16, FIRST = FIRST_CAPACITY
 
 
 cdef class Blocks:
     """The dual variables of all examples: starting points, export, and memory.
 
-    Initially, all weight is on the observed labelings, so w = 0.
-
+    Initially each mixture is the observed labeling, so that w = 0.
     Parameters
     ----------
     model : BoundModel
@@ -55,7 +54,7 @@ cdef class Blocks:
     def __init__(self, BoundModel model, Weights weights, double alpha, *, use_means,
                  cache, max_cached):
         cdef Py_ssize_t i
-        self._owned = []
+        self._objects = []
         self.model, self.weights, self.alpha = model, weights, alpha
         self.workspace = model.workspace(weights.w)
         self.cache, self.use_means, self.max_cached = cache, use_means, max_cached
@@ -67,11 +66,13 @@ cdef class Blocks:
         self.losses_ = aligned_zeros(self.n_blocks)
         self.promises_ = aligned_zeros(self.n_blocks)
         self.losses, self.promises = doubles(self.losses_), doubles(self.promises_)
-        # they grow with the largest block
+        # `_set_scratch` and `_set_difference` enlarge these arrays for the largest
+        # block
         _set_scratch(self, SCRATCH_CAPACITY)
         self.decoded = self._integers(model.max_size)
         self.keys = self._integers(model.max_keys)
-        # as long as the key space, which may be large: only where it is used
+        # as long as the key space, which may be large: allocated only for mean
+        # parameters
         if self.use_means:
             self.place = self._integers(model.key_space)
             _set_difference(self, model.max_keys)
@@ -80,13 +81,13 @@ cdef class Blocks:
             _put_weight_on(self, i, self.decoded)
 
     cdef int32_t* _integers(self, Py_ssize_t size) except? NULL:
-        """Return zeros that live as long as this object."""
+        """Return an array of zeros that lives as long as this object."""
         array = aligned_zeros(size, "i4")
-        self._owned.append(array)
+        self._objects.append(array)
         return int32s(array)
 
     def __dealloc__(self):
-        # the arrays of the blocks go with the arena
+        # the arena frees the arrays of the blocks
         free(self.blocks)
 
     # ---- the dual variables, in and out: see `exported.py` ----
@@ -114,7 +115,7 @@ cdef class Blocks:
             keys, values = keys + length, values + count
 
     def fill(self, counts_, keys_, values_):
-        """Fill all blocks with such entries."""
+        """Fill all blocks with entries as `read_mixtures` writes them."""
         cdef const Py_ssize_t* counts = const_intps(counts_)
         cdef const int32_t* keys = const_int32s(keys_)
         cdef const double* values = const_doubles(values_)
@@ -129,7 +130,7 @@ cdef class Blocks:
             values += counts[i]
 
     def form_weights(self):
-        """Add what all blocks contribute to the weights, and set their losses."""
+        """Add the contributions of all blocks to the weights, and set their losses."""
         cdef Py_ssize_t i
         for i in range(self.n_blocks):
             _add_observed(self, i)
@@ -137,7 +138,7 @@ cdef class Blocks:
             _apply_difference(self, i)
 
     def read_gram_sizes(self, capacities_, sizes_):
-        """Write the room for labelings, and of how many there are products."""
+        """Write the capacity of each block, and the size of its Gram matrix."""
         cdef Py_ssize_t* capacities = intps(capacities_)
         cdef Py_ssize_t* sizes = intps(sizes_)
         cdef Py_ssize_t i
@@ -157,7 +158,7 @@ cdef class Blocks:
                 grams += block.n_gram
 
     def fill_grams(self, capacities_, sizes_, grams_):
-        """Make room for as many labelings as there was, and fill Gram matrices."""
+        """Restore the capacities of blocks, and fill their Gram matrices."""
         cdef const Py_ssize_t* capacities = const_intps(capacities_)
         cdef const Py_ssize_t* sizes = const_intps(sizes_)
         cdef const double* grams = const_doubles(grams_)
@@ -165,10 +166,10 @@ cdef class Blocks:
         cdef Block* block
         for i in range(self.n_blocks):
             block, width = &self.blocks[i], capacities[i]
-            # where room runs out Gram matrices are formed anew
+            # the capacities decide when later visits recompute Gram matrices
             if width > block.capacity:
                 _set_capacity(self, block, self.model._sizes[i], width)
-            # it is the length of the rows below
+            # the capacity is the length of the rows below
             width = block.capacity
             if sizes[i] == 0:
                 continue
@@ -178,7 +179,7 @@ cdef class Blocks:
                 memcpy(block.gram + j * width, grams, sizes[i] * sizeof(double))
                 grams += sizes[i]
 
-    # ---- the same run, going on elsewhere ----
+    # ---- changing the weights within a run ----
 
     def use(self, Weights weights, double alpha):
         """Continue with other weights, which may differ from those of the duals."""
@@ -188,7 +189,7 @@ cdef class Blocks:
     # ---- starting points ----
 
     def start_at(self, labelings_):
-        """Put all weight on one labeling of each block; the weights must be zero."""
+        """Make each mixture a single labeling; the weights must be zero."""
         cdef const int32_t* labelings = const_int32s(labelings_)
         cdef const int32_t* y
         cdef Py_ssize_t i
@@ -200,23 +201,23 @@ cdef class Blocks:
             _apply_difference(self, i)
             _put_weight_on(self, i, y)
         self.loss = float(self.model.example_weights @ self.losses_)
-        # one call for each labeling, made by whoever found them
+        # the caller has made one oracle call for each labeling
         self.oracle_calls += self.n_blocks
 
     def rescale(self, double share, double alpha):
-        """Continue at another alpha, with a share of the duals and the rest on y_i.
+        """Continue at another alpha, with share * mu_i + (1 - share) * mu_i(y_i).
 
-        This multiplies all weights by share alpha_old / alpha, and the losses by share.
-        In Proposition 1, share = alpha / alpha_old and the weights stay the same. Gaps
-        are not updated.
+        All weights are multiplied by share * alpha_old / alpha, and the losses by
+        share. In Proposition 1, share = alpha / alpha_old and the weights stay the
+        same. Gaps are not updated.
         """
         cdef Py_ssize_t i
         for i in range(self.n_blocks):
-            # promises of other weights say nothing: visit all blocks once more
+            # old promises do not hold for the new weights: visit all blocks once more
             self.promises[i] = INFINITY
-            # the observed labelings have loss zero, and add nothing
+            # the observed labelings have loss zero
             self.losses[i] *= share
-            # an observed labeling of weight zero is not appended for nothing
+            # with share 1, no observed labeling of weight zero must be appended
             if share != 1.0:
                 _mix_with_observed(self, i, share)
         self.loss *= share
@@ -225,7 +226,7 @@ cdef class Blocks:
         self.workspace.read(self.weights.w)
         self.alpha = alpha
 
-    # ---- keeping labelings ----
+    # ---- adding labelings ----
 
     def add_known(self, labelings_):
         """Append a labeling to every block that does not have it yet.
@@ -241,14 +242,15 @@ cdef class Blocks:
                 if self._find(&self.blocks[i], self.model._sizes[i],
                               y) == self.blocks[i].n_labelings:
                     self._append(i, y)
-                    # what it gains is not known before a visit
+                    # the labeling's gain is unknown until the next visit
                     self.promises[i] = INFINITY
         self.oracle_calls += self.n_blocks
 
     cdef Py_ssize_t _find(self, Block* block, Py_ssize_t size,
                           const int32_t* y) noexcept nogil:
-        """Return a labeling's number in the block, or n_labelings where it is new."""
-        # No hashes: blocks are small, and most labelings differ at once.
+        """Return a labeling's number in the block, or n_labelings if it is new."""
+        # linear search without hashes: blocks are small, and most labelings differ
+        # early
         cdef Py_ssize_t j, position
         for j in range(block.n_labelings):
             for position in range(size):
@@ -266,44 +268,44 @@ cdef class Blocks:
             _widen(self, block, size)
         memcpy(block.labelings + j * size, y, size * sizeof(int32_t))
         block.weight[j] = 0.0
-        # kept: every change of the weights asks for the losses of all labelings
+        # stored, as every step needs the losses of all labelings
         self.model.loss(i, y, &block.loss[j])
         block.n_labelings += 1
         return 0
 
     cdef int _extend_gram(self, Py_ssize_t i) except -1 nogil:
-        """Form rows of the Gram matrix for labelings that are new since last time."""
+        """Compute rows of the Gram matrix for labelings added since the last call."""
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], j, k, width = block.capacity
         if block.gram == NULL:
             block.gram = <double*> self.arena.take(width * width * sizeof(double))
             block.n_gram = 0
         for j in range(block.n_gram, block.n_labelings):
-            # products with the labelings up to j; later ones fill in the column
+            # products with the labelings up to j, the lower triangle
             self.model.gram_row(self.workspace, i, block.labelings + j * size, j + 1,
                                 block.labelings, block.gram + j * width)
-            # both halves, as steps read whole rows
+            # the upper triangle too, as steps read whole rows
             for k in range(j):
                 block.gram[k * width + j] = block.gram[j * width + k]
         block.n_gram = block.n_labelings
         return 0
 
-    # ---- forgetting labelings ----
+    # ---- removing labelings ----
 
     cdef int _drop(self, Py_ssize_t i) except -1 nogil:
-        """Forget labelings of weight zero: all without a cache, else beyond max_cached.
+        """Remove labelings of weight zero: all without a cache, else beyond max_cached.
 
-        Their weight is zero, so that no iterate changes.
+        Labelings of weight zero do not contribute to the iterate.
         """
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], lowest
         if not self.cache:
             _drop_all_inactive(self, block, size)
             return 0
-        # the values are those of this visit: low ones are unlikely to be the best soon
+        # a labeling with a low value in this visit is unlikely to be best soon
         while block.n_labelings > self.max_cached:
             lowest = _lowest_inactive(self, block)
-            # active labelings are kept, however many there are
+            # active labelings are never removed
             if lowest < 0:
                 return 0
             _remove(self, block, size, lowest)
@@ -319,7 +321,7 @@ cdef class Blocks:
     cdef int _subtract_keys(self, Block* block, Py_ssize_t count) except -1 nogil:
         """Write the block minus the first `count` of self.keys to the difference.
 
-        Keys that are new are appended to the block, with value zero.
+        New keys are appended to the block, with value zero.
         """
         cdef Py_ssize_t n_keys = block.n_keys, k
         _reserve_keys(self, block, n_keys + count)
@@ -329,18 +331,18 @@ cdef class Blocks:
         _find_keys(self, block)
         for k in range(count):
             _entry(self, block, self.keys[k])
-        # new ones move the others
+        # sorting in new keys changes the places of others
         if block.n_keys > n_keys:
             sort_keys(block, n_keys)
             _find_keys(self, block)
         memcpy(self.difference, block.values, block.n_keys * sizeof(double))
-        # a key that the labeling has twice counts twice
+        # a key that the labeling has twice is subtracted twice
         for k in range(count):
             self.difference[self.place[self.keys[k]]] -= 1.0
         return 0
 
 
-# ---- what the methods are made of ----
+# ---- helper functions of the methods ----
 
 cdef Py_ssize_t _n_entries(Blocks self, Py_ssize_t i) noexcept nogil:
     """Return the number of keys, or of labelings, of a block."""
@@ -348,12 +350,12 @@ cdef Py_ssize_t _n_entries(Blocks self, Py_ssize_t i) noexcept nogil:
 
 
 cdef double _subtract_block(Blocks self, Py_ssize_t i) except? -1.0:
-    """Subtract a block from the change that is being prepared; return its loss."""
+    """Subtract a block from the prepared change, and return its loss."""
     cdef Block* block = &self.blocks[i]
     cdef double value = 0.0
     cdef Py_ssize_t j
     if self.use_means:
-        # which evaluates them on the way
+        # at w = 0, `add_mean` returns the loss as the value
         self.model.add_mean(self.workspace, i, block.n_keys, block.keys,
                             block.values, -1.0, &value)
         return value
@@ -374,7 +376,7 @@ cdef int _fill_means(Blocks self, Py_ssize_t i, Py_ssize_t count, const int32_t*
     memcpy(block.keys, keys, count * sizeof(int32_t))
     memcpy(block.values, values, count * sizeof(double))
     block.n_keys = count
-    # those of a state from elsewhere may be in any order
+    # an imported state may have its keys in any order
     sort_keys(block, 0)
     for k in range(1, count):
         if block.keys[k] == block.keys[k - 1]:
@@ -391,7 +393,7 @@ cdef int _fill_labelings(Blocks self, Py_ssize_t i, Py_ssize_t count,
     cdef Py_ssize_t j
     block.n_labelings = block.n_gram = 0
     for j in range(count):
-        # the loss anew: a later fit may have other costs of labels
+        # losses are recomputed, as label costs may have changed since the export
         self._append(i, keys)
         block.weight[j] = values[j]
         keys += self.model._sizes[i]
@@ -399,15 +401,15 @@ cdef int _fill_labelings(Blocks self, Py_ssize_t i, Py_ssize_t count,
 
 
 cdef int _add_observed(Blocks self, Py_ssize_t i) except -1:
-    """Load an example, and add mu_i(y_i) to the change that is being prepared."""
+    """Load an example, and add mu_i(y_i) to the prepared change."""
     self.model.potentials(self.workspace, i)
     self.model.y_true(i, self.decoded)
     return self.model.add_labeling(self.workspace, i, self.decoded, 1.0)
 
 
 cdef int _apply_difference(Blocks self, Py_ssize_t i) except -1:
-    """Add what a block contributes to w, the change being mu_i(y_i) - mu_i."""
-    # a starting point is no iterate: nothing for the average
+    """Add the prepared change mu_i(y_i) - mu_i of a block to w."""
+    # factor 0 for the average, which a starting point does not enter
     return self.model.apply_change(
         self.workspace, i, self.weights,
         self.model._example_weights[i] / self.alpha, 0.0)
@@ -420,7 +422,7 @@ cdef int _put_weight_on(Blocks self, Py_ssize_t i, const int32_t* y) except -1:
     if self.use_means:
         count = self.model.indicator(i, y, self.keys)
         return self._restart_means(block, count)
-    # the capacity stays, and so does the memory
+    # capacity and memory are kept
     block.n_labelings = block.n_gram = 0
     self._append(i, y)
     block.weight[0] = 1.0
@@ -428,7 +430,7 @@ cdef int _put_weight_on(Blocks self, Py_ssize_t i, const int32_t* y) except -1:
 
 
 cdef int _mix_with_observed(Blocks self, Py_ssize_t i, double share) except -1:
-    """Multiply a block by a share, and put the rest of the weight on y_i."""
+    """Scale a block by a share, and give the remaining weight to y_i."""
     cdef Block* block = &self.blocks[i]
     cdef Py_ssize_t j, count
     self.model.y_true(i, self.decoded)
@@ -437,7 +439,7 @@ cdef int _mix_with_observed(Blocks self, Py_ssize_t i, double share) except -1:
         for j in range(block.n_keys):
             block.values[j] *= share
         return _add_keys(self, block, count, 1.0 - share)
-    # a weight of zero stays zero: cached labelings are kept for later visits
+    # cached labelings of weight zero are kept for later visits
     for j in range(block.n_labelings):
         block.weight[j] *= share
     j = self._find(block, self.model._sizes[i], self.decoded)
@@ -449,14 +451,15 @@ cdef int _mix_with_observed(Blocks self, Py_ssize_t i, double share) except -1:
 
 cdef int _widen(Blocks self, Block* block, Py_ssize_t size) except -1 nogil:
     """Double the capacity for labelings."""
-    # The arena holds what is given up: doubled, that is no more than what is used.
+    # The arena keeps abandoned arrays, which waste at most what is in use with
+    # doubling.
     return _set_capacity(
         self, block, size, 2 * block.n_labelings if block.n_labelings else FIRST)
 
 
 cdef int _set_capacity(Blocks self, Block* block, Py_ssize_t size,
                        Py_ssize_t capacity) except -1 nogil:
-    """Make room for more labelings."""
+    """Enlarge the capacity of a block for labelings."""
     cdef Py_ssize_t count = block.n_labelings
     block.labelings = <int32_t*> self.arena.grow(
         block.labelings, count * size * sizeof(int32_t),
@@ -465,7 +468,7 @@ cdef int _set_capacity(Blocks self, Block* block, Py_ssize_t size,
         block.weight, count * sizeof(double), capacity * sizeof(double))
     block.loss = <double*> self.arena.grow(
         block.loss, count * sizeof(double), capacity * sizeof(double))
-    # rows of the Gram matrix get longer: it is formed again when asked for
+    # the length of Gram rows changes, so that the matrix is recomputed when needed
     block.n_gram = 0
     block.gram = NULL
     block.capacity = capacity
@@ -476,10 +479,10 @@ cdef int _set_capacity(Blocks self, Block* block, Py_ssize_t size,
 
 
 cdef int _set_scratch(Blocks self, Py_ssize_t capacity) except -1:
-    """Lengthen the scratch of a visit; the values of labelings so far stay."""
+    """Enlarge the scratch of a visit, and keep the values of labelings."""
     scratch = aligned_zeros(3 * capacity)
     cdef double* value = doubles(scratch)
-    # the visit that appends a labeling has evaluated the others before
+    # a visit that appends a labeling has evaluated all others before
     if self.scratch_capacity:
         memcpy(value, self.value, self.scratch_capacity * sizeof(double))
     self._scratch, self.scratch_capacity = scratch, capacity
@@ -489,17 +492,17 @@ cdef int _set_scratch(Blocks self, Py_ssize_t capacity) except -1:
 
 
 cdef int _set_difference(Blocks self, Py_ssize_t capacity) except -1:
-    """Make room for the difference of a mixture and a labeling."""
+    """Allocate memory for the difference of a mixture and a labeling."""
     self._difference, self.difference_capacity = aligned_zeros(capacity), capacity
     self.difference = doubles(self._difference)
     return 0
 
 
 cdef void _drop_all_inactive(Blocks self, Block* block, Py_ssize_t size) noexcept nogil:
-    """Forget all labelings of weight zero."""
+    """Remove all labelings of weight zero."""
     cdef Py_ssize_t j = 0
     while j < block.n_labelings:
-        # another labeling takes the place of one that goes: look there again
+        # `_remove` fills place j with the last labeling, which is checked next
         if block.weight[j] <= 0.0:
             _remove(self, block, size, j)
         else:
@@ -507,7 +510,7 @@ cdef void _drop_all_inactive(Blocks self, Block* block, Py_ssize_t size) noexcep
 
 
 cdef Py_ssize_t _lowest_inactive(Blocks self, Block* block) noexcept nogil:
-    """Return the labeling of lowest value among those of weight zero, or -1."""
+    """Return the labeling of weight zero with the lowest value, or -1."""
     cdef Py_ssize_t j, lowest = -1
     for j in range(block.n_labelings):
         if block.weight[j] <= 0.0 and (
@@ -517,34 +520,34 @@ cdef Py_ssize_t _lowest_inactive(Blocks self, Block* block) noexcept nogil:
 
 
 cdef void _remove(Blocks self, Block* block, Py_ssize_t size,
-                  Py_ssize_t gone) noexcept nogil:
-    """Put the last labeling in place of one that goes."""
-    # The order of labelings means nothing, so that one copy is enough.
+                  Py_ssize_t removed) noexcept nogil:
+    """Replace a labeling with the last one, and shorten the block."""
+    # The order of labelings has no meaning, so that one copy is enough.
     cdef Py_ssize_t last = block.n_labelings - 1
-    if gone != last:
-        memcpy(block.labelings + gone * size, block.labelings + last * size,
+    if removed != last:
+        memcpy(block.labelings + removed * size, block.labelings + last * size,
                size * sizeof(int32_t))
-        block.weight[gone] = block.weight[last]
-        block.loss[gone] = block.loss[last]
-        self.value[gone] = self.value[last]
-        # a visit has formed all rows, or uses none
+        block.weight[removed] = block.weight[last]
+        block.loss[removed] = block.loss[last]
+        self.value[removed] = self.value[last]
+        # the Gram matrix either covers all labelings or is not used in this visit
         if block.n_gram == block.n_labelings:
-            _replace_in_gram(self, block, gone, last)
+            _replace_in_gram(self, block, removed, last)
     block.n_labelings = last
-    # its row and column go with it
+    # remove the last row and column of the Gram matrix
     if block.n_gram > last:
         block.n_gram = last
 
 
-cdef void _replace_in_gram(Blocks self, Block* block, Py_ssize_t gone,
+cdef void _replace_in_gram(Blocks self, Block* block, Py_ssize_t removed,
                            Py_ssize_t last) noexcept nogil:
     """Overwrite a row and column of the Gram matrix with the last ones."""
     cdef Py_ssize_t k, width = block.capacity
     for k in range(block.n_labelings):
-        block.gram[gone * width + k] = block.gram[last * width + k]
-    # with what the row got there, also where row and column meet
+        block.gram[removed * width + k] = block.gram[last * width + k]
+    # the rows first, so that the diagonal entry is copied twice, correctly
     for k in range(block.n_labelings):
-        block.gram[k * width + gone] = block.gram[k * width + last]
+        block.gram[k * width + removed] = block.gram[k * width + last]
 
 
 cdef int _reserve_keys(Blocks self, Block* block, Py_ssize_t needed) except -1 nogil:
@@ -552,7 +555,7 @@ cdef int _reserve_keys(Blocks self, Block* block, Py_ssize_t needed) except -1 n
     cdef Py_ssize_t capacity = block.key_capacity
     if needed <= capacity:
         return 0
-    # at least doubled, for the same reason as labelings
+    # at least doubled, for the same reason as in `_widen`
     capacity = needed if needed > 2 * capacity else 2 * capacity
     block.keys = <int32_t*> self.arena.grow(
         block.keys, block.n_keys * sizeof(int32_t), capacity * sizeof(int32_t))
@@ -566,7 +569,7 @@ cdef int _add_keys(Blocks self, Block* block, Py_ssize_t count,
                    double step) except -1 nogil:
     """Add step to the mean parameters of the first `count` of self.keys."""
     cdef Py_ssize_t n_keys = block.n_keys, k
-    # at once, as if all keys were new: the loop below must not fail
+    # memory for all keys in advance, so that the loop below cannot fail
     _reserve_keys(self, block, n_keys + count)
     _find_keys(self, block)
     for k in range(count):
@@ -576,16 +579,16 @@ cdef int _add_keys(Blocks self, Block* block, Py_ssize_t count,
 
 
 cdef void _find_keys(Blocks self, Block* block) noexcept nogil:
-    """Note where each key of a block stands."""
+    """Set `place` for all keys of a block."""
     cdef Py_ssize_t entry
-    # An inverse list finds a key in one access, without sorting either list. What
-    # others wrote to it stays: an entry counts if the block has the key there.
+    # `place` finds a key in one access, without sorting either list. Entries of other
+    # blocks remain in it: an entry is valid only if the block has the key there.
     for entry in range(block.n_keys):
         self.place[block.keys[entry]] = <int32_t> entry
 
 
 cdef Py_ssize_t _entry(Blocks self, Block* block, int32_t key) noexcept nogil:
-    """Return where a key stands; one that is new is appended, with value zero."""
+    """Return the entry of a key; a new key is appended, with value zero."""
     cdef Py_ssize_t entry = self.place[key]
     if entry < block.n_keys and block.keys[entry] == key:
         return entry

@@ -1,7 +1,7 @@
-# Where a step within a block goes, how far, and what it does to the weights of the
-# labelings (Osokin et al., 2016, Algorithms 1, 3 and 4). In the notation of
-# `_bcfw.pyx`: a step goes from a source towards a target, MIXTURE or the number of a
-# labeling, j numbers the labelings, and value[j] is value(y) of labeling j.
+# Direction and length of a step within a block, and its effect on the weights of the
+# labelings (Osokin et al., 2016, Algorithms 1, 3 and 4). Notation of `_bcfw.pyx`: a
+# step moves from a source towards a target, each MIXTURE or the number of a labeling; j
+# numbers the labelings, and value[j] is value(y) of labeling j.
 
 from sksstruct.solvers.frank_wolfe._blocks cimport Block
 
@@ -12,12 +12,12 @@ cdef enum Step:
     AWAY = 2
 
 cdef enum:
-    # no number of a labeling
+    # differs from the numbers of labelings
     MIXTURE = -1
 
 
 cdef struct Direction:
-    # from one labeling to another, or the mixture, as far as `limit`
+    # source and target, a labeling or the mixture; `limit` is the longest step
     Py_ssize_t target, source
     double slope, limit
 
@@ -25,7 +25,7 @@ cdef struct Direction:
 cdef inline double line_search(double slope, double curvature,
                                double limit) noexcept nogil:
     """Return the best step along a direction of positive slope."""
-    # a product is compared, as the curvature may be zero
+    # multiplied out, as the curvature may be zero
     return slope / curvature if slope < limit * curvature else limit
 
 
@@ -33,7 +33,7 @@ cdef inline Py_ssize_t best_labeling(const Block* block,
                                      const double* value) noexcept nogil:
     """Return the labeling of largest value."""
     cdef Py_ssize_t j, best = 0
-    # kept beside its number, which would have to be known before it could be read
+    # `largest` in a variable avoids loads that wait for `best`
     cdef double largest = value[0]
     for j in range(1, block.n_labelings):
         if value[j] > largest:
@@ -43,11 +43,12 @@ cdef inline Py_ssize_t best_labeling(const Block* block,
 
 cdef inline Py_ssize_t worst_active(const Block* block,
                                     const double* value) noexcept nogil:
-    """Return the labeling of lowest value among those with a weight, or -1."""
+    """Return the active labeling with the lowest value, or -1."""
     cdef Py_ssize_t j, worst = -1
     cdef double lowest = 0.0
     for j in range(block.n_labelings):
-        # the first one also where it is no number, so that the next check sees that
+        # accepts the first active labeling even if its value is NaN, which checks find
+        # later
         if block.weight[j] > 0.0 and (worst < 0 or value[j] < lowest):
             worst, lowest = j, value[j]
     return worst
@@ -57,7 +58,7 @@ cdef inline Direction find_direction(
     int step, const Block* block, const double* value, Py_ssize_t best,
     double mixture_value
 ) noexcept nogil:
-    """Return where a step goes, given the best labeling and the mixture's value."""
+    """Return the direction of a step, given the best labeling and mixture value."""
     cdef Direction way
     cdef Py_ssize_t worst
     way.target, way.source, way.limit = best, MIXTURE, 1.0
@@ -66,16 +67,17 @@ cdef inline Direction find_direction(
         return way
     worst = worst_active(block, value)
     if worst < 0:
-        # no weight is a number any more: the next check says so
+        # all weights are NaN: the next check raises an error
         way.slope = 0.0
     elif step == PAIRWISE:
-        # no further than to weight zero: the source drops out then
+        # at the limit, the weight of the source is zero
         way.source, way.limit = worst, block.weight[worst]
         way.slope = value[best] - value[worst]
     elif not (way.slope > mixture_value - value[worst]
               or block.weight[worst] >= 1.0):
-        # Away from the worst: all other weights grow in proportion. Impossible
-        # where it has all the weight, and chosen where that is the steeper way.
+        # Away from the worst labeling, with all other weights growing in proportion; if
+        # this is the steeper direction, and the worst labeling does not have all the
+        # weight.
         way.target, way.source = MIXTURE, worst
         way.slope = mixture_value - value[worst]
         way.limit = block.weight[worst] / (1.0 - block.weight[worst])
@@ -94,7 +96,7 @@ cdef inline void move_weights(Block* block, const Direction* way,
             block.weight[j] *= 1.0 - step
         block.weight[way.target] += step
     else:
-        # mixture + step (mixture - source)
+        # the mixture becomes mixture + step (mixture - source)
         for j in range(block.n_labelings):
             block.weight[j] *= 1.0 + step
         block.weight[way.source] -= step
@@ -103,8 +105,8 @@ cdef inline void move_weights(Block* block, const Direction* way,
 
 
 cdef inline void finish_full_step(Block* block, const Direction* way) noexcept nogil:
-    """Set to zero what a step as far as its limit has spent."""
-    # Exactly zero: a rest of rounding errors would keep a labeling active forever.
+    """Set the weights to zero that become zero in a step of the longest length."""
+    # exactly zero, as a rounding error would keep a labeling active forever
     cdef Py_ssize_t j
     if way.source != MIXTURE:
         block.weight[way.source] = 0.0

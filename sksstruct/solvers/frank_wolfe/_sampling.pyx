@@ -1,8 +1,8 @@
 """Sampling in proportion to weights that change at every draw.
 
-A complete binary tree of partial sums: node 1 is the root, and the sum of node k is
-that of its children 2k and 2k + 1. The weights are the leaves, in order; those that
-fill the last row up are zero, and are never drawn.
+A complete binary tree of partial sums: node 1 is the root, and node k has the sum of
+its children 2k and 2k + 1. The weights are the leaves, in order; the last row is filled
+up with zeros, which are never drawn.
 """
 
 import numpy as np
@@ -19,11 +19,11 @@ cdef class SumTree:
 
     def __init__(self, Py_ssize_t n):
         self.n = n
-        # a power of two: all leaves are in one row, so that no draw ends above them
+        # with a power of two, all leaves are in one row, and every draw ends at a leaf
         self._leaves = 1
         while self._leaves < n:
             self._leaves *= 2
-        # node 0 is not used, which spares an offset at every level
+        # node 0 is unused, which saves an offset at every level
         self._tree = np.zeros(2 * self._leaves)
 
     cdef void set(self, Py_ssize_t index, double value) noexcept nogil:
@@ -32,7 +32,7 @@ cdef class SumTree:
         self._tree[node] = value
         node //= 2
         while node >= 1:
-            # Sums are formed anew, not updated: no drift, and no negative rest.
+            # sums are recomputed, not updated: no drift, and no negative sums
             self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
             node //= 2
 
@@ -42,13 +42,14 @@ cdef class SumTree:
 
     cdef Py_ssize_t find(self, double uniform) noexcept nogil:
         """Return the index drawn by a uniform number in [0, 1)."""
-        cdef double rest = uniform * self._tree[1]
+        cdef double remainder = uniform * self._tree[1]
         cdef Py_ssize_t node = 1
         while node < self._leaves:
             node *= 2
-            # Never walk into an empty half, whatever rounding did to the rest.
-            if rest >= self._tree[node] and self._tree[node + 1] > 0.0:
-                rest -= self._tree[node]
+            # never enter a subtree with sum zero, whatever the rounding errors of the
+            # remainder
+            if remainder >= self._tree[node] and self._tree[node + 1] > 0.0:
+                remainder -= self._tree[node]
                 node += 1
         return node - self._leaves
 
@@ -57,7 +58,7 @@ cdef class SumTree:
         cdef Py_ssize_t index, node
         for index in range(self.n):
             self._tree[self._leaves + index] = values[index]
-        # from the last node up: both children are done before their parent
+        # from the last node to the root, so that children come before their parent
         for node in range(self._leaves - 1, 0, -1):
             self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
 

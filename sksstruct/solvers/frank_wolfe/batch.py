@@ -1,7 +1,7 @@
 """Frank-Wolfe on all examples at once.
 
 Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y) through its dual. Let y_i* be the
-oracle's answers at w, l_s their mean loss, and
+labelings that the oracle returns at w, l_s their mean loss, and
 
     w_s = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i(y_i*))
 
@@ -72,7 +72,7 @@ class FrankWolfe(Solver):
             gradient, offset = corner
             direction = gradient / -alpha
             direction -= v
-            # the Frank-Wolfe gap, which is the duality gap of (w, v)
+            # the Frank-Wolfe gap, which equals the duality gap of (w, v)
             slope = offset - loss - alpha * float(w @ direction)
             curvature = alpha * float(direction @ direction)
             step = 1.0 if slope >= curvature else max(slope / curvature, 0.0)

@@ -1,4 +1,7 @@
-"""Block-coordinate Frank-Wolfe for the structured hinge loss."""
+"""Block-coordinate Frank-Wolfe for the structured hinge loss.
+
+This file has the solver and its certificates; `_bcfw.pyx` states notation and steps.
+"""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -27,7 +30,7 @@ from sksstruct.utils._param_validation import (
 )
 from sksstruct.utils.parallel import run_in_chunks
 
-# A number that the kernels count to in 32 bits.
+# Integers that kernels store in 32 bits.
 Small = Annotated[int, Interval(Integral, 1, 2**31, closed="left")]
 
 
@@ -151,11 +154,11 @@ class BCFW(Solver):
 
     @classmethod
     def as_published(cls, **parameters: Any) -> Self:
-        """The solver with the options of the paper, without away steps and cache.
+        """Return the solver with the options of the paper.
 
-        Frank-Wolfe steps, gap sampling, the average of all iterates, and the gap every
-        ten passes; with a cache, its size and hit criterion.
-
+        These are Frank-Wolfe steps, gap sampling, the average of all iterates, and the
+        gap every ten passes, without away steps and cache; if a cache is switched on,
+        its size and hit criterion.
         Parameters
         ----------
         **parameters : dict
@@ -201,8 +204,8 @@ class BCFW(Solver):
     def _solve(self, model, alpha, options):
         state = BCFWState(self, model, alpha, options)
         loop = Loop(self, alpha, options, state.scale, keep_best=False)
-        every = self.check_every
-        check_at = 2 if every == "auto" else every
+        check_every = self.check_every
+        check_at = 2 if check_every == "auto" else check_every
 
         def look():
             state.certify(loop)
@@ -212,7 +215,7 @@ class BCFW(Solver):
             state.one_pass(loop.n_iter, check_at)
             if state.needs_gaps or loop.n_iter == check_at:
                 look()
-                check_at = next_check(loop, every)
+                check_at = next_check(loop, check_every)
 
         return loop.run(
             one_pass, look, partial(export, state.kernel), state.averaged_weights
@@ -272,14 +275,14 @@ class BCFW(Solver):
             )
         if not self.averaging:
             return w, w
-        # sum_k k w_k over the new iterates, S = k (k + 1) / 2, from u = sum S change:
-        # w (S_new - S_old) - (u - S_old (w - w_old)), to which S_old times the old mean
-        # is added; in place, as vectors may be long
-        old, new = (k * (k + 1.0) / 2.0 for k in (seen, kernel.iterate))
+        # sum_k k w_k over the new iterates, with S = k (k + 1) / 2 and u = sum S
+        # change, is w (S_new - S_old) - (u - S_old (w - w_old)); S_old times the old
+        # mean is added. In place, as vectors may be long.
+        old_sum, new_sum = (k * (k + 1.0) / 2.0 for k in (seen, kernel.iterate))
         averaged -= weights
-        averaged *= old
+        averaged *= old_sum
         averaged -= iterate.u
-        averaged /= new
+        averaged /= new_sum
         averaged += w
         return w, averaged
 
@@ -343,8 +346,9 @@ class BCFWState:
         self.kernel = solver._kernel(model, self.weights, alpha)
         if options.dual_state is not None:
             restore(self.kernel, options.dual_state)
-            # alpha or the features may be others now: the share of the duals with the
-            # highest dual value (without bounds), the rest on the observed labelings
+            # alpha or the features may have changed: take the share of the duals with
+            # the highest dual value (without bounds), and the observed labelings for
+            # the rest
             square = alpha * float(self.weights.w @ self.weights.w)
             share = self.kernel.loss / square if square > 0.0 else 1.0
             if share < 1.0:
@@ -353,17 +357,17 @@ class BCFWState:
         self.passes = Passes(
             solver, self.kernel, check_random_state(options.random_state)
         )
-        # memory for the averaged weights, which are formed when asked for
+        # memory for the averaged weights, which are computed on demand
         self.average = np.empty_like(self.weights.w) if solver.averaging else None
-        # With a suffix average: the pass that restarts it, and whether the present
-        # average will still be used when the gap is computed next.
+        # With a suffix average: the pass that restarts the average, and whether the
+        # present average will still be in use at the next check of the gap.
         self.restart_at = 2
         self.is_averaging = solver.averaging is True
         self.calls_of_checks = model.n_examples
 
     @property
     def needs_gaps(self):
-        """Whether the estimates of the gaps are used up."""
+        """Whether the gap estimates are used up."""
         return self.passes.needs_gaps
 
     # ---- certificates ----
@@ -372,7 +376,7 @@ class BCFWState:
         return 0.5 * self.alpha * (w @ w) + risk
 
     def _primal(self, w):
-        """Objective at flat weights w, by one sweep of max oracles."""
+        """Return the objective at flat weights w, by one sweep of max oracles."""
         return self._objective(w, self.risk.value(w))
 
     def check_gaps(self):
@@ -389,7 +393,7 @@ class BCFWState:
         return float(model.example_weights @ hinge)
 
     def _averaged(self):
-        """Averaged weights before truncation, and the linear term of their dual."""
+        """Return averaged weights before truncation, and their dual's linear term."""
         kernel, weights = self.kernel, self.weights
         total = kernel.iterate * (kernel.iterate + 1.0) / 2.0
         if not self.is_averaging or total == 0.0:
@@ -407,7 +411,7 @@ class BCFWState:
         return np.clip(v, weights.lower, weights.upper)
 
     def averaged_weights(self):
-        """Copy of the weights that would be returned now."""
+        """Return a copy of the weights that the run would return now."""
         return np.array(self._truncated(self._averaged()[0]))
 
     def certify(self, loop):
@@ -420,16 +424,17 @@ class BCFWState:
             solver.cache and np.isfinite(solver.cache_factor)
         )
         if block_gaps or w is weights.w:
-            last = self._objective(weights.w, self.check_gaps())
-            # The average may lag behind an iterate that no visit improves any more.
+            last_primal = self._objective(weights.w, self.check_gaps())
+            # Near the optimum the average may lag behind the iterate, which is then
+            # returned.
             if w is weights.w or self.gaps.sum() <= 0.5 * loop.target:
-                v, w, loss, primal = weights.v, weights.w, kernel.loss, last
+                v, w, loss, primal = weights.v, weights.w, kernel.loss, last_primal
         if primal is None:
             primal = self._primal(w)
             self.calls_of_checks += self.model.n_examples
         dual = dual_value(weights, self.alpha, loss, v, w)
-        # No step with line search lowers the dual. If it falls, or values are not
-        # finite, rounding errors have taken over, and no certificate would be true.
+        # No step with line search lowers the dual. If the dual falls, or values are not
+        # finite, rounding errors dominate, and a certificate would be wrong.
         lowest = self.first_dual - 1e-6 * max(abs(self.first_dual), self.scale)
         if solver.step_size == "decreasing":
             lowest = -np.inf
@@ -444,7 +449,7 @@ class BCFWState:
     # ---- passes ----
 
     def _plan_average(self, number, check_at):
-        """Restart the suffix average, or pause one that would not be used."""
+        """Restart the suffix average, or pause an average that would not be used."""
         restart = number == self.restart_at
         if restart:
             self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))

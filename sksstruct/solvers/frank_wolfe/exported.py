@@ -1,32 +1,33 @@
-"""Dual variables, exported, and read again with each number checked.
+"""Dual variables as exported arrays, and checked imports of them.
 
-`_blocks.pyx` says what they are. Keys become indices in its loops, counts and
-capacities sizes of memory.
+`_blocks.pyx` states the dual variables. Every number is checked before use, as keys
+become indices in its loops, and counts and capacities sizes of memory.
 """
 
 import numpy as np
 
 from sksstruct.utils.entries import Entries
 
-# Weights of a mixture are none below zero, and sum to one, up to rounding errors.
+# Tolerance for weights of a mixture below zero, and for sums different from one.
 _ROUNDING = 1e-6
-# Labelings that a block has room for at first; the room doubles.
+# Initial capacity of a block for labelings; the capacity doubles when needed.
 FIRST_CAPACITY = 4
-# No block comes to as many labelings, and the bytes of their Gram matrix are still a
-# number.
+# More labelings than any block reaches, with a Gram matrix whose size in bytes fits 64
+# bits.
 _MOST_CAPACITY = 2**24
 
 
 def export(kernel):
-    """The dual variables of a `BCFWKernel` as a dict of flat arrays; see `restore`."""
+    """Return the dual variables of a `BCFWKernel` as flat arrays; see `restore`."""
     means = bool(kernel.use_means)
-    # flat: a state of many blocks is pickled and compared in a few pieces
+    # flat arrays, as few large pieces are pickled and compared faster than many small
+    # ones
     counts = np.empty(kernel.model.n_examples, dtype=np.intp)
     kernel.read_counts(counts)
     lengths = counts if means else counts * kernel.model.sizes
     keys, values = np.empty(lengths.sum(), dtype=np.int32), np.empty(counts.sum())
     kernel.read_mixtures(keys, values)
-    # no weights and no Gram matrices: both follow from the model
+    # weights and Gram matrices are not exported, as they follow from the model
     return {
         "means": means,
         "signature": kernel.model.signature,
@@ -37,15 +38,15 @@ def export(kernel):
 
 
 def restore(kernel, state):
-    """Start from exported dual variables; compute weights and losses again.
+    """Start from exported dual variables; recompute weights and losses.
 
     Raises ValueError if the state is not accepted.
     """
     weights, workspace = kernel.weights, kernel.workspace
     kernel.fill(*read_mixtures(state, kernel.model, kernel.use_means))
-    # averages are of the iterates from here on
+    # averages of a later run begin with its first iterate
     kernel.iterate = 0.0
-    # At w = 0 the value of a mixture is its loss.
+    # at w = 0, the value of a mixture is its loss
     workspace.read(np.zeros_like(weights.w))
     kernel.form_weights()
     workspace.read(weights.w)
@@ -53,9 +54,9 @@ def restore(kernel, state):
 
 
 def snapshot(kernel):
-    """All that later visits depend on, besides the weights; see `resume`.
+    """Return all state of later visits besides the weights; see `resume`.
 
-    In contrast to `export`, this keeps rounding errors: those of losses, and of Gram
+    In contrast to `export`, a snapshot keeps rounding errors: the losses, and the Gram
     matrices, whose entries depend on the order of the labelings.
     """
     state = {
@@ -69,7 +70,7 @@ def snapshot(kernel):
         return state
     capacities, sizes = np.empty((2, kernel.model.n_examples), dtype=np.intp)
     kernel.read_gram_sizes(capacities, sizes)
-    # one more, so that there is always an address
+    # with one spare entry, so that the array is never empty
     grams = np.zeros(int((sizes**2).sum()) + 1)
     kernel.read_grams(grams)
     return {
@@ -82,7 +83,7 @@ def snapshot(kernel):
 
 
 def resume(kernel, state):
-    """Continue from a snapshot with the same bits; the weights do not change."""
+    """Continue from a snapshot, bitwise equal; the weights do not change."""
     entries = Entries(state, "dual variables")
     gaps = entries.array("gaps", kernel.gaps_.shape, float, 0.0)
     gap_total = entries.real("gap_total", 0.0, infinite=True)
@@ -96,36 +97,36 @@ def resume(kernel, state):
         kernel.promises_[:] = promises
         kernel.fill_grams(*grams)
     kernel.set_gaps(gaps)
-    # estimates have changed since it was computed
+    # `set_gaps` has overwritten the total with the sum of the estimates
     kernel.gap_total = gap_total
 
 
 def fits(state, model, means):
-    """Whether exported duals have this form and labelings of the model."""
+    """Whether exported duals have the given form and labelings of the model."""
     return state.get("means") == means and state.get("signature") == model.signature
 
 
 def read_mixtures(state, model, means):
-    """The mixtures of labelings of a state.
+    """Return the mixtures of labelings of a state, after checking them.
 
     Parameters
     ----------
     state : dict
-        What `export` returned.
+            Result of `export`.
     model : BoundModel
         The model with its data.
     means : bool
-        Whether they are mean parameters, and no labelings.
+            Whether the state has mean parameters instead of labelings.
 
     Returns
     -------
     counts, keys, values : ndarray
-        As in the state. One more key and value follow, so that all have an address.
+        As in the state, with one spare key and value, so that no array is empty.
 
     Raises
     ------
     ValueError
-        If they are not mixtures of labelings of the model.
+            If the state does not have mixtures of labelings of the model.
     """
     if not fits(state, model, means):
         raise ValueError("dual variables of another problem")
@@ -152,20 +153,20 @@ def read_mixtures(state, model, means):
 
 
 def read_sums(state, n_blocks):
-    """The losses of all blocks, and their mean, of a snapshot."""
+    """Return the losses of all blocks of a snapshot, and their mean."""
     entries = Entries(state, "dual variables")
     return entries.array("losses", (n_blocks,)), entries.real("loss")
 
 
 def read_grams(state, counts):
-    """What a snapshot has of blocks of labelings.
+    """Return the parts of a snapshot that only blocks of labelings have.
 
     Parameters
     ----------
     state : dict
-        What `snapshot` returned.
+            Result of `snapshot`.
     counts : ndarray of shape (n_blocks,)
-        Numbers of the labelings.
+            Number of labelings of each block.
 
     Returns
     -------

@@ -1,15 +1,16 @@
-"""Passes of block-coordinate Frank-Wolfe: which examples are visited, and when."""
+"""Passes of block-coordinate Frank-Wolfe, which choose the examples to visit."""
 
 import numpy as np
 
 from sksstruct.utils._clock import check_clock
 
-# Table entries decoded between two checks for signals and of the time, some hundredths
-# of a second: an interrupt waits that long.
+# Number of table entries decoded between two checks for signals and time, some
+# hundredths of a second: the delay of an interrupt.
 _WORK_OF_A_CALL = 2e7
-# Maximum number of passes over known labelings between two passes with the oracle.
+# Largest number of passes over known labelings between two passes with the oracle.
 _MOST_KNOWN = 100
-# Such a pass leaves out blocks that promise less than this share of the mean.
+# Passes over known labelings skip blocks that promise less than this fraction of the
+# mean.
 _LEAST_PROMISE = 0.1
 
 
@@ -28,8 +29,8 @@ class Passes:
     Attributes
     ----------
     needs_gaps : bool
-        Whether the estimates of the gaps are used up, so that no more visits are
-        possible without new ones.
+            Whether the gap estimates are used up, so that exact gaps have to be
+            computed before more visits.
     """
 
     def __init__(self, solver, kernel, rng):
@@ -56,17 +57,17 @@ class Passes:
             self.in_order(self.rng.randint(n, size=n))
         else:
             self.in_order(self.rng.permutation(n))
-        # the rest of the pass is among labelings that are known
-        known_passes(solver, self.kernel.gain, self.model, self._known)
+        # the remaining passes are among known labelings
+        known_passes(solver, self.kernel.gain, self.model, self._known_pass)
 
-    def _known(self):
+    def _known_pass(self):
         """Make a pass over known labelings; return its gain and number of visits."""
         self.kernel.gain = 0.0
         visits = self.known(self.rng.permutation(self.model.n_examples))
         return self.kernel.gain, visits
 
     def in_order(self, order):
-        """Visit examples, and check for signals now and then."""
+        """Visit examples in the given order, and check for signals regularly."""
         order = order.astype(np.intp)
         for part in self._calls(len(order)):
             self.kernel.visit_in_order(order[part])
@@ -90,7 +91,7 @@ class Passes:
         )
 
     def _calls(self, visits):
-        """The visits of each call, while there is time."""
+        """Yield the slice of visits of each call, while there is time."""
         for k in range(0, visits, self.visits_of_a_call):
             check_clock()
             yield slice(k, k + self.visits_of_a_call)
@@ -99,16 +100,17 @@ class Passes:
 def known_passes(solver, gain, model, one_pass):
     """Make the passes over known labelings that follow a pass with the oracle.
 
-    With ``cached_passes="auto"`` they go on while they gain more than the work before.
-    The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted instead of
-    timed so that runs can be repeated.
+    With ``cached_passes="auto"`` passes continue while their gain per unit of work is
+    above that of all work since the oracle pass began: the rule of Shah, Kolmogorov and
+    Lampert (CVPR 2015), with counted instead of timed work, so that runs are
+    reproducible.
 
     Parameters
     ----------
     solver : BCFW
         Its `cache` and `cached_passes` are read.
     gain : float
-        By how much the pass with the oracle raised the dual.
+            Increase of the dual in the pass with the oracle.
     model : BoundModel or Outline
         Its `n_examples` and `oracle_cost` are read.
     one_pass : callable
@@ -122,7 +124,7 @@ def known_passes(solver, gain, model, one_pass):
         return
     work = model.oracle_cost * model.n_examples
     for _ in range(_MOST_KNOWN):
-        more, visits = one_pass()
-        gain, work = gain + more, work + visits
-        if not more > gain * visits / work:
+        more_gain, visits = one_pass()
+        gain, work = gain + more_gain, work + visits
+        if not more_gain > gain * visits / work:
             break

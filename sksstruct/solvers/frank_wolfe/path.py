@@ -10,20 +10,20 @@ and the duals, mixed with the observed labelings at a share s of one or less, ha
 
     D(s) = s l - s^2 |u|^2 / (2 alpha')
 
-The paper keeps w, which is s = alpha'/alpha, and its gap (12) grows linearly with the
-distance of alpha' from alpha. With the best share, s = min(1, alpha' l / |u|^2), the
-gap grows with the square of the distance: where s is 1,
+The paper keeps w, which means s = alpha'/alpha, and its gap (12) grows linearly with
+the distance of alpha' from alpha. With the best share, s = min(1, alpha' l / |u|^2),
+the gap grows with the square of the distance: where s is 1,
 
     g(alpha') = g + |w|^2 (alpha' - alpha)^2 / (2 alpha')
 
-for smaller and larger alpha' alike. So w is good on both sides of alpha, and segments
-have length O(sqrt(epsilon)) instead of O(epsilon). At alpha' = 0 the gap is R.
+for smaller and larger alpha' alike. Hence w is good on both sides of alpha, and
+segments have length O(sqrt(epsilon)) instead of O(epsilon). At alpha' = 0 the gap is R.
 
-The paper's epsilon is absolute. A relative one, less than 1, allows the gap
-epsilon P(w) at alpha': weights are not good for the only reason that losses are small.
-D is concave in s and alpha' together, so that its maximum over s is concave in alpha',
-and P is linear: the excess of the gap over what is allowed is convex in alpha'. Weights
-that are good at both ends of an interval are good inside it, for both kinds of epsilon.
+The paper's epsilon is absolute. A relative epsilon, less than 1, allows the gap epsilon
+P(w) at alpha', so that small losses alone do not make weights good. D is concave in s
+and alpha' together, so that its maximum over s is concave in alpha', and P is linear in
+alpha': the excess of the gap over the allowed gap is convex in alpha'. Weights that are
+good at both ends of an interval are good inside it, for both kinds of epsilon.
 """
 
 import time
@@ -40,15 +40,15 @@ from sksstruct.solvers.frank_wolfe.bcfw import BCFW, BCFWState
 from sksstruct.solvers.frank_wolfe.exported import export
 from sksstruct.utils.progress import Status, Trace
 
-# Number of passes after which the exact gap is computed regardless of the estimates.
+# Number of passes after which the exact gap is computed, whatever the estimates are.
 _LOOK = 5
-# Certificates are no more accurate than this share of the objective at w = 0.
+# Gaps below this fraction of the objective at w = 0 are rounding errors.
 _ROUNDING = 1e-13
 
 
 @dataclass
 class PathCertificate:
-    """What follows for other alphas from weights w at one alpha.
+    """Bounds at other values of alpha from weights w trained at one alpha.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class PathCertificate:
         return self.gap + self.loss - self.alpha * self.square
 
     def gap_at(self, alpha):
-        """Gap of w at another alpha, and the share of the duals for it."""
+        """Return the gap of w at another alpha, and the share of the duals for it."""
         # the squared norm of alpha w
         u = self.alpha * (self.alpha * self.square)
         if alpha == 0.0:
@@ -89,7 +89,7 @@ class PathCertificate:
         return alpha / 2.0 * self.square + self.risk - dual, share
 
     def allowed(self, alpha):
-        """The gap that epsilon allows at another alpha."""
+        """Return the gap that epsilon allows at another alpha."""
         if not self.relative:
             return self.epsilon
         return self.epsilon * max(alpha / 2.0 * self.square + self.risk, 0.0)
@@ -99,20 +99,20 @@ class PathCertificate:
         return self.gap_at(alpha)[0] <= self.allowed(alpha)
 
     def reach(self):
-        """The smallest alpha at which w is good enough."""
+        """Return the smallest alpha at which w is good enough."""
         if self.holds(0.0):
             return 0.0
         if not self.holds(self.alpha):
             return self.alpha
-        # the excess of the gap falls as alpha grows up to this one
-        bad, good = -100.0, 0.0
+        # bisection on log alpha, as the excess of the gap decreases up to `self.alpha`
+        outside, within = -100.0, 0.0
         for _ in range(60):
-            middle = 0.5 * (bad + good)
+            middle = 0.5 * (outside + within)
             if self.holds(self.alpha * np.exp(middle)):
-                good = middle
+                within = middle
             else:
-                bad = middle
-        return self.alpha * float(np.exp(good))
+                outside = middle
+        return self.alpha * float(np.exp(within))
 
 
 class Path:
@@ -168,7 +168,7 @@ class Path:
         self.started = time.perf_counter()
         self.state = BCFWState(solver, model, 1.0, Options(random_state, n_jobs))
         self.kernel, self.weights = self.state.kernel, self.state.weights
-        # passes in all, and at the current alpha
+        # number of passes in total, and at the current alpha
         self.n_iter = self.n_passes = 0
         self.trace = Trace(COLUMNS, COLUMNS[:2])
         box = self.weights.lower, self.weights.upper
@@ -188,28 +188,29 @@ class Path:
         return float(self.weights.w @ self.weights.w)
 
     def certificate(self, gap):
-        """What follows from the present weights, whose gap is given."""
+        """Return the bounds that follow from the present weights and their gap."""
         loss = self.kernel.loss
         return PathCertificate(
             self.alpha, self.square, loss, gap, self.epsilon, self.relative
         )
 
-    # ---- moving along ----
+    # ---- steps along the path ----
 
     def move(self, alpha, share):
-        """Go to another alpha: a share of the duals, the rest on observed outputs."""
+        """Continue at another alpha, with a share of the duals and observed outputs."""
         self.kernel.rescale(share, alpha)
         self.state.alpha = alpha
-        # The estimates were for other weights: forget them until they are measured
-        # again, and call the oracle before using the cache.
+        # The estimates were for other weights: infinity calls the oracle for each
+        # example before the cache is used.
         self.kernel.gaps_[:] = np.inf
         self.n_passes = 0
 
     def start(self):
-        """Go to the largest breakpoint (Algorithm 6); return its objective and gap."""
+        """Move to the largest breakpoint (Algorithm 6), and certify it."""
         state, epsilon = self.state, self.epsilon
         if self.relative:
-            # a share of the optimum, which is this much less than at w = 0
+            # a fraction of the optimum, which is smaller than at w = 0 by this factor
+            # at most
             epsilon *= state.scale / (1.0 + self.kappa * epsilon)
         if epsilon < _ROUNDING * state.scale:
             raise ValueError(
@@ -218,16 +219,16 @@ class Path:
             )
         state.risk.decode(self.weights.w)
         self.kernel.start_at(state.risk.labelings)
-        # at the weights psi: theta_i is the best score without the loss
+        # the weights are psi of Algorithm 6; theta_i is the best score without the loss
         bound = self.square + state.risk.value(self.weights.w, loss_scale=0.0)
         state.calls_of_checks += self.model.n_examples
-        # all losses are zero where there is nothing to learn
+        # with epsilon = 0 all losses are zero, and any weights are optimal
         target = self.kappa * epsilon if epsilon > 0.0 else np.inf
         self.move(max(bound / target, 1e-100), 1.0)
         return self.certify()
 
     def certify(self):
-        """Objective at the weights, and their certificate, by a sweep."""
+        """Return the objective and the certificate of the weights, by a sweep."""
         half = 0.5 * self.alpha * self.square
         primal = half + self.state.check_gaps()
         gap = primal - (self.kernel.loss - half)
@@ -237,22 +238,22 @@ class Path:
         return primal, self.certificate(max(gap, 0.0))
 
     def estimate(self):
-        """The same, estimated from the last visits of the examples."""
+        """Return objective and certificate, estimated from the last visits."""
         gap = float(self.kernel.gaps_.sum())
         found = self.certificate(gap)
         return self.kernel.loss - 0.5 * self.alpha * found.square + gap, found
 
-    def _good(self, found, covered):
-        """Whether weights are accurate, and good up to an alpha."""
-        # estimates are infinite until every example was visited
-        if not np.isfinite(found.gap):
+    def _is_good(self, certificate, covered):
+        """Whether weights are accurate enough, and good up to an alpha."""
+        # estimates are infinite until every example has been visited
+        if not np.isfinite(certificate.gap):
             return False
-        if covered is not None and not found.holds(covered):
+        if covered is not None and not certificate.holds(covered):
             return False
-        if found.gap <= self.kappa * found.allowed(self.alpha):
+        if certificate.gap <= self.kappa * certificate.allowed(self.alpha):
             return True
-        # good for every smaller alpha: this is the last segment
-        return covered is not None and found.holds(0.0)
+        # good for all smaller alpha, so that the last segment is reached
+        return covered is not None and certificate.holds(0.0)
 
     def solve(self, covered=None):
         """Train until good up to an alpha; return objective, certificate, success."""
@@ -262,26 +263,26 @@ class Path:
             self.state.one_pass(self.n_passes)
             passes += 1
             self.n_iter += 1
-            primal, found = self.estimate()
+            primal, certificate = self.estimate()
             if self.exact and (
-                self._good(found, covered)
+                self._is_good(certificate, covered)
                 or passes % _LOOK == 0
                 or self.state.needs_gaps
             ):
-                primal, found = self.certify()
-                promising = True
+                primal, certificate = self.certify()
+                may_be_good = True
             else:
-                promising = not self.exact
-            if promising and self._good(found, covered):
-                return primal, found, True
-            late = time.perf_counter() - started >= self.max_seconds
-            if late or passes >= self.max_iter:
+                may_be_good = not self.exact
+            if may_be_good and self._is_good(certificate, covered):
+                return primal, certificate, True
+            out_of_time = time.perf_counter() - started >= self.max_seconds
+            if out_of_time or passes >= self.max_iter:
                 if self.exact:
-                    primal, found = self.certify()
-                return primal, found, self._good(found, covered)
-            small = self.kappa**2 * found.allowed(self.alpha)
-            if promising and covered is not None and found.gap < small:
-                # too far from the covered part: go back half of the way
+                    primal, certificate = self.certify()
+                return primal, certificate, self._is_good(certificate, covered)
+            too_small = self.kappa**2 * certificate.allowed(self.alpha)
+            if may_be_good and covered is not None and certificate.gap < too_small:
+                # alpha is too far from the covered part: go back halfway, in log alpha
                 self.move(float(np.sqrt(self.alpha * covered)), 1.0)
 
     def _segment(self, lower, upper, primal, found, converged=True):
@@ -303,23 +304,23 @@ class Path:
         )
 
     def _next(self, covered, found):
-        """Alpha whose weights would be good up to `covered`, if alpha w stayed."""
-        size = self.alpha * (self.alpha * found.square) / covered
+        """Return an alpha with weights good up to `covered`, if alpha w stays."""
+        squared_norm = self.alpha * (self.alpha * found.square) / covered
         slack = 2.0 * (1.0 - self.kappa) * found.allowed(covered)
-        return covered / (1.0 + np.sqrt(slack / max(size, 1e-12 * slack)))
+        return covered / (1.0 + np.sqrt(slack / max(squared_norm, 1e-12 * slack)))
 
     def segments(self, alpha_min=0.0):
         """Follow the path down to an alpha; an iterator over `Segment`.
 
-        The segments follow each other without a gap. The last one reaches down to zero
-        if its weights are good for every smaller alpha.
+        Consecutive segments share an end. The last segment extends to zero if its
+        weights are good for every smaller alpha.
         """
         primal, found = self.start()
         covered = found.reach()
         yield self._segment(covered, np.inf, primal, found)
         while covered > alpha_min:
             alpha = max(self._next(covered, found), alpha_min)
-            if not alpha < covered:  # epsilon is below rounding
+            if not alpha < covered:  # epsilon is below rounding errors
                 return
             self.move(alpha, found.gap_at(alpha)[1])
             primal, found, converged = self.solve(covered)
@@ -339,7 +340,8 @@ class Path:
             status = Status.CONVERGED if self.solve()[2] else Status.MAX_ITER
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        # also where estimates were followed: what is returned is certified
+        # exact, even if the path was followed by estimates: the returned gap is
+        # certified
         primal, found = self.certify()
         segment = self._segment(alpha, alpha, primal, found)
         return SolverResult(

@@ -320,7 +320,7 @@ class Ascent(SolverRun):
         self.kernel.use(self.weights, total)
         self.kappa = new
 
-    def plain_weights(self):
+    def own_weights(self):
         """Return the weights that the dual variables define without a proximal term."""
         if not self.kappa:
             return self.weights.w
@@ -335,7 +335,7 @@ class Ascent(SolverRun):
         dual = self.dual
         # far from the optimum with tiny alpha, D may overflow, and gives no bound
         with np.errstate(over="ignore", invalid="ignore"):
-            w = self.plain_weights()
+            w = self.own_weights()
             square = float(w @ w)
         if not np.isfinite(square):
             return -np.inf
