@@ -1,7 +1,9 @@
-"""Optimizers, which know the oracles of a bound model but not its structure.
+"""Optimizers, which use the oracles of a bound model but not its structure.
 
-`SOLVERS` is the one place that knows their names: estimators, their documentation and
-the tests read it.
+`SOLVERS` maps names to solvers; estimators, documentation and tests read it. `core` has
+the common parts; `frank_wolfe`, `dual_decomposition`, `stochastic`, `bundle` and
+`partitioned` are families of solvers, and `lbfgs.py`, `newton.py`, `continuation.py`
+and `pragam.py` single ones.
 """
 
 from functools import partial
@@ -66,7 +68,7 @@ SOLVERS = Registry(
         ("nonlinear", "smooth", "prox_linear"),
         ("projection", "hinge", "pragam"),
         ("factors", "hinge", "gdmm"),
-        # where the first is not possible, without regularization
+        # without regularization, where solvers above for the same oracle are excluded
         ("topk", "hinge", "casimir"),
         ("exp", "hinge", "casimir"),
     ),

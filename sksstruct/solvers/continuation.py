@@ -1,10 +1,10 @@
-"""The hinge by L-BFGS, smoothed by an entropy whose temperature falls.
+"""The hinge by L-BFGS, smoothed by an entropy whose temperature decreases.
 
 The maximum in the hinge is smoothed by mu times the entropy of a distribution of
-labelings (Pillutla et al., 2018, Section 2). Any such distribution has mean parameters
-that are dual variables of the hinge itself, so the certificate is the duality gap of
-the hinge: at best the entropy term mu H above the gap of the smoothed problem, which
-therefore falls with mu.
+labelings (Pillutla et al., 2018, Section 2). The mean parameters of any such
+distribution are dual variables of the hinge itself, so that the certificate is the
+duality gap of the hinge. This gap exceeds the gap of the smoothed problem by at least
+the entropy term mu H, and therefore requires that mu decreases.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -23,23 +23,24 @@ from sksstruct.solvers.lbfgs import Objective, run_lbfgs
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Count
 
-# The first temperature times the entropy at w = 0, as a share of the objective there.
+# Initial mu H at w = 0, as a fraction of the objective there.
 _FIRST = 0.3
-# The temperature falls once the gap of the smoothed problem is this many times mu H.
+# The temperature is lowered once the gap of the smoothed problem is below this multiple
+# of mu H.
 _CLOSE = 2.0
-# mu H aims at this share of the tolerance.
+# mu H is lowered to this fraction of the tolerance.
 _AIM = 0.5
-# mu H falls about as mu^(1 / _POWER).
+# Exponent of the model that mu H decreases as mu^(1 / _POWER).
 _POWER = 0.7
-# The temperature is multiplied by a number between these.
+# Smallest and largest factor of a change of temperature.
 _LEAST_FALL, _MOST_FALL = 0.1, 0.6
-# Iterations between two certificates: at least so many, and this share of all.
+# Iterations between two certificates: at least this number, and this fraction of all.
 _EVERY, _GROWTH = 4, 0.06
-# Dual points that are combined, and bytes that they take at most, if more than five.
+# Largest number of dual points; smallest number; bytes that limit it in between.
 _POINTS, _FEWEST_POINTS, _MOST_BYTES = 30, 5, 2**28
-# "auto": there are at least so many positions for the square of the number of
-# sequences, and no more weights for each position than that; or, where weights are
-# few, less positions suffice. Measured on texts and series, cut and joined.
+# suits: least number of positions divided by the squared number of sequences, and
+# largest number of weights per position; with few weights per position, fewer positions
+# suffice. Measured on texts and series, cut and joined.
 _LONG, _MOST_WEIGHTS = 2.0, 20.0
 _LONG_AND_DENSE, _FEW_WEIGHTS = 0.3, 0.1
 
@@ -117,7 +118,7 @@ class Continuation(Solver):
 
 
 class SmoothedObjective(Objective):
-    """The smoothed objective at the present temperature, and the hinge's certificate.
+    """The smoothed objective at the present temperature, with the hinge's certificate.
 
     Parameters
     ----------
@@ -145,24 +146,25 @@ class SmoothedObjective(Objective):
         self.target = tol * self.scale
         capacity = max(_MOST_BYTES // (4 * size), _FEWEST_POINTS)
         self.bundle = DualBundle(min(_POINTS, capacity), size, alpha)
-        # the observed labelings: no gap is larger than the objective
+        # the observed labelings: with this point, no gap exceeds the objective
         self.bundle.add(np.zeros(size), 0.0, 0.0)
-        self._next = 0
+        self._next_check = 0
         self._set_first_temperature()
 
     def _set_first_temperature(self):
-        """Smooth by as much as the objective at w = 0 suggests."""
-        # scores are zero there: what the entropy adds is beyond the expected loss
+        """Set the first temperature from the objective at w = 0."""
+        # scores are zero at w = 0: the value minus the expected loss is the entropy
+        # term
         top = self.scale if self.scale > LEAST_SCALE else 1.0
         self.loss.set_smoothing(top)
         added = self.loss.value_and_gradient(self._zero, self.gradient, self.n_jobs)
         entropy = (added - self.loss.expected_loss) / top
-        # else there is no labeling but the observed one
+        # zero entropy: the only labelings are the observed ones
         if entropy > LEAST_SCALE:
             self.loss.set_smoothing(_FIRST * top / entropy)
 
-    def _compare(self, primal, x, w):
-        slope = self._slope = self.gradient[self._kept]
+    def _gradient_and_bounds(self, primal, x, w):
+        slope = self._slope = self.gradient[self._existing]
         risk = primal - self.alpha / 2 * float(x @ x)
         linear = risk - float(slope @ x)
         loss = self.loss.expected_loss
@@ -177,22 +179,22 @@ class SmoothedObjective(Objective):
             self.best = np.inf, x.copy(), 1.0, np.inf
 
     def report(self, loop):
-        """Certify the iterate, if this is due, and let the temperature fall."""
+        """Certify the iterate if this is due, and lower the temperature if possible."""
         self._changed, loop.calls = None, self.calls
-        # none is due while the gap of the smoothed problem is large
-        if loop.n_iter < self._next and loop.n_iter < loop.solver.max_iter:
+        # certificates are rare, as each takes a sweep of the max oracle
+        if loop.n_iter < self._next_check and loop.n_iter < loop.solver.max_iter:
             return
-        self._next = loop.n_iter + max(_EVERY, int(_GROWTH * loop.n_iter))
+        self._next_check = loop.n_iter + max(_EVERY, int(_GROWTH * loop.n_iter))
         self.certify(loop)
         if not loop.converged:
-            self._cool()
+            self._lower_temperature()
 
     def certify(self, loop):
-        """Find objective and dual value of the hinge, and report them."""
+        """Compute and report objective and dual value of the hinge."""
         x = w = self._x
-        if self._all is not None:
-            w = self._all
-            w[self._kept] = x
+        if self._all_weights is not None:
+            w = self._all_weights
+            w[self._existing] = x
         hinge = self.risk.value(w) + self.alpha / 2 * float(x @ x)
         self.calls += self.loss.model.n_examples
         self.best_dual = max(self.best_dual, self.bundle.bound(0.0))
@@ -201,8 +203,8 @@ class SmoothedObjective(Objective):
         loop.calls = self.calls
         loop.report(hinge, None, self.best_dual)
 
-    def _cool(self):
-        """Let the temperature fall if the smoothed problem is solved well enough."""
+    def _lower_temperature(self):
+        """Lower the temperature if the smoothed problem is solved well enough."""
         mu, entropy = self.loss.mu, self._terms[1]
         excess = mu * entropy / (_AIM * self.target) if self.target else np.inf
         gap = self._value - self.bundle.bound(mu)

@@ -27,14 +27,14 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Count
 from sksstruct.utils.progress import Status
 
-# The first step, as a share of the one that would take a line to zero: a parabola that
-# touches zero has its minimum there.
+# First step, as a fraction of the step that would take the linearized objective to
+# zero: a parabola that touches zero has its minimum there.
 _FIRST = 0.5
 # The objective is flat if the later half of the iterations has gained less than this
-# share of the tolerance.
+# fraction of the tolerance.
 FLAT_SHARE = 0.5
-# Iterations from which on it may be flat: ten tell nothing where columns have units of
-# their own.
+# Smallest number of iterations for this test, as columns with different units cause
+# plateaus.
 LEAST_ITERATIONS = 60
 
 
@@ -101,7 +101,7 @@ class LBFGS(GradientSolver):
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         if "slopes" in model.oracles:
             return ("slopes",)
-        # which are of other models
+        # models without slopes
         return tuple(each for each in super().asks_for(model) if each != "slopes")
 
     def losses_of(self, model: BoundModel) -> tuple[str, ...]:
@@ -119,9 +119,9 @@ def run_lbfgs(objective, loop, memory):
     Parameters
     ----------
     objective : Objective
-        What is minimized.
+        The objective to minimize.
     loop : LBFGSLoop
-        Says when to stop.
+        Decides when to stop.
     memory : int
         Number of pairs of vectors.
 
@@ -158,32 +158,32 @@ def run_lbfgs(objective, loop, memory):
         if objective.best is None:
             if loop.status is Status.INTERRUPTED:
                 raise
-            # no time for one sweep, which alone is no help
+            # no time for a single sweep: return the start without a certificate
             objective.best = np.inf, objective.start, 1.0, np.inf
-    # an interrupt may come between an iterate and its report
+    # report the best iterate, as an interrupt may precede its report
     objective.take_best(loop)
     return loop.result()
 
 
 def _descend_in_box(objective, value, slope, memory, after_iteration):
-    """As `descend`, with the objective's bounds."""
-    # scipy's first step is of length one
+    """Minimize as `descend` does, with the objective's bounds."""
+    # variables are scaled, as scipy's first step has length one
     unit = objective.first_step(value, slope) * float(np.sqrt(slope @ slope)) or 1.0
     lower, upper = objective.bounds.lb, objective.bounds.ub
-    first = [(value, unit * slope)]
+    first_values = [(value, unit * slope)]
 
     def evaluate(steps):
-        if first:  # scipy asks again for the start
-            return first.pop()
-        # products round
+        if first_values:  # scipy evaluates the start again
+            return first_values.pop()
+        # clipped, as products may exceed the bounds by rounding errors
         x = np.clip(unit * steps, lower, upper)
         value, slope = objective.at(x)
         if value < objective.best[0]:
             objective.keep(x)
         return value, unit * slope
 
-    # the caller says when to stop
-    most = np.iinfo(np.int32).max
+    # the callback stops the iterations
+    no_limit = np.iinfo(np.int32).max
     minimize(
         evaluate,
         objective.start / unit,
@@ -192,8 +192,8 @@ def _descend_in_box(objective, value, slope, memory, after_iteration):
         bounds=Bounds(lower / unit, upper / unit),
         callback=after_iteration,
         options={
-            "maxiter": most,
-            "maxfun": most,
+            "maxiter": no_limit,
+            "maxfun": no_limit,
             "maxcor": memory,
             "ftol": 0.0,
             "gtol": 0.0,
@@ -202,7 +202,7 @@ def _descend_in_box(objective, value, slope, memory, after_iteration):
 
 
 class _Stop(Exception):
-    """Leaves the loop of the method."""
+    """Raised to leave scipy's loop or `descend`."""
 
     def __init__(self, status):
         super().__init__()
@@ -210,10 +210,10 @@ class _Stop(Exception):
 
 
 class LBFGSLoop(Loop):
-    """A loop whose passes the method makes."""
+    """A loop whose passes are iterations of L-BFGS."""
 
     def has_settled(self):
-        # a gradient of the K best labelings only may never get small
+        # with K best labelings that are not enough, the gradient may never become small
         return (
             self.exact < 1.0
             and len(self.values) > PERIOD
@@ -225,10 +225,11 @@ class LBFGSLoop(Loop):
 
     @property
     def is_flat(self):
-        """Whether half of the iterations have gained little.
+        """Whether the later half of the iterations has gained little.
 
-        If alpha is small, the gap is large long after that. Where columns have units of
-        their own there are plateaus, which are as long as what came before at most.
+        With a small alpha, the gap stays large long after the objective is flat.
+        Columns with different units cause plateaus, at most about as long as the
+        iterations before.
         """
         n = len(self.values)
         if n < LEAST_ITERATIONS:
@@ -253,10 +254,10 @@ class Objective:
     Attributes
     ----------
     start : ndarray
-        Weights to start from, of those that exist.
+        Initial weights, restricted to weights that exist.
     best : tuple or None
-        Objective, weights that exist, share of exact losses, and residual of the
-        lowest objective.
+        Lowest objective so far, its weights that exist, fraction of exact losses,
+        and residual.
     """
 
     # further columns of the trace
@@ -272,22 +273,22 @@ class Objective:
         self.l1 = options.l1
         n_weights = loss.model.n_weights
         self.gradient = aligned_zeros(n_weights)
-        self._kept = slice(None) if loss.support is None else loss.support
+        self._existing = slice(None) if loss.support is None else loss.support
         n_kept = n_weights if loss.support is None else len(loss.support)
         self.start = aligned_zeros(n_kept)
         start = options.start(n_weights)
         if start is not None:
-            self.start[:] = start[self._kept]
+            self.start[:] = start[self._existing]
         self.box, self.bounds = box, None
         if box is not None:
-            lower, upper = box.lower[self._kept], box.upper[self._kept]
+            lower, upper = box.lower[self._existing], box.upper[self._existing]
             np.clip(self.start, lower, upper, out=self.start)
             self.bounds = Bounds(lower, upper)
-        # all weights, where those of an iterate are others, or scipy's
-        self._all = None
+        # all weights, a separate vector if some do not exist or scipy has its own
+        self._all_weights = None
         if loss.support is not None or box is not None:
-            self._all = aligned_zeros(n_weights)
-        # without any penalty none is special
+            self._all_weights = aligned_zeros(n_weights)
+        # without regularization, weights without a penalty need no special treatment
         self._free = loss.unpenalized if alpha > 0.0 else None
         self._next_bound = 0
         if loss.unpenalized is not None and start is None:
@@ -298,21 +299,21 @@ class Objective:
         self.calls = 0
 
     def at(self, x):
-        """Objective at weights that exist, and its gradient with respect to them.
+        """Return the objective at weights that exist, and its gradient there.
 
-        The next call may write to the gradient, which is without that of the l1
-        penalty.
+        The gradient does not include the l1 penalty, and the next call may overwrite
+        it.
         """
         w = x
-        if self._all is not None:
-            w = self._all
-            w[self._kept] = x
+        if self._all_weights is not None:
+            w = self._all_weights
+            w[self._existing] = x
         loss = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
         with np.errstate(over="ignore", invalid="ignore"):
             primal = loss + self.alpha / 2 * self._square(x)
             if self.l1:
                 primal += self.l1 * float(np.abs(x).sum())
-            slope, dual, residual = self._compare(primal, x, w)
+            slope, dual, residual = self._gradient_and_bounds(primal, x, w)
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
                 f"training broke down: the objective is not finite. {SCALING}"
@@ -322,7 +323,7 @@ class Objective:
         return primal, slope
 
     def _square(self, x):
-        """The squared norm of the weights that have a penalty."""
+        """Return the squared norm of the weights that have a penalty."""
         square = float(x @ x)
         if self._free is None:
             return square
@@ -330,71 +331,72 @@ class Objective:
         return square - float(free @ free)
 
     def first_step(self, value, slope):
-        """Length of a step along minus a gradient, of whose Hessian nothing is known.
+        """Return the length of a step along minus a gradient, without a known Hessian.
 
-        It changes as it must if the features and the root of alpha are scaled.
+        The length is invariant if the features and the root of alpha are scaled.
         """
         square = float(slope @ slope)
         step = _FIRST * abs(value) / square if square else 0.0
         return min(step, 1.0 / self.alpha) if self.alpha > 0.0 else step
 
-    def _compare(self, primal, x, w):
-        """Gradient, dual value, and a number that is small at the optimum."""
+    def _gradient_and_bounds(self, primal, x, w):
+        """Return gradient, dual value, and a residual that is 0 at the optimum."""
         if self.l1:
             return self._compare_sparse(primal, x)
         if self.box is None and self.alpha > 0.0:
-            slope = self.gradient[self._kept]
+            slope = self.gradient[self._existing]
             add_scaled(self.alpha, x, slope)
             if self._free is not None:
                 slope[self._free] -= self.alpha * x[self._free]
-            # over the weights that exist
+            # norm over the weights that exist
             residual = self._square(slope) / (2 * self.alpha)
             if self._free is not None:
-                # the dual variables meet its constraints at the optimum only
+                # the dual variables satisfy the constraints of free weights only at the
+                # optimum
                 return slope, -np.inf, residual
             rounding = ROUNDING * (abs(primal) + residual)
             return slope, primal - residual - rounding, residual
         if self.loss.support is not None:
             gradient = np.zeros_like(self.gradient)
-            gradient[self._kept] = self.gradient[self._kept]
+            gradient[self._existing] = self.gradient[self._existing]
             self.gradient[:] = gradient
         dual, residual = self._certificate.at(primal, w, self.gradient)
-        slope = self.gradient[self._kept]
+        slope = self.gradient[self._existing]
         add_scaled(self.alpha, x, slope)
         return slope, dual, min(primal - dual, residual)
 
     def _compare_sparse(self, primal, x):
-        """The same with an l1 penalty."""
-        slope = self.gradient[self._kept]
+        """Do the same as `_gradient_and_bounds` with an l1 penalty."""
+        slope = self.gradient[self._existing]
         size = float(np.abs(x).sum())
         # Convexity bounds the optimum: f(v) is at least f(x) + <f'(x), v - x>, and the
-        # least value of that and the penalties over v is known. If there is only the l1
-        # norm, that of the optimal v is at most P(x) / l1.
-        over = np.maximum(np.abs(slope) - self.l1, 0.0)
-        least = float(np.max(over, initial=0.0)) * primal / self.l1
+        # minimum over v of this bound plus the penalties has a closed form. With only
+        # the l1 penalty, the norm of the optimal v is at most P(x) / l1.
+        excess = np.maximum(np.abs(slope) - self.l1, 0.0)
+        bound = float(np.max(excess, initial=0.0)) * primal / self.l1
         if self.alpha > 0.0:
-            least = min(least, float(over @ over) / (2 * self.alpha))
-        terms = [float(slope @ x), self.alpha / 2 * float(x @ x), self.l1 * size, least]
+            bound = min(bound, float(excess @ excess) / (2 * self.alpha))
+        terms = [float(slope @ x), self.alpha / 2 * float(x @ x), self.l1 * size, bound]
         rounding = ROUNDING * (abs(primal) + sum(map(abs, terms)))
         add_scaled(self.alpha, x, slope)
         return slope, primal - sum(terms) - rounding, sum(terms)
 
     def keep(self, x):
-        """Note that the weights of the last call are the best so far."""
+        """Record the weights of the last call as the best so far."""
         primal, exact, residual, dual = self._last
         self.best = primal, x, exact, residual
-        # not of steps that were tried only, which may be far away
+        # only at iterates, as trial steps may be far away
         if self.loss.convex:
             self.best_dual = max(self.best_dual, dual)
 
     def best_weights(self):
-        """Flat weights of the lowest objective so far."""
+        """Return the flat weights of the lowest objective so far."""
         weights = np.zeros_like(self.gradient)
-        weights[self._kept] = self.best[1]
+        weights[self._existing] = self.best[1]
         return weights
 
     def report(self, loop):
-        """Report the lowest objective so far to the loop; adds a row to the trace."""
+        """Report the lowest objective so far to the loop, as a row of the trace."""
         primal, x, exact, residual = self.best
         loop.calls = self.calls
         if self._free is not None:
@@ -404,26 +406,26 @@ class Objective:
         loop.report(primal, None, dual, exact, self.extra, residual=residual)
 
     def _bound(self, x, residual, loop):
-        """Form a dual value where weights without a penalty are nearly the best."""
-        near = residual <= loop.solver.tol * abs(self.best[0])
-        # it takes as long as a few gradients
-        due = near and loop.n_iter >= self._next_bound
-        if due or loop.n_iter >= loop.solver.max_iter:
+        """Compute a dual value once weights without a penalty are near-optimal."""
+        is_near = residual <= loop.solver.tol * abs(self.best[0])
+        # a dual value takes as long as a few gradients
+        is_due = is_near and loop.n_iter >= self._next_bound
+        if is_due or loop.n_iter >= loop.solver.max_iter:
             self.best_dual = max(self.best_dual, self.loss.dual_value(x, self.alpha))
             self._next_bound = loop.n_iter + 1 + loop.n_iter // 8
 
     def changed(self):
-        """Value and gradient of another objective from here on, or None."""
+        """Return value and gradient of a new objective to continue with, or None."""
         return None
 
     def take_best(self, loop):
-        """Make the loop return the lowest objective, whether reported or not."""
+        """Set the lowest objective as the loop's result, whether reported or not."""
         loop.primal, x, loop.exact, _ = self.best
-        late = loop.status is Status.TIME_LIMIT
-        if self._free is not None and self.best_dual == -np.inf and not late:
+        out_of_time = loop.status is Status.TIME_LIMIT
+        if self._free is not None and self.best_dual == -np.inf and not out_of_time:
             self.best_dual = self.loss.dual_value(x, self.alpha)
         loop.weights, loop.dual = x, self.best_dual
-        if self._all is not None:
-            # no vector of their own: the run has ended
-            self._all[self._kept] = x
-            loop.weights = self._all
+        if self._all_weights is not None:
+            # in place, as the run has ended
+            self._all_weights[self._existing] = x
+            loop.weights = self._all_weights

@@ -1,9 +1,9 @@
 """Newton's method with conjugate gradients, for many small problems at once.
 
-Minimizes sum_j P_j(w_j), where the blocks w_j of the weights share nothing but the
-features, so that one product with all features serves many blocks. All weights may be
-one block. Steps are those of Lin, Weng and Keerthi (2008), with a line search in place
-of the trust region (Galli and Lin, 2021).
+Minimizes sum_j P_j(w_j), where the blocks w_j of the weights share only the features,
+so that one product with all features serves many blocks. All weights may also form a
+single block. Steps are those of Lin, Weng and Keerthi (2008), with a line search in
+place of the trust region (Galli and Lin, 2021).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -17,17 +17,19 @@ from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._param_validation import Count, Fraction
 from sksstruct.utils.parallel import run_in_chunks
 
-# Armijo's condition: share of the fall along the slope that a step must reach.
+# Armijo's condition: fraction of the decrease along the slope that a step must reach.
 _DECREASE = 1e-4
-# Halvings of a step at most.
+# Largest number of halvings of a step.
 _TRIALS = 30
-# Conjugate gradients of one step.
+# Largest number of conjugate gradient iterations in a step.
 _MOST_INNER = 250
-# Blocks are left out of products where they are so many of those that take part.
+# Converged blocks are removed from products once they exceed this fraction of the
+# active blocks.
 _MANY_DONE = 0.25
-# Where gradients are so small, beside objectives, dual values say something.
+# Dual values are computed once the residual is below this fraction of the objective.
 _NEAR = 0.1
-# A block has converged where its gap is a share of its own objective and of the mean.
+# The tolerance of a block is tol times a mixture of its own objective, with this
+# weight, and the mean objective.
 _SHARE = 0.5
 
 
@@ -97,7 +99,7 @@ class Newton(Solver):
 
 
 class _Run:
-    """One call of the solver."""
+    """A call of the solver."""
 
     def __init__(self, solver, model, alpha, options):
         self.solver, self.n_jobs = solver, options.n_jobs
@@ -105,20 +107,21 @@ class _Run:
         self.loop = Loop(solver, alpha, options)
         start = options.start(model.n_weights)
         self.w = (self.blocks.start if start is None else start).copy()
-        # objectives of the weights as they are, and lower bounds of the optima
+        # objectives at the present weights, and lower bounds of the optima
         n = self.blocks.n_blocks
         self.primal, self.dual = np.zeros(n), np.zeros(n)
         self.mean = 0.0
-        self.open, self.moved = np.arange(n), np.zeros(n, dtype=bool)
+        self.active, self.moved = np.arange(n), np.zeros(n, dtype=bool)
 
     def result(self):
         self._look_at_all()
         return self.loop.run(self._pass, self._look_at_all, weights=self.w.copy)
 
     def _look_at_all(self):
-        """Report where the blocks are: before any step, and after an interrupt.
+        """Report all blocks: before any step, and after an interrupt.
 
-        That may have come between the weights of a group and what is noted of them.
+        An interrupt may come after the weights of a group have changed, and before its
+        objective is recorded.
         """
         self._visit(self._look)
         self._report()
@@ -126,9 +129,9 @@ class _Run:
     def _visit(self, visit):
         """Visit the blocks that have not converged, in groups."""
         size = self.solver.n_together
-        # the order in which threads come to them must not matter
+        # fixed before the visits, so that the order of threads does not matter
         self.mean = self.primal.mean()
-        groups = [self.open[k : k + size] for k in range(0, len(self.open), size)]
+        groups = [self.active[k : k + size] for k in range(0, len(self.active), size)]
 
         def run(first, last):
             for blocks in groups[first:last]:
@@ -140,17 +143,17 @@ class _Run:
         self.loop.report(float(self.primal.sum()), self.w, float(self.dual.sum()))
 
     def _pass(self):
-        """One step of every block that has not converged."""
-        self.moved[self.open] = False
+        """Make one step of every block that has not converged."""
+        self.moved[self.active] = False
         self._visit(self._step)
         self.loop.calls += self.blocks.n_examples
-        stalled = not self.moved[self.open].any()
-        self.open = self.open[self.moved[self.open]]
+        stalled = not self.moved[self.active].any()
+        self.active = self.active[self.moved[self.active]]
         self._report()
         return stalled
 
     def _look(self, blocks):
-        """Note the objectives of blocks, and lower bounds; return the group."""
+        """Record objectives of blocks, and lower bounds; return the group."""
         group = self.blocks.group(blocks, self.w)
         self.primal[blocks] = group.primal
         if (group.residual <= _NEAR * group.primal).any():
@@ -158,11 +161,11 @@ class _Run:
         return group
 
     def _tolerance(self, primal):
-        """The gaps at which blocks have converged."""
+        """Return the gaps at which blocks have converged."""
         return self.solver.tol * (_SHARE * primal + (1.0 - _SHARE) * self.mean)
 
     def _step(self, blocks):
-        """One step of the blocks of a group."""
+        """Make one step of the blocks of a group."""
         group = self._look(blocks)
         left = self.primal[blocks] - self.dual[blocks] > self._tolerance(group.primal)
         if not left.any():
@@ -177,13 +180,13 @@ class _Run:
 
 
 def _directions(group, accuracy):
-    """Nearly Newton's directions, and what they change the scores by.
+    """Return approximate Newton directions, and the changes of scores along them.
 
-    Conjugate gradients for all blocks of a group, each until its residual is small, in
-    weights that are scaled by the diagonal of the Hessian where that is uneven.
+    Conjugate gradients run for all blocks of a group, each until its residual is small,
+    with a diagonal preconditioner where the diagonal of the Hessian is uneven.
     """
     shape = group.gradient.shape
-    taking = np.arange(shape[1])
+    active = np.arange(shape[1])
     steps = changes = None
     curvature = group.curvature
     residual, diagonal = -group.gradient, group.diagonal()
@@ -191,29 +194,29 @@ def _directions(group, accuracy):
     direction = scaled.copy()
     step, change = np.zeros(shape), np.zeros(group.scores.shape)
     square = np.einsum("ij,ij->j", residual, scaled)
-    enough = accuracy**2 * square
+    tolerance = accuracy**2 * square
     for _ in range(_MOST_INNER):
-        image, move = group.product(direction, taking, curvature)
+        image, score_change = group.product(direction, active, curvature)
         curve = np.einsum("ij,ij->j", direction, image)
-        live = (square > enough) & (curve > 0.0)
+        live = (square > tolerance) & (curve > 0.0)
         length = np.where(live, square / np.where(live, curve, 1.0), 0.0)
         step += length * direction
-        change += length * move
+        change += length * score_change
         residual -= length * image
         scaled = residual / diagonal
-        fresh = np.einsum("ij,ij->j", residual, scaled)
-        live &= fresh > enough
+        new_square = np.einsum("ij,ij->j", residual, scaled)
+        live &= new_square > tolerance
         if not live.any():
             break
-        ratio = np.where(live, fresh / np.where(live, square, 1.0), 0.0)
-        # blocks that are done have a direction of zero, until they leave
+        ratio = np.where(live, new_square / np.where(live, square, 1.0), 0.0)
+        # the direction of converged blocks is zero until they are removed
         direction = ratio * direction + np.where(live, scaled, 0.0)
-        square = np.where(live, fresh, 0.0)
+        square = np.where(live, new_square, 0.0)
         if np.count_nonzero(~live) > _MANY_DONE * len(live):
             if steps is None:
                 steps, changes = np.zeros(shape), np.zeros(group.scores.shape)
-            steps[:, taking], changes[:, taking] = step, change
-            taking, enough, square = taking[live], enough[live], square[live]
+            steps[:, active], changes[:, active] = step, change
+            active, tolerance, square = active[live], tolerance[live], square[live]
             diagonal = diagonal if diagonal.size == 1 else diagonal[:, live]
             step, change, residual, direction, curvature = (
                 np.ascontiguousarray(each[:, live])
@@ -221,5 +224,5 @@ def _directions(group, accuracy):
             )
     if steps is None:
         return step, change
-    steps[:, taking], changes[:, taking] = step, change
+    steps[:, active], changes[:, active] = step, change
     return steps, changes

@@ -5,10 +5,10 @@ Maximizes D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et 
 
     x_mu(w) = project(center + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
 
-The gap is at most mu D, where mu begins at mu_0 and loses a part tau in every
-iteration. The paper has tau = 2 / (k + 3) and mu_0 = 2 L. The default here has
-mu_0 = L, and the largest tau that keeps the excessive gap, which is the root of
-tau^2 / (1 - tau) = mu / L: mu is smaller than the printed one throughout.
+The gap is at most mu D. mu begins at mu_0, and each iteration multiplies it by 1 - tau.
+The paper has tau = 2 / (k + 3) and mu_0 = 2 L. The default here has mu_0 = L, and the
+largest tau that keeps the excessive gap, which is the root of tau^2 / (1 - tau) = mu /
+L: mu is smaller than the printed one throughout.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -25,7 +25,7 @@ from sksstruct.utils._param_validation import Count, Positive
 # Dual variables at a bound are fixed until the next restart if their slope exceeds this
 # times the root of the relative gap.
 _MARGIN = 1.0
-# Iterations of a round at most.
+# Largest number of iterations in a round.
 _LONGEST = 2000
 
 
@@ -110,11 +110,13 @@ class Pragam(Solver):
             with loop.in_time():
                 run.first_step()
         except KeyboardInterrupt as interrupt:
-            # the first projections take longest: before them there is the center
+            # the initial projections take longest; without them, the center is the
+            # result
             loop.report(space.risk(run.w, run.slopes), run.w, 0.0)
             loop.status = ended_by(interrupt)
             return loop.result()
-        # all dual variables; those that move in this round, or None for all of them
+        # all dual variables; indices of the variables that move in this round, None for
+        # all
         x, index, in_round, products = run.x, None, 0, 0
 
         def look():
@@ -155,10 +157,10 @@ class Pragam(Solver):
                 part, places = part
                 new = ExcessiveGap(self, part, alpha)
                 new.first_step()
-                # together, so that an interrupt finds variables that fit
+                # assigned together, so that an interrupt leaves consistent variables
                 x, index, run = x.copy(), places, new
 
-        loop.dual = 0.0  # of the center, which stands for w = 0
+        loop.dual = 0.0  # dual value of the center, at which w = 0
         look()
         loop.scale, gap_at_start = loop.primal, loop.gap
         return loop.run(one_pass, look)
@@ -176,7 +178,7 @@ class ExcessiveGap:
         self.begin(space.center, space.combine(space.center))
 
     def begin(self, center, u):
-        """Line 1: the prox-function is half the squared distance from the center."""
+        """Start line 1 with a prox-function of half the squared center distance."""
         space = self.space
         self.center = center
         self.w = u / self.alpha
@@ -184,18 +186,18 @@ class ExcessiveGap:
         self.products += 1
 
     def first_step(self):
-        """The rest of line 1: the first dual variables, and L if it is not given."""
+        """Finish line 1 with initial dual variables, and L if it is not given."""
         space, center = self.space, self.center
         u = self.w * self.alpha
         if self.L == 0.0:
-            # the curvature along the gradient, a lower bound
-            moved = space.project(center + self.slopes)
-            change = moved - center
+            # curvature along the gradient, a lower bound of L
+            trial = space.project(center + self.slopes)
+            change = trial - center
             size = float(np.vdot(change, change))
-            bend = space.combine(moved) - u
-            bent = float(bend @ bend)
-            # not over alpha times the size, which may be zero
-            self.L = max(bent / size / self.alpha, 1e-12) if size > 0.0 else 1.0
+            u_change = space.combine(trial) - u
+            u_square = float(u_change @ u_change)
+            # two divisions, as alpha times size may underflow to zero
+            self.L = max(u_square / size / self.alpha, 1e-12) if size > 0.0 else 1.0
             if not np.isfinite(self.L):
                 raise ValueError(f"training broke down: the dual overflows. {SCALING}")
         while True:
@@ -206,22 +208,22 @@ class ExcessiveGap:
         self.x, self.u = x, u_x
         self.k, self.mu = 0, 2.0 * self.L if self.decreasing else self.L
 
-    def _fits(self, change, bend, u):
-        """Whether L bounds the curvature of a step; doubles it if not."""
-        size, bent = float(np.vdot(change, change)), float(bend @ bend)
-        if not np.isfinite(bent / self.alpha):
+    def _fits(self, change, u_change, u):
+        """Whether L bounds the curvature of a step; L is doubled if not."""
+        size, u_square = float(np.vdot(change, change)), float(u_change @ u_change)
+        if not np.isfinite(u_square / self.alpha):
             raise ValueError(f"training broke down: the dual overflows. {SCALING}")
-        # a change of alpha w within rounding errors shows nothing
+        # a change of alpha w within rounding errors is no evidence
         noise = 1e-28 * float(u @ u)
-        if not self.adaptive or bent <= noise or size == 0.0:
+        if not self.adaptive or u_square <= noise or size == 0.0:
             return True
-        if bent / self.alpha <= self.L * size * (1 + 1e-12):
+        if u_square / self.alpha <= self.L * size * (1 + 1e-12):
             return True
         self.L *= 2.0
         return False
 
     def iterate(self):
-        """Lines 3 and 4."""
+        """Make an iteration, lines 3 and 4."""
         space = self.space
         smooth = space.project(self.center + self.slopes / self.mu)
         u_smooth = space.combine(smooth)
@@ -246,15 +248,15 @@ class ExcessiveGap:
         w = (1.0 - tau) * self.w + tau * w_beta
         slopes = (1.0 - tau) * self.slopes + tau * slopes
         mu = (1.0 - tau) * self.mu
-        # all at once, so that an interrupt leaves a consistent state
+        # assigned together, so that an interrupt leaves a consistent state
         self.w, self.slopes, self.x, self.u, self.mu = w, slopes, x, u, mu
         self.k += 1
 
     def gap(self):
-        """Duality gap of the problem in the variables that move."""
+        """Return the duality gap of the problem in the variables that move."""
         risk = self.space.risk(self.w, self.slopes)
         return risk + self.alpha / 2 * float(self.w @ self.w) - self.dual()
 
     def dual(self):
-        """The dual value D(x)."""
+        """Return the dual value D(x)."""
         return self.space.loss(self.x) - float(self.u @ self.u) / (2 * self.alpha)

@@ -1,1 +1,5 @@
-"""Cutting planes: of the whole risk, and of each example."""
+"""Cutting planes: `bmrm.py` of the whole risk, `cutting_plane.py` of each example.
+
+`dual_bundle.py` combines dual points for other solvers; `_simplex_qp.py` solves the
+quadratic programs of the bundles.
+"""

@@ -1,19 +1,20 @@
-"""Concave quadratic maximization over the simplex, exactly, by an active set."""
+"""Concave quadratic maximization over the simplex, exact, by an active-set method."""
 
 import numpy as np
 
 # Relative size of rounding errors in sums of a few products.
 _EPS = 1e-14
-# Number of steps of pairs of entries, where rounding errors hide a face's maximum.
+# Largest number of pairwise steps, used where rounding errors hide the maximum of a
+# face.
 _PAIRS = 10
 
 
 def maximize_on_simplex(gram, linear, start, rounds=10):
     """Maximize ``<linear, x> - x' gram x / 2`` over the probability simplex.
 
-    Each round goes to the maximum on the face of the positive entries, where it drops
-    the entry that turns negative first until none does. Then it adds the entry of
-    steepest ascent to the face, as Wolfe's minimum norm point algorithm does. Any point
+    Each round moves to the maximum on the face of the positive entries; entries that
+    would become negative are dropped from the face first. Then the entry of steepest
+    ascent is added to the face, as in Wolfe's minimum norm point algorithm. Any point
     of the simplex gives a lower bound of the maximum.
 
     Parameters
@@ -46,19 +47,19 @@ def maximize_on_simplex(gram, linear, start, rounds=10):
         if slope[best] - x @ slope <= noise:
             break
         if face[best] or reached <= value:
-            moved = _pair(gram, slope, x, best)
+            pair_x = _pair_step(gram, slope, x, best)
             pairs += 1
-            if moved is None or pairs > _PAIRS:
+            if pair_x is None or pairs > _PAIRS:
                 break
-            x, face, value = moved, moved > 0, -np.inf
+            x, face, value = pair_x, pair_x > 0, -np.inf
             continue
         value = reached
         face[best] = True
     return x
 
 
-def _pair(gram, slope, x, best):
-    """The best step from the worst positive entry to the best one."""
+def _pair_step(gram, slope, x, best):
+    """Return x after the best step from the worst positive entry to the best entry."""
     worst = int(np.argmin(np.where(x > 0, slope, np.inf)))
     bend = gram[best, best] - 2 * gram[best, worst] + gram[worst, worst]
     gain = slope[best] - slope[worst]
@@ -72,29 +73,29 @@ def _pair(gram, slope, x, best):
 
 
 def _climb(gram, linear, x, face):
-    """Move from x to the maximum on a face, or until the face's edge stops it."""
+    """Move from x to the maximum on a face, or to the edge of the face before it."""
     for _ in range(3 * len(x) + 10):
         index = np.flatnonzero(face)
         m = len(index)
         part = gram[np.ix_(index, index)]
         product = part @ x[index]
         slope = linear[index] - product
-        # the products are sums whose terms may be larger than the sums
+        # rounding errors of the sums scale with their largest terms
         noise = _EPS * (np.abs(linear[index]).max() + np.abs(part).max())
         slope = slope - slope.mean()
-        # curvature along directions that keep the sum
+        # curvature along directions that keep the sum of the entries
         centered = part - part.mean(axis=0)
         centered = centered - centered.mean(axis=1)[:, None]
         bends, vectors = np.linalg.eigh((centered + centered.T) / 2)
-        parts = vectors.T @ slope
+        components = vectors.T @ slope
         curved = bends > 1e-15 * m * np.abs(part).max()
-        rest = vectors[:, ~curved] @ parts[~curved]
-        # a direction without curvature ascends up to the edge of the face
-        flat = np.abs(rest).max() > noise
+        ascent = vectors[:, ~curved] @ components[~curved]
+        # along a direction without curvature, the ascent ends at the edge of the face
+        flat = np.abs(ascent).max() > noise
         if flat:
-            direction = rest
+            direction = ascent
         else:
-            direction = vectors[:, curved] @ (parts[curved] / bends[curved])
+            direction = vectors[:, curved] @ (components[curved] / bends[curved])
         direction = direction - direction.mean()
         gain = slope @ direction
         if not gain > 0.0:

@@ -1,8 +1,8 @@
 """Bundle method for regularized risk minimization.
 
-Minimizes J(w) = alpha/2 |w|^2 + R(w), R being the mean structured hinge. Each pass adds
-a plane <a_t, .> + b_t below R and minimizes alpha/2 |w|^2 plus the largest plane (Saha
-et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
+Minimizes J(w) = alpha/2 |w|^2 + R(w), where R is the mean structured hinge. Each pass
+adds a plane <a_t, .> + b_t below R and minimizes alpha/2 |w|^2 plus the largest plane
+(Saha et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
 
     max_beta  <b, beta> - |A beta|^2 / (2 alpha),   w = -A beta / alpha
 """
@@ -22,11 +22,11 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Count
 
-# Number of passes in which the lower bound may fail to rise.
-_IDLE = 10
+# Number of passes without a rise of the lower bound after which the run ends.
+_MAX_IDLE = 10
 # With bounds: largest number of Newton steps.
 _NEWTON = 50
-# With bounds: change of beta that ends Newton steps, near the precision of numbers.
+# With bounds: change of beta that ends Newton's method, near floating-point precision.
 _SAME = 1e-14
 
 
@@ -109,9 +109,9 @@ class BMRM(Solver):
             bundle.add(gradient, offset)
             bundle.weights(w)
             look()
-            # the minimum of J_t rises until rounding errors hide it
+            # the minimum of J_t rises until its rise is below rounding errors
             idle = 0 if bundle.value > before else idle + 1
-            return idle == _IDLE
+            return idle == _MAX_IDLE
 
         look()
         loop.scale = loop.primal
@@ -133,7 +133,7 @@ class Bundle:
         self.idle = np.zeros(n, dtype=int)
 
     def add(self, gradient, offset):
-        """Add a plane, minimize, drop planes that are no longer needed."""
+        """Add a plane, minimize J_t, and drop planes that are not needed any more."""
         products = [values @ gradient[index] for index, values in self.planes]
         n = len(self.planes)
         gram = np.empty((n + 1, n + 1))
@@ -164,14 +164,15 @@ class Bundle:
                 self.idle = self.idle[keep]
 
     def _maximize_with_bounds(self):
-        """Maximize the dual over beta; return all of its value but the linear term.
+        """Maximize the dual over beta; return its value without the linear term.
 
         With lower <= w <= upper the dual is <b, beta> + min_w <A beta, w> + alpha/2
-        |w|^2, whose w is -A beta / alpha truncated: a quadratic function as long as the
-        same weights are at their bounds (Newton's method, with an exact line search).
+        |w|^2. The minimizing w is -A beta / alpha, truncated: the dual is quadratic as
+        long as the same weights are at their bounds (Newton's method, with an exact
+        line search).
         """
         box, k = self.box, self.box.index
-        # the planes' entries of the weights with bounds, of which there are few
+        # entries of the planes for the weights with bounds, which are few
         rows = np.array([_entries(plane, k, len(box.lower)) for plane in self.planes])
         lower, upper = box.lower[k], box.upper[k]
 
@@ -182,31 +183,31 @@ class Bundle:
             def slope(step):
                 beta = self.beta + step * change
                 w = bounded(beta)
-                free = -(rest @ beta) / self.alpha
+                free = -(free_gram @ beta) / self.alpha
                 return float((self.offsets + rows @ w + free) @ change)
 
             return slope
 
-        # products of the weights without bounds
-        rest = self.gram - rows @ rows.T
+        # inner products over the weights without bounds
+        free_gram = self.gram - rows @ rows.T
         for _ in range(_NEWTON):
             w = bounded(self.beta)
-            fixed = (w <= lower) | (w >= upper)
-            gram = rest + rows[:, ~fixed] @ rows[:, ~fixed].T
-            linear = self.offsets + rows[:, fixed] @ w[fixed]
+            at_bound = (w <= lower) | (w >= upper)
+            gram = free_gram + rows[:, ~at_bound] @ rows[:, ~at_bound].T
+            linear = self.offsets + rows[:, at_bound] @ w[at_bound]
             best = maximize_on_simplex(gram / self.alpha, linear, self.beta)
             step = root_on_segment(slope_along(best - self.beta))
-            moved = step * (best - self.beta)
-            self.beta = np.maximum(self.beta + moved, 0.0)
+            change_of_beta = step * (best - self.beta)
+            self.beta = np.maximum(self.beta + change_of_beta, 0.0)
             self.beta /= self.beta.sum()
-            if np.abs(moved).max() <= _SAME:
+            if np.abs(change_of_beta).max() <= _SAME:
                 break
         w = bounded(self.beta)
         value = float((rows.T @ self.beta) @ w) + self.alpha / 2 * float(w @ w)
-        return value - self.beta @ rest @ self.beta / (2 * self.alpha)
+        return value - self.beta @ free_gram @ self.beta / (2 * self.alpha)
 
     def weights(self, w):
-        """Write the minimizer, eq. (11), into w."""
+        """Write the minimizer, eq. (11), to w."""
         w[:] = 0.0
         for (index, values), share in zip(self.planes, self.beta, strict=True):
             if share > 0.0:
@@ -216,7 +217,7 @@ class Bundle:
 
 
 def _entries(plane, index, n_weights):
-    """Entries of a plane, which is stored by its non-zero ones, as a vector."""
+    """Return entries of a plane, which is stored in sparse form."""
     row = np.zeros(n_weights)
     row[plane[0]] = plane[1]
     return row[index]
@@ -234,7 +235,7 @@ class LineDual:
             self.value = 0.0
 
     def add(self, gradient, offset):
-        """Move towards a plane."""
+        """Move the mean plane towards a new plane."""
         if not self.has_plane:
             self.mean, self.offset, self.has_plane = gradient.copy(), offset, True
         else:
@@ -247,9 +248,9 @@ class LineDual:
         self.value = self.offset + least(self.mean, self.alpha, self.box)
 
     def _step(self, change, gain):
-        """The best step along a change of the mean plane, whose offset rises by gain.
+        """Return the best step along a change of the plane and its offset.
 
-        The slope of the dual falls along the line: linearly, or with kinks where
+        The slope of the dual decreases along the line: linearly, or with kinks where
         weights reach their bounds.
         """
         if self.box is None:
@@ -264,14 +265,14 @@ class LineDual:
         return root_on_segment(slope)
 
     def weights(self, w):
-        """Write the minimizer, eq. (11), into w."""
+        """Write the minimizer, eq. (11), to w."""
         np.divide(self.mean, -self.alpha, out=w)
         if self.box is not None:
             self.box.clip(w)
 
 
 def root_on_segment(slope):
-    """Where in [0, 1] a function that falls has its root, or the end next to it."""
+    """Return the root in [0, 1] of a decreasing function, or the nearest end."""
     if slope(0.0) <= 0.0:
         return 0.0
     if slope(1.0) >= 0.0:

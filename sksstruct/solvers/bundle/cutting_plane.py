@@ -1,8 +1,8 @@
 """The n-slack cutting-plane method.
 
 Minimizes alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
-labelings, adds the oracle's answers at the minimum to them, and repeats until H_i at
-the answer is little above the largest in the set (Tsochantaridis et al., 2005,
+labelings, adds the labelings that the oracle returns at the minimum, and repeats until
+their H_i is little above the largest H_i in the set (Tsochantaridis et al., 2005,
 Algorithm 1).
 """
 
@@ -24,9 +24,9 @@ from sksstruct.solvers.frank_wolfe.exported import export, fits, restore
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
-# Maximum number of passes over the working set between two calls of the oracles.
+# Largest number of passes over the working sets between two calls of the oracles.
 _MOST_PASSES = 1000
-# Number of passes in which the dual may fail to rise.
+# Number of passes without a rise of the dual after which the run ends.
 _IDLE = 10
 
 
@@ -113,13 +113,14 @@ class CuttingPlane(Solver):
             nonlocal idle
             kernel.add_known(risk.labelings)
             for _ in range(_MOST_PASSES):
-                # all of them: a step makes the promises of the others out of date
+                # visit all blocks, as each step changes the promises of all other
+                # blocks
                 kernel.visit_known(rng.permutation(n).astype(np.intp), -1.0)
                 if not kernel.promises_.sum() > self.inner_tol * loop.gap:
                     break
             before = loop.dual
             look()
-            # the dual rises until rounding errors hide it
+            # the dual rises until its rise is below rounding errors
             idle = 0 if loop.dual > before else idle + 1
             return idle == _IDLE
 

@@ -1,4 +1,4 @@
-"""The best convex combination of dual points that a method has passed."""
+"""The best convex combination of dual points from the iterates of a method."""
 
 import numpy as np
 
@@ -6,28 +6,29 @@ from sksstruct.models.protocols.duals import ROUNDING
 from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
 from sksstruct.solvers.core.quasi_newton import batches
 
-# A row in single precision is off by at most this share of its norm.
+# Bound of the relative rounding error of a row in single precision.
 _UNIT = 2.0**-24
 
 
 class DualBundle:
-    """Dual points, of which the best convex combination is a dual point too.
+    """Dual points, whose best convex combination is a dual point too.
 
-    The mean parameters at any weights are dual variables of a hinge that is smoothed by
-    the entropy. Their dual value at the temperature mu is
+    The mean parameters at any weights are dual variables of a hinge smoothed by the
+    entropy. Their dual value at the temperature mu is
 
         loss + mu * entropy - |gradient|^2 / (2 alpha)
 
-    where ``gradient`` is the gradient of the mean loss, and at mu = 0 it is a dual
-    value of the hinge itself. Loss and gradient are linear in the mean parameters, the
-    entropy is concave. So the value of a combination is at least as large as its terms
-    combined say. Near the optimum, gradients of single points are noise that alpha
-    makes large, and a combination has almost none.
+    where ``gradient`` is the gradient of the mean loss; at mu = 0 it is a dual value of
+    the hinge itself. Loss and gradient are linear in the mean parameters, and the
+    entropy is concave, so that the value of a combination is at least the same
+    expression in combined terms. Near the optimum, the gradient of a single point is
+    noise that a small alpha amplifies, and a combination averages it out.
 
     Parameters
     ----------
     capacity : int
-        Largest number of points. A full bundle drops the one of least weight.
+        Largest number of points. A full bundle drops the point with the least
+        weight.
     size : int
         Number of weights.
     alpha : float
@@ -36,7 +37,7 @@ class DualBundle:
 
     def __init__(self, capacity, size, alpha):
         self.alpha = alpha
-        # the memory is taken when a row is first written
+        # pages are allocated when a row is first written
         self._rows = np.empty((capacity, size), dtype=np.float32)
         self._gram = np.zeros((capacity, capacity))
         self._losses, self._entropies, self._shares = np.zeros((3, capacity))
@@ -64,16 +65,16 @@ class DualBundle:
             products += block @ block[place]
         self._gram[place, : self._n] = self._gram[: self._n, place] = products
         self._losses[place], self._entropies[place] = loss, entropy
-        # until its weight is known
+        # infinity protects the point until `bound` has computed its weight
         self._shares[place] = np.inf
 
     def bound(self, mu):
-        """The largest dual value at a temperature that a combination is known to have.
+        """Return the largest dual value known for a combination at a temperature.
 
         Parameters
         ----------
         mu : float
-            Temperature; at 0 it is a dual value of the hinge.
+            Temperature; at 0 the bound is a dual value of the hinge.
 
         Returns
         -------
@@ -87,7 +88,7 @@ class DualBundle:
         shares = maximize_on_simplex(gram / self.alpha, linear, start, 3)
         self._shares[:n] = shares
         square = max(float(shares @ gram @ shares), 0.0)
-        # of the gradients before they were rounded
+        # upper bound of the norm of the gradients before they were rounded
         norm = np.sqrt(square) + _UNIT * float(shares @ np.sqrt(np.diag(gram)))
         terms = float(shares @ linear), float(norm**2) / (2.0 * self.alpha)
         return terms[0] - terms[1] - ROUNDING * (abs(terms[0]) + terms[1])

@@ -1,4 +1,4 @@
-"""The base of all solvers: parameters, required oracles, and one call."""
+"""The base of all solvers: parameters, required oracles, and the method `solve`."""
 
 import math
 import time
@@ -28,7 +28,7 @@ from sksstruct.utils.parallel import one_blas_thread, timed_sweeps
 from sksstruct.utils.progress import Progress, Status
 
 COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
-# those of them that hold integers
+# columns that hold integers
 COUNTS = ("pass", "oracle_calls", "elements")
 
 SCALING = (
@@ -37,7 +37,8 @@ SCALING = (
 )
 
 
-# Texts for `sksstruct.utils._doc.fill_doc`, with places for the tagger's parameters.
+# Texts for `sksstruct.utils._doc.fill_doc`, with placeholders for the tagger's
+# parameters.
 _PASSES = """
 max_iter : int, default=1000
     Maximum number of passes, each of one oracle call per example.
@@ -56,7 +57,7 @@ Examples
 
 
 def example(parameters, imports=""):
-    """Texts for the docstring of a solver, with a tagger that is trained with it.
+    """Return texts for the docstring of a solver, with a tagger trained by it.
 
     Parameters
     ----------
@@ -77,13 +78,13 @@ def example(parameters, imports=""):
     return {"example": text, "passes": _PASSES}
 
 
-# Time to begin, however short the limit is.
+# Smallest time limit of the work before the first pass, in seconds.
 _LEAST_SECONDS = 0.5
 
 
 @dataclass
 class Options:
-    """How a problem is to be solved, apart from the solver's own parameters."""
+    """Options of a problem to solve, apart from the solver's own parameters."""
 
     random_state: Any = None
     n_jobs: int | None = None
@@ -92,21 +93,21 @@ class Options:
     dual_state: dict | None = None
     l1: float = 0.0
     max_seconds: float | None = None
-    # when the run began, whose time includes the memory that solvers prepare
+    # start of the run, from which the time limit counts; memory allocation is included
     started: float = field(default_factory=time.perf_counter)
 
     @property
     def deadline(self):
-        """When the time is over."""
+        """Time at which the run must end."""
         return math.inf if self.max_seconds is None else self.started + self.max_seconds
 
     @property
     def latest_start(self):
-        """When a run ends that has made no pass, not even of a little data."""
+        """Time at which a run without a pass ends; later for very short limits."""
         return max(self.deadline, self.started + _LEAST_SECONDS)
 
     def start(self, n_weights):
-        """Weights of an earlier result to start from, or None."""
+        """Return the weights of an earlier result to start from, or None."""
         if self.dual_state is None:
             return None
         return Entries(self.dual_state, "an earlier fit").array("weights", (n_weights,))
@@ -130,15 +131,16 @@ class SolverRun:
     def __init__(self, solver, model, alpha, options):
         self.solver, self.model, self.alpha = solver, model, alpha
         self.n_jobs = options.n_jobs
-        # the order of visits
+        # order of visits
         self.rng = check_random_state(options.random_state)
 
 
 class Solver(Constrained, BaseEstimator):
     """Base of all solvers: subclasses implement ``_solve(model, alpha, options)``.
 
-    A solver calls the oracles of a bound model. It states here which ones it needs, and
-    `check_model` compares them with those that the model offers.
+    A solver calls the oracles of a bound model. The class attributes state the oracles
+    that it needs, and `check_model` compares these with the oracles that the model
+    offers.
 
     Class attributes
     ----------------
@@ -146,28 +148,29 @@ class Solver(Constrained, BaseEstimator):
         Oracles of which the model must have one: "max", "topk", "exp", "projection",
         "factors", "label_sets", "coordinates", "slopes", "curvature" or "nonlinear".
     losses : tuple of str
-        Losses that it minimizes: "hinge", or "smooth", which have a gradient.
+        Losses that the solver minimizes: "hinge", or "smooth", which have a gradient.
     penalties : tuple of str
-        What it adds to the loss: "l2", the squared norm, or "elasticnet", the sum of
-        the absolute weights too.
+        Penalties that the solver supports: "l2", the squared norm, or "elasticnet",
+        which also has the sum of the absolute weights.
     bounded : bool
         Whether weights can be confined to a box.
     unregularized : bool
-        Whether alpha may be zero. There is no dual then: the certificate is the norm of
-        the gradient, relative to the first one.
+        Whether alpha may be zero. There is no dual then: the certificate is the
+        norm of the gradient, relative to the norm at the start.
     in_parts : bool
-        Whether it binds parts of the data, by `BoundModel.part`.
+        Whether the solver binds parts of the data, by `BoundModel.part`.
     in_streams : bool
-        Whether it has a method ``solve_stream`` for mini-batches, as that of `BCFW`.
+        Whether the solver has a method ``solve_stream`` for mini-batches, as `BCFW`
+        has.
     """
 
     required_oracles: ClassVar[tuple[str, ...]] = ("max",)
-    # What else a user can do where max_iter was reached.
+    # advice, besides a larger max_iter, for users whose fit reached max_iter
     remedy = ""
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
     bounded = unregularized = in_parts = in_streams = False
-    # None for a procedure that counts no passes of its own
+    # procedures that count no passes of their own have None
     max_iter: Count = None  # type: ignore[assignment]
     tol: NonNegative
 
@@ -176,11 +179,11 @@ class Solver(Constrained, BaseEstimator):
         validate_params(self)
 
     def asks_for(self, model: BoundModel) -> tuple[str, ...]:
-        """Oracles of which the given model must have at least one."""
+        """Return the oracles of which the given model must have at least one."""
         return self.required_oracles
 
     def losses_of(self, model: BoundModel) -> tuple[str, ...]:
-        """Losses that it minimizes for the given model."""
+        """Return the losses that the solver minimizes for the given model."""
         return self.losses
 
     def check_model(self, model: BoundModel) -> None:
@@ -260,14 +263,14 @@ class Solver(Constrained, BaseEstimator):
     def suits(
         cls, model: BoundModel, l1: float = 0.0, alpha: float | None = None
     ) -> bool:
-        """Whether "auto" may stand for the solver, given that the oracle is there."""
+        """Whether "auto" may select the solver for a model that has its oracle."""
         return True
 
     def adapt(self, model: BoundModel) -> None:
         """Adapt a solver chosen by name to a model's oracles."""
 
     def layout(self, model: BoundModel) -> Any:
-        """Object whose `views` cuts the flat weights of a result into named blocks.
+        """Return an object whose `views` cuts flat weights into named blocks.
 
         Parameters
         ----------
@@ -334,8 +337,9 @@ class Solver(Constrained, BaseEstimator):
         l1 : float, default=0.0
             Strength of a further penalty ``l1 |w|_1``.
         max_seconds : float, default=None
-            Time limit. It cuts passes, and leaves time for the last certificate. If
-            there is none for that, the gap is that of an earlier pass, or inf.
+            Time limit. It interrupts passes, and leaves time for the last
+            certificate. If that time is too short, the gap is that of an earlier
+            pass, or inf.
 
         Returns
         -------
@@ -354,7 +358,7 @@ class Solver(Constrained, BaseEstimator):
                 try:
                     return self._solve(model, alpha, options)
                 except WeightsFull:
-                    # rare: there is room for many more than are met as a rule
+                    # rare: the tables have room for many more weights than usual
                     model.grow()
                 except OutOfTime:
                     return self._not_begun(model, options)
@@ -363,7 +367,7 @@ class Solver(Constrained, BaseEstimator):
         raise NotImplementedError
 
     def _not_begun(self, model, options):
-        """The result of a run without time for what comes before its first pass."""
+        """Return the result of a run that had no time for a first pass."""
         layout = self.layout(model)
         size = (model if layout is None else layout).n_weights
         weights = np.zeros(size)
@@ -387,7 +391,7 @@ class Solver(Constrained, BaseEstimator):
 
 
 def _missing(name, asked, offered):
-    """Message that names what a solver needs and a model does not offer."""
+    """Return a message about an oracle that a solver needs and a model lacks."""
     if "nonlinear" in asked:
         return f"{name} is for nonlinear scores: it needs a score function"
     if "nonlinear" in offered:
@@ -415,13 +419,13 @@ class GradientSolver(Solver):
     losses: ClassVar[tuple[str, ...]] = ("smooth",)
 
     def smoothing_of(self, model: BoundModel) -> tuple[SmoothedHinge | None, bool]:
-        """The loss whose gradient is followed, and whether it stands for the hinge."""
+        """Return the loss whose gradient is used, and whether it replaces the hinge."""
         if model.surrogate is not None or "hinge" not in self.losses:
             return model.surrogate, False
         return SmoothedHinge(self.smoothing, 1.0, self.k), True
 
     def smooth_loss(self, model: BoundModel) -> Any:
-        """The loss whose gradient is followed, as a `SmoothLoss`."""
+        """Return the loss whose gradient is used, as a `SmoothLoss`."""
         smoothing, nonsmooth = self.smoothing_of(model)
         return smooth_loss(model, smoothing, nonsmooth=nonsmooth)
 
@@ -432,7 +436,8 @@ class GradientSolver(Solver):
         return (smoothing.oracle,)
 
     def adapt(self, model: BoundModel) -> None:
-        # smooth by sums where the k best labelings are not found, or say too little
+        # entropy smoothing if the model has no top-K oracle, or K labelings are not
+        # enough
         if "hinge" not in self.losses or "exp" not in model.oracles:
             return
         if "topk" not in model.oracles or model.prefers_sums:

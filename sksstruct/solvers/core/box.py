@@ -23,26 +23,26 @@ class Box:
 
     @classmethod
     def of(cls, model):
-        """The box that a model's oracles need, or None."""
+        """Return the box that a model's oracles need, or None."""
         box = model.box()
         return None if box is None else cls(*box)
 
     def clip(self, w):
-        """Truncate weights, in place."""
+        """Clip weights to the bounds, in place."""
         k = self.index
         w[k] = np.clip(w[k], self.lower[k], self.upper[k])
         return w
 
     def least(self, gradient, alpha):
-        """Minimum over the box of <gradient, w> + alpha/2 |w|^2, and where it is."""
+        """Return min and argmin over the box of <gradient, w> + alpha/2 |w|^2."""
         w = self.clip(gradient / -alpha)
         return float(gradient @ w) + alpha / 2 * float(w @ w), w
 
 
 def least(gradient, alpha, box=None):
-    """Minimum of <gradient, w> + alpha/2 |w|^2, over a box if there is one.
+    """Return the minimum of <gradient, w> + alpha/2 |w|^2, over a box if there is one.
 
-    A dual value is this plus the linear term of the dual.
+    The dual value is the sum of this minimum and the linear term of the dual.
     """
     if box is None:
         return -float(gradient @ gradient) / (2 * alpha)

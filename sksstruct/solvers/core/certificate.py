@@ -1,4 +1,4 @@
-"""How far a smooth objective is from its optimum, by its gradient."""
+"""Certificates of smooth objectives, from their gradient."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from sksstruct.models.protocols.duals import ROUNDING
 
 
 class GradientCertificate:
-    """Dual values of P(w) = f(w) + alpha/2 |w|^2, f being a mean of smooth losses.
+    """Dual values of P(w) = f(w) + alpha/2 |w|^2, where f is a mean of smooth losses.
 
-    The expected mean parameters at w are dual variables, and their dual value is below
-    P(w) by what <grad f, .> + alpha/2 |.|^2 is above its minimum there: without bounds
-    by |grad P|^2 / (2 alpha). Without regularization there is no such minimum, and the
-    norm of the gradient is compared with the first one.
+    The expected mean parameters at w are dual variables. The duality gap is the value
+    of <grad f, .> + alpha/2 |.|^2 at w minus its minimum: without bounds |grad P|^2 /
+    (2 alpha). Without regularization there is no such minimum, and the certificate is
+    the norm of the gradient relative to its first value.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class GradientCertificate:
         self._first = None
 
     def at(self, primal, w, gradient, exact=1.0):
-        """Dual value, and a residual if there is none.
+        """Return a dual value, and a residual if there is no dual.
 
         Parameters
         ----------
@@ -55,14 +55,14 @@ class GradientCertificate:
         else:
             terms = [float(gradient @ w), self.alpha / 2 * float(w @ w)]
             terms.append(-self.box.least(gradient, self.alpha)[0])
-        # far away, and at bounds that are, it is a difference of large numbers
+        # rounding errors matter where the dual value is a difference of large numbers
         size = abs(primal) + sum(map(abs, terms))
         return primal - sum(terms) - ROUNDING * size, np.inf
 
     def _relative_norm(self, w, gradient):
         slope = gradient
         if self.box is not None:
-            # what would leave the box does not count
+            # the projected gradient: components that point out of the box are removed
             slope = w - self.box.clip(w - gradient)
         norm = float(np.sqrt(slope @ slope))
         if self._first is None:

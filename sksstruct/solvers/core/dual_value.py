@@ -1,10 +1,10 @@
-"""The dual objective if weights may be confined to a box."""
+"""The dual objective, with or without bounds on the weights."""
 
 import numpy as np
 
 
 def dual_value(weights, alpha, loss, v=None, w=None):
-    """Dual objective, Osokin et al. (2016), eq. (3), or (53) if there are bounds.
+    """Return the dual objective: Osokin et al. (2016), eq. (3), or (53) with bounds.
 
     Parameters
     ----------
@@ -15,8 +15,8 @@ def dual_value(weights, alpha, loss, v=None, w=None):
     loss : float
         Linear term.
     v, w : ndarray, default=None
-        The weights that the dual variables stand for, and their truncation. None: those
-        in `weights`.
+        Weights that the dual variables imply, and their truncation. None: taken
+        from `weights`.
 
     Returns
     -------

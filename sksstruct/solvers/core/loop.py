@@ -1,4 +1,4 @@
-"""Common to the passes of all solvers: certificate, stopping rule, result."""
+"""Common parts of the passes of all solvers: certificate, stopping rule, result."""
 
 import math
 import time
@@ -11,26 +11,26 @@ from sksstruct.utils._clock import OutOfTime, until
 from sksstruct.utils.parallel import seconds_of_sweep
 from sksstruct.utils.progress import Progress, Status
 
-# Without a certificate: number of reports that are compared with as many before.
+# Without a certificate: number of reports compared with the same number before them.
 PERIOD = 10
-# The share of tol by which the objective must have fallen between these.
+# Fraction of tol by which the objective must fall between these two periods.
 FALL = 0.1
 
-# With check_every="auto" the next check comes after so many times the passes so far.
+# check_every="auto": ratio of the pass of the next check to the passes so far.
 _GROWTH = 1.25
 
-# Seconds that a pass has at least.
+# Smallest time limit of a pass, in seconds.
 _LEAST_SECONDS = 0.1
-# Part of a time limit by which a certificate may exceed it.
+# Fraction of a time limit by which the last certificate may exceed it.
 _EXCESS = 0.1
-# Passes leave time for a certificate, which takes so many sweeps of the examples.
+# Number of sweeps over the examples that the time reserved for a certificate allows.
 _SWEEPS = 1.5
-# Part of a time limit that passes leave at most.
+# Largest fraction of a time limit that is reserved for the certificate.
 _MOST_RESERVED = 0.5
-# Part of a limit after which passes begin, whatever would be good to know before.
+# Largest fraction of a time limit that optional work before the passes may take.
 _MOST_FOR_START = 0.4
 
-# Objectives below this are zero but for rounding errors of losses.
+# Objectives below this are zero up to rounding errors of losses.
 LEAST_SCALE = 1e-12
 
 INEXACT = (
@@ -40,8 +40,8 @@ INEXACT = (
 
 
 def check_order(primal, dual, scale):
-    """Raise an error if the dual is above the primal by more than rounding."""
-    # both are zero where constraints leave the observed labelings only
+    """Raise an error if the dual exceeds the primal by more than rounding errors."""
+    # objective and dual are zero if constraints allow only the observed labelings
     if dual - primal > max(1e-6 * max(scale, abs(primal)), LEAST_SCALE):
         raise ValueError(
             f"the objective is {primal:.6g} and the dual value {dual:.6g}: {INEXACT}"
@@ -49,7 +49,7 @@ def check_order(primal, dual, scale):
 
 
 class Loop(Progress):
-    """Passes of one run, with a certificate for the weights that it would return.
+    """Passes of a run, with a certificate for the weights that it would return.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Loop(Progress):
     options : Options
         Its `verbose` and `callback` are read.
     scale : float or None
-        Value that `tol` is relative to; None for the objective reached.
+        Value that `tol` is relative to; None for the final objective.
     extra : tuple of str, default=()
         More columns of the trace; ``elements`` holds integers.
     keep_best : bool, default=True
@@ -84,7 +84,7 @@ class Loop(Progress):
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
         self.dual_loss = None
         self.exact = 1.0
-        # bound of the distance to a stationary point, where there is no dual
+        # bound on the distance to a stationary point, used without a dual
         self.residual = np.inf
         self.calls = 0
         self.values = []
@@ -95,12 +95,12 @@ class Loop(Progress):
         """Certified distance of the objective to the optimum."""
         if self.dual == -np.inf or self.exact < 1.0:
             return np.inf
-        # Rounding may put the dual a hair above the primal at the optimum.
+        # rounding errors may put the dual slightly above the primal at the optimum
         return max(self.primal - self.dual, 0.0)
 
     @property
     def target(self):
-        """The gap asked for."""
+        """The gap at which the run stops."""
         scale = abs(self.primal) if self.scale is None else self.scale
         return self.solver.tol * max(scale, LEAST_SCALE)
 
@@ -122,7 +122,8 @@ class Loop(Progress):
         primal : float
             Objective at the weights.
         weights : ndarray or None
-            Flat weights. None: the caller keeps the best ones, and sets them at last.
+            Flat weights. None: the caller stores the best weights, and sets them at
+            the end.
         dual : float, default=-inf
             A lower bound of the optimum.
         exact : float, default=1.0
@@ -132,7 +133,7 @@ class Loop(Progress):
         residual : float, default=inf
             A number that is small at a stationary point, in units of the objective.
         dual_loss : float, default=None
-            Linear term of the dual. None: as the dual and the weights imply.
+            Linear term of the dual. None: computed from the dual and the weights.
         """
         if not np.isfinite(primal):
             raise ValueError(
@@ -161,14 +162,14 @@ class Loop(Progress):
         )
 
     def _keep(self, weights):
-        """Copy the weights to return, unless the caller keeps them."""
+        """Copy the weights to return, unless the caller stores them."""
         if weights is None:
             return
         if self.weights is not None and len(self.weights) == len(weights):
-            # no second copy for a moment: vectors of weights are what is large
+            # in place, as a second copy of a large vector would take much memory
             self.weights[...] = weights
         else:
-            # weights of pairs may have come since the last report
+            # the model may have added weights of pairs since the last report
             self.weights = np.array(weights)
 
     @property
@@ -183,8 +184,8 @@ class Loop(Progress):
     def has_settled(self):
         """Whether an objective without a certificate no longer falls.
 
-        Compares reported objectives, not the best ones so far: an iterate that is still
-        coming down from above its start is making progress.
+        Reported objectives are compared, not the lowest ones so far: an iterate above
+        its start that still comes down is making progress.
         """
         if len(self.values) <= 2 * PERIOD or not self.primal < self.values[0]:
             return False
@@ -202,13 +203,14 @@ class Loop(Progress):
             Whether the pass made no progress, or the status if it did not.
         """
         stop = self.callback is not None and self.callback(self.n_iter, weights)
-        # before anything else: a procedure must not go on where a callback has stopped
+        # the callback has priority, so that a procedure does not continue after its
+        # stop
         if stop:
             return stop if isinstance(stop, Status) else Status.CALLBACK
         return self.reason(stalled)
 
     def reason(self, stalled=None):
-        """Why the run ends after a pass, whatever the callback says, or None."""
+        """Return why the run ends after a pass, whatever the callback says, or None."""
         if self.converged:
             return Status.CONVERGED
         if time.perf_counter() >= self.deadline - self.reserved:
@@ -220,19 +222,19 @@ class Loop(Progress):
         return None
 
     def in_time(self):
-        """Context of a pass, or of what comes before it, that the limit cuts."""
+        """Return a context for a pass, or work before it, that the time limit ends."""
         least = time.perf_counter() + _LEAST_SECONDS
         return until(max(self.deadline - self.reserved, least))
 
     def has_time(self):
-        """Whether the last certificate may be had, going by that before."""
+        """Whether the time suffices for the last certificate, by earlier sweeps."""
         if self.status is not Status.TIME_LIMIT or self.limit < _LEAST_SECONDS:
             return True
         latest = self.deadline + _EXCESS * self.limit
         return time.perf_counter() + (seconds_of_sweep() or self.limit) <= latest
 
     def at_start(self):
-        """Context of work that passes can do without, where it takes long."""
+        """Return a context that ends optional work before the passes in time."""
         least = time.perf_counter() + _LEAST_SECONDS
         rest = (1.0 - _MOST_FOR_START) * self.limit
         soon = math.inf if self.limit == math.inf else self.deadline - rest
@@ -274,7 +276,7 @@ class Loop(Progress):
         return self.result(dual_state)
 
     def _pass(self, one_pass):
-        """Make one pass, which counts if it ends or reports before an interrupt."""
+        """Make one pass, which is counted if it ends or reports before an interrupt."""
         self.n_iter += 1
         try:
             with self.in_time():
@@ -282,7 +284,7 @@ class Loop(Progress):
         except KeyboardInterrupt:
             if self.reported != self.n_iter:
                 self.n_iter -= 1
-                # the last report lacks what the pass did until then
+                # the last report does not include the changes of the interrupted pass
                 self.reported = None
             raise
 
@@ -300,11 +302,12 @@ class Loop(Progress):
         if self.trace.last(1) and self.trace.last(1)[0][0] > 0:
             return
         if self.weights is None or (self.reported != self.n_iter and weights):
-            # no pass was reported: the start is worse, whose objective is known
+            # no pass was reported: return the present weights instead of the reported
+            # start
             self.primal, self.weights = np.inf, weights()
 
     def result(self, dual_state=None):
-        """The result of the run that ended."""
+        """Return the result of the run."""
         weights, dual_loss = self.weights, self.dual_loss
         if dual_loss is None:
             dual_loss = self.dual + self.alpha / 2 * float(weights @ weights)
@@ -326,20 +329,20 @@ class Loop(Progress):
 
 
 def ended_by(interrupt):
-    """The status of a run that an interrupt has ended."""
+    """Return the status of a run that an interrupt has ended."""
     late = isinstance(interrupt, OutOfTime)
     return Status.TIME_LIMIT if late else Status.INTERRUPTED
 
 
 def later_check(loop, every):
-    """The pass after which a gap is computed that takes about as long as a pass.
+    """Return the pass of the next gap, if a gap takes about as long as a pass.
 
     Parameters
     ----------
     loop : Loop
         The passes so far.
     every : int or "auto"
-        Passes between two computations; "auto": a share of all passes so far.
+        Passes between two computations; "auto": a fraction of all passes so far.
 
     Returns
     -------
@@ -352,7 +355,7 @@ def later_check(loop, every):
 
 
 def next_check(loop, every):
-    """The pass after which the gap is computed again.
+    """Return the pass after which the gap is computed again.
 
     Parameters
     ----------
@@ -360,7 +363,8 @@ def next_check(loop, every):
         The passes so far.
     every : int or "auto"
         Passes between two computations; "auto": when the gap is expected to reach the
-        tolerance, going by its last two values, and after ten passes at the latest.
+        tolerance, extrapolated from its last two values, and at most ten passes
+        later.
 
     Returns
     -------
@@ -374,6 +378,6 @@ def next_check(loop, every):
     if len(rows) == 2 and loop.target > 0:
         (first, old), (last, new) = ((row[0], row[5]) for row in rows)
         rate = np.log(old / new) / (last - first) if new > 0 else 0.0
-        if rate > 0:  # a constant rate of decrease, as it mostly is
+        if rate > 0:  # extrapolates a constant rate of decrease
             wait = min(wait, np.ceil(np.log(new / loop.target) / rate))
     return loop.n_iter + max(int(wait), 1)

@@ -1,27 +1,28 @@
 """The limited-memory quasi-Newton method with an l1 penalty.
 
 Minimizes F(x) = f(x) + l1 |x|_1 as in Andrew and Gao, "Scalable training of
-L1-regularized log-linear models", ICML 2007. In the orthant of x the penalty is linear.
-A zero may leave zero where its slope says so; the slope of F that this makes is
+L1-regularized log-linear models", ICML 2007. Within the orthant of x the penalty is
+linear. An entry may leave zero if its slope is large enough: the pseudo-gradient of F
+is
 
-    g_j = f'_j + l1 sign(x_j),  at x_j = 0:  f'_j moved towards zero by l1.
+    g_j = f'_j + l1 sign(x_j),  at x_j = 0:  f'_j after soft thresholding by l1.
 
-Minus the inverse Hessian of f times g is the direction, without the entries that do not
-go down. What would leave the orthant stays at zero.
+The direction is minus the inverse Hessian of f times g, with zeros for entries that do
+not descend. Entries of a step that would leave the orthant are set to zero.
 """
 
 import numpy as np
 
 from sksstruct.solvers.core.quasi_newton import Pairs
 
-# Armijo's condition: share of the fall along the slope that a step must reach.
+# Armijo's condition: fraction of the decrease along the slope that a step must reach.
 _DECREASE = 1e-4
-# Steps that are tried, each half of the one before.
+# Number of steps that are tried, each half as long as the last.
 _TRIALS = 30
 
 
 def penalized_slope(x, slope, l1):
-    """Slope of F at x, of least absolute value in each entry.
+    """Return the pseudo-gradient of F at x, whose entries have least absolute value.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def penalized_slope(x, slope, l1):
     Returns
     -------
     slope : ndarray of shape (size,)
-        Zero at the optimum.
+        Pseudo-gradient; zero at the optimum.
     """
     return np.where(
         x == 0.0,
@@ -52,7 +53,7 @@ def descend_in_orthants(objective, value, found, memory, after_iteration):
     value : float
         F at its `start`.
     found : ndarray
-        The gradient there.
+        Gradient of f at the start.
     memory : int
         Number of pairs of vectors.
     after_iteration : callable
@@ -60,25 +61,26 @@ def descend_in_orthants(objective, value, found, memory, after_iteration):
     """
     x, gradient = objective.start, found.copy()
     direction = np.empty_like(x)
-    # From a multiple of the identity: the diagonal keeps curvature of weights that have
-    # become zero, and after 200 iterations every step was too short.
+    # The initial matrix is a multiple of the identity: a diagonal would keep the
+    # curvature of weights that have become zero, and made every step too short after
+    # 200 iterations.
     pairs = Pairs(memory, len(x), diagonal=False)
     slope = penalized_slope(x, gradient, objective.l1)
-    first = objective.first_step(value, slope)
+    first_length = objective.first_step(value, slope)
     while True:
         pairs.direct(slope, direction)
         direction[direction * slope >= 0.0] = 0.0
         orthant = np.where(x == 0.0, -np.sign(slope), np.sign(x))
         step = _step(objective, value, x, slope, direction, orthant,
-                     1.0 if pairs else first)  # fmt: skip
+                     1.0 if pairs else first_length)  # fmt: skip
         if step is None:
             if not pairs:
                 return
-            first = pairs.clear()
+            first_length = pairs.clear()
             continue
-        before, (x, value, found) = x, step
-        change, moved = found - gradient, x - before
-        pairs.append(1.0, moved, change, float(moved @ change))
+        old_x, (x, value, found) = x, step
+        change, distance = found - gradient, x - old_x
+        pairs.append(1.0, distance, change, float(distance @ change))
         gradient[...] = found
         slope = penalized_slope(x, gradient, objective.l1)
         objective.keep(x)
@@ -86,12 +88,12 @@ def descend_in_orthants(objective, value, found, memory, after_iteration):
 
 
 def _step(objective, value, x, slope, direction, orthant, length):
-    """Weights, value and gradient after a step that goes down enough, or None."""
+    """Return weights, value and gradient after a sufficient decrease, or None."""
     for _ in range(_TRIALS):
         trial = x + length * direction
         trial[trial * orthant < 0.0] = 0.0
         fall = float(slope @ (trial - x))
-        # not even the slope goes down
+        # rounding errors have turned the projected step into an ascent
         if not fall < 0.0:
             return None
         new, found = objective.at(trial)

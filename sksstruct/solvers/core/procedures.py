@@ -16,18 +16,18 @@ from sksstruct.utils.progress import Status
 
 # Largest number of rounds of completing missing labels, and training.
 MAX_ROUNDS = 10
-# Largest mu of the training with entropy that precedes an l2-smoothed loss.
+# Largest mu of the entropy-smoothed training that precedes an l2-smoothed loss.
 _FIRST_MU = 0.1
-# Smallest tolerance of that training, and the one before labels are completed.
+# Smallest tolerance of that training, and of training before labels are completed.
 _FIRST_TOL = 0.05
-# Iterations of the likelihood that precedes the first completion of labels.
+# Number of iterations on the likelihood before the first completion of labels.
 _FIRST_ITER = 50
-# After these nothing more is to be called.
+# Statuses after which a procedure makes no further calls.
 _ENDED = {Status.INTERRUPTED, Status.CALLBACK, Status.EARLY, Status.TIME_LIMIT}
 
 
 def procedure(solver, model, state=None):
-    """The solver to call for a model: the one given, or a procedure below around it.
+    """Return the solver for a model: the given one, or a procedure below around it.
 
     Parameters
     ----------
@@ -73,30 +73,30 @@ class Procedure(Solver):
         self.solver.check_alpha(alpha)
 
     def check_model(self, model):
-        """Check the model as the solver does, to which all problems are alike."""
+        """Check the model as the solver does; all problems of a procedure are alike."""
         self.solver.check_model(model)
 
     @property
     def max_iter(self):
-        """Passes in all, if that is known."""
+        """Total number of passes, if it is known."""
         return self.solver.max_iter
 
     def _call(self, solver, model, alpha, options, passes, state=None):
-        """Solve one of the problems after so many passes on others."""
+        """Solve one of the problems, after a number of passes on earlier ones."""
         callback = options.callback
         if callback is not None:
 
             def callback(number, weights):
                 return options.callback(passes + number, weights)
 
-        left = options.max_seconds
-        if left is not None:
-            left = max(0.0, left - (time.perf_counter() - self.started))
+        seconds_left = options.max_seconds
+        if seconds_left is not None:
+            seconds_left = max(0.0, seconds_left - (time.perf_counter() - self.started))
         result = solver.solve(
             model,
             alpha,
             l1=options.l1,
-            max_seconds=left,
+            max_seconds=seconds_left,
             random_state=options.random_state,
             n_jobs=options.n_jobs,
             verbose=options.verbose,
@@ -108,9 +108,10 @@ class Procedure(Solver):
 
 
 class FromEntropy(Procedure):
-    """Starts training with an l2-smoothed loss near the solution with entropy.
+    """Starts training with an l2-smoothed loss near the entropy-smoothed solution.
 
-    At w = 0 all labelings are equal, and the k best are no guide.
+    At w = 0 all labelings have equal scores, so that the k best labelings are
+    arbitrary.
     """
 
     def _solve(self, model, alpha, options):
@@ -128,38 +129,39 @@ class FromEntropy(Procedure):
         try:
             return self._call(rest, model, alpha, options, result.n_iter, state)
         except KeyboardInterrupt as interrupt:
-            # before its first pass: later ones have results
+            # only before its first pass; an interrupt during later passes returns a
+            # result
             result.status = ended_by(interrupt)
             return self._unfinished(model, alpha, result)
 
     def _unfinished(self, model, alpha, result):
-        """The result with entropy as one of the loss that was asked for."""
+        """Turn the entropy-smoothed result into a result for the requested loss."""
         if result.status is Status.CONVERGED:
             result.status = Status.MAX_ITER
         weights, loss = result.weights, smooth_loss(model, model.surrogate)
         value, gradient = [], np.zeros_like(weights)
-        # at zero too: the tolerance is relative to it
+        # the objective at zero too, as the tolerance is relative to it
         with until(math.inf):
             for w in (np.zeros_like(weights), weights):
                 value.append(loss.value_and_gradient(w, gradient))
         result.objective = value[1] + alpha / 2 * float(weights @ weights)
         result.exact = float(np.mean(loss.exact))
         result.target = self.solver.tol * value[0]
-        # the certificate is for another loss: nothing is known of this one
+        # the certificate was for another loss, and bounds nothing here
         result.dual_gap = np.inf
         return result
 
 
 def _start_of_rounds(solver, first):
-    """The solver of the first round, whose weights are but a start."""
+    """Return the solver of the first round, whose weights are only a start."""
     if first.likelihood:
-        # whatever the loss is
+        # the first problem is a likelihood, whatever the requested loss is
         return LBFGS(min(solver.max_iter, _FIRST_ITER), _FIRST_TOL)
     return solver
 
 
 def completed_once(solver, model, alpha, weights=None, **options):
-    """A model with its missing labels completed, for a solver that sees it once.
+    """Return a model with completed labels, for a solver that is called only once.
 
     Parameters
     ----------
@@ -170,14 +172,14 @@ def completed_once(solver, model, alpha, weights=None, **options):
     alpha : float
         Regularization.
     weights : ndarray of shape (n_weights,), default=None
-        The weights to decode at. None: those of a first round of a few passes.
+        Weights for decoding. None: the weights of a short first round.
     **options
         Further arguments of `solve`: `n_jobs` and `random_state`.
 
     Returns
     -------
     model : bound model
-        The model of completed labels.
+        The model with completed labels.
     """
     if "completion" not in model.oracles:
         return model
@@ -193,8 +195,8 @@ def completed_once(solver, model, alpha, weights=None, **options):
 class CompletionRounds(Procedure):
     """Completes missing labels, and trains on them, in turns.
 
-    This is the concave-convex procedure of Yu and Joachims (2009). As the problem is
-    not convex, nothing is known of the optimum.
+    This is the concave-convex procedure of Yu and Joachims (2009). The problem is not
+    convex, so that there is no bound on the optimum.
     """
 
     max_iter = None

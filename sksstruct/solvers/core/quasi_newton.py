@@ -1,57 +1,58 @@
 """The limited-memory quasi-Newton method, without bounds, in little memory.
 
-Liu and Nocedal (1989), with a line search for the weak Wolfe conditions. What takes
-memory are the pairs (s, y) of differences of weights and gradients. They only say which
-direction is tried, so they are kept in single precision, each divided by its norm.
-Values, gradients and weights are in double precision.
+Liu and Nocedal (1989), with a line search for the weak Wolfe conditions. Most memory is
+used by the pairs (s, y) of differences of weights and gradients. As they only determine
+the direction, they are stored in single precision, each divided by its norm. Values,
+gradients and weights are in double precision.
 
-The two loops of the method run on coefficients of the vectors s, y and g, whose inner
-products are known, as in Chen, Wang and Zhou, "Large-scale L-BFGS using MapReduce",
-NIPS 2014, Algorithm 3. So an iteration reads the pairs twice, whatever their number.
+The two-loop recursion runs on coefficients of the vectors s, y and g, given their inner
+products, as in Chen, Wang and Zhou, "Large-scale L-BFGS using MapReduce", NIPS 2014,
+Algorithm 3. An iteration thus reads the pairs twice, whatever their number.
 
-The loops begin with a diagonal matrix, which every pair updates: the diagonal of what
-the BFGS formula makes of it, after Gilbert and Lemarechal, "Some numerical experiments
+The initial matrix of the recursion is diagonal, and every pair updates it: by the
+diagonal of the BFGS formula, after Gilbert and Lemarechal, "Some numerical experiments
 with variable-storage quasi-Newton algorithms", Mathematical Programming 45, 1989,
-Section 4.2. Weights of rare features have little curvature, those of the intercept much
-more: with a multiple of the identity, texts take up to three times the iterations.
+Section 4.2. Weights of rare features have little curvature, weights of the intercept
+much more: with a multiple of the identity, texts take up to three times the iterations.
 """
 
 import numpy as np
 
 from sksstruct.utils._layout import aligned_zeros
 
-# Entries of the vectors that are read at a time: of all pairs they fit into a cache.
+# Number of entries read at a time, such that the parts of all pairs fit into a cache.
 _BATCH = 4096
-# Armijo's condition: share of the fall along the slope that a step must reach.
+# Armijo's condition: fraction of the decrease along the slope that a step must reach.
 _DECREASE = 1e-4
-# Wolfe's condition: share of the slope that may be left after a step.
+# Wolfe's condition: largest fraction of the slope that may be left after a step.
 _CURVATURE = 0.9
-# Trials of one line search.
+# Number of trials in a line search.
 _TRIALS = 20
-# How many times longer a step gets, at least and at most.
+# Smallest and largest factor by which a trial step grows.
 _GROWTH = 1.5, 4.0
-# How far a step stays from the ends of a bracket, as part of its length.
+# Smallest distance of a trial step from the ends of a bracket, relative to its length.
 _MARGIN = 0.1
-# Pairs with less curvature are lost in rounding errors of single precision.
+# Pairs with a smaller cosine of s and y are dominated by single-precision rounding
+# errors.
 _LEAST_COSINE = float(np.finfo(np.float32).eps)
-# An update leaves this share of an entry of the diagonal at least.
+# Smallest factor by which an update may reduce an entry of the diagonal.
 _LEAST_LEFT = np.float32(1e-6)
 
 
 def batches(size):
-    """Slices that cover a vector."""
+    """Yield slices that cover a vector."""
     for first in range(0, size, _BATCH):
         yield slice(first, first + _BATCH)
 
 
 def add_scaled(factor, x, out):
-    """Add a multiple of a vector to another, without a third."""
+    """Add a multiple of a vector to another, without a temporary vector."""
     for part in batches(len(x)):
         out[part] += factor * x[part]
 
 
 class Pairs:
-    """The last pairs (s, y), and the inverse Hessian that they stand for.
+    """The last pairs (s, y), and the inverse Hessian that they define.
 
     Parameters
     ----------
@@ -60,18 +61,18 @@ class Pairs:
     size : int
         Number of weights.
     diagonal : bool, default=True
-        Whether pairs update the matrix that the loops begin with.
+        Whether pairs update the initial matrix of the recursion.
     """
 
     def __init__(self, memory, size, diagonal=True):
         self.memory, self._updates_diagonal = memory, diagonal
-        # s and y in turns; the memory is taken when a row is first written
+        # s and y of pair k in rows 2 k and 2 k + 1; pages are allocated on first write
         self._rows = np.empty((2 * memory, size), dtype=np.float32)
-        # <s, y> of all pairs, the former in rows
+        # <s, y> for s in rows and y in columns
         self._inner = np.zeros((memory, memory))
         # |s| / |y| of every pair
         self._ratio = np.zeros(memory)
-        # diagonal of the Hessian, over |y| / |s| of the newest pair
+        # diagonal of the Hessian divided by |y| / |s| of the newest pair
         self._diagonal = np.empty(size, dtype=np.float32)
         # <y, y / diagonal> of all pairs
         self._weighted = np.zeros((memory, memory))
@@ -79,9 +80,10 @@ class Pairs:
         self.clear()
 
     def clear(self):
-        """Forget all pairs; return |s| / |y| of the newest."""
+        """Remove all pairs; return |s| / |y| of the newest pair."""
         newest = self._ratio[self._order[-1]] if self._order else 1.0
-        # places of the pairs, the oldest first, and of those without products
+        # places of the pairs, oldest first; places of pairs whose products are not
+        # computed yet
         self._order, self._new = [], []
         self._diagonal[:] = 1.0
         return newest
@@ -90,14 +92,14 @@ class Pairs:
         return len(self._order)
 
     def append(self, step, direction, change, curvature):
-        """Add a pair, in place of the oldest if there are many.
+        """Add a pair, which replaces the oldest one if the memory is full.
 
         Parameters
         ----------
         step : float
             s is `step` times `direction`.
         direction, change : ndarray of shape (size,)
-            The latter is y.
+            Direction of s, and y.
         curvature : float
             <s, y>.
         """
@@ -117,24 +119,24 @@ class Pairs:
             self._update_diagonal(place, curvature / s_norm / y_norm)
 
     def _update_diagonal(self, place, cosine):
-        """Update the diagonal by the BFGS formula with a pair of norm one.
+        """Update the diagonal by the BFGS formula with a normalized pair.
 
-        The old diagonal b is scaled first, so that <y, y / b> is <s, y>.
+        The old diagonal b is first scaled such that <y, y / b> = <s, y>.
         """
         s, y = self._rows[2 * place : 2 * place + 2]
         b = self._diagonal
-        scale = bend = 0.0
+        scale = s_curvature = 0.0
         for part in batches(len(b)):
             scale += float(y[part] @ (y[part] / b[part]))
-            bend += float(s[part] @ (s[part] * b[part]))
+            s_curvature += float(s[part] @ (s[part] * b[part]))
         scale = np.float32(scale / cosine)
-        of_s, of_y = np.float32(scale / bend), np.float32(1.0 / cosine)
+        of_s, of_y = np.float32(scale / s_curvature), np.float32(1.0 / cosine)
         for part in batches(len(b)):
             old = b[part]
             new = of_y * y[part] ** 2 - of_s * (old * s[part]) ** 2
             old *= scale
             new += old
-            # positive but for rounding errors
+            # positive up to rounding errors
             np.maximum(new, _LEAST_LEFT * old, out=old)
 
     def direct(self, gradient, out):
@@ -144,32 +146,32 @@ class Pairs:
             np.negative(gradient, out=out)
             return
         n, newest = 2 * len(self._order), self._order[-1]
-        with_s, with_y = self._products(gradient, norm)
-        of_s, of_y = self._coefficients(with_s, with_y)
+        s_dots, y_dots = self._products(gradient, norm)
+        s_coef, y_coef = self._coefficients(s_dots, y_dots)
         length = -norm * self._ratio[newest]
         for part in batches(len(gradient)):
             rows = self._rows[:n, part]
             entries = gradient[part] / norm
-            entries += of_y @ rows[1::2]
+            entries += y_coef @ rows[1::2]
             entries /= self._diagonal[part]
-            entries += of_s @ rows[::2]
+            entries += s_coef @ rows[::2]
             np.multiply(entries, length, out=out[part])
 
     def _products(self, gradient, norm):
-        """Return <s, g> and <y, g / diagonal>, for a gradient g made of norm one.
+        """Return <s, g> and <y, g / diagonal> of all pairs, for normalized g.
 
-        Fills in the inner products of new pairs, and <y, y / diagonal> of all pairs.
+        Computes the inner products of new pairs, and <y, y / diagonal> of all pairs.
         """
         n, new = len(self._order), self._new
-        with_s, with_y = np.zeros(n), np.zeros(n)
+        s_dots, y_dots = np.zeros(n), np.zeros(n)
         inner, weighted = np.zeros((len(new), 2, n)), np.zeros((n, n))
         for part in batches(len(gradient)):
             rows = self._rows[: 2 * n, part]
             s, y = rows[::2], rows[1::2]
             unit = (gradient[part] / norm).astype(np.float32)
             scaled = y / self._diagonal[part]
-            with_s += s @ unit
-            with_y += scaled @ unit
+            s_dots += s @ unit
+            y_dots += scaled @ unit
             weighted += scaled @ y.T
             for products, place in zip(inner, new, strict=True):
                 products[0] += y @ s[place]
@@ -178,47 +180,48 @@ class Pairs:
             self._inner[place, :n], self._inner[:n, place] = products
         self._weighted[:n, :n] = weighted
         self._new = []
-        return with_s, with_y
+        return s_dots, y_dots
 
-    def _coefficients(self, with_s, with_y):
-        """Coefficients of all s in H g, and of all y in what the diagonal divides.
+    def _coefficients(self, s_dots, y_dots):
+        """Return the coefficients of all s and y in H g, for normalized g.
 
-        H g is for a gradient of norm one, over |s| / |y| of the newest pair.
+        The y terms are added before the division by the diagonal. H g is divided by |s|
+        / |y| of the newest pair.
         """
-        n, inner = len(with_s), self._inner
+        n, inner = len(s_dots), self._inner
         ratio = self._ratio / self._ratio[self._order[-1]]
-        of_s, of_y, ahead = np.zeros(n), np.zeros(n), np.zeros(n)
+        s_coef, y_coef, alpha = np.zeros(n), np.zeros(n), np.zeros(n)
         for k in reversed(self._order):
-            ahead[k] = (with_s[k] + inner[k, :n] @ of_y) / inner[k, k]
-            of_y[k] -= ahead[k]
+            alpha[k] = (s_dots[k] + inner[k, :n] @ y_coef) / inner[k, k]
+            y_coef[k] -= alpha[k]
         for k in self._order:
-            along = with_y[k] + self._weighted[k, :n] @ of_y + inner[:n, k] @ of_s
-            of_s[k] = ratio[k] * ahead[k] - along / inner[k, k]
-        return of_s.astype(np.float32), of_y.astype(np.float32)
+            beta = y_dots[k] + self._weighted[k, :n] @ y_coef + inner[:n, k] @ s_coef
+            s_coef[k] = ratio[k] * alpha[k] - beta / inner[k, k]
+        return s_coef.astype(np.float32), y_coef.astype(np.float32)
 
 
 def line_search(evaluate, value, slope, step):
-    """Find a step that fulfills the weak Wolfe conditions.
+    """Find a step that satisfies the weak Wolfe conditions.
 
     Parameters
     ----------
     evaluate : callable
         ``evaluate(step)`` returns the function and its derivative.
     value, slope : float
-        Those at zero.
+        Function and derivative at zero.
     step : float
         The step that is tried first.
 
     Returns
     -------
     found : tuple of float or None
-        Step, function and derivative; None if there is none in so many trials.
+        Step, function and derivative; None if all trials fail.
     """
     low = before = 0.0, value, slope
     high = None
     for _ in range(_TRIALS):
         new = (step, *evaluate(step))
-        # a derivative that is not a number is no descent
+        # NaN must count as no descent
         if not new[1] <= value + _DECREASE * step * slope:
             high = new
         elif new[2] < _CURVATURE * slope:
@@ -227,7 +230,8 @@ def line_search(evaluate, value, slope, step):
             return new
         if high is None:
             target = _cubic(before, low)
-            # what falls at the step has its minimum behind it where it falls forever
+            # a minimum of the cubic before the step means that the function falls
+            # further
             target = target if target > step else np.inf
             step = np.clip(target, step * _GROWTH[0], step * _GROWTH[1])
         else:
@@ -237,10 +241,10 @@ def line_search(evaluate, value, slope, step):
 
 
 def _cubic(first, second):
-    """Minimizer of the cubic with two values and slopes; inf if there is none."""
+    """Return the minimizer of the cubic with two values and slopes; inf if none."""
     (a, value_a, slope_a), (b, value_b, slope_b) = first, second
     mean = slope_a + slope_b - 3.0 * (value_a - value_b) / (a - b)
-    # squares of slopes must not overflow
+    # scaled, so that squares of slopes do not overflow
     scale = max(abs(mean), abs(slope_a), abs(slope_b))
     if not 0.0 < scale < np.inf:
         return np.inf
@@ -259,21 +263,21 @@ def descend(objective, value, found, memory, after_iteration):
     Parameters
     ----------
     objective : Objective
-        Its `at` returns value and gradient, `first_step` the length of the first step,
-        and `keep` is told of every iterate.
+        Its `at` returns value and gradient, `first_step` the length of the first
+        step, and `keep` is called with every iterate.
     value : float
         The objective at its `start`.
     found : ndarray
-        The gradient there.
+        Gradient at the start.
     memory : int
         Number of pairs of vectors.
     after_iteration : callable
-        Called after every iteration. Value and gradient, if it returns any, are those
-        of another objective at the same weights, which is minimized from then on.
+        Called after every iteration. It may return value and gradient of another
+        objective at the same weights, which is minimized from then on.
     """
     x, trial = objective.start, aligned_zeros(len(objective.start))
     gradient, direction = found.copy(), np.empty_like(x)
-    pairs, first = Pairs(memory, len(x)), objective.first_step(value, gradient)
+    pairs, first_length = Pairs(memory, len(x)), objective.first_step(value, gradient)
 
     def evaluate(step):
         nonlocal found
@@ -286,14 +290,14 @@ def descend(objective, value, found, memory, after_iteration):
         pairs.direct(gradient, direction)
         slope, step = float(gradient @ direction), None
         if slope < 0.0:
-            step = line_search(evaluate, value, slope, 1.0 if pairs else first)
+            step = line_search(evaluate, value, slope, 1.0 if pairs else first_length)
         if step is None:
             if not pairs:
                 return
-            first = pairs.clear()
+            first_length = pairs.clear()
             continue
         length, value, new_slope = step
-        # in place, as vectors are what is large
+        # in place, as vectors of weights are large
         np.subtract(found, gradient, out=gradient)
         pairs.append(length, direction, gradient, length * (new_slope - slope))
         gradient[...] = found
@@ -301,6 +305,7 @@ def descend(objective, value, found, memory, after_iteration):
         objective.keep(x)
         changed = after_iteration()
         if changed is not None:
-            # the pairs of the objective before say enough about this one
+            # the pairs of the old objective still approximate the Hessian of the new
+            # one
             value, found = changed
             gradient[...] = found

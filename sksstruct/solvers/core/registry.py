@@ -7,23 +7,23 @@ from sksstruct.solvers.core.base import Solver
 
 
 class Registry:
-    """Names of solvers; `sksstruct.solvers` fills it, in one place.
+    """Names of solvers, which `sksstruct.solvers` registers in a single place.
 
     Parameters
     ----------
     makers : dict
-        For each name a callable that makes the solver from `max_iter` and `tol`: a
+        For each name, a callable that makes the solver from `max_iter` and `tol`: a
         class, or a `functools.partial` of one.
     choices : tuple of (str, str, str)
-        What "auto" means: the first entry that fits, each with an oracle, a kind of
-        loss, "hinge" or "smooth", and the name of a solver that suits the model.
+        Rules for "auto", of which the first that fits is used: an oracle, a kind of
+        loss, "hinge" or "smooth", and the name of a solver.
     """
 
     def __init__(self, makers, choices):
         self.makers, self.choices = makers, choices
 
     def names(self, *oracles, losses=("hinge", "smooth")):
-        """Names of the solvers for given oracles and losses, sorted.
+        """Return the sorted names of the solvers for given oracles and losses.
 
         Parameters
         ----------
@@ -45,7 +45,7 @@ class Registry:
         )
 
     def choose(self, model, l1=0.0, alpha=None):
-        """The name that "auto" stands for, for a bound model and its penalties."""
+        """Return the name that "auto" selects for a bound model and its penalties."""
         if model.preferred_solver is not None:
             return model.preferred_solver
         loss = "hinge" if model.surrogate is None else "smooth"
@@ -68,7 +68,7 @@ class Registry:
         l1: float = 0.0,
         alpha: float | None = None,
     ) -> Solver:
-        """Solver object for a name or an object.
+        """Return the solver object for a name or an object.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Registry:
 
 
 def _class_of(maker):
-    """The class of the solvers that a maker returns."""
+    """Return the class of the solvers that a maker returns."""
     cls = maker.func if isinstance(maker, partial) else maker
     if not issubclass(cls, Solver):
         raise TypeError(f"{cls!r} is not a Solver")

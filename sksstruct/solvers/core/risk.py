@@ -1,4 +1,4 @@
-"""The structured risk as a function: its value and a plane below it, in one sweep."""
+"""The structured risk: its value and a cutting plane, in one sweep."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Risk:
         self._losses = np.empty(model.n_examples)
 
     def value(self, w, loss_scale=1.0):
-        """The risk at w, the loss counting `loss_scale` times."""
+        """Return the risk at w, with the task loss multiplied by `loss_scale`."""
 
         def hinge(first, last):
             workspace = self.model.workspace(w, training=False)
@@ -59,7 +59,7 @@ class Risk:
         return float(weights @ self.hinge), float(weights @ self._losses)
 
     def plane(self, w):
-        """Risk at w, and the plane <a, .> + b below it that touches it there."""
+        """Return the risk at w, and the plane <a, .> + b that touches it there."""
         value, offset = self.decode(w)
         gradient = aligned_zeros(self.n_weights)
         workspace = self.model.workspace(w)

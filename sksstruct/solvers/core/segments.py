@@ -1,7 +1,7 @@
-"""Training at given alphas, each started from the one before.
+"""Training at given alphas, each started from the result at the alpha before.
 
-A solver starts from the dual variables of its last result where it can: these are
-feasible at every alpha. Otherwise it starts from zero.
+Where a solver accepts the dual variables of its last result, which are feasible at
+every alpha, it starts from them; otherwise from zero.
 """
 
 import time
@@ -16,12 +16,12 @@ from sksstruct.utils.progress import Status
 
 @dataclass
 class Segment:
-    """Weights that stand for an interval of alpha.
+    """Weights that represent an interval of alpha.
 
     Parameters
     ----------
     alpha : float
-        Regularization at which they were trained.
+        Regularization at which the weights were trained.
     lower, upper : float
         The interval; may reach to 0 or inf. Above the first alpha of a path with a
         guarantee, the weights for another alpha' are multiplied by ``alpha / alpha'``.
@@ -30,15 +30,15 @@ class Segment:
     objective, gap : float
         Objective and duality gap at `alpha`; estimates on a heuristic path.
     n_iter, oracle_calls : int
-        Passes, and oracle calls in all, since the path began.
+        Total number of passes and of oracle calls since the path began.
     seconds : float
-        Time since then.
+        Time since the path began.
     converged : bool
-        Whether the gap that was asked for was reached.
+        Whether the requested gap was reached.
     target : float
-        The gap that was asked for.
+        The requested gap.
     result : SolverResult or None
-        What a solver returned at `alpha`.
+        Result of the solver at `alpha`.
     """
 
     alpha: float
@@ -56,15 +56,14 @@ class Segment:
 
 
 def edges_of_grid(alphas):
-    """Ends of the segments of a grid of alphas, from the largest."""
+    """Return the ends of the segments of a grid of alphas, from the largest."""
     return np.concatenate([[np.inf], np.sqrt(alphas[1:] * alphas[:-1]), [0.0]])
 
 
 def train_on_grid(problem, alphas, **options):
     """Train at given alphas, to the tolerance of the solver; yield segments.
 
-    The last one is the one that was interrupted, if its result says so.
-
+    An interrupted training ends the grid, and its segment is the last one.
     Parameters
     ----------
     problem : object
@@ -77,7 +76,7 @@ def train_on_grid(problem, alphas, **options):
     Yields
     ------
     segment : Segment
-        What was trained at the next alpha.
+        Result at the next alpha.
     """
     started, state, edges = time.perf_counter(), None, edges_of_grid(alphas)
     n_iter = calls = 0

@@ -35,7 +35,7 @@ cdef class AwayGDMMState(GDMMState):
     Attributes
     ----------
     n_bases : int
-            Number of active bases, those with a coefficient.
+        Number of active bases, those with a coefficient.
     """
 
     cdef readonly Py_ssize_t n_bases

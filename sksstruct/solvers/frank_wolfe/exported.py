@@ -112,11 +112,11 @@ def read_mixtures(state, model, means):
     Parameters
     ----------
     state : dict
-            Result of `export`.
+        Result of `export`.
     model : BoundModel
         The model with its data.
     means : bool
-            Whether the state has mean parameters instead of labelings.
+        Whether the state has mean parameters instead of labelings.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def read_mixtures(state, model, means):
     Raises
     ------
     ValueError
-            If the state does not have mixtures of labelings of the model.
+        If the state does not have mixtures of labelings of the model.
     """
     if not fits(state, model, means):
         raise ValueError("dual variables of another problem")
@@ -164,9 +164,9 @@ def read_grams(state, counts):
     Parameters
     ----------
     state : dict
-            Result of `snapshot`.
+        Result of `snapshot`.
     counts : ndarray of shape (n_blocks,)
-            Number of labelings of each block.
+        Number of labelings of each block.
 
     Returns
     -------

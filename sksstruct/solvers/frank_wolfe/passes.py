@@ -29,8 +29,8 @@ class Passes:
     Attributes
     ----------
     needs_gaps : bool
-            Whether the gap estimates are used up, so that exact gaps have to be
-            computed before more visits.
+        Whether the gap estimates are used up, so that exact gaps have to be
+        computed before more visits.
     """
 
     def __init__(self, solver, kernel, rng):
@@ -110,7 +110,7 @@ def known_passes(solver, gain, model, one_pass):
     solver : BCFW
         Its `cache` and `cached_passes` are read.
     gain : float
-            Increase of the dual in the pass with the oracle.
+        Increase of the dual in the pass with the oracle.
     model : BoundModel or Outline
         Its `n_examples` and `oracle_cost` are read.
     one_pass : callable

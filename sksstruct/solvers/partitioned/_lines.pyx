@@ -1,16 +1,16 @@
-"""Vectors most of whose entries are zero: found, added and sent by lines of eight.
+"""Sparse vectors in lines of eight entries: kernels that find, add and send changes.
 
-A vector is cut into lines of eight entries, as many as the processor reads at a time;
-the last line may be shorter. A sparse vector has the numbers of the lines that it has
-entries in, ascending, a mask of eight bits for each of them, and the entries. A visit
-of an example changes a few labels of many features: by rows of all labels of a feature
-changes would be several times as long.
+A vector is divided into lines of eight entries, a cache line of the processor; the last
+line may be shorter. A sparse vector consists of the numbers of its nonzero lines,
+ascending, an eight-bit mask for each line, and the entries. A visit of an example
+changes a few labels of many features: rows over all labels would be several times as
+long.
 
-Lines are read in ascending order and lie apart, so that they are asked for before they
-are needed. Sums of squares are kept in four lanes, entry k in lane k modulo 4: entries
-of zero, which one form of a vector has and another leaves out, make no difference.
+Lines are read in ascending order but lie apart, so that they are prefetched. Squared
+norms are summed in four lanes, entry k in lane k modulo 4, so that zeros which one form
+of a vector stores and another omits do not change the result.
 
-`lines.py` makes the arrays that are written to.
+`lines.py` allocates the arrays that are written.
 """
 
 from libc.stdint cimport int32_t
@@ -24,18 +24,18 @@ from sksstruct.utils._simd cimport sks_prefetch
 cdef enum:
     LINE = 8
     LANES = 4
-    # the mask of a line that has all entries: losses with a gradient change all labels
+    # mask of a line with all entries: gradients of smooth losses change all labels
     FULL = 255
-    # lines that are asked for ahead
+    # number of lines between prefetch and use
     AHEAD = 8
 
-# The number of the lowest bit of a mask, and how many bits it has.
+# Number of the lowest bit of each mask, and its number of bits.
 cdef unsigned char[256] LOWEST
 cdef unsigned char[256] BITS
 
 
 cdef void _fill_tables() noexcept:
-    """Fill the tables of masks."""
+    """Fill the tables `LOWEST` and `BITS`."""
     cdef int mask, k
     LOWEST[0] = BITS[0] = 0
     for mask in range(1, 256):
@@ -52,13 +52,13 @@ _fill_tables()
 # ---- one line ----
 
 cdef inline Py_ssize_t _place(int32_t line) noexcept nogil:
-    """Return where a line begins."""
+    """Return the first entry of a line."""
     return <Py_ssize_t> line * LINE
 
 
-cdef inline const double* _expand(unsigned int mask, const double* values,
-                                  double* line) noexcept nogil:
-    """Write the entries of a line to their places; return where the next ones are."""
+cdef inline const double* _scatter_line(unsigned int mask, const double* values,
+                                        double* line) noexcept nogil:
+    """Write the entries of a line to their places; return the next line's entries."""
     cdef Py_ssize_t k
     if mask == FULL:
         for k in range(LINE):
@@ -71,9 +71,9 @@ cdef inline const double* _expand(unsigned int mask, const double* values,
     return values
 
 
-cdef inline double* _append(unsigned int mask, const double* line,
-                            double* values) noexcept nogil:
-    """Append the entries of a line; return where the next ones go."""
+cdef inline double* _append_line(unsigned int mask, const double* line,
+                                 double* values) noexcept nogil:
+    """Append the entries of a line to `values`; return the next free place."""
     cdef Py_ssize_t k
     if mask == FULL:
         for k in range(LINE):
@@ -86,7 +86,7 @@ cdef inline double* _append(unsigned int mask, const double* line,
     return values
 
 
-cdef inline double _total(const double* lanes) noexcept nogil:
+cdef inline double _sum_lanes(const double* lanes) noexcept nogil:
     """Return the sum of all lanes."""
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 
@@ -94,7 +94,7 @@ cdef inline double _total(const double* lanes) noexcept nogil:
 # ---- two sparse vectors, line by line ----
 
 cdef struct Reader:
-    # lines, masks and entries that have not been read
+    # lines, masks and entries that have not been read yet
     const int32_t* lines
     const unsigned char* masks
     const double* values
@@ -110,8 +110,8 @@ cdef Reader _reader(arrays) except *:
     return reader
 
 
-cdef inline void _skip(Reader* reader) noexcept nogil:
-    """Go to the next line."""
+cdef inline void _next_line(Reader* reader) noexcept nogil:
+    """Move to the next line; entries are advanced separately."""
     reader.lines += 1
     reader.masks += 1
     reader.n_lines -= 1
@@ -121,8 +121,8 @@ cdef inline unsigned int _next_sum(Reader* first, Reader* second, Py_ssize_t* nu
                                    double* line) noexcept nogil:
     """Read the next line of the sum of two vectors.
 
-    Entries are written to their places in `line`, and those of the first are added to
-    first. Returns the mask; not both may be at their end.
+    Entries are written to their places in `line`, entries of the second vector added to
+    entries of the first. Returns the mask; at least one vector must have lines left.
     """
     cdef unsigned int mask = 0, other, common
     cdef Py_ssize_t k
@@ -132,8 +132,8 @@ cdef inline unsigned int _next_sum(Reader* first, Reader* second, Py_ssize_t* nu
         in_second = second.lines[0] <= first.lines[0]
     if in_first:
         number[0], mask = first.lines[0], first.masks[0]
-        first.values = _expand(mask, first.values, line)
-        _skip(first)
+        first.values = _scatter_line(mask, first.values, line)
+        _next_line(first)
     if in_second:
         number[0], other = second.lines[0], second.masks[0]
         common = mask & other
@@ -150,7 +150,7 @@ cdef inline unsigned int _next_sum(Reader* first, Reader* second, Py_ssize_t* nu
                 line[LOWEST[other]] = second.values[0]
             second.values += 1
             other &= other - 1
-        _skip(second)
+        _next_line(second)
     return mask
 
 
@@ -169,27 +169,28 @@ def merge(first, second, lines_, masks_, values_):
             mask = _next_sum(&one, &two, &number, line)
             lines[n], masks[n] = number, mask
             n += 1
-            out = _append(mask, line, out)
+            out = _append_line(mask, line, out)
     return n, out - values
 
 
 cdef inline void add_line(const double* change, double* out, double* squares,
-                          double* risen) noexcept nogil:
-    """Add a whole line; add to sums, by lanes, its squares and how much they rise."""
+                          double* rise) noexcept nogil:
+    """Add a line; add by lanes its squares and the rise of the squares."""
     cdef Py_ssize_t first, j
     for first in range(0, 8, 4):
         for j in range(LANES):
             squares[j] += change[first + j] * change[first + j]
-            # by differences: all weights are far more than those that change
-            risen[j] += change[first + j] * (2.0 * out[first + j] + change[first + j])
+            # computed from the change, as differences of sums over all weights are
+            # inaccurate
+            rise[j] += change[first + j] * (2.0 * out[first + j] + change[first + j])
             out[first + j] += change[first + j]
 
 
 def add_terms(vector_, first, second, other, double factor, lines_, masks_):
     """Add two sparse vectors to a vector, and a multiple to another, if there is one.
 
-    Writes where the sum has entries; returns the number of lines, the squared norm of
-    the sum, and the increase of the squared norm of the vector.
+    Writes the lines and masks of the sum. Returns the number of lines, the squared norm
+    of the sum, and the increase of the squared norm of the vector.
     """
     cdef Reader one = _reader(first), two = _reader(second)
     cdef double* vector = doubles(vector_)
@@ -200,23 +201,24 @@ def add_terms(vector_, first, second, other, double factor, lines_, masks_):
     cdef unsigned int mask
     cdef double change
     cdef double[LINE] line
-    cdef double[LANES] squares, risen
+    cdef double[LANES] squares, rise
     with nogil:
         for k in range(LANES):
-            squares[k] = risen[k] = 0.0
+            squares[k] = rise[k] = 0.0
         while one.n_lines or two.n_lines:
             if one.n_lines > AHEAD:
                 place = _place(one.lines[AHEAD])
                 sks_prefetch(&vector[place], sizeof(double))
                 if out_other != NULL:
                     sks_prefetch(out_other + place, sizeof(double))
-            # the changes first: so does whoever merges them
+            # the two changes are summed first, as `merge` does, so that the bits are
+            # the same
             mask = _next_sum(&one, &two, &number, line)
             lines[n], masks[n] = number, mask
             n += 1
             if mask == FULL:
                 place = number * LINE
-                add_line(line, &vector[place], squares, risen)
+                add_line(line, &vector[place], squares, rise)
                 if out_other != NULL:
                     for k in range(LINE):
                         out_other[place + k] += factor * line[k]
@@ -226,45 +228,45 @@ def add_terms(vector_, first, second, other, double factor, lines_, masks_):
                 mask &= mask - 1
                 change, place = line[k], number * LINE + k
                 squares[k % LANES] += change * change
-                risen[k % LANES] += change * (2.0 * vector[place] + change)
+                rise[k % LANES] += change * (2.0 * vector[place] + change)
                 vector[place] += change
                 if out_other != NULL:
                     out_other[place] += factor * change
-    return n, _total(squares), _total(risen)
+    return n, _sum_lanes(squares), _sum_lanes(rise)
 
 
 def add_dense(vector_, change_, other, double factor):
-    """Do what `add_terms` does, with a dense vector.
+    """Do the same as `add_terms`, with a dense vector.
 
     Returns
     -------
     squares, risen : float
-        As in `add_terms`, with the same bits.
+        As in `add_terms`, with bitwise equal values.
     """
     cdef double* vector = doubles(vector_)
     cdef const double* change = const_doubles(change_)
     cdef double* out_other = NULL if other is None else doubles(other)
     cdef Py_ssize_t size = len(vector_), whole = size - size % LINE, k, j
-    cdef double[LANES] squares, risen
+    cdef double[LANES] squares, rise
     with nogil:
         for j in range(LANES):
-            squares[j] = risen[j] = 0.0
+            squares[j] = rise[j] = 0.0
         for k in range(0, whole, 8):
-            add_line(&change[k], &vector[k], squares, risen)
+            add_line(&change[k], &vector[k], squares, rise)
         for k in range(whole, size):
             squares[k % LANES] += change[k] * change[k]
-            risen[k % LANES] += change[k] * (2.0 * vector[k] + change[k])
+            rise[k % LANES] += change[k] * (2.0 * vector[k] + change[k])
             vector[k] += change[k]
         if out_other != NULL:
             for k in range(size):
                 out_other[k] += factor * change[k]
-    return _total(squares), _total(risen)
+    return _sum_lanes(squares), _sum_lanes(rise)
 
 
 # ---- dense vectors and sparse ones ----
 
 def count_marks(marks_):
-    """Return the number of rows that are marked."""
+    """Return the number of marked rows."""
     cdef const unsigned char* marks = const_uint8s(marks_)
     cdef Py_ssize_t n_marks = len(marks_), n = 0, r
     with nogil:
@@ -274,17 +276,17 @@ def count_marks(marks_):
 
 
 cdef inline unsigned int _take_line(double* changed, const double* before,
-                                    double factor, Py_ssize_t rest,
+                                    double factor, Py_ssize_t n_rest,
                                     double* line) noexcept nogil:
-    """Write what was changed in a line to `line`, and put it back; return the mask.
+    """Write the changes in a line to `line`, and undo them; return the mask.
 
-    The vector ends after `rest` more entries.
+    Only `n_rest` entries of the vector are left from here.
     """
     cdef unsigned int mask = 0
     cdef double change
     cdef Py_ssize_t k
     for k in range(LINE):
-        if k < rest:
+        if k < n_rest:
             change = changed[k] - before[k]
             line[k] = factor * change
             mask |= <unsigned int> (change != 0.0) << k
@@ -296,8 +298,8 @@ def take_back(vector_, origin_, marks_, double factor, Py_ssize_t width, rows_, 
               masks_, values_):
     """Write the changes in marked rows; reset these rows and the marks.
 
-    The vector and its origin differ in lines that overlap with marked rows. The numbers
-    of the rows are written as well. Returns the numbers of lines and entries.
+    The vector and its origin differ only in lines that overlap with marked rows. The
+    numbers of these rows are written as well. Returns the numbers of lines and entries.
     """
     cdef double* vector = doubles(vector_)
     cdef const double* origin = const_doubles(origin_)
@@ -322,7 +324,7 @@ def take_back(vector_, origin_, marks_, double factor, Py_ssize_t width, rows_, 
                 sks_prefetch(&vector[place], width * sizeof(double))
                 sks_prefetch(&origin[place], width * sizeof(double))
             marks[rows[r]] = 0
-            # rows may share lines: one that was put back has no more changes
+            # neighboring rows may share a line, which is read only once
             last = max(last, rows[r] * width // LINE - 1)
             end = min((rows[r] + 1) * width, size)
             while (last + 1) * LINE < end:
@@ -334,7 +336,7 @@ def take_back(vector_, origin_, marks_, double factor, Py_ssize_t width, rows_, 
                 if mask:
                     lines[n], masks[n] = last, mask
                     n += 1
-                    out = _append(mask, line, out)
+                    out = _append_line(mask, line, out)
     return n, out - values
 
 
@@ -362,24 +364,24 @@ def pack(vector_, lines_, masks_, values_):
 
 def add_to(vector_, *arrays):
     """Add a sparse vector to a dense one, in place."""
-    cdef Reader rest = _reader(arrays)
+    cdef Reader reader = _reader(arrays)
     cdef double* vector = doubles(vector_)
     cdef unsigned int mask
     cdef double* out
     with nogil:
-        while rest.n_lines:
-            mask, out = rest.masks[0], &vector[_place(rest.lines[0])]
+        while reader.n_lines:
+            mask, out = reader.masks[0], &vector[_place(reader.lines[0])]
             while mask:
-                out[LOWEST[mask]] += rest.values[0]
-                rest.values += 1
+                out[LOWEST[mask]] += reader.values[0]
+                reader.values += 1
                 mask &= mask - 1
-            _skip(&rest)
+            _next_line(&reader)
 
 
-# ---- some entries of a vector ----
+# ---- entries of a vector at given places ----
 
 def count(masks_):
-    """Return the number of entries."""
+    """Return the number of entries under the masks."""
     cdef const unsigned char* masks = const_uint8s(masks_)
     cdef Py_ssize_t total = 0, n, n_lines = len(masks_)
     with nogil:
@@ -389,7 +391,7 @@ def count(masks_):
 
 
 def take(vector_, lines_, masks_, values_):
-    """Write some entries of a vector."""
+    """Write the entries at given places to an array."""
     cdef const double* vector = const_doubles(vector_)
     cdef const int32_t* lines = const_int32s(lines_)
     cdef const unsigned char* masks = const_uint8s(masks_)
@@ -399,25 +401,25 @@ def take(vector_, lines_, masks_, values_):
         for n in range(n_lines):
             if n + AHEAD < n_lines:
                 sks_prefetch(&vector[_place(lines[n + AHEAD])], sizeof(double))
-            out = _append(masks[n], &vector[_place(lines[n])], out)
+            out = _append_line(masks[n], &vector[_place(lines[n])], out)
 
 
 def put(vector_, *arrays):
-    """Write some entries of a vector, in place."""
-    cdef Reader rest = _reader(arrays)
+    """Overwrite the entries of a vector at given places."""
+    cdef Reader reader = _reader(arrays)
     cdef double* vector = doubles(vector_)
     with nogil:
-        while rest.n_lines:
-            if rest.n_lines > AHEAD:
-                sks_prefetch(&vector[_place(rest.lines[AHEAD])], sizeof(double))
-            rest.values = _expand(
-                rest.masks[0], rest.values, &vector[_place(rest.lines[0])]
+        while reader.n_lines:
+            if reader.n_lines > AHEAD:
+                sks_prefetch(&vector[_place(reader.lines[AHEAD])], sizeof(double))
+            reader.values = _scatter_line(
+                reader.masks[0], reader.values, &vector[_place(reader.lines[0])]
             )
-            _skip(&rest)
+            _next_line(&reader)
 
 
 def copy_lines(source_, target_, lines_):
-    """Copy some lines from one vector to another."""
+    """Copy the given lines from one vector to another."""
     cdef const double* source = const_doubles(source_)
     cdef double* target = doubles(target_)
     cdef const int32_t* lines = const_int32s(lines_)

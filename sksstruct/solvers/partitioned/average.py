@@ -12,8 +12,8 @@ class Average:
 
         sum_k k v_k / S_n = v_n - u / S_n,    u = sum_k S_{k-1} (v_k - v_{k-1})
 
-    A change enters u when it enters v, so that nothing else of u is touched. The same
-    is true of the linear term.
+    A change is added to u when it is added to v, so that no other entry of u is
+    touched. The linear term is averaged alike.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class Average:
     Attributes
     ----------
     u : ndarray or None
-        What changes go into while there is an average.
+        Vector to which changes of v are added, times `factor`; None without an average.
     factor : float
-        What they are multiplied by there.
+        Factor of the next change.
     """
 
     def __init__(self, weights, kind):
@@ -36,19 +36,19 @@ class Average:
         self.is_on = kind is True
         self._memory = np.zeros((2, weights.size)) if kind else (None, None)
         self.count = self.factor = self.loss = 0.0
-        # whether there is anything in u: writing zeros to so much memory takes time
-        self._is_used = False
+        # whether u may be nonzero: clearing so much memory takes time
+        self._has_content = False
 
     @property
     def u(self):
-        # the first iterate is the average, whatever led to it
+        # the first iterate is the average whatever the changes before it are
         if not self.is_on or self.factor == 0.0:
             return None
-        self._is_used = True
+        self._has_content = True
         return self._memory[0]
 
     def plan(self, number, check_at):
-        """Restart a suffix average before a pass, or pause one that is not used."""
+        """Before a pass, restart a suffix average, or pause one not in use."""
         if self.kind != "suffix":
             return
         restart = number == self.restart_at
@@ -58,9 +58,9 @@ class Average:
             self.is_on = False
         elif restart:
             self.is_on = True
-            if self._is_used:
+            if self._has_content:
                 self._memory[0][:] = 0.0
-            self._is_used = False
+            self._has_content = False
             self.count = self.factor = self.loss = 0.0
 
     def add(self, loss):
@@ -72,9 +72,9 @@ class Average:
         self.loss += self.count * loss
 
     def current(self, loss):
-        """Weights before truncation and the linear term of their dual.
+        """Return the average before truncation, and the linear term of its dual.
 
-        Those of the iterate, whose linear term is given, if there is no average.
+        Without an average, the iterate is returned, whose linear term is given.
         """
         if not self.is_on or self.count == 0.0:
             return self.weights.v, loss
@@ -84,12 +84,12 @@ class Average:
         return mean, self.loss / self.factor
 
     def state(self):
-        """What `resume` needs."""
+        """Return the state that `resume` needs."""
         names = "restart_at", "is_on", "count", "factor", "loss"
         return {"u": self._memory[0], **taken(self, names)}
 
     def resume(self, entries):
-        """Go on from a state."""
+        """Continue from a state."""
         self.restart_at, self.is_on = entries.whole("restart_at"), entries.flag("is_on")
         if self.is_on and not self.kind:
             raise entries.wrong("is_on", True, "False: there is no average")
@@ -98,4 +98,4 @@ class Average:
         self.loss = entries.real("loss")
         if self.kind:
             u = entries.array("u", self._memory[0].shape)
-            self._memory[0][:], self._is_used = u, True
+            self._memory[0][:], self._has_content = u, True

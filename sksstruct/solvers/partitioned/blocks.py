@@ -1,13 +1,13 @@
-"""A block: a range of the examples with its duals, and what the driver asks of it.
+"""A block: a range of the examples with its duals, and the methods the driver calls.
 
-With the notation of `Rounds`: a block b sees the weights v once in a round, and makes
-visits of its own examples with alpha / sigma' in the place of alpha. A visit then moves
-its copy of v by sigma' times what its duals change, so that
+With the notation of `Rounds`, a block b receives the weights v once per round, and
+makes visits of its own examples with alpha / sigma' in place of alpha. A visit changes
+the block's copy of v by sigma' times the change that its duals imply, so that
 
     v_local = v + sigma' dv_b
 
-and the potentials of the next visit are those of the local problem of CoCoA+. What a
-call does is a function of the state of the block, the arguments, and nothing else.
+and the potentials of the next visit are those of the local problem of CoCoA+. The
+result of a call depends only on the state of the block and the arguments.
 """
 
 import copy
@@ -32,15 +32,17 @@ from sksstruct.solvers.stochastic.dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 from sksstruct.utils.entries import Entries
 
-# Changes of so many rounds are remembered, for weights that were not used for a while.
+# Number of past rounds whose changes are stored, for copies of the weights not used
+# recently.
 _REMEMBERED = 32
-# Vectors of fewer weights are copied whole: to mark what was changed takes longer.
+# Vectors with fewer weights are copied whole, as marking changed rows would take
+# longer.
 _FEW_WEIGHTS = 100_000
 
 
 @dataclass
 class Outline:
-    """What the driver knows of a problem whose examples are in blocks.
+    """Properties of a problem that the driver knows, while the examples are in blocks.
 
     Parameters
     ----------
@@ -55,11 +57,11 @@ class Outline:
     box : tuple of ndarray, default=None
         Bounds of the weights.
     threshold : float, default=0.0
-        What weights are moved towards zero by: l1 / alpha.
+        Soft threshold of the weights, l1 / alpha.
     support : ndarray of int, default=None
-        Weights that exist, if they are not all.
+        Weights that exist; None if all do.
     lean : bool, default=False
-        Whether features are on disk, so that nothing as large as they is to be kept.
+        Whether features are on disk, so that no data of their size may be stored.
     """
 
     n_examples: int
@@ -73,7 +75,7 @@ class Outline:
     lean: bool = False
 
     def weights(self):
-        """Weights at zero, truncated as the problem asks for."""
+        """Return weights at zero, with the truncation of the problem."""
         return Weights(
             self.n_weights,
             box=self.box,
@@ -83,10 +85,10 @@ class Outline:
 
 
 class Lender:
-    """Weights for the blocks of a process: one set for each block that is at work.
+    """Copies of the weights for the running blocks of a process.
 
-    A set is a copy of the weights that rounds begin with. If few of them change from
-    one round to the next, only these are copied.
+    Each copy begins with the weights of a round. If few weights change from one round
+    to the next, only changed lines are copied.
 
     Parameters
     ----------
@@ -97,46 +99,47 @@ class Lender:
     def __init__(self, outline):
         self.outline = outline
         self._free = []
-        # places that the rounds before each round have changed; None: any of them
+        # for each round, the places changed since the round before; None: any place
         self._changed = {}
 
     @contextmanager
     def lend(self, v=None, number=0, changed=None):
-        """Weights that nobody else has until the end of the context.
+        """Lend weights that no other block uses until the end of the context.
 
-        Whoever changes them puts them back, where they have marks.
+        If the weights mark rows, the user must restore changed rows before the end.
 
         Parameters
         ----------
         v : ndarray, default=None
-            Their values before truncation; None for any.
+            The initial weights before truncation; None for any weights.
         number : int
             Number of the round.
         changed : Places, default=None
-            Where v differs from that of the round before; None: anywhere.
+            Places where v differs from the v of the round before; None: anywhere.
         """
         self._changed[number] = changed
         self._changed.pop(number - _REMEMBERED, None)
-        # a list is enough: both calls are atomic
+        # no lock is needed, as append and pop of lists are atomic
         try:
-            weights, held = self._free.pop()
+            weights, held_round = self._free.pop()
         except IndexError:
-            weights, held = self._make()
+            weights, held_round = self._make()
         try:
             if v is not None:
-                before, held = held, -1
-                self._copy(v, weights, before, number)
+                held_round_before, held_round = held_round, -1
+                self._copy(v, weights, held_round_before, number)
             yield weights
             if v is not None and weights.marks is not None:
-                held = number
+                held_round = number
         finally:
-            # they stay unknown where visits are not finished
-            self._free.append((weights, held))
+            # after an error, -1 says that the values of the weights are unknown
+            self._free.append((weights, held_round))
 
     def _make(self):
-        """Weights that mark what is changed, where there are many; their round.
+        """Return new weights, marking rows if there are many, and their round.
 
-        This is 0 for weights of zero, and -1 for those of none.
+        The round is 0 for zero weights that are kept up to date, and -1 for unknown
+        values.
         """
         outline = self.outline
         weights = outline.weights()
@@ -145,22 +148,22 @@ class Lender:
             return weights, 0
         return weights, -1
 
-    def _copy(self, v, weights, before, number):
-        """Bring the weights of one round to the values of another."""
-        first = max(before, number - _REMEMBERED)
-        behind = [self._changed.get(k) for k in range(first + 1, number + 1)]
-        if not first == before <= number or None in behind:
+    def _copy(self, v, weights, from_round, number):
+        """Update weights from the values of one round to the values of another."""
+        oldest = max(from_round, number - _REMEMBERED)
+        missed_changes = [self._changed.get(k) for k in range(oldest + 1, number + 1)]
+        if not oldest == from_round <= number or None in missed_changes:
             weights.set(v)
             if weights.marks is not None:
                 weights.marks[:] = 0
         else:
-            for places in behind:
+            for places in missed_changes:
                 copy_lines(v, weights.v, places.lines)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Which visits a round makes.
+    """The visits that a round makes.
 
     Parameters
     ----------
@@ -169,10 +172,9 @@ class Turn:
     round : int
         Number of the round.
     number : int
-        Number of the pass that it belongs to, from 1; passes over known labelings have
-        numbers of their own.
+        Number of the pass, from 1; passes over known labelings are numbered separately.
     part_number, n_parts : int
-        The part of the pass that the round makes, from 0, and their number.
+        Part of the pass that the round makes, from 0, and number of parts.
     known : bool
         Whether the visits are of known labelings, without the oracle.
     """
@@ -185,25 +187,25 @@ class Turn:
     known: bool = False
 
     def part(self, n_examples):
-        """First and last visit of the part."""
+        """Return the first visit of the part, and the end of its visits."""
         first = n_examples * self.part_number // self.n_parts
         return first, n_examples * (self.part_number + 1) // self.n_parts
 
 
 @dataclass
 class Step:
-    """What the visits of a round did in one block.
+    """Result of the visits of a round in one block.
 
     Parameters
     ----------
     loss : float
         The block's part of the linear term of the dual, with its entropies.
     gain : float
-        By how much the local problem rose.
+        Increase of the local problem's objective.
     calls, visits : int
         Calls of the oracle, and visits.
     complete : bool
-        Whether all visits were made: estimates of gaps may be used up before.
+        Whether all visits were made; visits by gap end early if estimates are used up.
     squares : float
         |dv_b|^2.
     """
@@ -239,19 +241,19 @@ class Block:
         self._order = self._probed = None
 
     def rng(self, turn):
-        """The random numbers of a round."""
-        return self._random(turn.seed, turn.round, self.number)
+        """Return the random state of a round."""
+        return self._rng_of(turn.seed, turn.round, self.number)
 
     def order(self, turn):
-        """The examples in the order of a pass, the same in all its rounds."""
+        """Return the examples in the order of a pass, the same in all its rounds."""
         key = turn.seed, turn.number, self.number, 1 + turn.known
-        # the rounds of a pass follow each other
+        # cached for the other rounds of the pass
         if self._order is None or self._order[0] != key:
-            order = self._random(*key).permutation(self.model.n_examples)
+            order = self._rng_of(*key).permutation(self.model.n_examples)
             self._order = key, order.astype(np.intp)
         return self._order[1]
 
-    def _random(self, *key):
+    def _rng_of(self, *key):
         return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(key)))
 
     def advance(self, v, sigma, turn, changed=None):
@@ -262,23 +264,23 @@ class Block:
         v : ndarray of shape (n_weights,)
             Weights before truncation.
         sigma : float
-            sigma'.
+            sigma' of CoCoA+.
         turn : Turn
-            Which visits.
+            The visits to make.
         changed : Places, default=None
-            Where v differs from that of the round before; None: anywhere.
+            Places where v differs from the v of the round before; None: anywhere.
 
         Returns
         -------
         step : Step
-            What was done.
+            Counts and gains of the visits.
         change : ndarray or SparseChange
             dv_b.
         """
         with self.lender.lend(v, turn.round, changed) as weights:
             step = self._visit(weights, self.alpha / sigma, turn)
             if weights.marks is None:
-                # a vector of its own: what was lent is used again
+                # a new vector, as the lent weights will be overwritten
                 change = compress((weights.v - v) * (1.0 / sigma))
             else:
                 width = self.lender.outline.width
@@ -294,11 +296,11 @@ class Block:
         raise NotImplementedError
 
     def _mean(self, values):
-        """sum_i p_i times a value of each example, the same whatever the threads."""
+        """Return sum_i p_i times a value per example, the same for any thread count."""
         return float(np.einsum("i,i->", self.model.example_weights, values))
 
     def check(self, w):
-        """Losses and gaps at the truncated weights w; visits by gap go by these.
+        """Compute losses and gaps at the truncated weights w; gaps guide later visits.
 
         Returns
         -------
@@ -308,26 +310,26 @@ class Block:
         raise NotImplementedError
 
     def value(self, w):
-        """Losses at the truncated weights w; the state stays as it is.
+        """Compute losses at the truncated weights w, without changing the state.
 
         Returns
         -------
         risk : float
-            Their sum.
+            sum_i p_i times the loss of example i.
         """
         raise NotImplementedError
 
     def state(self):
-        """All that later calls depend on: a dict of arrays, numbers and strings."""
+        """Return all state of later calls, as a dict of arrays, numbers and strings."""
         raise NotImplementedError
 
     def restore(self, state):
-        """Go on from a state, with the same bits."""
+        """Continue from a state, bitwise equal."""
         raise NotImplementedError
 
     @staticmethod
     def file_name(block, name):
-        """Name of the file of a block."""
+        """Return the name of the file of a block."""
         return f"block-{block}-{name}.npz"
 
     def save(self, checkpoint, name):
@@ -340,29 +342,29 @@ class Block:
         """
         name = self.file_name(self.number, name)
         state = _with_signature(self.state(), fingerprint(self.model.signature))
-        state = {"data": self._probe(), **state}
+        state = {"data": self._probe_data(), **state}
         return name, checkpoint.write(name, state)
 
     def load(self, checkpoint, name, digest):
-        """Go on from the state in a file of a checkpoint."""
-        entries, found, probe = checkpoint.read(name, digest), [], self._probe()
+        """Continue from the state in a file of a checkpoint."""
+        entries, found, probe = checkpoint.read(name, digest), [], self._probe_data()
         state = _with_signature(entries.state, self.model.signature, found)
-        # as text: a damaged one may be anything
+        # compared as text, as damaged signatures may be of any type
         same = set(map(str, found)) == {fingerprint(self.model.signature)}
         data = entries.array("data", (2, None))
-        # another machine may round otherwise
-        close = partial(np.allclose, rtol=1e-6, atol=0.0)
-        if not same or data.shape != probe.shape or not close(data, probe):
+        # another machine may round differently
+        is_close = partial(np.allclose, rtol=1e-6, atol=0.0)
+        if not same or data.shape != probe.shape or not is_close(data, probe):
             raise checkpoint.error(name, "belongs to other examples")
         try:
             self.restore(state)
         except (ValueError, MemoryError) as error:
-            # capacities may be any
-            what = f"is damaged, or too large for memory: {error}"
-            raise checkpoint.error(name, what) from error
+            # damaged capacities may ask for any amount of memory
+            problem = f"is damaged, or too large for memory: {error}"
+            raise checkpoint.error(name, problem) from error
 
-    def _probe(self):
-        """p_i and losses at weights of no meaning, which tell other data."""
+    def _probe_data(self):
+        """Return p_i and losses at random weights, a fingerprint of the data."""
         if self._probed is None:
             model, n = self.model, self.model.n_examples
             w = np.random.RandomState(0).uniform(-1.0, 1.0, model.n_weights)
@@ -373,7 +375,7 @@ class Block:
 
 
 def _with_signature(state, signature, found=None):
-    """A state with another entry for its signatures; those found are appended."""
+    """Return a state with its signatures replaced; append the old ones to `found`."""
     out = {}
     for key, value in state.items():
         if key == "signature":
@@ -411,7 +413,7 @@ class HingeBlock(Block):
             run.in_order(self.rng(turn).randint(n, size=visits))
         else:
             run.in_order(self.order(turn)[first:last])
-        # anew, so that rounding errors do not add up over the rounds
+        # recomputed, so that rounding errors do not accumulate over the rounds
         kernel.loss = self._mean(kernel.losses_)
         calls = kernel.oracle_calls - calls
         return Step(kernel.loss, kernel.gain, calls, visits, not run.needs_gaps)
@@ -486,7 +488,7 @@ class EntropyBlock(Block):
 
 
 def make_block(solver, bind, number, alpha, lender):
-    """The block of a model, of the kind that its loss and its solver ask for.
+    """Return the block of a model, with the class that loss and solver require.
 
     Parameters
     ----------

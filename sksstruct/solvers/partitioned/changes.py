@@ -1,9 +1,10 @@
-"""Changes of the weights that blocks send, and their sum in an order fixed by B alone.
+"""Changes of the weights that blocks send, and their sum in a reproducible order.
 
-Sums of floating-point numbers depend on the order of the terms. Here it is that of one
-binary tree over the blocks, whoever adds: a node is (level, k), stands for the blocks
-k 2^level <= b < (k + 1) 2^level, and is the sum of its two children. A worker adds what
-it can of its own blocks, and sends the nodes that are left.
+Sums of floating-point numbers depend on the order of the terms. Here the order is that
+of a binary tree over the blocks, whichever process adds: node (level, k) is the sum
+over the blocks k 2^level <= b < (k + 1) 2^level, and is computed as the sum of its two
+children. A worker adds up the nodes that its own blocks complete, and sends the
+remaining nodes.
 """
 
 from dataclasses import dataclass
@@ -22,24 +23,25 @@ from sksstruct.solvers.partitioned.lines import (
     take_back,
 )
 
-# Vectors are sent as they are if the sparse form takes this share of their memory.
+# A vector is sent densely unless its sparse form takes less than this fraction of the
+# memory.
 SPARSE_BELOW = 0.5
-# Entries from which on a vector is long.
+# Number of entries from which on a vector counts as long.
 _LONG = 2**18
-# Long vectors are added to in so many ranges, side by side.
+# Number of ranges in which threads add to long vectors.
 _RANGES = 4
 
 
 @dataclass
 class Places:
-    """Some places of a vector.
+    """Places in a vector, as lines and masks.
 
     Parameters
     ----------
     lines : ndarray of shape (n_lines,), int32
-        Numbers of the lines that they are in, ascending. Line k begins at entry 8 k.
+        Numbers of the lines, ascending. Line k begins at entry 8 k.
     masks : ndarray of shape (n_lines,), uint8
-        Which of the eight entries, the first being the lowest bit; not zero.
+        Entries within each line, the lowest bit being the first entry; not zero.
     """
 
     lines: np.ndarray
@@ -50,28 +52,28 @@ class Places:
 
     @property
     def nbytes(self):
-        """Memory of the arrays."""
+        """Size of the arrays in bytes."""
         return self.lines.nbytes + self.masks.nbytes
 
     def take(self, vector):
-        """The entries of a vector."""
+        """Return the entries of a vector at these places."""
         return take(vector, self.lines, self.masks)
 
     def put(self, vector, values):
-        """Write the entries of a vector, in place."""
+        """Overwrite the entries of a vector at these places."""
         put(vector, self.lines, self.masks, values)
 
 
 @dataclass
 class SparseChange(Places):
-    """A vector that is zero but for some places.
+    """A vector that is zero except at some places.
 
     Parameters
     ----------
     lines, masks : ndarray of shape (n_lines,)
-        The places.
+        The places, as in `Places`.
     values : ndarray
-        The entries there.
+        The entries at these places.
     size : int
         Length of the vector.
     """
@@ -81,7 +83,7 @@ class SparseChange(Places):
 
     @property
     def nbytes(self):
-        """Memory of the arrays."""
+        """Size of the arrays in bytes."""
         return super().nbytes + self.values.nbytes
 
     @property
@@ -91,11 +93,11 @@ class SparseChange(Places):
 
     @property
     def arrays(self):
-        """What kernels read."""
+        """Lines, masks and values, as kernels read them."""
         return self.lines, self.masks, self.values
 
     def between(self, first, last):
-        """The part in a range of lines."""
+        """Return the part of the vector in a range of lines."""
         a, b = np.searchsorted(self.lines, (first, last))
         begin = count(self.masks[:a])
         end = begin + count(self.masks[a:b])
@@ -103,16 +105,16 @@ class SparseChange(Places):
         return SparseChange(self.lines[a:b], self.masks[a:b], values, self.size)
 
     def add_to(self, vector):
-        """Add to a dense vector, in place."""
+        """Add this vector to a dense vector, in place."""
         add_to(vector, *self.arrays)
 
     def shorter(self):
-        """The same vector in the form that takes less memory."""
+        """Return the same vector, dense or sparse, whichever takes less memory."""
         return self if self.nbytes < SPARSE_BELOW * 8 * self.size else dense(self)
 
 
 def compress(vector):
-    """A change in the form that takes less memory.
+    """Return a change as dense or sparse, whichever takes less memory.
 
     Parameters
     ----------
@@ -129,16 +131,15 @@ def compress(vector):
 
 
 def marked(weights, origin, factor, width):
-    """What was changed in the marked rows of weights, times a factor.
+    """Return the changes in the marked rows of weights, times a factor.
 
-    The weights are as before afterwards, and nothing is marked.
-
+    The weights and the marks are reset.
     Parameters
     ----------
     weights : Weights
         Weights that mark rows, and are not truncated.
     origin : ndarray of shape (size,)
-        What they were before.
+        The weights before the changes.
     factor : float
         The factor.
     width : int
@@ -149,12 +150,12 @@ def marked(weights, origin, factor, width):
     change : ndarray or SparseChange
         The change, in the form that takes less memory.
     """
-    found = take_back(weights.v, origin, weights.marks, factor, width)
-    return SparseChange(*found, len(origin)).shorter()
+    arrays = take_back(weights.v, origin, weights.marks, factor, width)
+    return SparseChange(*arrays, len(origin)).shorter()
 
 
 def dense(change):
-    """A change as a vector."""
+    """Return a change as a dense vector."""
     if not isinstance(change, SparseChange):
         return change
     out = np.zeros(change.size)
@@ -163,7 +164,7 @@ def dense(change):
 
 
 def add(first, second):
-    """The sum of two changes, either of which may be overwritten."""
+    """Return the sum of two changes, either of which may be overwritten."""
     if not isinstance(first, SparseChange):
         first, second = second, first
     if not isinstance(second, SparseChange):
@@ -187,18 +188,17 @@ def add_sum(terms, vector, other, factor, side_by_side):
     other : ndarray of shape (size,) or None
         Changed in place, unless it is None.
     factor : float
-        What the sum is multiplied by there.
+        Factor of the sum for `other`.
     side_by_side : callable
-        Calls functions without arguments; returns what they return, in their order.
+        Calls functions without arguments, and returns their results in the same order.
 
     Returns
     -------
     places : Places or None
-        Where the sum has entries; None if entries and places take half the memory of
-        all entries.
-    squares, risen : float
-        Squared norm of the sum, and by how much that of the vector rose. Both are the
-        same whatever the form of the terms.
+        Places where the sum has entries; None if they are too many for a sparse vector.
+    squares, increase : float
+        Squared norm of the sum, and increase of the squared norm of the vector. Both do
+        not depend on the form of the terms.
     """
     size, n_lines = len(vector), -(-len(vector) // LINE)
     n_ranges = _RANGES if size >= _LONG else 1
@@ -216,32 +216,32 @@ def add_sum(terms, vector, other, factor, side_by_side):
         out = None if other is None else other[part]
         return None, None, *add_dense(vector[part], terms[0][part], out, factor)
 
-    work = of_sparse if sparse else of_dense
-    jobs = [partial(work, *each) for each in pairwise(bounds)]
-    lines, masks, squares, risen = zip(*side_by_side(jobs), strict=True)
+    add_range = of_sparse if sparse else of_dense
+    jobs = [partial(add_range, *each) for each in pairwise(bounds)]
+    lines, masks, squares, increase = zip(*side_by_side(jobs), strict=True)
     places = Places(np.concatenate(lines), np.concatenate(masks)) if sparse else None
     if sparse and places.nbytes + 8 * len(places) >= SPARSE_BELOW * 8 * size:
         places = None
-    return places, sum(squares), sum(risen)
+    return places, sum(squares), sum(increase)
 
 
 class TreeSum:
-    """A sum over blocks, to which terms come in any order.
+    """A sum over blocks, to which terms are added in any order.
 
     Parameters
     ----------
     n_blocks : int
         Number of blocks B.
     halves : bool, default=False
-        Whether the two children of the root are left as they are: who adds them to
-        weights does that in one go.
+        Whether the two children of the root are not added up: the caller adds both to
+        the weights in a single pass.
 
     Attributes
     ----------
     nodes : dict of (int, int) to change
-        Sums of the nodes whose sibling has not come yet.
+        Sums of nodes whose sibling is still missing.
     received : int
-        Bytes of what was added.
+        Size in bytes of the changes that were added.
     """
 
     def __init__(self, n_blocks, halves=False):
@@ -256,7 +256,7 @@ class TreeSum:
         level, k = (0, block) if node is None else node
         self.received += change.nbytes
         while level < self.top:
-            # a node without a sibling is its parent
+            # at the right edge, a node without a sibling equals its parent
             if (k ^ 1) << level < self.n_blocks:
                 sibling = self.nodes.pop((level, k ^ 1), None)
                 if sibling is None:
@@ -266,9 +266,9 @@ class TreeSum:
         self.nodes[level, k] = change
 
     def terms(self):
-        """The sum of all blocks, as one or two terms in their order.
+        """Return one or two terms, in fixed order, that sum to all blocks.
 
-        An error if some blocks are missing.
+        Raises ValueError if blocks are missing.
         """
         last = self.root - 1
         if set(self.nodes) not in ({(self.root, 0)}, {(last, 0), (last, 1)}):
@@ -276,5 +276,5 @@ class TreeSum:
         return [change for _, change in sorted(self.nodes.items())]
 
     def total(self):
-        """The sum of all blocks; an error if some are missing."""
+        """Return the sum of all blocks; raise ValueError if blocks are missing."""
         return reduce(add, self.terms())

@@ -1,8 +1,8 @@
-"""States of a run on disk, from which a run that was killed goes on.
+"""States of a run on disk, from which an interrupted run continues.
 
-Each block writes a file of its own, wherever it is. The file of the driver comes last,
-and names the others with their digests: without it a checkpoint does not exist, so that
-one that was cut short is never read.
+Each block writes its own file, wherever the block is. The driver writes its file last,
+with names and digests of all others: a checkpoint is valid only with this file, so that
+an incomplete one is never read.
 """
 
 import hashlib
@@ -21,25 +21,25 @@ from sksstruct.utils.version import __version__
 
 _FORMAT, _VERSION = "sksstruct.Checkpoint", 1
 _DRIVER = "driver.npz"
-# What to do with files that are no use.
+# Advice for checkpoints that cannot be used.
 _REMEDY = "train with resume=False to start from the beginning"
 
 
 class Checkpoint:
-    """A folder of states.
+    """A folder with states of a run.
 
     Parameters
     ----------
     url : str or path
-        A local folder, or with fsspec installed a URL that it knows. Workers on other
-        machines must reach it too.
+        A local folder, or a URL that fsspec supports. Workers on other machines
+        must be able to reach it.
     """
 
     def __init__(self, url):
         self.url = os.fspath(url)
 
     def _files(self):
-        """The file system, and the path of the folder on it."""
+        """Return the file system, None if local, and the folder's path on it."""
         if "://" not in self.url:
             return None, self.url
         try:
@@ -51,7 +51,7 @@ class Checkpoint:
         return fsspec.core.url_to_fs(self.url)
 
     def prepare(self):
-        """Make the folder, so that what cannot be one is known before any work."""
+        """Make the folder before training, so that a bad path is reported at once."""
         files, folder = self._files()
         if files is not None:
             files.makedirs(folder, exist_ok=True)
@@ -63,21 +63,21 @@ class Checkpoint:
             raise ValueError(f"{_DRIVER} in checkpoint={self.url!r} is a folder")
 
     def write(self, name, state, kind="block"):
-        """Write a state; the file is there whole, or not at all.
+        """Write a state atomically: the file is complete, or does not exist.
 
         Parameters
         ----------
         name : str
             Name of the file.
         state : dict
-            What is written.
+            The state to write.
         kind : {"driver", "block", "sweep"}
-            What the state is of.
+            Whose state it is.
 
         Returns
         -------
         digest : str
-            What `read` compares.
+            Digest of the file, which `read` compares.
         """
         about = {"format": _FORMAT, "version": _VERSION, "kind": kind}
         data = pack({**about, "library": __version__, "state": state})
@@ -85,13 +85,13 @@ class Checkpoint:
         if files is None:
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            whole = path.with_suffix(f".{os.getpid()}.part")
+            temporary = path.with_suffix(f".{os.getpid()}.part")
             try:
-                whole.write_bytes(data)
-                os.replace(whole, path)
+                temporary.write_bytes(data)
+                os.replace(temporary, path)
             except BaseException:
                 with suppress(OSError):
-                    whole.unlink()
+                    temporary.unlink()
                 raise
         else:
             files.makedirs(folder, exist_ok=True)
@@ -104,12 +104,12 @@ class Checkpoint:
         Returns
         -------
         entries : Entries
-            What was written.
+            The entries of the state.
 
         Raises
         ------
         ValueError
-            If the file is not there, or is not what was written.
+            If the file does not exist, is damaged, or is of another kind.
         """
         data = self._bytes(name)
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
@@ -124,7 +124,7 @@ class Checkpoint:
         if about.text("kind") != kind:
             raise self.error(name, f"is the file of a {about.text('kind')}")
         library = about.text("library")
-        # once for all files
+        # the driver's file is read once, so that there is a single warning
         if kind == "driver" and library != __version__:
             warnings.warn(
                 f"the checkpoint {self.url!r} was written by sksstruct {library}, and "
@@ -136,7 +136,7 @@ class Checkpoint:
         return Entries(state, f"{name} in the checkpoint {self.url!r}")
 
     def _bytes(self, name):
-        """What is in a file."""
+        """Return the contents of a file."""
         files, folder = self._files()
         try:
             if files is None:
@@ -151,25 +151,26 @@ class Checkpoint:
             raise self.error(name, f"cannot be read: {error.strerror}") from error
 
     def error(self, name, what):
-        """An error that says what is wrong with a file."""
+        """Return an error that names a file and its problem."""
         return ValueError(f"{name} in the checkpoint {self.url!r} {what}; {_REMEDY}")
 
     def other_run(self):
-        """An error: the files are there, but not of this run."""
+        """Return an error for files that belong to another run."""
         return ValueError(
             f"the checkpoint in {self.url!r} belongs to another run: data or "
             f"parameters differ; {_REMEDY}"
         )
 
     def named(self, files, pattern):
-        """Names and digests of files that a driver lists; none is outside the folder.
+        """Return checked names and digests of the files that a driver lists.
 
         Parameters
         ----------
         files : list
-            What the driver lists.
+            The list in the driver's state.
         pattern : str
-            What file k is called; a regular expression, with ``{k}`` for k.
+            Regular expression for the name of file k, with ``{k}`` for k; excludes
+            other folders.
         """
         named = []
         for k, each in enumerate(files):
@@ -186,9 +187,9 @@ class Checkpoint:
         self.write(_DRIVER, state, "driver")
 
     def read_driver(self, identity):
-        """Read the state of the driver of the run that has an identity."""
+        """Read the state of the driver, if the run has this identity."""
         entries = self.read(_DRIVER, kind="driver")
-        # before anything else: other solvers have other states
+        # the identity is checked first, as other solvers have other entries
         if entries.text("identity") != identity:
             raise self.other_run()
         return entries
@@ -205,16 +206,16 @@ class Checkpoint:
 
 
 def warn_unwritten(checkpoint, error, kept):
-    """Warn that a checkpoint could not be written: training goes on.
+    """Warn that a checkpoint could not be written, while training continues.
 
     Parameters
     ----------
     checkpoint : Checkpoint
         The checkpoint.
     error : OSError
-        Why.
+        The reason.
     kept : str
-        What is there.
+        The state of the checkpoint, for the message.
     """
     warnings.warn(
         f"the checkpoint {checkpoint.url!r} could not be written ({error}); training "
@@ -225,7 +226,7 @@ def warn_unwritten(checkpoint, error, kept):
 
 
 def pack(state):
-    """Bytes of a dict of dicts, lists, arrays, numbers, strings and None."""
+    """Return the bytes of a dict of dicts, lists, arrays, numbers, strings and None."""
     arrays = {}
 
     def outline(value):
@@ -245,7 +246,7 @@ def pack(state):
 
 
 def unpack(data):
-    """What `pack` was given, tuples as lists."""
+    """Return the dict that was given to `pack`, with tuples as lists."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         text = json.loads(arrays["outline"].tobytes())
 
@@ -261,5 +262,5 @@ def unpack(data):
 
 
 def fingerprint(*parts):
-    """A short text that tells whether two runs solve the same problem alike."""
+    """Return a text that is equal for two runs of the same problem and parameters."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()

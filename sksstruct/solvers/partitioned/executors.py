@@ -1,12 +1,12 @@
-"""Where blocks are, and how their methods are called: one after the other, or threads.
+"""Executors, which place blocks and call their methods: serially, or on threads.
 
-The driver (`Rounds`) talks to blocks through an executor only. A call names a method,
-arguments that are the same for all blocks, and arguments of each block. What comes back
-are the values of the blocks, small objects. Changes of weights are not among them: they
-are added in a `TreeSum`, in an order that depends on the number of blocks alone.
+The driver (`Rounds`) calls blocks only through an executor. A call names a method,
+arguments common to all blocks, and arguments of each block. It returns the values of
+the blocks, small objects. Changes of weights are not returned: a `TreeSum` adds them in
+an order that depends only on the number of blocks.
 
-An executor that may lose blocks (`loses_blocks`) leaves them out of what it returns.
-The driver then calls `rebuild`, and repeats the rounds since the states were kept.
+An executor that may lose blocks (`loses_blocks`) omits lost blocks from the result. The
+driver then calls `rebuild`, and repeats the rounds since the states were saved.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,9 +26,9 @@ class Executor:
     n_blocks : int
         Number of blocks.
     loses_blocks : bool
-        Whether blocks may be lost. If not, no states are kept.
+        Whether blocks may be lost. If not, no states are saved.
     sent, received : int
-        Bytes of weights that went to blocks, and of changes that came from them.
+        Size in bytes of weights sent to blocks, and of changes received from them.
     """
 
     loses_blocks = False
@@ -43,8 +43,8 @@ class Executor:
         Parameters
         ----------
         builders : list of callable
-            Makes block b without arguments. Must be picklable if blocks are in other
-            processes.
+            Functions without arguments, which make one block each. Must be
+            picklable if blocks are in other processes.
         """
         raise NotImplementedError
 
@@ -63,46 +63,48 @@ class Executor:
         method : str
             Name of the method.
         *common : objects
-            Arguments of all blocks.
+            Arguments common to all blocks.
         blocks : sequence of int, default=None
             Numbers of the blocks; None for all.
         each : dict of int to tuple, default=None
-            Further arguments of each block, which follow the common ones.
+            Further arguments of each block, after the common ones.
         total : TreeSum, default=None
-            If given, the method returns a value and a change, which is added here.
+            If given, the method returns a value and a change, and the change is
+            added here.
 
         Returns
         -------
         values : dict of int to object
-            Values by block, in the order of the blocks. Those that were lost are
-            missing: nothing of them has been added to `total`.
+            Values by block, in the order of the blocks. Lost blocks are missing,
+            and have added nothing to `total`.
         """
         raise NotImplementedError
 
     def snapshot(self, v: np.ndarray, changed: Any) -> Any:
-        """The weights as an argument of calls, which must stay as they are now.
+        """Return the weights as an argument of calls that may be repeated later.
 
         Parameters
         ----------
         v : ndarray of shape (n_weights,)
             The weights.
         changed : Places or None
-            Where they differ from those of the last snapshot; None: anywhere.
+            Places where v differs from the last snapshot; None: anywhere.
 
         Returns
         -------
         snapshot : object
-            What blocks get as an array. If calls are not repeated, it is v itself.
+            Argument that blocks receive as an array; v itself without repeated
+            calls.
         """
         return v.copy() if self.loses_blocks else v
 
     def keep(self) -> list[int]:
-        """Keep the states of all blocks as they are now, for `rebuild`.
+        """Save the states of all blocks for `rebuild`.
 
         Returns
         -------
         lost : list of int
-            Blocks that are lost. If there are any, the states kept before stay.
+            Lost blocks. If there are any, the states saved before stay.
         """
         states = self.call("state")
         lost = [b for b in range(self.n_blocks) if b not in states]
@@ -111,12 +113,12 @@ class Executor:
         return lost
 
     def rebuild(self, blocks: Sequence[int]) -> None:
-        """Make lost blocks again, in the states that were kept last, if any were.
+        """Make lost blocks again, in the states saved last, if there are any.
 
         Parameters
         ----------
         blocks : sequence of int
-            Their numbers.
+            Numbers of the lost blocks.
         """
         raise NotImplementedError
 
@@ -131,12 +133,12 @@ class Executor:
         Returns
         -------
         values : list
-            What they return.
+            The results, in the order of the jobs.
         """
         return [job() for job in jobs]
 
     def close(self) -> None:
-        """Let go of the blocks."""
+        """Release the blocks."""
         self._kept = {}
 
 
@@ -151,16 +153,16 @@ class Serial(Executor):
     def call(self, method, *common, blocks=None, each=None, total=None):
         values = {}
         for number in range(self.n_blocks) if blocks is None else blocks:
-            value = self._one(number, method, common, each)
+            value = self._call_block(number, method, common, each)
             if total is not None:
                 value, change = value
                 total.add(change, number)
             values[number] = value
         return values
 
-    def _one(self, number, method, common, each):
-        own = () if each is None else each[number]
-        return getattr(self.blocks[number], method)(*common, *own)
+    def _call_block(self, number, method, common, each):
+        own_args = () if each is None else each[number]
+        return getattr(self.blocks[number], method)(*common, *own_args)
 
     def rebuild(self, blocks):
         for number in blocks:
@@ -174,12 +176,12 @@ class Serial(Executor):
 
 
 class Threads(Serial):
-    """Blocks in this process, called by threads, which the kernels let run together.
+    """Blocks in this process, called by threads; kernels release the interpreter lock.
 
     Parameters
     ----------
     n_jobs : int or None
-        Number of threads, as joblib has it.
+        Number of threads, as in joblib.
     """
 
     def __init__(self, n_jobs=None):
@@ -189,12 +191,12 @@ class Threads(Serial):
 
     def place(self, builders):
         super().place(builders)
-        # an interrupt may leave a job that nobody waits for
+        # after an interrupt, a job may still run that no caller waits for
         self._locks = [Lock() for _ in builders]
 
-    def _one(self, number, method, common, each):
+    def _call_block(self, number, method, common, each):
         with self._locks[number]:
-            return super()._one(number, method, common, each)
+            return super()._call_block(number, method, common, each)
 
     def call(self, method, *common, blocks=None, each=None, total=None):
         if self.n_threads == 1:
@@ -205,12 +207,13 @@ class Threads(Serial):
         running, values = {}, {}
         try:
             while True:
-                # no more at once than there are threads: an interrupt waits for these
+                # at most as many jobs as threads, as an interrupt has to wait for all
+                # submitted jobs
                 while len(running) < self.n_threads:
                     number = next(waiting, None)
                     if number is None:
                         break
-                    job = pool.submit(self._one, number, method, common, each)
+                    job = pool.submit(self._call_block, number, method, common, each)
                     running[job] = number
                 if not running:
                     break

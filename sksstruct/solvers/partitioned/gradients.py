@@ -1,11 +1,11 @@
-"""L-BFGS over blocks: each computes its loss and gradient, which are added.
+"""L-BFGS over blocks: each block computes its loss and gradient, which are added.
 
-Blocks have no state. One that is lost is made again, and nothing is repeated but the
-call that it was lost in.
+Blocks have no state. A lost block is made again, and only the call in which it was lost
+is repeated.
 
-With bounds, scipy keeps its approximation of the Hessian to itself. So a checkpoint
-holds the gradient of every sweep, and a run that goes on makes its steps again, from
-these gradients instead of from the data: with the same bits, and in little time.
+With bounds, scipy does not expose its Hessian approximation. A checkpoint therefore
+stores the gradient of every sweep; a resumed run repeats its steps with these gradients
+instead of the data, bitwise equal and in little time.
 """
 
 import hashlib
@@ -20,18 +20,18 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 class GradientBlock:
-    """A block that computes a part of the loss and of its gradient.
+    """A block that computes its part of the loss and of the gradient.
 
     Parameters
     ----------
     solver : LBFGS
-        Says what the loss is.
+        Defines the loss.
     bind : callable
         Returns the model bound to the examples of the block, the p_i being those of all
         data.
     outline : Outline
-        The problem. If it is lean the block keeps nothing from one call to the next:
-        the model is bound anew, and features are read from where they are.
+        The problem. If it is lean, the block stores nothing between calls: the
+        model is bound again, and features are read from disk.
     """
 
     def __init__(self, solver, bind, outline):
@@ -44,7 +44,7 @@ class GradientBlock:
         Returns
         -------
         slope : tuple of (float, int, bool)
-            sum_i p_i f_i(w), the number of the examples whose loss is exact, and
+            sum_i p_i f_i(w), the number of examples whose loss is exact, and
             whether the losses are convex.
         gradient : ndarray or SparseChange
             The gradient.
@@ -53,36 +53,36 @@ class GradientBlock:
         if loss is None:
             loss = self.solver.smooth_loss(self.bind())
         if not self.outline.lean:
-            # what it was made of may be let go
+            # the data that the model was bound from may be released
             self._loss, self.bind = loss, None
         gradient = aligned_zeros(loss.model.n_weights)
-        # one thread: blocks are what threads share
+        # a single thread, as threads are distributed over the blocks
         value = loss.value_and_gradient(w, gradient, 1)
         n_exact = int(np.count_nonzero(loss.exact))
         return (value, n_exact, loss.convex), compress(gradient)
 
 
 class SummedLoss:
-    """The mean of smooth losses of all blocks, as `Objective` asks for it.
+    """The mean of smooth losses over all blocks, with the interface of `Objective`.
 
     Parameters
     ----------
     outline : Outline
         The problem.
     executor : Executor
-        Has the blocks.
+        Executor of the blocks.
     record : Record or None
         Gradients in a checkpoint.
 
     Attributes
     ----------
     model : Outline
-        Tells the numbers of examples and weights.
+        Has the numbers of examples and weights.
     support, convex, exact
         As those of a `SmoothLoss`.
     """
 
-    # all weights have a penalty
+    # every weight has a penalty
     unpenalized = None
 
     def __init__(self, outline, executor, record=None):
@@ -91,7 +91,7 @@ class SummedLoss:
         self.convex, self.exact = True, 1.0
 
     def value_and_gradient(self, w, gradient, n_jobs=None):
-        """Mean loss at weights w; its gradient is written out."""
+        """Return the mean loss at weights w, and write its gradient."""
         record = self.record
         answer = None if record is None else record.next(w, self._sweep)
         if answer is None:
@@ -102,10 +102,10 @@ class SummedLoss:
         return loss
 
     def _sweep(self, w):
-        """Loss, share of exact losses, whether it is convex, and the gradient."""
+        """Return loss, fraction of exact losses, whether it is convex, and gradient."""
         executor, n_blocks = self.executor, self.executor.n_blocks
         total, values, lost = TreeSum(n_blocks), {}, range(n_blocks)
-        # a copy where it may be read again, as the weights change in place
+        # a copy if calls may be repeated, as the weights change in place
         w = w.copy() if executor.loses_blocks else w
         while True:
             values.update(executor.call("slope", w, blocks=lost, total=total))
@@ -129,24 +129,24 @@ class Record:
     Parameters
     ----------
     checkpoint : Checkpoint
-        Where they are.
+        Checkpoint with the gradients.
     identity : str
-        What must be the same for a run to go on.
+        Fingerprint of the problem and parameters, which a resumed run must share.
     resume : bool
-        Whether to go on from those that are there.
+        Whether to continue from the gradients in the checkpoint.
 
     Attributes
     ----------
     seconds : float
-        How long the run took that wrote them.
+        Duration of the run that wrote the gradients.
     """
 
     def __init__(self, checkpoint, identity, resume):
         self.checkpoint, self.identity = checkpoint, identity
         self.sweeps, self.n_repeated, self.seconds = [], 0, 0.0
-        # the run that goes on, once there is one
+        # the loop of the present run, set by `minimize_sum`
         self.loop = None
-        # whether sweeps are still written
+        # whether sweeps are still written; False after a failure
         self.writes = True
         if not resume:
             checkpoint.prepare()
@@ -157,7 +157,7 @@ class Record:
         self.seconds = entries.real("seconds", 0.0)
 
     def next(self, w, sweep):
-        """What the next sweep found when it was made; None if it was not yet."""
+        """Return the stored result of the next sweep, None at the end."""
         number = self.n_repeated
         if number == len(self.sweeps):
             return None
@@ -171,11 +171,12 @@ class Record:
             entries.array("gradient", w.shape),
         )
         if number == 0:
-            # the first tells other data; another machine may round otherwise
-            now = sweep(w)
+            # the first sweep is repeated to detect other data; another machine may
+            # round differently
+            computed = sweep(w)
             size = max(np.abs(answer[-1]).max(), 1e-300)
-            same = np.isclose(now[0], answer[0], rtol=1e-6) and np.allclose(
-                now[-1], answer[-1], rtol=1e-6, atol=1e-6 * size
+            same = np.isclose(computed[0], answer[0], rtol=1e-6) and np.allclose(
+                computed[-1], answer[-1], rtol=1e-6, atol=1e-6 * size
             )
             if not same:
                 raise ValueError(
@@ -186,7 +187,7 @@ class Record:
         return answer
 
     def add(self, w, loss, exact, convex, gradient):
-        """Write what a sweep found."""
+        """Write the result of a sweep."""
         number = len(self.sweeps)
         name, state = f"sweep-{number}.npz", {"weights": _digest(w), "loss": loss}
         state.update(exact=exact, convex=convex, gradient=gradient)
@@ -196,12 +197,12 @@ class Record:
             state = {"identity": self.identity, "sweeps": sweeps}
             self.checkpoint.write_driver({**state, "seconds": self.loop.seconds()})
         except OSError as error:
-            # those that come next would be no use without this one
+            # later sweeps would be useless without this one
             self.writes = False
             if number:
                 self.checkpoint.remove([name])
-            kept = f"there are the gradients of the first {number} sweeps"
-            warn_unwritten(self.checkpoint, error, kept)
+            kept_files = f"there are the gradients of the first {number} sweeps"
+            warn_unwritten(self.checkpoint, error, kept_files)
             return
         self.sweeps = sweeps
         self.n_repeated += 1
@@ -212,7 +213,7 @@ def _digest(w):
 
 
 class SummedObjective(Objective):
-    """An objective whose traffic is in the trace."""
+    """An objective whose reports include the bytes sent and received."""
 
     @property
     def extra(self):
@@ -229,7 +230,7 @@ def minimize_sum(solver, outline, executor, alpha, options, record=None):
         Its `solver`, `max_iter` and `tol` are read.
     outline : Outline
         The problem.
-    executor : Executor
+        Executor of the blocks, each a `GradientBlock`.
         Has the blocks, each a `GradientBlock`.
     alpha : float
         Regularization.

@@ -1,15 +1,15 @@
-"""Sparse vectors as arrays of lines, masks and entries, made for `_lines.pyx`."""
+"""Sparse vectors as arrays of lines, masks and entries, allocated for `_lines.pyx`."""
 
 import numpy as np
 
 from sksstruct.solvers.partitioned import _lines
 
-# Entries of a line, as in the kernels.
+# Number of entries in a line, as in the kernels.
 LINE = 8
 
 
 def empty_lines(n_lines, n_values):
-    """Return lines, masks and entries: room for so many of them."""
+    """Return arrays for so many lines and masks, and so many entries."""
     lines = np.empty(n_lines, dtype=np.int32)
     return lines, np.empty(n_lines, dtype=np.uint8), np.empty(n_values)
 
@@ -18,7 +18,7 @@ _NOTHING = empty_lines(0, 0)
 
 
 def first_of(arrays, n_lines, n_values):
-    """Return the lines, masks and entries that kernels have written."""
+    """Return the leading lines, masks and entries, which a kernel has written."""
     lines, masks, values = arrays
     return lines[:n_lines], masks[:n_lines], values[:n_values]
 
@@ -36,7 +36,7 @@ def merge(first, second):
     lines, masks, values : ndarray
         Lines, masks and entries of the sum.
     """
-    # for all of both: what is left over is never written to
+    # an upper bound of the size: unused entries stay unwritten
     out = empty_lines(len(first[0]) + len(second[0]), len(first[2]) + len(second[2]))
     return first_of(out, *_lines.merge(first, second, *out))
 
@@ -58,7 +58,7 @@ def add_terms(vector, first, second, other, factor):
     Returns
     -------
     lines, masks : ndarray
-        Where the sum has entries.
+        Lines and masks of the sum.
     squares : float
         Squared norm of the sum.
     risen : float
@@ -76,7 +76,7 @@ def take_back(vector, origin, marks, factor, width):
     Parameters
     ----------
     vector, origin : ndarray of shape (size,)
-        They differ in lines that overlap with marked rows, and are equal afterwards.
+        Vectors that differ in lines overlapping with marked rows; equal afterwards.
     marks : ndarray of uint8
         1 for marked rows; zero afterwards.
     factor : float
@@ -90,9 +90,9 @@ def take_back(vector, origin, marks, factor, width):
         factor * (vector - origin), as a sparse vector.
     """
     rows = np.empty(_lines.count_marks(marks), dtype=np.int32)
-    most = len(rows) * (width // LINE + 2)
-    # what is left over is never written to
-    out = empty_lines(most, min(most * LINE, len(vector)))
+    max_lines = len(rows) * (width // LINE + 2)
+    # an upper bound of the size: unused entries stay unwritten
+    out = empty_lines(max_lines, min(max_lines * LINE, len(vector)))
     counts = _lines.take_back(vector, origin, marks, factor, width, rows, *out)
     return first_of(out, *counts)
 
@@ -104,7 +104,7 @@ def pack(vector):
 
 
 def take(vector, lines, masks):
-    """Return some entries of a vector."""
+    """Return the entries of a vector under lines and masks."""
     values = np.empty(_lines.count(masks))
     _lines.take(vector, lines, masks, values)
     return values

@@ -1,4 +1,8 @@
-"""CoCoA+: blocks of the data are trained side by side, and their changes added."""
+"""CoCoA+: blocks of the data are trained in parallel, and their changes are added.
+
+`Partitioned` is the solver, `Run` one run of it; `rounds.py` has the rounds, and
+`scaling.py` states the method.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -32,19 +36,20 @@ from sksstruct.utils._param_validation import Count
 from sksstruct.utils.entries import Entries, taken
 from sksstruct.utils.parallel import one_blas_thread
 
-# blocks="auto": examples of a block at least, except for the first two blocks.
+# blocks="auto": smallest number of examples in a block if there are more than two
+# blocks.
 _EXAMPLES = 4000
-# blocks="auto": examples from which on there are two blocks.
+# blocks="auto": number of examples from which on there are two blocks.
 _LEAST_EXAMPLES = 200
-# blocks="auto": blocks at most.
+# blocks="auto": largest number of blocks.
 _MOST_BLOCKS = 8
-# check_every="auto": the first pass of the hinge after which the gap is computed, and
-# the passes after which it is computed again, as part of all and at least so many.
+# check_every="auto" with the hinge: first pass after which the gap is computed. Later
+# checks are at most this number of passes apart, or n_iter divided by it.
 _FIRST_CHECK = 4
-# A gap that is rounding error, as part of the objective that `tol` is relative to.
+# A gap below this fraction of the objective that `tol` refers to is a rounding error.
 _ROUNDING = 1e-13
-# States are kept sooner where the weights that were sent since, and would be sent again
-# to who takes the place of a lost worker, take so much memory.
+# States are saved earlier if the weights sent since the last time take this number of
+# bytes, as they are stored to be sent again to a replacement of a lost worker.
 _MOST_BYTES = 2**30
 
 
@@ -169,7 +174,7 @@ class Partitioned(Solver):
             raise ValueError("resume=True needs a checkpoint to continue from")
 
     def local(self, surrogate: SmoothedHinge | None) -> Solver:
-        """The solver of a block.
+        """Return the solver of a block.
 
         Parameters
         ----------
@@ -205,7 +210,7 @@ class Partitioned(Solver):
             self.solver.check_alpha(alpha)
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
-        # dual variables of blocks are not kept
+        # dual variables of blocks are not exported
         return isinstance(self.solver, LBFGS) and self.solver.accepts(dual_state, model)
 
     def check_penalty(self, l1: float) -> None:
@@ -213,7 +218,7 @@ class Partitioned(Solver):
             self.solver.check_penalty(l1)
 
     def n_blocks(self, n_examples: int) -> int:
-        """Number of blocks.
+        """Return the number of blocks.
 
         Parameters
         ----------
@@ -225,7 +230,7 @@ class Partitioned(Solver):
         n_blocks : int
         """
         if self.blocks == "auto":
-            # powers of two: on two threads three blocks take as long as four
+            # powers of two: on two threads, three blocks take as long as four
             most = n_examples // _EXAMPLES
             n_blocks = 1 << max(
                 most.bit_length() - 1, int(n_examples >= _LEAST_EXAMPLES)
@@ -234,12 +239,12 @@ class Partitioned(Solver):
         return min(self.blocks, n_examples)
 
     def outline(self, model: BoundModel, alpha: float, l1: float = 0.0) -> Outline:
-        """What the driver knows of a model.
+        """Return the properties of a model that the driver knows.
 
         Parameters
         ----------
         model : BoundModel
-            Model with its data, or with part of them.
+            Model with its data, or with part of the data.
         alpha, l1 : float
             Regularization.
 
@@ -319,19 +324,19 @@ class Partitioned(Solver):
                 executor.close()
 
     def _identity(self, outline, executor, alpha, l1):
-        """What must be the same for a run to go on, as a short text."""
+        """Return a fingerprint of everything that a resumed run must share."""
         free = ("max_iter", "tol", "keep_every", "checkpoint", "resume", "executor")
         parameters = self.get_params(deep=False)
-        kept = sorted((k, repr(v)) for k, v in parameters.items() if k not in free)
+        fixed = sorted((k, repr(v)) for k, v in parameters.items() if k not in free)
         return fingerprint(
-            kept,
+            fixed,
             (outline.n_examples, outline.n_weights, outline.surrogate),
             (executor.n_blocks, alpha, l1),
         )
 
 
 class Run:
-    """Rounds until the certificate is small enough.
+    """A run of `Partitioned`: rounds until the certificate is small enough.
 
     Parameters
     ----------
@@ -354,11 +359,11 @@ class Run:
         local = solver.local(outline.surrogate)
         self.hinge = outline.surrogate is None
         self.average = rounds.average
-        # gaps of examples, which only visits by gap ask for
+        # only visits by gap and cache hits need the gaps of the examples
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
         )
-        # the pass of the checkpoint, and whether there is nothing more to gain
+        # the pass of the checkpoint, and whether no further gain is possible
         self.resumed = self.kept_at = scale = None
         self.stalled = False
         if solver.resume:
@@ -373,16 +378,16 @@ class Run:
                 scale = self.resumed.real("scale", 0.0)
         extra = ("sigma", "bytes_down", "bytes_up")
         self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
-        every = solver.check_every
-        # as the solvers of blocks begin without blocks
+        check_every = solver.check_every
+        # first check as in the solvers without blocks
         first = _FIRST_CHECK if self.hinge else 1
-        self.check_at = first if every == "auto" else every
+        self.check_at = first if check_every == "auto" else check_every
 
     def run(self):
-        """Make passes."""
+        """Make passes, or continue from the checkpoint; return the result."""
         if self.resumed is not None:
             self._resume(self.resumed)
-            # the run that was stopped may have been at its end
+            # the interrupted run may have been at its end already
             self.loop.status = self.loop.reason(self.stalled)
         elif not self.hinge:
             self.look()
@@ -397,20 +402,20 @@ class Run:
             self.look(stalled)
             self.check_at = next_check(loop, self.solver.check_every)
             if self.solver.check_every == "auto":
-                # cheap beside passes over known labelings, which may be many
+                # checks are cheap compared with many passes over known labelings
                 most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
                 self.check_at = min(self.check_at, loop.n_iter + most)
         self.stalled = stalled and rounds.complete
-        # what is left of the gap is rounding error, as of the path of alpha
+        # such a gap is a rounding error, as in `Path`
         scale = abs(loop.primal) if loop.scale is None else loop.scale
         self.stalled |= loop.gap <= _ROUNDING * scale
-        full = rounds.bytes_since > _MOST_BYTES
-        if full or loop.n_iter % self.solver.keep_every == 0:
-            self._keep()
+        sent_too_much = rounds.bytes_since > _MOST_BYTES
+        if sent_too_much or loop.n_iter % self.solver.keep_every == 0:
+            self._save_states()
         return self.stalled
 
     def _weights_now(self):
-        """Copy of the weights that would be returned now."""
+        """Return a copy of the weights that the run would return now."""
         v, _ = self.average.current(self.rounds.loss)
         return np.array(self._truncated(v))
 
@@ -427,7 +432,7 @@ class Run:
     def look(self, stalled=False):
         """Report objective and dual value of the weights to return.
 
-        These are not those of the average where no visit improves the iterate any more.
+        The iterate is returned instead of the average once visits no longer improve it.
         """
         rounds, weights, loop = self.rounds, self.weights, self.loop
         v, loss = self.average.current(rounds.loss)
@@ -452,8 +457,8 @@ class Run:
         executor = self.rounds.executor
         return self.solver._identity(self.outline, executor, self.alpha, self.l1)
 
-    def _keep(self):
-        """Keep states of blocks where they may be lost, and write the checkpoint."""
+    def _save_states(self):
+        """Save states of blocks that may be lost, and write the checkpoint."""
         rounds, loop = self.rounds, self.loop
         if rounds.checkpoint is None:
             if rounds.executor.loses_blocks:
@@ -469,13 +474,13 @@ class Run:
             warn_unwritten(rounds.checkpoint, error, kept)
 
     def _state(self):
-        """What the driver must know to go on."""
+        """Return the state of the driver for a checkpoint."""
         loop = self.loop
         names = "n_iter", "calls", "primal", "dual", "dual_loss", "values", "reported"
         return {
             "identity": self._identity(),
             **taken(loop, names),
-            # that of a smooth loss is the objective reached
+            # for smooth losses, the scale is the objective reached
             "scale": loop.scale,
             "stalled": self.stalled,
             "rows": loop.trace.last(loop.n_iter + 1),
@@ -487,7 +492,7 @@ class Run:
         }
 
     def _read_checkpoint(self):
-        """The state to go on from, or an error where it is of another run."""
+        """Return the state in the checkpoint; an error if another run wrote it."""
         checkpoint = self.rounds.checkpoint
         entries = checkpoint.read_driver(self._identity())
         seed = entries.part("rounds").whole("seed")
@@ -496,7 +501,7 @@ class Run:
         return entries
 
     def _resume(self, entries):
-        """Go on from a state that was written."""
+        """Continue from the state in a checkpoint."""
         loop = self.loop
         self.rounds.resume(entries.part("rounds"))
         self.average.resume(entries.part("average"))
@@ -510,11 +515,11 @@ class Run:
             numbers = Entries(dict(enumerate(row)), "a row of the trace")
             loop.trace.add(*(numbers.real(k, infinite=True) for k in range(len(row))))
         self.kept_at = loop.n_iter
-        # nothing was reported where the first checks come later
+        # without a report before the checkpoint there are no weights
         if entries.state.get("weights") is not None:
             loop.weights = entries.array("weights", self.weights.w.shape)
             loop.reported = entries.whole("reported", 0, loop.n_iter)
             loop.primal = entries.real("primal")
-            # an interrupt leaves no bound
+            # after an interrupt the dual value may be -inf
             loop.dual = entries.real("dual", infinite=True)
             loop.dual_loss = entries.real("dual_loss", infinite=True)

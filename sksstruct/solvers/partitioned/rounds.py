@@ -1,7 +1,7 @@
-"""The driver: rounds over blocks, their certificates, and what is lost on the way.
+"""The driver: rounds over blocks, their certificates, and recovery of lost blocks.
 
-A round sends v to the blocks, and adds the changes that come back. The duality gap is
-exact: it is the sum of what the blocks find at the same weights w.
+A round sends v to the blocks, and adds the changes that they return. The duality gap is
+exact, as all blocks compute their losses and gaps at the same weights w.
 """
 
 import math
@@ -17,10 +17,11 @@ from sksstruct.solvers.partitioned.scaling import Scaling
 from sksstruct.utils._clock import check_clock, until
 from sksstruct.utils.entries import taken
 
-# A round of a pass is so many visits of a block, or all of them where there are fewer.
+# Smallest number of visits of a block in a round; smaller blocks make all visits in one
+# round.
 _LEAST_VISITS = 20
-# rounds="auto": without and with the hinge. Visits of smooth losses move far more of
-# the weights: with 4 rounds they need twice as many passes as with 16.
+# rounds="auto" without and with the hinge. Visits of smooth losses change far more of
+# the weights: 4 rounds would need twice as many passes as 16.
 _ROUNDS = 16, 4
 
 
@@ -34,13 +35,13 @@ class Rounds:
     outline : Outline
         The problem.
     executor : Executor
-        Has the blocks.
+        Executor of the blocks.
     alpha : float
         Regularization.
     seed : int
         Seed of the run.
     checkpoint : Checkpoint or None
-        Where states of blocks are written.
+        Checkpoint for the states of blocks.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class Rounds:
         self.alpha, self.seed = alpha, seed
         self.weights = outline.weights()
         self.scaling = Scaling(executor.n_blocks, solver.scaling == "adaptive")
-        # only the visits of Frank-Wolfe know labelings, and have an average
+        # only Frank-Wolfe blocks have known labelings and averages
         self.local = solver.local(None) if outline.surrogate is None else None
         rounds = _ROUNDS[self.local is not None]
         self.rounds = rounds if solver.rounds == "auto" else solver.rounds
@@ -71,18 +72,18 @@ class Rounds:
         self.average = Average(self.weights, averaging)
         self.loss, self.calls, self.complete = 0.0, 0, True
         self.n_rounds = self.n_known = 0
-        # places of weights that the last round has changed; None: any
+        # places that the last round has changed in the weights; None: any place
         nowhere = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8)
         self._changed, self._squares = Places(*nowhere), 0.0
         self.dual = self.dual_of()
-        # files that lost blocks go on from, and those that the checkpoint names
+        # files from which lost blocks continue, and files that the checkpoint names
         self.checkpoint, self.files, self.written = checkpoint, {}, []
-        # calls since states were kept last, to be repeated where blocks are lost, and
-        # the bytes of their weights
+        # calls since the states were saved, to repeat for lost blocks, and the bytes of
+        # the weights in these calls
         self.calls_since, self.bytes_since = [], 0
 
     def dual_of(self, loss=None, v=None, w=None):
-        """Dual value of the iterate, or of another point."""
+        """Return the dual value of the iterate, or of another point."""
         loss = self.loss if loss is None else loss
         return dual_value(self.weights, self.alpha, loss, v, w)
 
@@ -91,29 +92,29 @@ class Rounds:
     def one_pass(self, number):
         """Visit as many examples as there are, then known labelings while that pays.
 
-        Returns whether visits gained nothing.
+        Returns whether the visits gained nothing.
         """
-        # anew, as rounding errors add up
+        # recomputed, as rounding errors of updates accumulate
         self._squares = _norm(self.weights.v)
         gain, _ = self._visits(number, False)
         if self.local is not None:
-            known_passes(self.local, gain, self.outline, self._known)
+            known_passes(self.local, gain, self.outline, self._known_pass)
         return gain == 0.0
 
-    def _known(self):
+    def _known_pass(self):
         """Make a pass over known labelings; return its gain and number of visits."""
         self.n_known += 1
         return self._visits(self.n_known, True)
 
     def _visits(self, number, known):
-        """Make a pass in rounds; return what they promised, and the visits."""
-        # a block has few visits to make where there are many blocks
-        most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
-        # a pass over known labelings is short: two blocks do as well with one round of
-        # it as with two, and four need four
-        few = 1 if self.executor.n_blocks <= 2 else self.executor.n_blocks
-        wanted = min(self.rounds, few) if known else self.rounds
-        n_parts = max(1, min(wanted, most))
+        """Make a pass in rounds; return the sum of local gains, and the visits."""
+        # with many blocks, each has few visits to make
+        most_parts = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
+        # a pass over known labelings is short: two blocks need only one round, four
+        # need four
+        few_parts = 1 if self.executor.n_blocks <= 2 else self.executor.n_blocks
+        wanted = min(self.rounds, few_parts) if known else self.rounds
+        n_parts = max(1, min(wanted, most_parts))
         gain = visits = 0
         for part in range(n_parts):
             check_clock()
@@ -125,32 +126,33 @@ class Rounds:
         return gain, visits
 
     def _one_round(self, turn):
-        """Let all blocks make their visits, and add up what they change."""
+        """Let all blocks make their visits, and add their changes to the weights."""
         total = TreeSum(self.executor.n_blocks, halves=True)
         v = self._snapshot()
-        # whether blocks are in this thread or not: none is to stop before the others
+        # no time limit within a round, as all blocks have to finish it
         with until(math.inf):
             steps = self._change(
                 "advance", v, self.scaling.value, turn, self._changed, total=total
             )
         loss = float(sum(step.loss for step in steps))
-        # an interrupt before both have changed leaves no bound, and not a wrong one
+        # an interrupt before weights and loss are both updated must leave no wrong
+        # bound
         self.loss = -np.inf
-        of_sum = self._add(total.terms())
+        square_of_sum = self._add(total.terms())
         self.loss = loss
         self.average.add(loss)
         self.calls += sum(step.calls for step in steps)
         self.complete = all(step.complete for step in steps)
-        before, self.dual = self.dual, self._dual_now()
+        before, self.dual = self.dual, self._running_dual()
         promised = sum(step.gain for step in steps)
         squares = sum(step.squares for step in steps)
-        self.scaling.update(squares, of_sum, self.dual - before, promised)
+        self.scaling.update(squares, square_of_sum, self.dual - before, promised)
         return steps
 
     def _add(self, terms):
         """Add changes to the weights; return the squared norm of their sum."""
         weights, average = self.weights, self.average
-        self._changed, of_sum, risen = add_sum(
+        self._changed, square_of_sum, risen = add_sum(
             terms,
             weights.v,
             average.u,
@@ -160,10 +162,10 @@ class Rounds:
         self._squares += risen
         if weights.w is not weights.v:
             weights.set(weights.v)
-        return of_sum
+        return square_of_sum
 
-    def _dual_now(self):
-        """Dual value of the iterate, by the squared norm as it has changed."""
+    def _running_dual(self):
+        """Return the dual value of the iterate, from the updated squared norm."""
         if self.weights.w is not self.weights.v:
             return self.dual_of()
         return self.loss - 0.5 * self.alpha * self._squares
@@ -172,26 +174,26 @@ class Rounds:
         return self.executor.snapshot(self.weights.v, self._changed)
 
     def check(self):
-        """Sums of losses and of gaps at the iterate."""
+        """Return the sums of losses and of gaps at the iterate."""
         w = self.weights.w
         if w is self.weights.v:
             w = self._snapshot()
         elif self.executor.loses_blocks:
-            # it may be read again, and changes in place
+            # a copy, as the call may be repeated, and w changes in place
             w = w.copy()
         checks = self._change("check", w)
         self.calls += self.outline.n_examples
         return sum(risk for risk, _ in checks), sum(gap for _, gap in checks)
 
     def value(self, w):
-        """Sum of losses at other weights."""
+        """Return the sum of losses at other weights."""
         self.calls += self.outline.n_examples
         return float(sum(self._call("value", w)))
 
-    # ---- calls, and blocks that were lost ----
+    # ---- calls, and recovery of lost blocks ----
 
     def _change(self, method, *common, total=None):
-        """A call that changes the states of blocks."""
+        """Make a call that changes the states of blocks."""
         values = self._call(method, *common, total=total)
         if self.executor.loses_blocks:
             self.calls_since.append((method, common))
@@ -199,7 +201,7 @@ class Rounds:
         return values
 
     def _call(self, method, *common, total=None):
-        """Values of all blocks, in their order."""
+        """Return the values of all blocks, in their order."""
         executor = self.executor
         values = executor.call(method, *common, total=total)
         while len(values) < executor.n_blocks:
@@ -209,20 +211,20 @@ class Rounds:
         return [values[b] for b in range(executor.n_blocks)]
 
     def keep(self):
-        """Keep the states of all blocks: what is lost later goes on from here."""
+        """Save the states of all blocks, from which blocks lost later continue."""
         while lost := self.executor.keep():
             self._recover(lost)
         self.files, self.calls_since, self.bytes_since = {}, [], 0
 
     def save(self, name, driver):
-        """Write the states of all blocks to the checkpoint, as `keep` does.
+        """Write the states of all blocks to the checkpoint; replaces `keep`.
 
         Parameters
         ----------
         name : int
-            A number that files are called by.
+            Number in the file names.
         driver : callable
-            Forms the state of the driver, whose file makes the checkpoint valid.
+            Returns the state of the driver, whose file makes the checkpoint valid.
         """
         checkpoint = self.checkpoint
         try:
@@ -230,7 +232,7 @@ class Rounds:
             checkpoint.write_driver(driver())
         except OSError:
             if self.written:
-                # of this run, and only some of what would make a checkpoint
+                # files of this run, but not all that a checkpoint needs
                 blocks = range(self.executor.n_blocks)
                 checkpoint.remove(Block.file_name(b, name) for b in blocks)
             if self.executor.loses_blocks:
@@ -241,7 +243,7 @@ class Rounds:
         self.written = [file for file, _ in self.files.values()]
 
     def state(self):
-        """What `resume` needs, besides the files of the blocks."""
+        """Return the state for `resume`, besides the files of the blocks."""
         names = "loss", "calls", "complete", "n_rounds", "n_known", "seed", "dual"
         return {
             **taken(self, names),
@@ -251,7 +253,7 @@ class Rounds:
         }
 
     def resume(self, entries):
-        """Go on from a state: every block reads its file."""
+        """Continue from a state: every block reads its file."""
         v = entries.array("v", self.weights.v.shape)
         files = entries.get("files", list, "a list of files")
         files = self.checkpoint.named(files, Block.file_name("{k}", "[0-9]+"))
@@ -268,40 +270,40 @@ class Rounds:
         self.complete = entries.flag("complete")
         for name in ("calls", "n_rounds", "n_known", "seed"):
             setattr(self, name, entries.whole(name))
-        # those that are lost meanwhile read it again
+        # blocks that are lost during loading are made again by `_recover`
         self._recover(list(range(self.executor.n_blocks)), fresh=True)
 
     def _recover(self, lost, fresh=False):
-        """Bring lost blocks to where the others are."""
+        """Bring lost blocks to the state of all others."""
         while lost:
             if not fresh:
                 self.executor.rebuild(lost)
             fresh = False
             if self.files:
                 each = {b: self.files[b] for b in lost}
-                there = self.executor.call(
+                loaded = self.executor.call(
                     "load", self.checkpoint, blocks=lost, each=each
                 )
-                if len(there) < len(lost):
+                if len(loaded) < len(lost):
                     continue
-            still_there = lost
+            current = lost
             for method, common in self.calls_since:
-                # the changes have been added before
-                total = _Nowhere() if method == "advance" else None
-                still_there = list(
-                    self.executor.call(method, *common, blocks=still_there, total=total)
+                # `total` of the first call already contains these changes
+                total = _NoSum() if method == "advance" else None
+                current = list(
+                    self.executor.call(method, *common, blocks=current, total=total)
                 )
-            lost = [b for b in lost if b not in still_there]
+            lost = [b for b in lost if b not in current]
 
 
 def _norm(values):
-    """Squared norm, the same for any number of threads."""
+    """Return the squared norm, the same for any number of threads."""
     values = values.ravel()
     return float(np.einsum("i,i->", values, values))
 
 
-class _Nowhere:
-    """Takes the place of a `TreeSum` whose sum is not asked for."""
+class _NoSum:
+    """Replacement of a `TreeSum` whose sum is not needed."""
 
     received = 0
 

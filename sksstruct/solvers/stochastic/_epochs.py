@@ -136,7 +136,7 @@ def calibrate(epochs, ridge, at_zero=True):
     ridge : float
         Strength of the quadratic part, or zero.
     at_zero : bool, default=True
-            Whether to try steps from zero; near the optimum no length is a gain.
+        Whether to try steps from zero; near the optimum no length is a gain.
 
     Returns
     -------

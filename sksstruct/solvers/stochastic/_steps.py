@@ -41,7 +41,7 @@ class StepLength:
     Parameters
     ----------
     rate : float
-            The first step length.
+        The first step length.
     """
 
     def __init__(self, rate):

@@ -81,9 +81,9 @@ class Casimir(GradientSolver):
         quarter of the objective ("l2") or two and a half times that ("entropy").
     kappa : float, "alpha" or None, default=None
         Strength of the proximal term, the initial one if it increases. "alpha": the
-            regularization, as with the adaptive schedule of Section 7.3.1. None: kappa
-            of Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 /
-            (10 learning_rate)``, and not less than alpha.
+        regularization, as with the adaptive schedule of Section 7.3.1. None: kappa
+        of Propositions 29 to 32, for the hinge without `lipschitz` with ``L = 1 /
+        (10 learning_rate)``, and not less than alpha.
     learning_rate : float or "auto", default="auto"
         Initial step length. For the hinge, "auto" is the length that gives the most
         progress on visits of a few examples. It is then adapted to the slopes of the

@@ -300,7 +300,7 @@ class PartKernel:
     Parameters
     ----------
     start : ndarray of shape (n_weights,)
-            Initial weights.
+        Initial weights.
     loss : NonlinearLoss
         The loss.
     alpha : float
