@@ -6,14 +6,14 @@ is solved by x_i = clip(z_i + rho a_i, l_i, u_i), where rho is the root of
 
     f(rho) = sum_i a_i x_i(rho) - c,
 
-which increases and is linear between kinks: an entry i has one where it leaves a bound
-and one where it reaches the other. Below z, a, l, u and c are `point`, `normal`,
-`lower`, `upper` and `target`, and a value of rho is `at`.
+which increases and is piecewise linear: an entry i has one kink where it leaves a bound
+and another where it reaches the other bound. In the code, z, a, l, u and c are `point`,
+`normal`, `lower`, `upper` and `target`, and a value of rho is `at`.
 
-Each round of Algorithm 2 looks at f in the middle of the kinks that are left and drops
-half of them. Entries that have no kink left inside the bracket of the root are summed
-up in one line, offset + slope rho, so that all rounds together take as long as the
-first few. With weights d_i^2 in the norm, d_i x_i is what is projected.
+Each round of Algorithm 2 evaluates f at about the median of the remaining kinks and
+drops half of them. Entries without a kink inside the bracket of the root are summed up
+in one line, offset + slope rho, so that all rounds together take about as long as the
+first few. With weights d_i^2 in the norm, the caller projects d_i x_i.
 """
 
 from libc.math cimport INFINITY, fabs
@@ -22,20 +22,21 @@ from sksstruct.projections._select cimport select_kth
 from sksstruct.utils._pointers cimport const_doubles, doubles, intps
 
 cdef enum:
-    # Kinks that a pivot is the median of. Where that drops too little, as on data made
-    # for it, the next pivot is the median of all.
+    # Number of kinks whose median is the pivot. If this drops too few kinks, as on
+    # adversarial data, the next pivot is the median of all kinks.
     SAMPLE = 127
-    # Entries whose own root tells where that of all of them is.
+    # Number of entries in a sample problem, whose root is close to the root of all
+    # entries.
     FEW = 2048
-    # Steps from there until the root is bracketed.
+    # Largest number of steps from this root until the root of all entries is bracketed.
     MOST_STEPS = 4
 
 
 cdef struct Reach:
-    # the least and the largest <a, x>, and the size of the numbers summed up for them
+    # the least and the largest <a, x> in the box
     double least
     double most
-    # sums of the sizes of their terms
+    # sums of the absolute values of their terms, for bounds of rounding errors
     double least_size
     double most_size
 
@@ -53,7 +54,7 @@ cdef struct Line:
 
 
 cdef struct Kinks:
-    # where entry[k] leaves its first bound and reaches its last, for k < count
+    # rho at which entry[k] leaves its first bound and reaches its last, for k < count
     Py_ssize_t count
     double* first
     double* last
@@ -62,23 +63,23 @@ cdef struct Kinks:
     double* sample
 
 
-cdef inline bint inside(double kink, const Bracket* bracket) noexcept nogil:
+cdef inline bint is_inside(double kink, const Bracket* bracket) noexcept nogil:
     """Whether a kink is strictly inside a bracket."""
     return bracket.low < kink < bracket.high
 
 
 cdef double pivot(const Kinks* kinks, const Bracket* bracket,
                   bint exact) noexcept nogil:
-    """About the median of the kinks inside the bracket, of which there are some."""
+    """Return about the median of the kinks inside the bracket, at least one."""
     cdef Py_ssize_t step = 1, k = 0, count = 0
-    # A sample spread over all entries, whatever order the caller has them in.
+    # the sample is spread over all entries, as callers may have sorted them
     if not exact and kinks.count > SAMPLE:
         step = kinks.count // SAMPLE
     while k < kinks.count and (exact or count < 2 * SAMPLE):
-        if inside(kinks.first[k], bracket):
+        if is_inside(kinks.first[k], bracket):
             kinks.sample[count] = kinks.first[k]
             count += 1
-        if inside(kinks.last[k], bracket):
+        if is_inside(kinks.last[k], bracket):
             kinks.sample[count] = kinks.last[k]
             count += 1
         k += step
@@ -86,8 +87,8 @@ cdef double pivot(const Kinks* kinks, const Bracket* bracket,
 
 
 cdef struct Problem:
-    # a point, a box and a hyperplane: vectors, and how far apart their entries are,
-    # which is zero where one number stands for all
+    # A point, a box and a hyperplane: vectors, and the strides of their entries; a
+    # stride of zero repeats a single number.
     Py_ssize_t size
     const double* point
     const double* normal
@@ -120,8 +121,8 @@ cdef bint is_finite(const Problem* p) noexcept nogil:
     """Whether the point and the normal are finite."""
     cdef Py_ssize_t i
     cdef double total = 0.0
-    # 0 x is 0 for numbers, NaN for what is not finite. One pass without arrays of
-    # truth values, as this takes a good part of the time where vectors are short.
+    # 0 x is 0 for finite x and NaN otherwise. A single pass without Boolean arrays, as
+    # the check takes a good part of the time for short vectors.
     for i in range(p.size):
         total += 0.0 * point_of(p, i) + 0.0 * normal_of(p, i)
     return total == 0.0
@@ -139,16 +140,15 @@ cdef bint is_ordered(const Problem* p) noexcept nogil:
 
 
 cdef Reach reach(const Problem* p) noexcept nogil:
-    """What <a, x> can be in the box."""
+    """Return the range of <a, x> in the box."""
     cdef Py_ssize_t i
     cdef double normal, at_lower, at_upper, least = 0.0, most = 0.0
     cdef double least_size = 0.0, most_size = 0.0, low, high
     for i in range(p.size):
-        # sums in plain numbers: fields of a struct, which compilers pack and unpack
-        # in each round, cost more than the rest
+        # sums in local variables, as compilers load and store the fields of a struct in
+        # each iteration
         normal, at_lower, at_upper = normal_of(p, i), lower_of(p, i), upper_of(p, i)
-        # Entries that do not move add nothing; 0 times an infinite bound would be
-        # NaN.
+        # entries with a_i = 0 add nothing; 0 times an infinite bound would be NaN
         if normal == 0.0:
             continue
         at_lower *= normal
@@ -157,32 +157,33 @@ cdef Reach reach(const Problem* p) noexcept nogil:
         high = at_upper if at_lower < at_upper else at_lower
         least += low
         most += high
-        # an end far away says nothing of the other's rounding errors
+        # separate sizes, as a large sum does not affect the rounding errors of the
+        # other
         least_size += fabs(low)
         most_size += fabs(high)
     return Reach(least, most, least_size, most_size)
 
 
-cdef inline double moved(const Problem* p, Py_ssize_t i, double at) noexcept nogil:
-    """Entry i at a value of rho, before it is clipped."""
+cdef inline double unclipped(const Problem* p, Py_ssize_t i, double at) noexcept nogil:
+    """Return entry i at a value of rho, before clipping."""
     return point_of(p, i) + at * normal_of(p, i)
 
 
 cdef inline double clipped(const Problem* p, Py_ssize_t i, double at) noexcept nogil:
-    """Entry i of the solution at a value of rho."""
-    cdef double entry = moved(p, i, at)
+    """Return entry i of the solution at a value of rho."""
+    cdef double entry = unclipped(p, i, at)
     entry = lower_of(p, i) if entry < lower_of(p, i) else entry
     return upper_of(p, i) if entry > upper_of(p, i) else entry
 
 
 cdef Line tangent(const Problem* p, double at) noexcept nogil:
-    """f at a value of rho, as the offset, and its slope there."""
+    """Return f at a value of rho, as the offset, and the slope of f there."""
     cdef Py_ssize_t i
     cdef double entry, normal, lower, upper, value = -p.target, slope = 0.0
     for i in range(p.size):
         normal, lower, upper = normal_of(p, i), lower_of(p, i), upper_of(p, i)
-        entry = moved(p, i, at)
-        # On a kink an entry counts as being at its bound.
+        entry = unclipped(p, i, at)
+        # at a kink, an entry counts as being at its bound
         if entry <= lower:
             value += normal * lower
         elif entry >= upper:
@@ -194,7 +195,7 @@ cdef Line tangent(const Problem* p, double at) noexcept nogil:
 
 
 cdef Bracket bracket_from(const Problem* p, double at) noexcept nogil:
-    """Bracket the root from a guess, by a few steps that go a bit too far.
+    """Bracket the root from a guess, by a few overlong Newton steps.
 
     An end that no step has reached is infinite.
     """
@@ -208,23 +209,23 @@ cdef Bracket bracket_from(const Problem* p, double at) noexcept nogil:
             bracket.high = at
         else:
             bracket.low = at
-        # Where f is flat there is no step to take: one end stays infinite.
+        # where f is flat no step is possible, and one end stays infinite
         if line.slope <= 0.0 or (
                 bracket.low > -INFINITY and bracket.high < INFINITY):
             break
-        # half as far again as Newton's step, to come out on the other side
+        # 1.5 times Newton's step, to reach the other side of the root
         at -= 1.5 * line.offset / line.slope
     return bracket
 
 
-cdef inline bint same_at_both_ends(
+cdef inline bint add_if_one_piece(
         const Problem* p, Py_ssize_t i, const Bracket* bracket,
         Line* line) noexcept nogil:
-    """Add an entry to the line if both ends of a bracket agree on its piece."""
-    # Between the ends x_i is monotone, so that it stays on the piece. Compared are
-    # entries, as in `clipped`, and not kinks, which need divisions.
-    cdef double low = moved(p, i, bracket.low)
-    cdef double high = moved(p, i, bracket.high)
+    """Add an entry to the line if it has the same piece at both ends of a bracket."""
+    # x_i is monotone, so that it has this piece inside the bracket too. Entries are
+    # compared, as in `clipped`, rather than kinks, which need divisions.
+    cdef double low = unclipped(p, i, bracket.low)
+    cdef double high = unclipped(p, i, bracket.high)
     cdef double lower = lower_of(p, i), upper = upper_of(p, i)
     if low <= lower and high <= lower:
         line.offset += normal_of(p, i) * lower
@@ -238,12 +239,12 @@ cdef inline bint same_at_both_ends(
     return True
 
 
-cdef inline bint no_kink_inside(
+cdef inline bint add_if_no_kink(
         const Problem* p, Py_ssize_t i, double first, double last,
         const Bracket* bracket, Line* line) noexcept nogil:
     """Add an entry to the line if it has no kink inside a bracket."""
     cdef double normal = normal_of(p, i)
-    # As rho grows, x_i goes from one bound to the other, up if a_i > 0.
+    # as rho grows, x_i moves from one bound to the other, upwards if a_i > 0
     if last <= bracket.low:
         line.offset += normal * (upper_of(p, i) if normal > 0.0 else lower_of(p, i))
     elif first >= bracket.high:
@@ -258,22 +259,22 @@ cdef inline bint no_kink_inside(
 
 cdef void list_kinks(const Problem* p, const Bracket* bracket, Line* line,
                      Kinks* kinks) noexcept nogil:
-    """List entries with a kink inside a bracket, and add the others to the line."""
+    """List entries with a kink inside a bracket, and add all others to the line."""
     cdef Py_ssize_t i, count = 0
     cdef double at_lower, at_upper, first, last
     cdef bint finite = bracket.low > -INFINITY and bracket.high < INFINITY
     for i in range(p.size):
-        # does not move, and adds nothing to <a, x>
+        # an entry with a_i = 0 does not move, and adds nothing to <a, x>
         if normal_of(p, i) == 0.0:
             continue
-        # With a bracket from a sample that is most entries: it saves divisions.
-        if finite and same_at_both_ends(p, i, bracket, line):
+        # with a bracket from a sample, most entries are added here without divisions
+        if finite and add_if_one_piece(p, i, bracket, line):
             continue
         at_lower = (lower_of(p, i) - point_of(p, i)) / normal_of(p, i)
         at_upper = (upper_of(p, i) - point_of(p, i)) / normal_of(p, i)
         first = at_upper if normal_of(p, i) < 0.0 else at_lower
         last = at_lower if normal_of(p, i) < 0.0 else at_upper
-        if not no_kink_inside(p, i, first, last, bracket, line):
+        if not add_if_no_kink(p, i, first, last, bracket, line):
             kinks.first[count], kinks.last[count] = first, last
             kinks.entry[count] = i
             count += 1
@@ -282,11 +283,11 @@ cdef void list_kinks(const Problem* p, const Bracket* bracket, Line* line,
 
 cdef void drop_kinks(const Problem* p, const Bracket* bracket, Line* line,
                      Kinks* kinks) noexcept nogil:
-    """Keep entries with a kink inside a bracket, and add the others to the line."""
+    """Keep entries with a kink inside a bracket, and add all others to the line."""
     cdef Py_ssize_t k, count = 0
-    # In place: what is kept moves up into gaps that were read before.
+    # in place: entries are only moved to positions that have been read
     for k in range(kinks.count):
-        if not no_kink_inside(
+        if not add_if_no_kink(
                 p, kinks.entry[k], kinks.first[k], kinks.last[k], bracket, line):
             kinks.first[count], kinks.last[count] = kinks.first[k], kinks.last[k]
             kinks.entry[count] = kinks.entry[k]
@@ -295,17 +296,17 @@ cdef void drop_kinks(const Problem* p, const Bracket* bracket, Line* line,
 
 
 cdef double root_inside(const Problem* p, Bracket bracket, Kinks* kinks) noexcept nogil:
-    """The root of f in a bracket; the arrays of kinks are scratch."""
+    """Return the root of f in a bracket; the arrays of kinks are scratch."""
     cdef Line line
-    cdef Py_ssize_t k, before
+    cdef Py_ssize_t k, n_before
     cdef double at, value
     cdef bint exact = False
     line.offset, line.slope = -p.target, 0.0
     list_kinks(p, &bracket, &line, kinks)
-    # The pivot becomes an end of the bracket, so that its own kink is not inside
-    # any more: each round drops at least one.
+    # The pivot becomes an end of the bracket, so that its own kink is no longer inside:
+    # each round drops at least one kink.
     while kinks.count:
-        before = kinks.count
+        n_before = kinks.count
         at = pivot(kinks, &bracket, exact)
         value = line.offset + line.slope * at
         for k in range(kinks.count):
@@ -315,39 +316,39 @@ cdef double root_inside(const Problem* p, Bracket bracket, Kinks* kinks) noexcep
         else:
             bracket.low = at
         drop_kinks(p, &bracket, &line, kinks)
-        # The median of all kinks drops half of them; that of a sample about half,
-        # or hardly any where the sample misleads.
-        exact = 10 * kinks.count > 9 * before
+        # The median of all kinks drops half of them; the median of a sample drops about
+        # half, but hardly any if the sample is not representative.
+        exact = 10 * kinks.count > 9 * n_before
     if line.slope > 0.0:
         at = -line.offset / line.slope
-        # rounding must not leave the bracket
+        # rounding errors must not move the root out of the bracket
         return (bracket.low if at < bracket.low
                 else (bracket.high if at > bracket.high else at))
-    # f does not change between the last kinks
+    # f is constant between the last kinks
     return bracket.low if bracket.low > -INFINITY else (
         bracket.high if bracket.high < INFINITY else 0.0)
 
 
 cdef double root(const Problem* p, Kinks* kinks) noexcept nogil:
-    """The root of f, by medians; the arrays of kinks are scratch."""
+    """Return the root of f, by medians; the arrays of kinks are scratch."""
     cdef Py_ssize_t n = p.size, step = n // FEW
-    cdef Problem few
+    cdef Problem sample
     cdef Bracket bracket
     bracket.low, bracket.high = -INFINITY, INFINITY
-    # The root of every step-th entry, which costs little, is close to that of all.
+    # the root of every step-th entry is cheap, and close to the root of all entries
     if step > 1:
-        few = p[0]
-        few.size = (n + step - 1) // step
-        few.target = p.target * few.size / n
-        few.step, few.normal_step = step * p.step, step * p.normal_step
-        few.lower_step = step * p.lower_step
-        few.upper_step = step * p.upper_step
-        bracket = bracket_from(p, root(&few, kinks))
+        sample = p[0]
+        sample.size = (n + step - 1) // step
+        sample.target = p.target * sample.size / n
+        sample.step, sample.normal_step = step * p.step, step * p.normal_step
+        sample.lower_step = step * p.lower_step
+        sample.upper_step = step * p.upper_step
+        bracket = bracket_from(p, root(&sample, kinks))
     return root_inside(p, bracket, kinks)
 
 
 cdef void solution(const Problem* p, double at, double* out) noexcept nogil:
-    """The projection, from the root."""
+    """Write the projection at the root."""
     cdef Py_ssize_t i
     for i in range(p.size):
         out[i] = clipped(p, i, at)
@@ -361,16 +362,16 @@ cdef class Box:
     point : ndarray of shape (n,)
         The point.
     normal, lower, upper : ndarray of shape (n,) or ()
-        Normal of the hyperplane, and bounds; one number stands for all entries.
+        Normal of the hyperplane, and bounds; a single number stands for all entries.
     target : float
-        Right hand side of the hyperplane.
+        Right-hand side of the hyperplane.
     """
 
     cdef Problem problem
-    cdef tuple _owned
+    cdef tuple _arrays
 
     def __cinit__(self, point, normal, lower, upper, double target):
-        self._owned = point, normal, lower, upper
+        self._arrays = point, normal, lower, upper
         self.problem = Problem(
             len(point), const_doubles(point), const_doubles(normal),
             const_doubles(lower), const_doubles(upper),
@@ -386,8 +387,8 @@ cdef class Box:
 
     def reach(self):
         """Return the least and the largest <a, x>, and the sizes of their terms."""
-        cdef Reach found = reach(&self.problem)
-        return found.least, found.most, found.least_size, found.most_size
+        cdef Reach result = reach(&self.problem)
+        return result.least, result.most, result.least_size, result.most_size
 
     def root(self, scratch, entries):
         """Find the root of f.
@@ -402,8 +403,8 @@ cdef class Box:
         cdef Py_ssize_t n = self.problem.size
         cdef double at
         cdef Kinks kinks
-        # A sample has both kinks of an entry, and stops at twice SAMPLE or one more;
-        # samples of all kinks have two for each entry.
+        # A sample takes both kinks of an entry, and at most 2 SAMPLE + 1 kinks; a
+        # sample of all kinks has two for each entry.
         kinks.first, kinks.entry = doubles(scratch), intps(entries)
         kinks.last, kinks.sample = kinks.first + n, kinks.first + 2 * n
         with nogil:
@@ -411,5 +412,5 @@ cdef class Box:
         return at
 
     def solution(self, double at, out):
-        """Write the projection, from the root."""
+        """Write the projection at the root."""
         solution(&self.problem, at, doubles(out))

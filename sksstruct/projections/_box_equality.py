@@ -10,14 +10,14 @@ from sksstruct.projections._box import Box
 
 def root_by_sorting(point, normal, lower, upper, target):
     """Find the same root by bisection over the sorted kinks, in O(n log n)."""
-    # the others have no kinks, and would divide by zero
+    # entries with a_i = 0 have no kinks, and would divide by zero
     moves = normal != 0.0
     entries = point[moves], normal[moves], lower[moves], upper[moves]
     point, normal, lower, upper = entries
     kinks = np.concatenate([(lower - point) / normal, (upper - point) / normal])
     kinks = np.sort(kinks[np.isfinite(kinks)])
-    # f is formed from the entries themselves each time: running sums would keep the
-    # rounding errors of kinks that are far away
+    # f is computed from the entries each time, as running sums would keep the rounding
+    # errors of distant kinks
     first, last = -1, len(kinks)
     while last - first > 1:
         middle = (first + last) // 2
@@ -28,8 +28,8 @@ def root_by_sorting(point, normal, lower, upper, target):
             last = middle
     low = kinks[first] if first >= 0 else -np.inf
     high = kinks[last] if last < len(kinks) else np.inf
-    # A point inside the piece, so that no entry is on a bound by chance. Where the
-    # piece has no end, the step is one that large entries feel, too.
+    # A point inside the piece, so that no entry is at a bound by chance. If the piece
+    # is unbounded, the step must be large enough to change large entries.
     step = max(
         1.0,
         2.0 * np.abs(kinks).max(initial=0.0),
@@ -40,16 +40,16 @@ def root_by_sorting(point, normal, lower, upper, target):
     else:
         inside = high - step if last < len(kinks) else 0.0
     offset, slope = line_at(*entries, target, inside)
-    # where no entry moves, any rho of the piece will do
+    # if no entry moves, any rho of the piece is a root
     return min(max(-offset / slope, low), high) if slope > 0.0 else inside
 
 
 def line_at(point, normal, lower, upper, target, at):
     """Return the offset and slope of the piece of f at a value of rho."""
-    moved = point + at * normal
-    between = (moved > lower) & (moved < upper)
-    ends = np.where(moved >= upper, upper, lower)
-    offset = float((normal * np.where(between, point, ends)).sum()) - target
+    unclipped = point + at * normal
+    between = (unclipped > lower) & (unclipped < upper)
+    nearest_bounds = np.where(unclipped >= upper, upper, lower)
+    offset = float((normal * np.where(between, point, nearest_bounds)).sum()) - target
     return offset, float((normal[between] ** 2).sum())
 
 
@@ -127,7 +127,7 @@ def project_box_equality(
     if (d != 1.0).any():
         if not (np.isfinite(d).all() and d.min() > 0.0):
             raise ValueError("d must be positive and finite")
-        # the point d x has no weights, and a / d is normal to its hyperplane
+        # d x is projected without weights, and a / d is the normal of its hyperplane
         scaled = project_box_equality(
             d * z, d * lower, d * upper, a / d, c, method=method
         )
@@ -137,7 +137,7 @@ def project_box_equality(
         raise ValueError("z, a and c must be finite")
     if not box.is_ordered():
         raise ValueError("lower must not exceed upper, and neither may be NaN")
-    # what rounding may leave of sums of numbers of these sizes; infinite ends hold all
+    # tolerances for rounding errors of sums of these sizes; infinite sums pass the test
     least, most, least_size, most_size = box.reach()
     if least - c > 1e-12 * (least_size + abs(c)) or c - most > 1e-12 * (
         most_size + abs(c)
@@ -149,7 +149,7 @@ def project_box_equality(
     if method == "sort":
         root = root_by_sorting(*np.broadcast_arrays(z, a, lower, upper), c)
     else:
-        # room for a sample, of which there may be more than entries
+        # memory for a sample, which may be longer than the vector
         scratch = np.empty(4 * max(len(z), 128))
         root = box.root(scratch, np.empty(len(z), dtype=np.intp))
     out = np.empty(len(z))

@@ -1,8 +1,8 @@
 """Newton's method for the multipliers of a projection.
 
 The dual of a projection onto a polytope is convex and piecewise quadratic: Newton's
-method with a line search ends at the exact minimum, at which the gradient, by how much
-the constraints are violated, is zero.
+method with a line search ends at the exact minimum. There the gradient, the violation
+of the constraints, is zero.
 """
 
 from libc.math cimport fabs
@@ -13,28 +13,28 @@ from sksstruct.projections._multipliers cimport (
 )
 
 cdef enum:
-    # Newton's method ends after a few steps on most problems, and more on large ones:
-    # what changes at one end goes through table after table.
+    # Most problems need a few steps, and large trees more, as changes propagate from
+    # table to table.
     MOST_STEPS = 200
     STEPS_PER_TABLE = 20
     MOST_HALVINGS = 80
-    # without progress in the function or the gradient
+    # steps without progress in the function or the gradient
     MOST_STALLED = 50
 
-# Constraints are exact up to this part of the mass: rounding.
+# Tolerance of the constraints as a fraction of the mass, near rounding errors.
 cdef double TOLERANCE = 1e-14
 
-# What is added to the diagonal of the Hessian: at first, and where steps keep being
-# too short or too long for it.
+# Initial damping, added to the diagonal of the Hessian; the damping is adapted if steps
+# are too long or accepted at once.
 cdef double DAMPING = 1e-9
 cdef double LEAST_DAMPING = 1e-12
 cdef double MOST_DAMPING = 1e6
-# Times the tolerance: rounding of large numbers.
+# Accepted multiple of the tolerance, for rounding errors of large numbers.
 cdef double ACCEPTABLE = 1e5
 
 
 cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
-    """The largest absolute value."""
+    """Return the largest absolute value."""
     cdef Py_ssize_t k
     cdef double worst = 0.0
     for k in range(n):
@@ -47,36 +47,38 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
                      double* value, double* worst) noexcept nogil:
     """Halve the step until it improves the function, or the gradient, enough.
 
-    value and worst are the function and the largest entry of its gradient, before and
-    after. Returns the number of halvings; -1 if no length will do, duals and worst
-    being what they were.
+    `value` and `worst` are the function and the largest entry of its gradient, and are
+    updated. Returns the number of halvings, or -1 if no length is accepted; `duals` and
+    `worst` are then unchanged.
     """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), k
-    cdef double before = value[0], slope = 0.0, length = 1.0, now, end
+    cdef double before = value[0], slope = 0.0, length = 1.0, new_worst, end_slope
     cdef int halvings
-    # how fast the function falls along the step
+    # derivative of the function along the step
     for k in range(n):
         slope += tree.gradient[k] * tree.step[k]
-    # start + length * step each time: going back by steps would pile up rounding
+    # each trial is start + length * step, as going back by steps would add rounding
+    # errors
     memcpy(tree.start, duals, n * sizeof(double))
     for halvings in range(MOST_HALVINGS):
         for k in range(n):
             duals[k] = tree.start[k] + length * tree.step[k]
         value[0] = evaluate(tree, duals, tree.gradient, out)
-        now = largest(n, tree.gradient)
-        # Armijo's condition. Close to the minimum, where the function changes by less
-        # than its rounding, slopes tell more: they must not lead as far across a kink
-        # as the next step would lead back.
-        end = 0.0
+        new_worst = largest(n, tree.gradient)
+        # Armijo's condition. Close to the minimum, changes of the function are below
+        # its rounding errors, and slopes decide: beyond a kink, the slope at the end
+        # must not exceed half of the slope at the start, reversed.
+        end_slope = 0.0
         for k in range(n):
-            end += tree.gradient[k] * tree.step[k]
+            end_slope += tree.gradient[k] * tree.step[k]
         if (value[0] <= before + 1e-4 * length * slope
                 and before - value[0] > 1e-12 * fabs(before)) or (
-                end <= -0.5 * slope and value[0] <= before + 1e-12 * fabs(before)):
-            worst[0] = now
+                end_slope <= -0.5 * slope
+                and value[0] <= before + 1e-12 * fabs(before)):
+            worst[0] = new_worst
             return halvings
         length *= 0.5
-    # The tables have to be those of the multipliers.
+    # `out` must hold the tables at the restored multipliers
     memcpy(duals, tree.start, n * sizeof(double))
     evaluate(tree, duals, tree.gradient, out)
     return -1
@@ -84,7 +86,7 @@ cdef int search_line(const TreeProblem* tree, double* duals, double* out,
 
 cdef double descend(const TreeProblem* tree, double* duals,
                     double* out) noexcept nogil:
-    """Minimize the function from given multipliers."""
+    """Minimize the function from given multipliers; return the largest slope."""
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states), _
     cdef double value, worst, damping = DAMPING, tolerance = TOLERANCE * tree.mass
     cdef double before, least
@@ -94,15 +96,16 @@ cdef double descend(const TreeProblem* tree, double* duals,
     for _ in range(MOST_STEPS + STEPS_PER_TABLE * tree.n_tables):
         if worst <= tolerance:
             break
-        # Where no table entry moves with a multiplier the Hessian is zero, and the
-        # damping sets the length of the step: it follows what halving finds.
+        # Where a multiplier shifts no positive entry the Hessian is zero, and the
+        # damping determines the length of the step: it is adapted to the number of
+        # halvings.
         newton_step(tree, out, damping, tree.gradient, tree.step)
         before = value
         halvings = search_line(tree, duals, out, &value, &worst)
         stalled += 1
         if before - value > 1e-12 * fabs(before) or worst < least:
             stalled, least = 0, min(worst, least)
-        # as close as rounding allows; the caller judges the violation
+        # as accurate as rounding errors allow; the caller judges the violation
         if halvings < 0 or stalled == MOST_STALLED:
             break
         if halvings >= 2:
@@ -114,15 +117,15 @@ cdef double descend(const TreeProblem* tree, double* duals,
 
 cdef double minimize(const TreeProblem* tree, double* duals,
                      double* out) noexcept nogil:
-    """Minimize the function; duals are where to start, and what was found.
+    """Minimize the function; `duals` are start and result.
 
     Returns the largest entry of the gradient.
     """
     cdef double worst = descend(tree, duals, out)
     if worst <= ACCEPTABLE * TOLERANCE * tree.mass:
         return worst
-    # Multipliers of a point that was far away are so large that the function is all
-    # rounding there: zero is nearer.
+    # Multipliers from a distant point are so large that rounding errors dominate the
+    # function there: zero is a better start.
     memset(duals, 0,
            first_dual(tree.n_tables, tree.n_states) * sizeof(double))
     return descend(tree, duals, out)

@@ -1,7 +1,7 @@
 """Projection onto the local polytopes of trees, and of chains, which are trees.
 
-The tables of the edges of a tree are not negative, sum to a mass, and agree on the
-variables they share; `_multipliers.pyx` states the problem.
+The tables of the edges of a tree are nonnegative, sum to a mass, and agree on shared
+variables; `_multipliers.pyx` states the problem.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ class LocalPolytopes:
         self.n_states = n_states
         tables, parent, child, tree = hang(n_nodes, edges)
         n_tables = len(tables)
-        # of each tree, where its tables begin; tables as in `TreeProblem`
+        # offsets of the trees' tables; all other arrays as in `TreeProblem`
         self._edge = tables
         self._is_turned = (edges[tables, 0] != parent).astype(np.int8)
         self._inverse = np.ones(n_tables) if d is None else d[tables] ** -2.0
@@ -45,7 +45,7 @@ class LocalPolytopes:
         self.node = parent[first]
         self._first = np.append(first, n_tables).astype(np.intp)
         start = np.repeat(first, np.diff(self._first))
-        # numbers within a tree: siblings follow each other
+        # numbers within a tree, in which siblings are consecutive
         place = np.arange(n_tables) - start
         has_elder = np.append(False, np.diff(parent) == 0)[:n_tables]
         has_younger = np.append(has_elder[1:], False)[:n_tables]
@@ -58,20 +58,20 @@ class LocalPolytopes:
         self._eldest = eldest
         before[has_elder] = place[has_elder] - 1
         self._before = before
-        # kept, so that the next projection starts from the last
+        # stored, so that the next projection starts from the last multipliers
         self._duals = np.zeros(n_tables * n_states + len(first))
 
     def project(self, tables, mass, out):
         """Project the tables of all edges, where each tree has its own mass.
 
-        Returns the largest violation of a constraint, as a share of the mass.
+        Returns the largest violation of a constraint, as a fraction of the mass.
         """
-        most, k = int(np.diff(self._first).max(initial=0)), self.n_states
+        most_tables, k = int(np.diff(self._first).max(initial=0)), self.n_states
         arrays = (
             self._first, self._edge, self._is_turned, self._inverse, self._younger,
             self._eldest, self._before, self._duals,
         )  # fmt: skip
-        scratch = np.empty(3 * most * k * (k + 1) + 4 * k + 3)
+        scratch = np.empty(3 * most_tables * k * (k + 1) + 4 * k + 3)
         return project_trees(k, *arrays, tables, mass, scratch, out)
 
 
@@ -81,18 +81,18 @@ def hang(n_nodes, edges):
     Returns
     -------
     tables, parent, child, tree : ndarray of shape (n_edges,), intp
-        The edges in this order, their ends, and the tree of each.
+        The edges in this order, their ends, and the tree of each edge.
     """
     ends = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
-    # one more variable will join the trees
+    # an additional variable, to which all roots are joined below
     shape = n_nodes + 1, n_nodes + 1
     ones = np.ones(len(ends))
     graph = sparse.csr_array((ones, (ends[:, 0], ends[:, 1])), shape=shape)
     n_trees, tree = csgraph.connected_components(graph, directed=False)
-    # it counts as a tree by itself here
+    # so far this variable is a tree of its own
     if len(ends) != n_nodes + 1 - n_trees:
         raise ValueError("edges close a cycle: the graph must be a tree or a forest")
-    # trees hang from the variable with the lowest number
+    # the root of a tree is its variable with the lowest number
     roots = np.unique(tree, return_index=True)[1]
     roots = roots[roots < n_nodes]
     join = np.column_stack([np.full(len(roots), n_nodes), roots])
@@ -101,7 +101,7 @@ def hang(n_nodes, edges):
         (np.ones(len(joined)), (joined[:, 0], joined[:, 1])), shape=shape
     )
     order, parents = csgraph.breadth_first_order(graph, n_nodes, directed=False)
-    # whichever end is the parent; -1 of the root, which is met once
+    # the parent may be either end; no parent is -1 except the root's, which has no edge
     below = np.where(parents[ends[:, 1]] == ends[:, 0], ends[:, 1], ends[:, 0])
     edge_above = np.full(n_nodes + 1, -1, dtype=np.intp)
     edge_above[below] = np.arange(len(ends))
@@ -119,7 +119,7 @@ def hang(n_nodes, edges):
 def project_chain_polytope(m: ArrayLike, *, d: ArrayLike | None = None) -> np.ndarray:
     """Compute the Euclidean projection onto the local polytope of a chain.
 
-    The result is the closest to `m` of all tables that are not negative, sum to one
+    The result is the closest to `m` of all tables that are nonnegative, sum to one
     each, and agree on the variables they share. Such tables are the pair marginals of a
     distribution.
 
@@ -155,7 +155,7 @@ def project_chain_polytope(m: ArrayLike, *, d: ArrayLike | None = None) -> np.nd
     [[[0.75, 0.125], [0.0, 0.125]], [[0.625, 0.125], [0.0, 0.25]]]
     """
     m = check_tables(m)
-    # states that a chain of finite entries leads to
+    # states that some chain of finite entries leads to
     reached = np.ones(m.shape[1], dtype=bool)
     for table in m:
         reached = (np.isfinite(table) & reached[:, None]).any(axis=0)
@@ -170,7 +170,7 @@ def project_tree_polytope(
 ) -> np.ndarray:
     """Compute the Euclidean projection onto the local polytope of a tree.
 
-    The result is the closest to `m` of all tables that are not negative, sum to one
+    The result is the closest to `m` of all tables that are nonnegative, sum to one
     each, and agree on the variables they share. Such tables are the pair marginals of a
     distribution.
 
@@ -238,17 +238,17 @@ def project_one(m, edges, d):
         d = np.asarray(d, dtype=np.float64)
         if d.shape != (len(m),) or not (np.isfinite(d).all() and d.min() > 0.0):
             raise ValueError(f"d must be {len(m)} positive numbers, one for each table")
-        # with weights near one, Newton's method begins at steps of the right size
+        # with weights near one, the initial damping of Newton's method is well scaled
         d = d / np.exp(np.log(d).mean())
     polytopes = LocalPolytopes(int(edges.max()) + 1, edges, m.shape[1], d)
     check_feasible(polytopes, m)
-    # nothing has to agree
+    # a single table has no agreement constraints
     if len(m) == 1:
         return project_simplex(m.ravel()).reshape(m.shape)
     out = np.empty_like(m)
     violation = polytopes.project(m, np.ones(len(polytopes.node)), out)
     uneven = 1.0 if d is None else (d.max() / d.min()) ** 2
-    # a constraint is a sum over states, each with rounding errors of its own
+    # a constraint is a sum over states, each with its own rounding errors
     rounding = 8.0 * np.finfo(float).eps * uneven * m.shape[1]
     if violation > max(1e-9, rounding):
         raise ValueError(
@@ -263,7 +263,8 @@ def check_feasible(polytopes, m):
         return
     for i in range(len(polytopes.node)):
         first = polytopes._first[i]
-        # of each table: labels of its parent and of its child that edges so far allow
+        # for each table: labels of its parent and child that the edges visited so far
+        # allow
         n_tables = polytopes._first[i + 1] - first
         allowed = np.ones((n_tables, 2, polytopes.n_states), dtype=bool)
         for t in range(n_tables - 1, -1, -1):
@@ -278,6 +279,7 @@ def check_feasible(polytopes, m):
                     "none"
                 )
             other = polytopes._before[first + t]
-            # a younger sibling shares the parent with `before`, the eldest its child
+            # a younger sibling shares its parent with `before`; an eldest edge's parent
+            # is the child of `before`
             if other >= 0:
                 allowed[other, int(polytopes._younger[first + other] != t)] &= parent

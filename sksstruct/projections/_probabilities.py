@@ -64,7 +64,7 @@ def project_simplex(
     if method != "sort":
         # relative to the largest entry, so that large scores lose no digits
         shifted = z - z.max()
-        # the others are below any rho, as the largest entry alone would sum to 1
+        # all other entries are below rho, as the largest entry alone would sum to 1
         rho = threshold(shifted[shifted > -1.0], method == "drop")
         return np.maximum(shifted - rho, 0.0)
     order, weights = np.argsort(-z, kind="stable"), np.empty(len(z))

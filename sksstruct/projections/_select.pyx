@@ -1,8 +1,8 @@
 """Selection of the k-th smallest number, in expected linear time.
 
 Hoare's quickselect ("Algorithm 65: Find", CACM 4(7), 1961): partition the numbers about
-a pivot and go on with the side that has the k-th. The pivot is the median of the first,
-the middle and the last, so that sorted input is no bad case.
+a pivot and continue with the side that contains the k-th. The pivot is the median of
+the first, the middle and the last number, so that sorted input is no worst case.
 """
 
 
@@ -21,7 +21,7 @@ cdef inline void order(double* one, double* other) noexcept nogil:
 
 cdef inline double put_in_order(double* first, double* middle,
                                 double* last) noexcept nogil:
-    """Put three numbers in increasing order; returns the one in the middle."""
+    """Put three numbers in increasing order; return the middle one."""
     order(first, middle)
     order(first, last)
     order(middle, last)
@@ -29,16 +29,16 @@ cdef inline double put_in_order(double* first, double* middle,
 
 
 cdef double select_kth(double* numbers, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """The k-th smallest entry. Entries are put in another order."""
+    """Return the k-th smallest number; the numbers are reordered."""
     cdef Py_ssize_t low = 0, high = n - 1, left, right, middle
     cdef double pivot
-    # The k-th smallest is one of numbers[low:high + 1].
+    # invariant: the k-th smallest is one of numbers[low:high + 1]
     while low < high:
         middle = (low + high) // 2
         pivot = put_in_order(numbers + low, numbers + middle, numbers + high)
         # The smallest and the largest of the three stop the two scans, which therefore
-        # need no bounds. Numbers equal to the pivot are exchanged as well: among many
-        # of them the scans meet in the middle, and not at one end.
+        # need no bounds checks. Numbers equal to the pivot are exchanged too: with many
+        # equal numbers, the scans meet in the middle and not at one end.
         left, right = low, high
         while left <= right:
             while numbers[left] < pivot:
@@ -49,8 +49,8 @@ cdef double select_kth(double* numbers, Py_ssize_t n, Py_ssize_t k) noexcept nog
                 swap(numbers + left, numbers + right)
                 left += 1
                 right -= 1
-        # Up to `right` numbers are at most the pivot, from `left` on they are at least
-        # the pivot, and any between the two are equal to it.
+        # numbers up to `right` are at most the pivot, numbers from `left` on at least
+        # the pivot, and numbers between the two equal to it
         if k <= right:
             high = right
         elif k >= left:

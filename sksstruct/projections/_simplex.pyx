@@ -2,16 +2,16 @@
 
     minimize 1/2 |u - z|^2  over  u >= 0, sum_k u_k = 1
 
-is solved by u_k = max(z_k - rho, 0), where rho is the one number that makes these sum
-to 1. If the n' entries above rho were known, it would be (their sum - 1) / n'. They are
-the largest ones, found by sorting, or in expected linear time by partitioning (Duchi et
+is solved by u_k = max(z_k - rho, 0), where rho is the number for which these sum to 1.
+If the n' entries above rho were known, rho would be (their sum - 1) / n'. They are the
+largest entries, found by sorting, or in expected linear time by partitioning (Duchi et
 al., 2008, Figures 1 and 2).
 """
 
 from sksstruct.projections._select cimport select_kth
 from sksstruct.utils._pointers cimport const_doubles, doubles
 
-# Entries that a pivot is the median of.
+# Number of entries whose median is the pivot.
 cdef enum:
     SAMPLE = 5
 
@@ -20,17 +20,17 @@ cdef void project_sorted(Py_ssize_t n, const double* point, double scale,
                          double* out) noexcept nogil:
     """out = projection of scale * point, which is in decreasing order.
 
-    The first entries that stay positive give rho (Pillutla et al., 2018,
+    The leading entries that stay positive determine rho (Pillutla et al., 2018,
     Proposition 3).
     """
     cdef Py_ssize_t k
     cdef double total = 0.0, rho = 0.0, candidate
-    # Relative to the largest entry, so that large scores lose no digits.
+    # relative to the largest entry, so that large scores lose no digits
     for k in range(n):
         total += scale * (point[k] - point[0])
         candidate = (total - 1.0) / (k + 1)
-        # The first entry is always above its candidate, by 1; from the first one below
-        # on, all are.
+        # point[0] exceeds its candidate by 1; after an entry below its candidate, all
+        # later entries are below theirs
         if k == 0 or scale * (point[k] - point[0]) > candidate:
             rho = candidate
         else:
@@ -41,8 +41,8 @@ cdef void project_sorted(Py_ssize_t n, const double* point, double scale,
 
 
 cdef inline double spread_median(Py_ssize_t n, const double* point) noexcept nogil:
-    """The median of a few entries that are spread out."""
-    # One entry alone would be a bad pivot for input that is sorted.
+    """Return the median of a few entries that are spread over the array."""
+    # a single entry would be a bad pivot for sorted input
     cdef Py_ssize_t k, step = n // SAMPLE
     cdef double sample[SAMPLE]
     for k in range(SAMPLE):
@@ -54,7 +54,7 @@ cdef inline Py_ssize_t partition(Py_ssize_t n, double* point, double pivot,
                                  double* total) noexcept nogil:
     """Move entries that are at least the pivot to the front.
 
-    Returns how many they are; total gets their sum.
+    Returns their number, and writes their sum to `total`.
     """
     cdef Py_ssize_t k, count = 0
     cdef double value
@@ -71,7 +71,7 @@ cdef inline Py_ssize_t partition(Py_ssize_t n, double* point, double pivot,
 
 cdef inline Py_ssize_t drop_equal(Py_ssize_t n, double* point,
                                   double pivot) noexcept nogil:
-    """Overwrite entries equal to the pivot by later ones; returns how many are left."""
+    """Overwrite entries equal to the pivot with later ones; return the number left."""
     cdef Py_ssize_t k = 0
     while k < n:
         if point[k] == pivot:
@@ -83,41 +83,44 @@ cdef inline Py_ssize_t drop_equal(Py_ssize_t n, double* point,
 
 
 cdef double threshold_by_partition(Py_ssize_t n, double* point) noexcept nogil:
-    """rho with sum_k max(point[k] - rho, 0) = 1, entries being put in another order.
+    """Return rho with sum_k max(point[k] - rho, 0) = 1; entries are reordered.
 
-    Entries below a pivot are dropped when those above it sum to a rho that is no lower;
-    otherwise those above are in for good (Duchi et al., 2008, Figure 2).
+    If the entries above a pivot give a rho that is at least the pivot, entries below it
+    are dropped; otherwise the entries above it are above rho (Duchi et al., 2008,
+    Figure 2).
     """
     cdef Py_ssize_t low = 0, high = n, count = 0, above
     cdef double total = 0.0, part, pivot
-    # `count` entries with the sum `total` are above rho, point[low:high] may be.
+    # invariant: `count` entries with the sum `total` are above rho, point[low:high] may
+    # be
     while low < high:
         pivot = spread_median(high - low, point + low)
         above = partition(high - low, point + low, pivot, &part)
         if total + part - (count + above) * pivot < 1.0:
-            # At a threshold of the pivot less than 1 is left: rho is below it, and all
-            # of these are above rho.
+            # with the threshold at the pivot the sum is below 1: rho is lower, and all
+            # entries of this part are above rho
             total += part
             count += above
             low += above
         else:
-            # Rho is at least the pivot: what equals it has weight zero, as has all
-            # below. Dropping it makes sure that fewer are left each time.
+            # rho is at least the pivot: entries equal to the pivot or lower become
+            # zero; dropping the equal ones shortens the range in every iteration
             high = low + drop_equal(above, point + low, pivot)
     return (total - 1.0) / count
 
 
 cdef double threshold_by_dropping(Py_ssize_t n, const double* point) noexcept nogil:
-    """The same rho for a few entries, which stay in their order.
+    """Return the same rho for a few entries, whose order is kept.
 
-    It begins with all of them, and drops those that are not above the rho of what is
-    left, which only grows (Michelot, 1986): no swaps and no copy, but up to n sweeps.
+    Starts with all entries, and drops entries that are not above the rho of the
+    remaining ones, which only grows (Michelot, 1986): no swaps and no copy, but up to n
+    sweeps.
     """
     cdef Py_ssize_t k, count = n, before = n + 1
     cdef double total = 0.0, rho = 0.0
     for k in range(n):
         total += point[k]
-    # none is left only where entries are so large that subtracting one changes nothing
+    # the count is 0 only if entries are so large that subtracting 1 changes nothing
     while 0 < count < before:
         rho = (total - 1.0) / count
         before, count, total = count, 0, 0.0
@@ -143,7 +146,7 @@ def project_each(z, mass, scratch, out):
     cdef Py_ssize_t n_rows = z.shape[0], n = z.shape[1], row, k, count
     cdef const double* point = const_doubles(z)
     cdef const double* masses = const_doubles(mass)
-    # entries that may be above the threshold, which reorders them
+    # entries that may be above the threshold; the partition reorders this copy
     cdef double* entries = doubles(scratch)
     cdef double* found = doubles(out)
     cdef double top, rho
@@ -169,7 +172,7 @@ def project_each(z, mass, scratch, out):
 
 
 def threshold(entries, bint drop):
-    """Find the rho of some entries by dropping, or by partition, in another order."""
+    """Find rho of some entries by dropping, or by partition, which reorders them."""
     cdef Py_ssize_t n = len(entries)
     if drop:
         return threshold_by_dropping(n, const_doubles(entries))

@@ -14,20 +14,20 @@ def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger,
                   before, duals, tables, mass, scratch, out):
     """Project the tables of all edges of a forest.
 
-    Arrays of all trees follow each other; numbers in them are those of the tree.
+    Arrays of all trees are concatenated; numbers of tables in them count within a tree.
 
     Parameters
     ----------
     n_states : int
         Number of labels.
     first : ndarray of shape (n_trees + 1,), intp
-        Where the tables of each tree begin.
+        Offsets of the tables of each tree.
     edge, is_turned, inverse, younger, eldest, before : ndarray of shape (n_edges,)
         As in `TreeProblem`.
     duals : ndarray
-        Multipliers to start from, and those that were found.
+        Initial multipliers, overwritten with the optimal ones.
     tables, out : ndarray of shape (n_edges, n_states, n_states)
-        What is projected, and the projection.
+        The tables to project, and the projection.
     mass : ndarray of shape (n_trees,)
         Mass of each tree.
     scratch : ndarray
@@ -36,14 +36,14 @@ def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger,
     Returns
     -------
     violation : float
-        The largest violation of a constraint, as a share of the mass.
+        The largest violation of a constraint, as a fraction of the mass.
     """
     cdef Py_ssize_t i, n_trees = len(mass)
     cdef const Py_ssize_t* start = const_intps(first)
     cdef const double* masses = const_doubles(mass)
     cdef double* dual = doubles(duals)
     cdef double* memory = doubles(scratch)
-    cdef double* found = doubles(out)
+    cdef double* projection = doubles(out)
     cdef double worst = 0.0, violation
     cdef TreeProblem tree
     tree.n_states, tree.m = n_states, const_doubles(tables)
@@ -54,7 +54,7 @@ def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger,
     with nogil:
         for i in range(n_trees):
             tree.n_tables, tree.mass = start[i + 1] - start[i], masses[i]
-            violation = project_tree(&tree, dual, memory, found) / masses[i]
+            violation = project_tree(&tree, dual, memory, projection) / masses[i]
             worst = violation if violation > worst else worst
             dual += first_dual(tree.n_tables, n_states)
             tree.edge += tree.n_tables
@@ -63,7 +63,7 @@ def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger,
             tree.younger += tree.n_tables
             tree.eldest += tree.n_tables
             tree.before += tree.n_tables
-            # a large tree may take a second, and all of them minutes
+            # a large tree may take a second, and a forest minutes
             with gil:
                 PyErr_CheckSignals()
     return worst
@@ -71,9 +71,9 @@ def project_trees(Py_ssize_t n_states, first, edge, is_turned, inverse, younger,
 
 cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
                          double* out) noexcept nogil:
-    """Tables out next to m; duals are where to start, and what was found.
+    """Write to `out` the tables closest to m; `duals` are start and result.
 
-    memory is for 3 n_tables n_states (n_states + 1) + 4 n_states + 3 numbers. Returns
+    `memory` has 3 n_tables n_states (n_states + 1) + 4 n_states + 3 numbers. Returns
     the largest violation of a constraint.
     """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states)
@@ -83,7 +83,7 @@ cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
     memory += 3 * n + 3 * blocks
     tree.shift, tree.total = memory, memory + tree.n_states
     memory += 2 * tree.n_states
-    # the rest, of which the first are zeros for good
+    # two vectors at the end of the memory, of which `zeros` stays zero
     memset(memory, 0, 2 * tree.n_states * sizeof(double))
     tree.zeros, tree.unused = memory, memory + tree.n_states
     return minimize(tree, duals, out)
