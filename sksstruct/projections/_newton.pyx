@@ -97,7 +97,7 @@ cdef double descend(const TreeProblem* tree, double* duals,
         if worst <= tolerance:
             break
         # Where a multiplier shifts no positive entry the Hessian is zero, and the
-        # damping determines the length of the step: it is adapted to the number of
+        # damping determines the length of the step, and is adapted to the number of
         # halvings.
         newton_step(tree, out, damping, tree.gradient, tree.step)
         before = value

@@ -2,10 +2,10 @@ cdef class Arena:
     cdef char** _chunks
     cdef size_t* _sizes
     cdef Py_ssize_t _n_chunks
-    # where the next array goes, and how many bytes are left after it
+    # the next free byte of the last chunk, and the number of free bytes from there
     cdef char* _next
     cdef size_t _left
-    # folder of the files that chunks are in; NULL where they are in memory
+    # folder for files with chunks; NULL for chunks in memory
     cdef bytes _folder
     cdef const char* _path
 

@@ -1,13 +1,12 @@
 """Memory for many small arrays that live as long as their owner.
 
-Arrays taken one after the other lie one after the other in large chunks: few pages to
-translate when they are visited in random order, whatever the heap looks like. What
-outgrows its place is copied to a new one; the old place is given up until the owner
-goes, and with it all chunks.
+Arrays taken one after the other are adjacent in large chunks, so that visits in random
+order translate few page addresses, whatever the state of the heap. An array that
+outgrows its place is copied to a new one; the old place is not reused, and all chunks
+are freed with the owner.
 
-Chunks may be in files, where there are more of them than memory has room for: the
-system reads and writes them as they are used. The files have no names, and are gone
-with the process.
+Chunks may be in files, if they are larger than memory: the system reads and writes
+pages as they are used. The files have no names, and are removed with the process.
 """
 
 import os
@@ -25,8 +24,8 @@ cdef extern from "sksstruct/utils/_file_memory.h" nogil:
     void* sks_file_memory(size_t size, const char* folder)
     void sks_free_file_memory(void* memory, size_t size)
 
-# Large enough that few arrays are at the ends of chunks, where a rest is wasted, and
-# small enough that a problem of a few arrays does not cost much.
+# Large enough that little memory is wasted at the ends of chunks, and small enough that
+# a problem with a few arrays does not cost much.
 cdef size_t CHUNK = 1 << 22
 # A cache line, in bytes.
 cdef size_t LINE = 64
@@ -58,10 +57,10 @@ cdef class Arena:
         free(self._sizes)
 
     cdef void* take(self, size_t size) except NULL nogil:
-        """Memory for size bytes, on cache lines of its own."""
+        """Return memory for size bytes, on cache lines of its own."""
         cdef size_t needed = (size + LINE - 1) // LINE * LINE
         cdef char* place
-        # even nothing gets a place of its own: NULL means an error
+        # a size of zero gets an address too, as NULL means an error
         if needed == 0:
             needed = LINE
         if needed > self._left:
@@ -72,11 +71,12 @@ cdef class Arena:
         return place
 
     cdef int _add_chunk(self, size_t size) except -1 nogil:
-        """Go on in a new chunk; what is left of the last one is not used."""
+        """Continue in a new chunk; free bytes of the last chunk stay unused."""
         cdef char* chunk
         resize(<void**> &self._chunks, (self._n_chunks + 1) * sizeof(char*))
         resize(<void**> &self._sizes, (self._n_chunks + 1) * sizeof(size_t))
-        # malloc aligns to 16 bytes: one line more is for the first to begin on one
+        # malloc aligns to 16 bytes: an additional line lets the first array begin on a
+        # line
         self._sizes[self._n_chunks] = size + LINE
         if self._path == NULL:
             chunk = <char*> malloc(size + LINE)
@@ -87,7 +87,7 @@ cdef class Arena:
             if chunk == NULL:
                 with gil:
                     raise no_room()
-        # only now: a chunk that could not be had must not be freed
+        # counted only after the allocation, so that a missing chunk is never freed
         self._chunks[self._n_chunks] = chunk
         self._n_chunks += 1
         self._next = chunk + (LINE - <size_t> chunk % LINE)
@@ -96,9 +96,9 @@ cdef class Arena:
 
     cdef void* grow(self, const void* old, size_t old_size,
                     size_t size) except NULL nogil:
-        """Memory for size bytes that begins with the old_size bytes at old."""
+        """Return memory for size bytes that begins with a copy of old_size bytes."""
         cdef void* place = self.take(size)
-        # old may be NULL where there is nothing to copy
+        # `old` may be NULL if its size is zero
         if old_size:
             memcpy(place, old, old_size)
         return place

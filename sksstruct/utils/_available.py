@@ -1,4 +1,4 @@
-"""Methods that depend on parameters, whose absence says why."""
+"""Methods that depend on parameters, with errors that say why one is missing."""
 
 from collections.abc import Callable
 from functools import update_wrapper
@@ -11,8 +11,8 @@ from sksstruct.utils.typing import Decorator
 def available_if(check: Callable[[Any], object]) -> Decorator:
     """Make a method available if a check passes.
 
-    As `sklearn.utils.metaestimators.available_if`, except that the error of the check
-    reaches the user as it is: scikit-learn puts "has no attribute" in its place.
+    Works like `sklearn.utils.metaestimators.available_if`, but raises the error of the
+    check unchanged: scikit-learn replaces it by "has no attribute".
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ def available_if(check: Callable[[Any], object]) -> Decorator:
     Returns
     -------
     decorator : callable
-        For a method.
+        Decorator for a method.
     """
-    # of the type of the method, as its descriptor gives it
+    # typed like the method, although it is a descriptor
     return cast(Decorator, lambda method: _Available(method, check))
 
 
@@ -34,7 +34,7 @@ class _Available:
         update_wrapper(self, fn)
 
     def __get__(self, estimator, owner=None):
-        if estimator is None:  # of the class, for its documentation
+        if estimator is None:  # accessed on the class, for its documentation
             return self.fn
         self.check(estimator)
         return MethodType(self.fn, estimator)

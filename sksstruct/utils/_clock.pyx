@@ -1,7 +1,7 @@
-"""Time limits of runs, which end a run as an interrupt does: between two steps.
+"""Time limits of runs, which end a run like an interrupt: between two steps.
 
-Solvers stay usable where Ctrl+C interrupts them, and a limit comes at the same places:
-before a call of compiled code, and between two visits of examples within one.
+Solvers stay usable after Ctrl+C, and a time limit is checked where signals are: before
+calls of compiled code, and between two visits of examples within such a call.
 """
 
 import threading
@@ -13,7 +13,7 @@ from libc.math cimport INFINITY
 
 
 class OutOfTime(KeyboardInterrupt):
-    """Raised where the time limit of a run is over."""
+    """Raised when the time limit of a run has passed."""
 
 
 _limits = threading.local()
@@ -21,17 +21,17 @@ _limits = threading.local()
 
 @contextmanager
 def until(deadline):
-    """Context in which this thread has time until then, as of `time.perf_counter`."""
-    before = getattr(_limits, "deadline", INFINITY)
+    """Context with a deadline for this thread, in the units of `time.perf_counter`."""
+    old_deadline = getattr(_limits, "deadline", INFINITY)
     _limits.deadline = deadline
     try:
         yield
     finally:
-        _limits.deadline = before
+        _limits.deadline = old_deadline
 
 
 cdef class Clock:
-    """The time that is left to this thread, for loops without the GIL."""
+    """The remaining time of this thread, for loops without the GIL."""
 
     def __cinit__(self):
         self.deadline = getattr(_limits, "deadline", INFINITY)

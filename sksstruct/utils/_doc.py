@@ -37,7 +37,7 @@ def fill_doc(texts: dict[str, str]) -> Decorator:
     def decorate(documented):
         parts = [documented]
         if inspect.isclass(documented):
-            # the methods behind available_if, classmethod and staticmethod
+            # unwraps methods behind available_if, classmethod and staticmethod
             members = [
                 getattr(part, "fn", getattr(part, "__func__", part))
                 for part in vars(documented).values()
@@ -52,36 +52,36 @@ def fill_doc(texts: dict[str, str]) -> Decorator:
 
 
 def section(documented, name):
-    """The text of a section of a docstring, for `fill_doc`.
+    """Return the text of a section of a docstring, for `fill_doc`.
 
     Parameters
     ----------
     documented : class or function
-        What has the docstring.
+        Object with the docstring.
     name : str
         Heading of the section.
 
     Returns
     -------
     text : str
-        The text below the heading, without marks of references, which are in another
-        section; empty if docstrings were left out.
+        Text below the heading, without marks of references, which another section
+        lists; empty if docstrings were stripped.
     """
     text = inspect.getdoc(documented) or ""
     _, _, rest = text.partition(f"{name}\n{'-' * len(name)}\n")
-    # up to the heading of the next one
+    # up to the heading of the next section
     return re.sub(r"\s\[\d+\]_", "", re.split(r"\n\n[^\n]+\n---", rest)[0])
 
 
 def listing(names, last="or", indent=8):
-    """Names in quotes, as a text of lines: ``"a", "b" or "c"``.
+    """Return names in quotes as lines of text: ``"a", "b" or "c"``.
 
     Parameters
     ----------
     names : list of str
         Names, at least one.
     last : str, default="or"
-        Word before the last one.
+        Word before the last name.
     indent : int, default=8
         Columns by which the lines will be indented.
 

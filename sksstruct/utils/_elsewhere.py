@@ -1,13 +1,13 @@
-"""Parameters that classes of other packages have: what to use in their place."""
+"""Advice on parameters that similar classes of other packages have."""
 
 from inspect import signature
 from typing import ClassVar
 
 
 class NamesOthers:
-    """Mixin: an unknown parameter that another package has is an error with advice.
+    """Mixin: for unknown parameters known from other packages, the error gives advice.
 
-    A class lists them in `_elsewhere`, in addition to those of its bases.
+    A class lists such parameters in `_elsewhere`, in addition to those of its bases.
     """
 
     _elsewhere: ClassVar[dict[str, str]] = {}
@@ -21,6 +21,6 @@ class NamesOthers:
 
 
 def _advice(cls, name):
-    """What the class, or the first of its bases that knows the name, says of it."""
+    """Return the advice of a class, or of its first base that knows the name."""
     found = (vars(each).get("_elsewhere", {}).get(name) for each in cls.__mro__)
     return next(filter(None, found), None)

@@ -1,4 +1,4 @@
-"""Files of others: what is wrong with one is a `ValueError` that names the place."""
+"""Files from users, in which any problem is a `ValueError` that names the place."""
 
 import codecs
 import gzip
@@ -8,10 +8,10 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
-# Characters of what others say of a text, which may quote the whole of it.
+# Largest number of characters quoted from the message of another library.
 _MOST = 300
-# Errors of contents, and what they mean. Other errors are of the program, or, as that
-# of a missing file, of the system.
+# Errors of contents, and their meaning. All other errors are bugs, or errors of the
+# system such as a missing file.
 _MEANINGS = {
     UnicodeDecodeError: "it is not {} text",
     (EOFError, zlib.error, lzma.LZMAError, OSError): "it is truncated or damaged",
@@ -31,14 +31,15 @@ def reading(path, place=""):
     path : path-like
         The file.
     place : str or callable, default=""
-        What follows its name in errors that do not begin with it; a function is asked
-        when there is one.
+        Text that follows the file's name in errors that do not begin with the name; a
+        function is only called after an error.
     """
     try:
         yield
     except (ValueError, OverflowError, MemoryError, RecursionError, EOFError, OSError,
             zlib.error, lzma.LZMAError) as error:  # fmt: skip
-        # a missing file, for example, has a number; damaged contents have none
+        # errors of the system, such as a missing file, have an errno; damaged contents
+        # have none
         if getattr(error, "errno", None) is not None:
             raise
         text = str(error)
@@ -52,24 +53,24 @@ def reading(path, place=""):
 
 
 def cut(text):
-    """A text for an error, without its middle if it is very long."""
+    """Return a text for an error, with its middle removed if it is very long."""
     if len(text) <= _MOST:
         return text
     return f"{text[: _MOST // 2]} ... {text[-_MOST // 2 :]}"
 
 
 def with_mark(encoding):
-    """The encoding that skips the mark with which some editors begin a UTF-8 file."""
+    """Return an encoding that skips the byte order mark at the start of UTF-8 files."""
     return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
 
 
 def lines_of(path, encoding="utf-8"):
-    """Lines of a text file, which is gzip-compressed if its name ends in ``.gz``.
+    """Yield the lines of a text file, gzip-compressed if its name ends in ``.gz``.
 
     Raises
     ------
     ValueError
-        If the file has another encoding, or is cut short. The error gives the line
+        If the file has another encoding, or is truncated. The error gives the line
         number.
     """
     has_bytes = "\n".encode(encoding) == b"\n"

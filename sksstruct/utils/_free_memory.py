@@ -1,4 +1,4 @@
-"""How much memory the machine, the container and the user's limit leave."""
+"""Free memory, as limited by the machine, the container and the user."""
 
 import math
 import os
@@ -13,10 +13,10 @@ _PROC, _GROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def free_bytes():
-    """Bytes that this process can still take; inf where the system does not tell.
+    """Return how many more bytes this process can use; inf if the system does not tell.
 
-    Linux says what is available, in the machine and in a container. Elsewhere it is all
-    memory that there is.
+    Linux reports available memory, for the machine and for a container. Other systems
+    report the total memory.
     """
     limits = [_available(), _in_group(), _of_user()]
     return min(limit for limit in limits if limit is not None)
@@ -36,28 +36,28 @@ def _available():
 
 
 def _in_group():
-    """What the memory limit of a container leaves, whose caches can be given up."""
+    """Return the rest of a container's memory limit, not counting its file caches."""
     try:
-        most = (_GROUP / "memory.max").read_text().strip()
-        if most == "max":
+        limit = (_GROUP / "memory.max").read_text().strip()
+        if limit == "max":
             return None
         used = int((_GROUP / "memory.current").read_text())
         rows = (_GROUP / "memory.stat").read_text().splitlines()
         numbers = dict(row.split() for row in rows)
-        return max(int(most) - used + int(numbers.get("inactive_file", 0)), 0)
+        return max(int(limit) - used + int(numbers.get("inactive_file", 0)), 0)
     except (OSError, ValueError):
         return None
 
 
 def _of_user():
-    """What a limit of the address space leaves, as of ``ulimit -v``."""
+    """Return the rest of a limit of the address space, as set by ``ulimit -v``."""
     if resource is None:
         return None
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if most == resource.RLIM_INFINITY:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
         return None
     try:
         pages = int((_PROC / "self" / "statm").read_text().split()[0])
     except OSError:
-        return most
-    return max(most - pages * os.sysconf("SC_PAGE_SIZE"), 0)
+        return limit
+    return max(limit - pages * os.sysconf("SC_PAGE_SIZE"), 0)

@@ -1,10 +1,10 @@
-# Binary heaps of numbered items: the item that comes first is at items[0], and items[k]
-# comes after neither of its children items[2k + 1] and items[2k + 2] (Williams, 1964).
+# Binary heaps of numbered items: items[0] comes first, and items[k] comes after neither
+# of its children items[2k + 1] and items[2k + 2] (Williams, 1964).
 #
-# A heap holds numbers only. What they are worth is in arrays of the owner, so that an
-# item may be in several heaps, and may change its value there: who changes it calls
-# `restore`. Equal values keep the order in which they came to lie, unless the numbers
-# decide. Push and pop cost O(log size) comparisons, and move one number per level.
+# A heap stores numbers only. Their values are in arrays of the owner, so that an item
+# may be in several heaps; after changing a value, the owner calls `restore`. Equal
+# values have no defined order unless the numbers decide. Push and pop take O(log size)
+# comparisons, and move one number per level.
 
 from libc.stdint cimport int32_t
 
@@ -12,13 +12,14 @@ from libc.stdint cimport int32_t
 cdef struct Heap:
     int32_t* items
     Py_ssize_t size
-    Py_ssize_t capacity     # that items has memory for; see `reserve` in _memory.pxd
+    Py_ssize_t capacity     # number of items with memory; see `reserve` in _memory.pxd
 
 
 cdef struct HeapOrder:
     const double* values    # of the items; the largest comes first
     bint by_number          # whether the lower number comes first among equal values
-    int32_t* places         # of the items in the heap, written; NULL: nobody asks
+    # of the items in the heap, written by it; NULL if not needed
+    int32_t* places
     Py_ssize_t stride       # the place of an item is places[stride * item]
 
 
@@ -41,9 +42,9 @@ cdef inline void put_item(Heap* heap, const HeapOrder* order, int32_t item,
 
 cdef inline Py_ssize_t rise(Heap* heap, const HeapOrder* order, int32_t item,
                             Py_ssize_t place) noexcept nogil:
-    """Where an item that belongs at a place or above it goes; the others make way.
+    """Return the place at or above `place` where an item belongs; others move down.
 
-    The place on return may be written to: what was there has moved down.
+    The returned place is free: its item has moved down.
     """
     cdef Py_ssize_t parent
     while place > 0:
@@ -57,9 +58,9 @@ cdef inline Py_ssize_t rise(Heap* heap, const HeapOrder* order, int32_t item,
 
 cdef inline Py_ssize_t sink(Heap* heap, const HeapOrder* order, int32_t item,
                             Py_ssize_t place) noexcept nogil:
-    """Where an item that belongs at a place or below it goes; the others make way.
+    """Return the place at or below `place` where an item belongs; others move up.
 
-    The place on return may be written to: what was there has moved up.
+    The returned place is free: its item has moved up.
     """
     cdef Py_ssize_t child = 2 * place + 1
     while child < heap.size:
@@ -76,25 +77,25 @@ cdef inline Py_ssize_t sink(Heap* heap, const HeapOrder* order, int32_t item,
 
 cdef inline void restore(Heap* heap, const HeapOrder* order,
                          Py_ssize_t place) noexcept nogil:
-    """Move the item at a place, whose value was changed, to where it belongs."""
+    """Move the item at a place to where its changed value belongs."""
     cdef int32_t item = heap.items[place]
-    # one of the two moves nothing
+    # at most one of `rise` and `sink` moves anything
     place = rise(heap, order, item, place)
     put_item(heap, order, item, sink(heap, order, item, place))
 
 
 cdef inline void push(Heap* heap, const HeapOrder* order,
                       int32_t item) noexcept nogil:
-    """Add an item; the owner has seen to the capacity."""
+    """Add an item; the owner has reserved memory for it."""
     heap.size += 1
     put_item(heap, order, item, rise(heap, order, item, heap.size - 1))
 
 
 cdef inline void pop(Heap* heap, const HeapOrder* order) noexcept nogil:
-    """Remove the first item; there is one."""
+    """Remove the first item of a heap that is not empty."""
     cdef int32_t last
     heap.size -= 1
-    # the last item fills the hole, so that the heap has none
+    # the last item moves to the place of the first item
     last = heap.items[heap.size]
     if heap.size:
         put_item(heap, order, last, sink(heap, order, last, 0))

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Arrays that are smaller are not worth a file.
+# Smaller arrays are not worth a file.
 _FEW_BYTES = 2**18
 
 
 class StoredRows(NamedTuple):
-    """The arrays of sound CSR rows."""
+    """The arrays of valid CSR rows."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -20,17 +20,17 @@ class StoredRows(NamedTuple):
 
 
 def padded_length(n):
-    """Row length for n entries: a multiple of 4 up to 4, of 8 beyond."""
+    """Return the row length for n entries: 4 up to n = 4, a multiple of 8 beyond."""
     return 4 if n <= 4 else -(-n // 8) * 8
 
 
 def address(array):
-    """Where the entries of an array are; `ndarray.ctypes` takes longer."""
+    """Return the address of an array's entries, faster than `ndarray.ctypes` does."""
     return array.__array_interface__["data"][0]
 
 
 def aligned_zeros(size, dtype=np.float64):
-    """Zeros of the given length that start on a cache line."""
+    """Return zeros of the given length that start on a cache line."""
     width = np.dtype(dtype).itemsize
     raw = np.zeros(size + 64 // width, dtype)
     shift = -address(raw) // width % (64 // width)
@@ -38,7 +38,7 @@ def aligned_zeros(size, dtype=np.float64):
 
 
 def pad_rows(table):
-    """Copy of a 2-D table with zero columns up to `padded_length`."""
+    """Return a copy of a 2-D table with zero columns up to `padded_length`."""
     table = np.asarray(table, dtype=np.float64)
     out = aligned_zeros(len(table) * padded_length(table.shape[1]))
     out = out.reshape(len(table), -1)
@@ -47,9 +47,9 @@ def pad_rows(table):
 
 
 def object_array(items):
-    """Items as a 1-D array of objects, whatever their shapes.
+    """Return items as a 1-D array of objects, whatever their shapes.
 
-    Lists of arrays of equal length would become 2-D where NumPy is left to choose.
+    `np.array` would make lists of arrays of equal length 2-D.
     """
     array = np.empty(len(items), dtype=object)
     array[:] = items
@@ -57,31 +57,31 @@ def object_array(items):
 
 
 def in_form_of(X, rows):
-    """Labels of sequences: a 2-D array if X is a 3-D one, and otherwise of objects."""
+    """Return labels of sequences: a 2-D array if X is 3-D, otherwise of objects."""
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return np.stack(rows)
-    # not a list: cross_val_predict concatenates the results of the folds
+    # not a list, as cross_val_predict concatenates the results of the folds
     return object_array(rows)
 
 
 def is_mapped(array):
     """Whether an array is part of a file that is mapped into memory."""
     base, seen = array, set()
-    # an array of Cython is its own base
+    # an array of Cython may be its own base
     while base is not None and id(base) not in seen:
         if isinstance(base, mmap.mmap):
             return True
         seen.add(id(base))
-        # where NumPy was given a buffer, it keeps a view of it
+        # NumPy keeps a memoryview of buffers that it was given
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return False
 
 
 def file_zeros(size, dtype=np.float64):
-    """Zeros in a file without a name, which is gone with the array.
+    """Return zeros in a file without a name, which is removed with the array.
 
-    The system writes them to disk if it needs the room. Few of them are in memory,
-    as a process cannot have many files.
+    The system can write them to disk when memory is short. Small arrays stay in memory,
+    as a process can open only a limited number of files.
     """
     n_bytes = np.dtype(dtype).itemsize * size
     if n_bytes < _FEW_BYTES:
@@ -89,7 +89,8 @@ def file_zeros(size, dtype=np.float64):
     try:
         with tempfile.TemporaryFile() as file:
             if hasattr(os, "posix_fallocate"):
-                # room now, or an error: without it a write would end the process
+                # reserve disk space now, or fail: a later write to a full disk would
+                # end the process
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
                 file.truncate(n_bytes)
@@ -100,7 +101,7 @@ def file_zeros(size, dtype=np.float64):
 
 
 def no_room():
-    """The error if a temporary file cannot be made."""
+    """Return the error for a temporary file that cannot be made."""
     return MemoryError(
         "no room for what training keeps of mapped features in "
         f"{tempfile.gettempdir()}: set TMPDIR to a larger folder"

@@ -1,7 +1,7 @@
-"""Names of a package that import their module when they are first asked for (PEP 562).
+"""Names of a package whose modules are imported on first access (PEP 562).
 
-Importing a module of a package runs the package's ``__init__`` first. Where that
-imports scikit-learn, a process that only tags waits a second for nothing.
+Importing a module of a package runs the package's ``__init__`` first. If this imported
+scikit-learn, a process that only tags would wait a second without need.
 """
 
 import pkgutil
@@ -10,14 +10,14 @@ from importlib import import_module
 
 
 def lazy_names(package, homes):
-    """``__getattr__`` and ``__dir__`` of a package, whose modules are attributes, too.
+    """Return ``__getattr__`` and ``__dir__`` of a package, for names and modules.
 
     Parameters
     ----------
     package : str
         Name of the package.
     homes : dict of str to sequence of str
-        For modules below the package the public names that they define.
+        Public names that each module below the package defines.
 
     Returns
     -------
@@ -31,10 +31,10 @@ def lazy_names(package, homes):
         found = {module.name for module in pkgutil.iter_modules(contents["__path__"])}
         return {name for name in found if not name.startswith("_")}
 
-    def find(name):
+    def find_name(name):
         if name in homes:
             module = import_module(f"{package}.{homes[name]}")
-            # kept: the next look-up does not come here
+            # stored, so that the next look-up does not call this function
             contents[name] = value = getattr(module, name)
             return value
         if not name.startswith("_") and name in modules():
@@ -49,4 +49,4 @@ def lazy_names(package, homes):
     def names():
         return sorted({*contents, *homes, *modules()})
 
-    return find, names
+    return find_name, names

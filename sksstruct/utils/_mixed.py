@@ -1,4 +1,4 @@
-"""Rows of features of which some columns are dense: CSR and an array side by side."""
+"""Rows of features with sparse and dense columns: CSR and an array side by side."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sksstruct.utils._layout import is_mapped
 from sksstruct.utils.sparse_input import rows_between
 from sksstruct.utils.typing import SparseLike
 
-# Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
+# Dense rows with a smaller fraction of nonzeros are stored as CSR: kernels then skip
 # the zeros, and the rows take less memory.
 SPARSE_BELOW = 0.3
 
@@ -25,7 +25,7 @@ class MixedRows:
     dense : ndarray of shape (n_rows, n_dense), float32 or float64
         The dense columns.
     columns : array-like of shape (n_dense,), int
-        Their numbers, ascending.
+        Numbers of the dense columns, ascending.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class MixedRows:
 
     @classmethod
     def checked(cls, sparse, dense, columns):
-        """Rows from a file, whose parts may not belong together."""
+        """Return rows from a file, after checking that their parts belong together."""
         columns = np.asarray(columns)
         n_rows, n_features = sparse.shape
         if dense.ndim != 2 or dense.shape != (n_rows, len(columns)):
@@ -61,7 +61,7 @@ class MixedRows:
 
     @property
     def dtype(self):
-        """The type of both parts together."""
+        """Common type of both parts."""
         return np.result_type(self.sparse.dtype, self.dense.dtype)
 
     @property
@@ -77,19 +77,19 @@ class MixedRows:
         return MixedRows(part, self.dense[rows], self.columns)
 
     def select(self, columns):
-        """Some columns, which ascend, as CSR."""
+        """Return some columns, given in ascending order, as CSR."""
         _, own, places = np.intersect1d(self.columns, columns, return_indices=True)
         return MixedRows(self.sparse[:, columns], self.dense[:, own], places).tocsr()
 
     def tocsr(self):
-        """All columns as CSR, which takes more memory."""
+        """Return all columns as CSR, which takes more memory."""
         n_rows, n_dense = self.dense.shape
         entries = self.dense.ravel(), np.tile(self.columns, n_rows)
         indptr = np.arange(n_rows + 1) * n_dense
         return self.sparse + sparse.csr_array((*entries, indptr), self.shape)
 
     def toarray(self):
-        """All columns as an array."""
+        """Return all columns as an array."""
         out = self.sparse.toarray().astype(self.dtype, copy=False)
         out[:, self.columns] = self.dense
         return out
@@ -111,7 +111,7 @@ class MixedRows:
 
 
 def join_columns(parts):
-    """Rows with the columns of all parts, in their order; dense columns stay dense.
+    """Return rows with the columns of all parts, in order; dense columns stay dense.
 
     Parameters
     ----------
@@ -144,10 +144,10 @@ def join_columns(parts):
 
 
 def _placed(parts, places, n_features):
-    """CSR matrices side by side, their columns moved to ascending places."""
+    """Return CSR matrices side by side, with columns moved to ascending places."""
     rows = parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr")
     out = sparse.csr_array((rows.shape[0], n_features), dtype=rows.dtype)
-    # not to the constructor, which may copy
+    # assigned, as the constructor may copy
     out.data, out.indices, out.indptr = rows.data, rows.indices, rows.indptr
     if len(places) and places[-1] != len(places) - 1:
         out.indices = places[rows.indices]
@@ -156,7 +156,7 @@ def _placed(parts, places, n_features):
 
 
 def compact_rows(rows: np.ndarray | SparseLike) -> Any:
-    """Rows of features as CSR if they are dense and mostly zero.
+    """Return rows of features as CSR if they are dense and mostly zero.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def compact_rows(rows: np.ndarray | SparseLike) -> Any:
     Returns
     -------
     rows : ndarray or sparse array
-        The same features; what was given, unless it was made sparse.
+        The same features; the given object unless it was made sparse.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def compact_rows(rows: np.ndarray | SparseLike) -> Any:
     >>> compact_rows(rows).format
     'csr'
     """
-    # what is on disk may be more than memory holds
+    # mapped rows may be larger than memory
     if not isinstance(rows, np.ndarray) or rows.size == 0 or is_mapped(rows):
         return rows
     if np.count_nonzero(rows) >= SPARSE_BELOW * rows.size:

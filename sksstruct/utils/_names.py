@@ -1,4 +1,4 @@
-"""Names of features, as many as a vocabulary has: compared and written as one text."""
+"""Names of features, as large as a vocabulary: compared and written as one text."""
 
 import json
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from hashlib import blake2b
 
 import numpy as np
 
-# The entries of packed names.
+# Entries of packed names.
 _TEXT, _LENGTHS = "names_utf8", "names_lengths"
-# Only where there are any.
+# Optional entry.
 _SPELLINGS = "names_spellings"
 
 
 def check_spellings(spellings):
-    """Spellings as a list of pairs of strings, which may come from a damaged file."""
+    """Return spellings as a list of pairs of strings, for input from damaged files."""
     pairs = isinstance(spellings, list | tuple) and all(
         isinstance(pair, list | tuple) and list(map(type, pair)) == [str, str]
         for pair in spellings
@@ -24,19 +24,19 @@ def check_spellings(spellings):
 
 
 class FeatureNames(Sequence):
-    """A list of names that does not change, and is equal to another by its digest.
+    """An immutable list of names that compares by digest.
 
-    The rows that a vectorizer returns have names, which a tagger compares in each call
-    with those of training. After loading, these are two objects, and to compare all
-    names would take longer than the prediction.
+    The rows that a vectorizer returns have names, and a tagger compares them in each
+    call with the names of training. After loading, these are two objects, and comparing
+    all names would take longer than the prediction.
 
     Parameters
     ----------
     names : iterable of str
         The names.
     spellings : sequence of (str, str), default=()
-        Beginnings of names, up to where a vectorizer joined them with its separator,
-        and what python-crfsuite makes of these. They do not count in comparisons.
+        Prefixes of names, up to the separator of a vectorizer, and their form in
+        python-crfsuite. They are ignored in comparisons.
     """
 
     def __init__(self, names, spellings=()):
@@ -51,49 +51,50 @@ class FeatureNames(Sequence):
 
     @classmethod
     def of(cls, names):
-        """Names in any form, or None."""
+        """Return names in any form as `FeatureNames`, or None."""
         return names if names is None or isinstance(names, cls) else cls(names)
 
     @classmethod
     def joined(cls, parts):
-        """Names one after the other; a number of features is so many without names.
+        """Return the names of all parts; an int is a number of unnamed features.
 
-        A name that an earlier part has too begins with the number of its part, ``1__``.
-        Unions of features ask in each call: the last answer is kept.
+        A name that an earlier part has too is prefixed with the number of its part,
+        ``1__``. The last result is cached, as unions of features ask for it in each
+        call.
         """
         with_names = next((part for part in parts if isinstance(part, cls)), None)
         if with_names is None:
             return None
         if with_names._joined is None or with_names._joined[0] != parts:
-            names, others, spellings = {}, [], set()
+            names, unjoined_names, spellings = {}, [], set()
             for number, part in enumerate(parts):
-                found = set(getattr(part, "spellings", ()))
-                spellings |= found
+                part_spellings = set(getattr(part, "spellings", ()))
+                spellings |= part_spellings
                 if isinstance(part, int):
                     part = [f"x{len(names) + k}" for k in range(part)]
-                others += () if found else part
+                unjoined_names += () if part_spellings else part
                 for name in part:
                     while name in names:
                         name = f"{number}__{name}"
                     names[name] = None
-            # names may begin as those that another part has joined
+            # names of other parts may begin like a joined prefix
             prefixes = tuple(prefix for prefix, _ in spellings)
-            if any(name.startswith(prefixes) for name in others):
+            if any(name.startswith(prefixes) for name in unjoined_names):
                 spellings.add(("", ""))
             with_names._joined = parts, cls(names, sorted(spellings))
         return with_names._joined[1]
 
     @staticmethod
     def is_packed(value):
-        """Whether a value of a state is what `packed` returned."""
+        """Whether a value in a state is the result of `packed`."""
         return isinstance(value, dict) and (
             value.keys() - {_SPELLINGS} == {_TEXT, _LENGTHS}
         )
 
     def packed(self):
-        """The names as two arrays: one text, and the number of letters of each name."""
+        """Return the names as two arrays: one text, and the length of each name."""
         if self._packed is None:
-            # a name may have half of a surrogate pair
+            # surrogatepass, as a name may contain half of a surrogate pair
             text = "".join(self._names).encode("utf-8", "surrogatepass")
             lengths = np.fromiter(map(len, self._names), np.int32, len(self))
             self._packed = {_TEXT: np.frombuffer(text, np.uint8), _LENGTHS: lengths}
@@ -104,7 +105,7 @@ class FeatureNames(Sequence):
 
     @classmethod
     def unpack(cls, packed):
-        """The names that `packed` returned, which may come from a damaged file."""
+        """Return the names that `packed` wrote, with checks for damaged files."""
         text, lengths = packed[_TEXT], packed[_LENGTHS]
         for array, dtype in ((text, np.uint8), (lengths, np.int32)):
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
@@ -116,13 +117,13 @@ class FeatureNames(Sequence):
         if spellings is not None:
             spellings = json.loads(np.asarray(spellings, dtype=np.uint8).tobytes())
         names = cls((), spellings or ())
-        # a tagger needs no more than the digest, and the list only when asked for it
+        # taggers compare digests only: the list is made when it is asked for
         names._names, names._packed, names._length = None, dict(packed), len(lengths)
         names.digest()
         return names
 
     def spelled(self):
-        """For each name, the different names that python-crfsuite has for it."""
+        """Return, for each name, the distinct names that python-crfsuite uses."""
         if not self.spellings:
             return [[name] for name in self.to_list()]
         known, spelled = {}, []
@@ -140,16 +141,16 @@ class FeatureNames(Sequence):
         return spelled
 
     def digest(self):
-        """A few bytes that are equal if all names are; found once."""
+        """Return a few bytes that are equal if all names are equal; computed once."""
         if self._digest is None:
             packed = self.packed()
-            found = blake2b(packed[_TEXT], digest_size=16)
-            found.update(packed[_LENGTHS])
-            self._digest = found.digest()
+            hasher = blake2b(packed[_TEXT], digest_size=16)
+            hasher.update(packed[_LENGTHS])
+            self._digest = hasher.digest()
         return self._digest
 
     def to_list(self):
-        """The names as a list, always the same one."""
+        """Return the names as a list, the same object in every call."""
         if self._names is None:
             text = self._packed[_TEXT].tobytes().decode("utf-8", "surrogatepass")
             ends = np.cumsum(self._packed[_LENGTHS], dtype=np.int64).tolist()
@@ -158,11 +159,11 @@ class FeatureNames(Sequence):
         return self._names
 
     def tolist(self):
-        """The names as a new list, as an array has it."""
+        """Return the names as a new list, like `ndarray.tolist`."""
         return self.to_list().copy()
 
     def to_array(self):
-        """The names as an array of objects, always the same one."""
+        """Return the names as an array of objects, the same object in every call."""
         if self._array is None:
             self._array = np.array(self.to_list(), dtype=object)
             self._array.flags.writeable = False

@@ -1,11 +1,11 @@
-"""Places of tokens in a text: pairs (start, stop) of characters, as tokenizers give."""
+"""Places of tokens in a text: pairs (start, stop) of characters from tokenizers."""
 
 from collections.abc import Sized
 from numbers import Integral
 
 import numpy as np
 
-# What docstrings say of them.
+# Text for the docstrings of functions with offsets.
 TEXTS = {
     "offsets": """
 offsets : list of array-like of shape (n_tokens, 2)
@@ -26,7 +26,7 @@ class TokenOffsets:
     lengths : sequence of int, default=None
         Numbers of tokens that are expected.
     of_what : str, default="labels"
-        What has these lengths, for errors.
+        What the lengths count, for errors.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class TokenOffsets:
     Raises
     ------
     TypeError, ValueError
-        If the offsets are not of this form, or tokens are not in order.
+        If the offsets have another form, or tokens are not in order.
     """
 
     def __init__(self, offsets, lengths=None, of_what="labels"):
@@ -59,13 +59,13 @@ class TokenOffsets:
                 )
 
     def characters(self, i, first, end):
-        """Characters of a range of tokens of a text; None if they are no part of it."""
+        """Return the characters of a range of tokens; None if all tokens are empty."""
         inside = [pair for pair in self.tokens[i][first:end] if pair[0] < pair[1]]
         return (inside[0][0], inside[-1][1]) if inside else None
 
 
 def _checked(row, name):
-    """Pairs of numbers, as a list."""
+    """Return checked pairs of numbers as a list."""
     expected = f"{name} must be pairs (start, stop) of integers, one for each token"
     try:
         pairs = np.asarray(row)
@@ -76,10 +76,10 @@ def _checked(row, name):
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise ValueError(f"{expected}, got {row!r:.80}")
     wrong = (pairs[:, 0] < 0) | (pairs[:, 1] < pairs[:, 0])
-    kept = np.flatnonzero(pairs[:, 0] < pairs[:, 1])
+    nonempty = np.flatnonzero(pairs[:, 0] < pairs[:, 1])
     if not wrong.any():
-        falls = (np.diff(pairs[kept], axis=0) < 0).any(axis=1)
-        wrong[kept[1:][falls]] = True
+        falls = (np.diff(pairs[nonempty], axis=0) < 0).any(axis=1)
+        wrong[nonempty[1:][falls]] = True
     if wrong.any():
         t = int(np.flatnonzero(wrong)[0])
         raise ValueError(
@@ -90,7 +90,7 @@ def _checked(row, name):
 
 
 def check_span(span, name):
-    """A span (start, stop, kind) of characters, without what may follow."""
+    """Return a checked span (start, stop, kind) of characters, without its extras."""
     if isinstance(span, Sized) and not isinstance(span, str) and len(span) in (3, 4):
         start, stop, kind = list(span)[:3]
         numbers = isinstance(start, Integral) and isinstance(stop, Integral)

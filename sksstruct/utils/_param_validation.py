@@ -1,6 +1,6 @@
-"""Constraints of parameters, as their annotations say, or are given beside them.
+"""Constraints of parameters, from annotations or `_parameter_constraints`.
 
-The one place that touches scikit-learn's private parameter validation.
+Only this module uses scikit-learn's private parameter validation.
 """
 
 import inspect
@@ -36,31 +36,31 @@ __all__ = [
     "validate_params",
 ]
 
-# Numbers of a range, for annotations of parameters.
+# Numbers in a range, for annotations of parameters.
 Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
 NonNegativeInt = Annotated[int, Interval(Integral, 0, None, closed="left")]
 Positive = Annotated[float, Interval(Real, 0, None, closed="neither")]
 NonNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
 Fraction = Annotated[float, Interval(Real, 0, 1, closed="neither")]
-# What scikit-learn checks under a name of its own.
+# Constraints that scikit-learn has names for.
 Array = Annotated[ArrayLike, "array-like"]
 Seed = Annotated[int | RandomState | None, "random_state"]
-# Joblib knows no number of zero threads; a negative one counts from all processors.
+# Zero threads are invalid in joblib; a negative number counts from all processors.
 Threads = Annotated[int, Interval(Integral, None, -1, closed="right")] | Count
 Verbosity = Annotated[int, "verbose"]
 
 
 class _Signature:
-    """The signature of a class: that of its ``__init__``, without the annotations.
+    """The signature of a class: that of its ``__init__``, without annotations.
 
-    Whoever reads it looks for names and defaults; the docstring says what is allowed.
-    Without it, ``help`` prints each range as an object, and a class with a ``__new__``
-    has the signature of that.
+    Readers of a signature look for names and defaults; the docstring states the allowed
+    values. Without this class, ``help`` would print each range as an object, and a
+    class with a ``__new__`` would have the signature of ``__new__``.
     """
 
     def __get__(self, instance, owner):
         if instance is not None:
-            # of what an object does when it is called
+            # instances have the signature of their ``__call__``
             raise AttributeError("__signature__")
         _, *parameters = inspect.signature(owner.__init__).parameters.values()
         return inspect.Signature(
@@ -71,9 +71,9 @@ class _Signature:
 class Constrained:
     """Mixin of dataclasses whose annotations are the constraints of their parameters.
 
-    A class adds to the constraints of its bases. What it gives as
-    `_parameter_constraints` goes before its annotations. A number without a range,
-    ``int`` or ``float``, needs one there or in a base.
+    A class adds to the constraints of its bases. Its `_parameter_constraints` have
+    priority over its annotations, and must give a range for each plain ``int`` or
+    ``float``, unless a base does.
     """
 
     _parameter_constraints: ClassVar[dict] = {}
@@ -94,14 +94,14 @@ class Constrained:
 
 
 def _constraints_of(hint):
-    """Constraints of an annotation; none if a part of it says too little."""
+    """Return the constraints of an annotation; none if a part has none."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    found = [_constraint_of(part) for part in parts]
-    return [] if ... in found else found
+    constraints = [_constraint_of(part) for part in parts]
+    return [] if ... in constraints else constraints
 
 
 def _constraint_of(part):
-    """The constraint of one alternative of an annotation, or ``...``."""
+    """Return the constraint of one alternative of an annotation, or ``...``."""
     origin = get_origin(part)
     if origin is Annotated:
         return part.__metadata__[0]

@@ -9,9 +9,9 @@ from libc.string cimport strchr
 
 cdef const void* address(object array, char kind, Py_ssize_t itemsize,
                          bint writable) except? NULL:
-    """Where the entries of an array begin; its owner has to keep the array.
+    """Return the address of the first entry; the caller keeps the array alive.
 
-    `kind` is that of NumPy's types: "f", "i" or "u".
+    `kind` is a kind of NumPy types: "f", "i" or "u".
     """
     cdef Py_buffer view
     cdef const char* codes = "bhilqn"
@@ -24,8 +24,9 @@ cdef const void* address(object array, char kind, Py_ssize_t itemsize,
         codes = "fd"
     elif kind == c"u":
         codes = "BHILQN?"
-    # A type in this computer's byte order has one letter, which a sign precedes where
-    # the entries have sizes or places of their own, as in messages from elsewhere.
+    # A type in native byte order has a single letter, after "@", "=" or "^". All
+    # further signs mean foreign sizes or byte orders, as in messages from other
+    # machines.
     letter = view.format
     if letter[0] != 0 and strchr("@=^", letter[0]) != NULL:
         letter += 1
@@ -40,18 +41,18 @@ cdef const void* address(object array, char kind, Py_ssize_t itemsize,
 
 
 def checked(array, str kind, Py_ssize_t itemsize, bint writable=False):
-    """Return the address of the entries of an array, or raise what kernels would.
+    """Return the address of an array's entries, or raise the error of kernels.
 
     Parameters
     ----------
     array : ndarray
         The array.
     kind : str
-        Kind of its type, as NumPy has it: "f", "i" or "u".
+        Kind of NumPy types: "f", "i" or "u".
     itemsize : int
-        Bytes of an entry.
+        Size of an entry in bytes.
     writable : bool, default=False
-        Whether the entries are to be written to.
+        Whether the entries must be writable.
 
     Returns
     -------

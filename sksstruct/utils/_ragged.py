@@ -21,7 +21,7 @@ _HINT = (
 
 
 def stack_rows(X, n_features, name):
-    """The rows of all sequences, their lengths, and the names of the columns or None.
+    """Return the rows of all sequences, their lengths, and column names or None.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def stack_rows(X, n_features, name):
             item if item is None else _as_csr(item, f"{name}[{i}]")
             for i, item in enumerate(items)
         ]
-    given = next((x for x in items if x is not None), np.zeros((0, width)))
-    items = [given[:0] if item is None else item for item in items]
+    first_given = next((x for x in items if x is not None), np.zeros((0, width)))
+    items = [first_given[:0] if item is None else item for item in items]
     dtypes = {item.dtype for item in items}
     dtype = np.float32 if dtypes == {np.dtype(np.float32)} else np.float64
     if is_sparse:
@@ -56,7 +56,7 @@ def stack_rows(X, n_features, name):
 
 
 def _items(X, name):
-    """The sequences in a list; None for one without positions, such as ``[]``."""
+    """Return the sequences as a list, with None for empty ones such as ``[]``."""
     if sparse.issparse(X) or isinstance(X, str | bytes | Mapping):
         raise TypeError(f"{name} is a single {type(X).__name__}: {_HINT}")
     if isinstance(X, np.ma.MaskedArray):
@@ -75,7 +75,7 @@ def _items(X, name):
 
 
 def _is_blank(item):
-    """Whether a sequence has no positions and does not say how many features."""
+    """Whether a sequence has neither positions nor a number of features."""
     if isinstance(item, np.ndarray):
         return item.shape == (0,)
     if sparse.issparse(item) or not is_list(item):
@@ -84,7 +84,7 @@ def _is_blank(item):
 
 
 def _in_one_form(items, name):
-    """Whether the sequences are sparse; they must all be, or none."""
+    """Return whether all sequences are sparse; raise TypeError if only some are."""
     given = [(i, sparse.issparse(x)) for i, x in enumerate(items) if x is not None]
     if len({is_sparse for _, is_sparse in given}) > 1:
         first = given[0]
@@ -97,7 +97,7 @@ def _in_one_form(items, name):
 
 
 def _shapes(items, width, name):
-    """Number of positions of each sequence, and the number of features of all."""
+    """Return the number of positions of each sequence, and the number of features."""
     lengths = np.zeros(len(items), dtype=np.intp)
     first = None
     for i, item in enumerate(items):
@@ -147,8 +147,8 @@ def _as_dense(item, i, name):
 
 
 def frame_values(frame, name):
-    """Values of a data frame whose columns together are no array of numbers."""
-    if hasattr(frame, "items"):  # of pandas, which may have a name twice
+    """Return the values of a data frame whose columns form no array of numbers."""
+    if hasattr(frame, "items"):  # pandas, in which column names may repeat
         pairs = frame.items()
     else:
         names = getattr(frame, "column_names", frame.columns)
@@ -159,23 +159,23 @@ def frame_values(frame, name):
 
 
 def _numbers(column, name):
-    """A column as numbers, NaN where a value is missing."""
+    """Return a column as numbers, with NaN where a value is missing."""
     values = np.asarray(column)
-    # of nullable columns, or of numbers of several kinds
+    # nullable columns, or numbers of several kinds
     if values.dtype == object and not any(isinstance(x, str | bytes) for x in values):
         try:
             numbers = (np.nan if is_missing(x) else x for x in values)
             values = np.fromiter(numbers, np.float64, len(values))
         except (TypeError, ValueError):
-            pass  # the next check tells of the dtype that it has
+            pass  # the next check reports the dtype
     _check_numeric(values, name)
     return values
 
 
 def _raw_features(item):
-    """Kind of what still needs a vectorizer: a dict or string in the place of numbers.
+    """Return the kind of features that need a vectorizer, a dict or string.
 
-    None if the first entries are something else.
+    Returns None if the first entries are something else, such as numbers.
     """
     while isinstance(item, list | tuple | Set) and len(item):
         item = next(iter(item))
@@ -190,7 +190,8 @@ def _check_numeric(array, name):
 
 
 def _as_csr(item, name):
-    if item.format == "csr":  # whose structure is checked for all items at once
+    # `_check_all_sparse` checks the structure for all items at once
+    if item.format == "csr":
         return item
     check_sparse(item, name)
     return item.tocsr()
@@ -201,7 +202,7 @@ def _stack_csr(items, lengths, width, dtype, name):
         _check_numeric(item, f"{name}[{i}]")
     _check_all_sparse(items, lengths, width, name)
     nnz = np.fromiter((item.indptr[-1] for item in items), np.int64, len(items))
-    # Stored entries beyond indptr[-1] are legal and not part of the matrix.
+    # stored entries beyond indptr[-1] are legal, but not part of the matrix
     parts = [
         (item.data[:end], item.indices[:end])
         for item, end in zip(items, nnz.tolist(), strict=True)
@@ -212,7 +213,7 @@ def _stack_csr(items, lengths, width, dtype, name):
     data = np.empty(nnz.sum(), dtype=dtype)
     np.concatenate([values for values, _ in parts], out=data, casting="unsafe")
     indices = np.empty(nnz.sum(), dtype=np.int32)
-    # all columns are known to be below the width
+    # `_check_all_sparse` has checked that all columns are below the width
     np.concatenate([columns for _, columns in parts], out=indices, casting="same_kind")
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)
@@ -240,13 +241,13 @@ def _check_all_sparse(items, lengths, width, name):
         sound = (starts <= ends).all() and (
             not len(columns) or 0 <= columns.min() <= columns.max() < width
         )
-    # one by one, for an error that says where it is
+    # check items one by one, for an error that names the sequence
     for i, item in enumerate([] if sound else items):
         check_sparse(item, f"{name}[{i}]")
 
 
 def _feature_names(items):
-    """Column names where every item is a data frame with the same string columns."""
+    """Return column names if all items are data frames with the same string columns."""
     frames = [(i, item) for i, item in enumerate(items) if item is not None]
     columns = getattr(frames[0][1], "columns", None) if frames else None
     if columns is None:
@@ -280,13 +281,14 @@ def _not_finite(values, allow_nan):
 
 
 def _row_not_finite(rows, allow_nan):
-    """The first row that is not finite, or None."""
+    """Return the first row that is not finite, or None."""
     if isinstance(rows, MixedRows):
         found = [_row_not_finite(part, allow_nan) for part in (rows.sparse, rows.dense)]
         return min((row for row in found if row is not None), default=None)
     is_dense = isinstance(rows, np.ndarray)
     values = rows if is_dense else rows.data
-    # A sum is finite if all terms are, short of overflow: only then look closely.
+    # a finite sum implies finite terms: entries are checked only if the sum is not
+    # finite
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduce(values.reshape(-1), dtype=np.float64)
     if math.isfinite(total):

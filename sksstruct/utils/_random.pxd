@@ -1,11 +1,11 @@
 # Random numbers without the GIL: xorshift64* (Vigna, ACM TOMS 42, 2016). The state is
-# 64 bits that are not all zero, seeded from a RandomState by who owns it.
+# 64 bits, not all zero, which the owner seeds from a RandomState.
 
 from libc.stdint cimport uint64_t
 
 
 cdef inline uint64_t step_random(uint64_t* state) noexcept nogil:
-    """The next state, whose lowest bits are random too."""
+    """Advance the state and return it; the lowest bits are random too."""
     state[0] ^= state[0] >> 12
     state[0] ^= state[0] << 25
     state[0] ^= state[0] >> 27
@@ -13,5 +13,5 @@ cdef inline uint64_t step_random(uint64_t* state) noexcept nogil:
 
 
 cdef inline uint64_t random_below(uint64_t* state, uint64_t bound) noexcept nogil:
-    """A random number 0 <= x < bound, for bounds far below 2^32."""
+    """Return a random number 0 <= x < bound, for bounds far below 2^32."""
     return ((step_random(state) * <uint64_t> 2685821657736338717ULL) >> 32) % bound

@@ -1,4 +1,4 @@
-# Recursion over data of users, which may contain themselves.
+# Recursion over users' data, which may contain themselves.
 
 cdef extern from "Python.h":
     int Py_EnterRecursiveCall(const char* where)
@@ -6,6 +6,7 @@ cdef extern from "Python.h":
 
 
 cdef inline int enter_recursion(const char* where) except -1:
-    """Count a level, or raise RecursionError; `leave_recursion` comes at its end."""
-    # an error is 1 in some versions of Python and -1 in others
+    """Count a level, or raise RecursionError; call `leave_recursion` at its end."""
+    # Py_EnterRecursiveCall returns 1 or -1 on errors, depending on the version of
+    # Python
     return -1 if Py_EnterRecursiveCall(where) else 0

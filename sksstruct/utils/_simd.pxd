@@ -6,7 +6,7 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     ctypedef struct sks_kernels:
         pass
 
-    # compiled into the extension that calls them
+    # compiled into the calling extension
     void sks_prefetch(const void* start, Py_ssize_t size) noexcept
     double sks_dot(Py_ssize_t ld, const double* x, const double* y) noexcept
     void sks_spread_f32(
@@ -22,7 +22,7 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     double sks_row_best(
         Py_ssize_t n, double weight, const double* scores, const double* row) noexcept
 
-    # of the instruction set that was chosen at import
+    # compiled for the instruction set that was chosen at import
     void sks_maxplus "sks_table.sks_maxplus"(
         Py_ssize_t n, Py_ssize_t ld, const double* prev, const double* table,
         double* out) noexcept

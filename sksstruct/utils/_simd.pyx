@@ -1,6 +1,6 @@
 """Choose the instruction set of the row kernels, once, at import.
 
-The environment variable ``SKSSTRUCT_SIMD`` names another one than the best:
+The environment variable ``SKSSTRUCT_SIMD`` selects another set than the best one:
 ``baseline``, ``avx2`` or ``avx512``.
 """
 

@@ -1,12 +1,12 @@
-"""Labels that mark spans of tokens: their schemes, and where spans begin and end.
+"""Labels that mark spans of tokens: schemes, and where spans begin and end.
 
-The one definition for scores, conversions and constraints.
+Scores, conversions and constraints share these definitions.
 """
 
 import numpy as np
 
-# Letters that labels begin with, where they begin a span, are inside, end it, and where
-# they are a span of one token.
+# Letters of the labels at the beginning of a span, inside, at the end, and of spans
+# with a single token.
 SCHEMES = {"BIO": "BI", "IOB1": "BI", "IOBES": "BIES", "BILOU": "BILU"}
 _SYNONYMS = {"IOB2": "BIO", "BIOES": "IOBES", "BILUO": "BILOU"}
 OUTSIDE, BEGIN, INSIDE, END, SINGLE = range(5)
@@ -14,7 +14,7 @@ _PARTS = {"B": BEGIN, "I": INSIDE, "E": END, "L": END, "S": SINGLE, "U": SINGLE}
 
 
 def check_scheme(scheme, name="scheme", *, auto=True):
-    """The scheme that a string names, or "auto"."""
+    """Return the scheme that a string names, or "auto"."""
     given = scheme.upper() if isinstance(scheme, str) else scheme
     if auto and given == "AUTO":
         return "auto"
@@ -28,32 +28,32 @@ def check_scheme(scheme, name="scheme", *, auto=True):
 
 
 class SpanLabels:
-    """Distinct labels, taken apart.
+    """Distinct labels, split into letters and kinds.
 
     Parameters
     ----------
     labels : iterable of str
-        "O", or a letter alone, or a letter, a dash and the kind of a span.
+        "O", a letter, or a letter, a dash and the kind of a span.
     where : callable, default=None
-        ``where(label)`` begins the errors about a label.
+        Returns the beginning of errors about a label.
 
     Attributes
     ----------
     labels : list of str
         The labels.
     letters : list of str
-        What they begin with.
+        First letters of the labels.
     parts : ndarray of shape (n_labels,), int8
-        What they are in a span: `OUTSIDE`, `BEGIN`, `INSIDE`, `END` or `SINGLE`.
+        Role of each label in a span: `OUTSIDE`, `BEGIN`, `INSIDE`, `END` or `SINGLE`.
     kinds : ndarray of shape (n_labels,), intp
-        Numbers of the kinds, -1 outside of spans.
+        Number of the kind of each label, -1 outside of spans.
     names : list of str
         The kinds in order; "_" for letters alone.
 
     Raises
     ------
     ValueError
-        If a label is of no scheme.
+        If a label belongs to no scheme.
     """
 
     def __init__(self, labels, where=None):
@@ -69,7 +69,7 @@ class SpanLabels:
         self.kinds = np.array([numbers[name] for _, name in named], dtype=np.intp)
 
     def _split(self, label):
-        """Letter and kind of a label."""
+        """Return letter and kind of a label."""
         if label == "O":
             return label, None
         if isinstance(label, str) and label[:1] in _PARTS and label[1:2] in ("", "-"):
@@ -80,33 +80,34 @@ class SpanLabels:
         )
 
     def begins(self):
-        """Whether a span begins with the second label after the first, (n, n) bool.
+        """Return whether a span begins between two labels, as (n, n) bool.
 
-        As the CoNLL evaluation reads labels of any scheme; see `SpanSequence.read`.
+        Labels of any scheme are read as in the CoNLL evaluation; see
+        `SpanSequence.read`.
         """
         before, after = self.parts[:, None], self.parts
-        goes_on = np.isin(before, [BEGIN, INSIDE]) & np.isin(after, [INSIDE, END])
-        goes_on &= self.kinds[:, None] == self.kinds
-        return ~goes_on & (after != OUTSIDE)
+        continues = np.isin(before, [BEGIN, INSIDE]) & np.isin(after, [INSIDE, END])
+        continues &= self.kinds[:, None] == self.kinds
+        return ~continues & (after != OUTSIDE)
 
     def with_letter(self, letters):
-        """The first label that begins with one of the letters, or None."""
-        found = (k for k, letter in enumerate(self.letters) if letter in letters)
-        return next((self.labels[k] for k in found), None)
+        """Return the first label that begins with one of the letters, or None."""
+        matching = (k for k, letter in enumerate(self.letters) if letter in letters)
+        return next((self.labels[k] for k in matching), None)
 
     def text(self, label):
-        """A label, and what `where` says of it."""
+        """Return the text of errors about a label."""
         return f"{self._where(label)} {label!r:.80}"
 
     def scheme(self, given="auto"):
-        """The scheme of the labels, which is the given one unless that is "auto".
+        """Return the scheme of the labels: the given scheme, unless it is "auto".
 
-        Labels alone do not tell IOB1 with B- from BIO; then it is BIO.
-
+        Labels alone cannot distinguish IOB1 with B- labels from BIO; the result is then
+        BIO.
         Raises
         ------
         ValueError
-            If a label is not of the scheme, or if labels are of several.
+            If a label is not of the scheme, or if labels belong to several schemes.
         """
         if given == "auto":
             iobes, bilou = self.with_letter("ES"), self.with_letter("LU")
@@ -131,16 +132,16 @@ class SpanLabels:
 
 
 class SpanSequence:
-    """Labels of all positions in a row, as parts and kinds of spans.
+    """Labels at all positions of concatenated sequences, as roles and kinds of spans.
 
     Parameters
     ----------
     labels : SpanLabels
         The distinct labels.
     codes : ndarray of shape (n_positions,), int
-        Their number at each position.
+        Number of the label at each position.
     first : ndarray of shape (n_positions,), bool
-        Where sequences begin.
+        Whether a sequence begins at each position.
     """
 
     def __init__(self, labels, codes, first):
@@ -149,19 +150,19 @@ class SpanSequence:
         before = _shifted(self.parts, OUTSIDE)
         before[first] = OUTSIDE
         self._before = before
-        # of the same kind as the position before, neither of which is outside
+        # same kind as the position before, and neither position is outside
         self._same = (before != OUTSIDE) & (self.kinds == _shifted(self.kinds, -1))
         self._open = (before == BEGIN) | (before == INSIDE)
 
     def read(self, scheme=None):
-        """First positions of spans, and the positions after their last.
+        """Return the first positions of spans, and the positions after their last ones.
 
         Parameters
         ----------
         scheme : str, default=None
-            Leave out what is not a span of this scheme, as seqeval does. None: every
-            position that is not outside is in a span, as the CoNLL evaluation reads
-            labels of any scheme.
+            Omit labels that form no span of this scheme, as seqeval does. None: every
+            position that is not outside belongs to a span, as in the CoNLL evaluation
+            of labels of any scheme.
 
         Returns
         -------
@@ -179,57 +180,59 @@ class SpanSequence:
             return self._cut(begins, ~inside)
         if scheme == "IOB1":
             begins &= self._open & same
-            # what a misplaced B- is followed by begins a span
+            # a label after a misplaced B- begins a span
             follows = (self._before == INSIDE) | _shifted(begins, False)
             starts = begins | ((parts == INSIDE) & ~(follows & same))
             starts, ends = self._cut(starts, ~(inside & ~starts))
-            # as in seqeval: a B- of another kind ends no span that is a B- alone
+            # as in seqeval, a B- of another kind does not end a span that is a single
+            # B-
             after = np.append(parts, OUTSIDE)[ends]
             within = ~np.append(self.first, True)[ends]
-            kept = (parts[ends - 1] != BEGIN) | (after != BEGIN) | ~within
-            kept |= self.kinds[ends - 1] == np.append(self.kinds, -1)[ends]
-            return starts[kept], ends[kept]
+            keep = (parts[ends - 1] != BEGIN) | (after != BEGIN) | ~within
+            keep |= self.kinds[ends - 1] == np.append(self.kinds, -1)[ends]
+            return starts[keep], ends[keep]
         inside |= (parts == END) & self._open & same
         starts, ends = self._cut(begins, ~inside)
-        whole = parts[ends - 1] >= END
-        return starts[whole], ends[whole]
+        complete = parts[ends - 1] >= END
+        return starts[complete], ends[complete]
 
     def _cut(self, starts, breaks):
-        """Spans from each start to the next break; starts are breaks."""
+        """Return spans from each start to the next break; starts are breaks."""
         places = np.flatnonzero(breaks)
         is_start = starts[places]
         ends = np.append(places[1:], len(breaks))
         return places[is_start], ends[is_start]
 
     def misplaced(self):
-        """Where labels B- and I- are not as in BIO, and where not as in IOB1."""
+        """Return where B- and I- labels violate BIO, and where they violate IOB1."""
         follows = self._open & self._same
         not_bio = (self.parts == INSIDE) & ~follows
         return not_bio, (self.parts == BEGIN) & ~follows
 
 
 def all_settled(sequences, known, scheme=None):
-    """Which spans of several labelings do not depend on labels that are not known.
+    """Find spans that do not depend on labels that are not known.
 
     Parameters
     ----------
     sequences : list of SpanSequence
         Labelings of the same positions.
     known : ndarray of shape (n_positions,), bool
-        Where their labels are known.
+        Whether the label is known at each position.
     scheme : str, default=None
-        How spans are read; see `SpanSequence.read`.
+        Scheme in which spans are read; see `SpanSequence.read`.
 
     Returns
     -------
     settled : callable
-        ``settled(starts, ends)`` says of spans whether they are known as a whole, and
-        where each labeling, or a known label next to them, tells that one of its spans
-        may begin or end there.
+        ``settled(starts, ends)`` returns for each span whether its labels are known,
+        and whether every labeling, or known labels next to the span, allow it to begin
+        and end there.
     """
     starts_here, ends_here = np.ones((2, len(known)), dtype=bool)
     if scheme == "IOB1":
-        # a label depends on the one before, which depends on the one before it
+        # in IOB1 a label depends on the label before, which depends on the one before
+        # that
         known = known & (sequences[0].first | _shifted(known, True))
         starts_here[:] = ends_here[:] = False
     for each in sequences:
@@ -240,14 +243,14 @@ def all_settled(sequences, known, scheme=None):
     unknown = np.concatenate([[0], np.cumsum(~known)])
 
     def settled(starts, ends):
-        whole = unknown[starts] == unknown[ends]
-        return whole & starts_here[starts] & ends_here[ends - 1]
+        complete = unknown[starts] == unknown[ends]
+        return complete & starts_here[starts] & ends_here[ends - 1]
 
     return settled
 
 
 def _shifted(values, fill):
-    """The values of the positions before."""
+    """Return the values at the position before each position."""
     out = np.empty_like(values)
     out[:1] = fill
     out[1:] = values[:-1]
